@@ -33,6 +33,8 @@ def blocks(page: Path, language: str) -> list[str]:
 # Its examples need packages of an environment of their own, in which tests/adapters runs them.
 ELSEWHERE = {"ecosystem.md"}
 LONG = {"aroma-example.md"}
+NOTEBOOK = "notebook-"
+"""Beginning of pages that are executed notebooks (``.ci/notebook-pages``)."""
 
 
 @pytest.mark.parametrize(
@@ -40,7 +42,7 @@ LONG = {"aroma-example.md"}
     [
         pytest.param(page, id=page.name, marks=pytest.mark.sweep if page.name in LONG else ())
         for page in PAGES
-        if page.name not in ELSEWHERE
+        if page.name not in ELSEWHERE and not page.name.startswith(NOTEBOOK)
     ],
 )
 def test_python_examples_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:

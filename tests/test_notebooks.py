@@ -1,6 +1,7 @@
 """The notebooks as they are kept: without results, each paper with its own, links that lead on.
 
-They are executed in an environment of their own (``.ci/notebooks``).
+They are executed in an environment of their own (``.ci/notebooks``), and for the book, which has
+them with their results (``.ci/notebook-pages``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ FILES = sorted(NOTEBOOKS.glob("*.ipynb"))
 
 
 def test_every_paper_has_its_notebook() -> None:
-    beyond = {"best_possible", "wrong_estimates"}
+    beyond = {"advise", "best_possible", "wrong_estimates"}
     assert {"quick_start", "own_scheduler", *beyond, *PAPERS} == {file.stem for file in FILES}
 
 
@@ -36,4 +37,33 @@ def test_links_lead_somewhere(file: Path) -> None:
     text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
     links = re.findall(r"\]\(([^)]+)\)", text)
     assert links
-    assert [link for link in links if not (NOTEBOOKS / link).exists()] == []
+    files = [link.partition("#")[0] for link in links]
+    assert [link for link in files if not (NOTEBOOKS / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_each_paper_has_a_story_of_its_own(name: str) -> None:
+    """The question, the workload, figures, verdicts and what to change, in cells of its own."""
+    mine = cells_of(NOTEBOOKS / f"{name}.ipynb")
+    text = "\n".join(source for _, source in mine)
+    for part in ("**The question.**", "## The workload", "draw_figure(", "claims_frame()"):
+        assert part in text, part
+    assert text.index("## Verdicts") < text.index("## What to change")
+    others = {
+        cell for each in PAPERS if each != name for cell in cells_of(NOTEBOOKS / f"{each}.ipynb")
+    }
+    assert len([cell for cell in mine if cell in others]) < len(mine) / 4
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_book_has_the_notebook_executed(file: Path) -> None:
+    page = (NOTEBOOKS.parent / "docs" / f"notebook-{file.stem}.md").read_text()
+    executed = re.findall(r"^```python\n(.*?)\n```$", page, re.MULTILINE | re.DOTALL)
+    code = [source for kind, source in cells_of(file) if kind == "code"]
+    assert executed == code, f"python .ci/notebook-pages {file.stem}"
+
+
+def cells_of(file: Path) -> list[tuple[str, str]]:
+    """Return kind and text of each cell."""
+    cells = json.loads(file.read_text())["cells"]
+    return [(cell["cell_type"], "".join(cell["source"])) for cell in cells]

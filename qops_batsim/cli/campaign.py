@@ -22,28 +22,23 @@ name = "first look"
 # Logs: a shipped workload, a Batsim workload of delay jobs, or an SWF file with the machine's
 # processors, which is looked for beside this file and in $QOPS_SHARED/traces:
 #   logs = [{name = "CTC", file = "CTC-SP2-1996-rebuilt.swf.gz", processors = 430}]
-logs = ["sdsc_sp2_1000"]
+logs = ["ctc_sp2_1000"]
 
-# Stretches of each log. Intervals and verdicts are over windows if there are several; three
-# are needed for a verdict.
-windows = [
-    {skip = 0, first = 250},
-    {skip = 250, first = 250},
-    {skip = 500, first = 250},
-    {skip = 750, first = 250},
-]
+# Stretches of each log. Intervals and verdicts are over windows if there are several, else over
+# seeds; three are needed for a verdict, twenty decide most of what is worth knowing.
+windows = [{skip = 0, first = 500}]
 
 schedulers = ["easy", "msb", "qops", "qops:k_factor=1", "qops:headroom=0.03", "foresight"]
 baseline = "msb"
 metrics = ["unadmitted_jobs", "unadmitted_work", "utilization"]
 
-loads = [1.0, 1.3]
+loads = [1.2, 1.4]
 methods = ["duplication"]        # or expansion
 stringencies = [0.2]
 deadline_shares = [1.0]
 artificial = ["run-time"]        # of jobs without a user's deadline: or turnaround, none
 relaxations = [2.0]
-seeds = 2                        # seeds 1 and 2; or a list
+seeds = 20                       # seeds 1 to 20; or a list
 """
 
 _about = manual(

@@ -166,11 +166,7 @@ class DeadlineRuns:
 
     def __call__(self, case: DeadlineCase) -> AdmissionMetrics:
         """Return the metrics of a run, its schedule checked."""
-        workload = self.workload(case.scenario)
-        if case.scheduler in BLIND:
-            found = self._seen(case, workload)
-        else:
-            found = self._outcomes(case, workload)
+        found = self.outcomes(case)
         if not case.scenario.has_model:
             return admission_metrics(*found)
         if self._prices is None:
@@ -178,6 +174,13 @@ class DeadlineRuns:
             references = reference_of_workload(measured.prepared, measured.response_times)
             self._prices = references, category_slowdowns(references.values())
         return promise_metrics(*found, *self._prices)
+
+    def outcomes(self, case: DeadlineCase) -> tuple[JobOutcomes, int]:
+        """Return the outcomes of the jobs of a run, its schedule checked, and the hosts."""
+        workload = self.workload(case.scenario)
+        if case.scheduler in BLIND:
+            return self._seen(case, workload)
+        return self._outcomes(case, workload)
 
     def _seen(self, case: DeadlineCase, workload: Workload) -> tuple[JobOutcomes, int]:
         """Return the outcomes of a scheduler that does not look at deadlines."""

@@ -25,6 +25,7 @@ from qops_batsim.papers.claims import METHOD, OUTCOMES, Claim, whole_claims
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
+    import pandas as pd
     import polars as pl
 
 StudyT = TypeVar("StudyT", bound=msgspec.Struct)
@@ -261,6 +262,24 @@ class PaperReport(msgspec.Struct, kw_only=True):
             said: [claim for claim in whole if claim.verdict in verdicts]
             for said, verdicts in OUTCOMES.items()
         }
+
+    def claims_frame(self) -> pd.DataFrame:
+        """Return the claims that are no part of another as a table (pandas), by their ids.
+
+        ``low`` and ``high`` are the ends of the 95 % interval of what is ``measured``, in the unit
+        that the text tells; ``paper`` is the paper's own number. Verdicts of the same outcome stand
+        together.
+        """
+        import pandas as pd
+
+        rows = []
+        for claims in self.outcomes().values():
+            for each in claims:
+                low, high = each.interval or (None, None)
+                numbers = {"measured": each.value, "low": low, "high": high, "paper": each.paper}
+                told = {"section": each.section, "claim": each.text, "verdict": each.verdict}
+                rows.append({"id": each.id, **told, **numbers})
+        return pd.DataFrame(rows).set_index("id")
 
     def markdown(self) -> str:
         """Return verdicts, choices and tables."""

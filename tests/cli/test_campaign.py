@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,19 @@ def test_the_example_is_a_campaign(cli, tmp_path: Path) -> None:
     path = tmp_path / "campaign.toml"
     path.write_text(result.out)
     assert read_campaign(path).name == "first look"
+
+
+def test_the_example_decides_something(cli, tmp_path: Path) -> None:
+    """A part of it: headroom refuses fewer jobs than msb at the higher load."""
+    path = tmp_path / "campaign.toml"
+    text = re.sub(
+        "^schedulers = .*$", 'schedulers = ["msb", "qops:headroom=0.03"]', EXAMPLE, flags=re.M
+    )
+    path.write_text(text.replace("loads = [1.2, 1.4]", "loads = 1.4"))
+    result = cli("campaign", "run", path, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.err
+    (row,) = (line for line in result.out.splitlines() if line.startswith("qops:headroom"))
+    assert row.endswith("lower")
 
 
 def test_a_campaign_is_run_told_and_drawn(cli, tmp_path: Path, file: Path) -> None:

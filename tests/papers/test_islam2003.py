@@ -11,15 +11,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario
+from qops_batsim.experiments.deadline_runs import DeadlineCase, Scenario
 from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.islam2003 import paper as islam2003
 from qops_batsim.papers.islam2003.claims import Judge, claims
 from qops_batsim.papers.islam2003.paper import figures
-from qops_batsim.papers.islam2003.runs import Results, run_study
+from qops_batsim.papers.islam2003.runs import (
+    MixedMetrics,
+    MixedRuns,
+    Results,
+    mixed_metrics,
+    run_study,
+)
 from qops_batsim.papers.islam2003.study import (
     FIGURES,
     FULL,
@@ -163,10 +169,10 @@ def test_kept_runs_give_the_same_report(
     kept: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def never(self: DeadlineRuns, case: DeadlineCase) -> AdmissionMetrics:
+    def never(self: MixedRuns, case: DeadlineCase) -> MixedMetrics:
         raise AssertionError("a kept run is made again")
 
-    monkeypatch.setattr(DeadlineRuns, "__call__", never)
+    monkeypatch.setattr(MixedRuns, "__call__", never)
     request = PaperRequest(quick=True, out=kept)
     assert islam2003.report_on(traces, TINY, request).document() == report.document()
 
@@ -198,8 +204,8 @@ def made_up(value: Callable[[DeadlineCase], dict[str, float]], study: Study = JU
             "slowdown": 10.0,
             **value(case),
         }
-        nothing = dict.fromkeys(AdmissionMetrics.__struct_fields__)
-        runs[case] = AdmissionMetrics(**{**nothing, "kills": 0, **numbers})
+        nothing = dict.fromkeys(MixedMetrics.__struct_fields__)
+        runs[case] = MixedMetrics(**{**nothing, "kills": 0, **numbers})
     nothing = dict.fromkeys(AdmissionMetrics.__struct_fields__)
     admitted = AdmissionMetrics(**{**nothing, "kills": 0, "jobs": 100, "unadmitted_jobs": 0.0})
     return Results(study, RunTable(runs), RunTable(dict.fromkeys(study.packed_cases(), admitted)))
@@ -303,6 +309,62 @@ def test_packed_schedules_that_refuse_more_with_laxity() -> None:
     found = {each.id: each for each in claims(Results(JUDGED, results.runs, RunTable(packed)))}
     assert found["packed-laxer.qops"].value == pytest.approx(-5.055)
     assert found["packed-laxer"].verdict == found["packed-strict"].verdict == "confirmed"
+
+
+def test_a_higher_relaxation_is_judged_by_length() -> None:
+    """What short jobs gain and long ones lose; the mean over both says nothing of it."""
+
+    def value(case: DeadlineCase) -> dict[str, float]:
+        more = (case.scenario.relaxation - 2) / 8 + noise(case)
+        short, long = 1000 - 100 * more, 9000 + 900 * more
+        return {
+            "short_response_time": short,
+            "short_slowdown": short / 100,
+            "long_response_time": long,
+            "long_slowdown": 2.0 + noise(case),
+        }
+
+    found = judged(value)
+    assert found["fig57-short"].verdict == "confirmed"
+    assert found["fig57-long.response_time"].verdict == "confirmed"
+    assert found["fig57-long.response_time"].value == pytest.approx(10.0, abs=0.1)
+    assert found["fig57-long.slowdown"].verdict == found["fig57-long"].verdict == "no difference"
+    # By the rule of the talk, the artificial deadline is not one of the run time.
+    assert not any("short" in name for name in found if name.endswith("-slides"))
+
+
+def test_jobs_without_deadline_are_measured_by_length(traces: dict[str, Workload]) -> None:
+    runs = MixedRuns(traces)
+    scenario = TINY.sources["CTC"].scenario(Scenario(log="CTC", share=0.2), 1.6, 1)
+    outcomes, hosts = runs.outcomes(DeadlineCase(scenario=scenario, scheduler="qops"))
+    found, usual = mixed_metrics(outcomes, hosts), admission_metrics(outcomes, hosts)
+    assert {name: getattr(found, name) for name in usual.__struct_fields__} == {
+        name: getattr(usual, name) for name in usual.__struct_fields__
+    }
+    responses: dict[bool, list[float]] = {True: [], False: []}
+    for row, (refused, of_user) in enumerate(zip(outcomes.refused, outcomes.of_user, strict=True)):
+        if not refused and not of_user:
+            short = bool(outcomes.run_time[row] <= 2.4 * 3600)
+            responses[short].append(outcomes.finish[row] - outcomes.submission[row])
+    assert responses[True]
+    assert responses[False]
+    short, long = (sum(responses[each]) / len(responses[each]) for each in (True, False))
+    assert found.short_response_time == pytest.approx(short)
+    assert found.long_response_time == pytest.approx(long)
+
+
+def test_a_part_of_the_figures(traces: dict[str, Workload], report: PaperReport) -> None:
+    part = msgspec.structs.replace(
+        TINY, figures=(4, 57), reading_sources=(), windows=(), laxities=()
+    )
+    assert 0 < len(part.cases()) < len(TINY.cases())
+    found = islam2003.report_on(traces, part, PaperRequest(quick=True))
+    assert [figure.name for figure in found.figures] == ["4", "57"]
+    whole = {figure.name: figure for figure in report.figures}
+    assert list(found.figures) == [whole["4"], whole["57"]]
+    assert {claim.id for claim in found.claims} < {claim.id for claim in report.claims}
+    assert {"fig4", "fig57-short"} <= set(found.claims_frame().index)
+    assert "figures" not in report.document()["study"]
 
 
 def test_seeds_that_disagree_are_inconclusive() -> None:

@@ -337,6 +337,39 @@ def test_charges_that_go_as_the_paper_says() -> None:
     assert found["e.qos-none"].value == pytest.approx(0.0)
 
 
+def test_the_weights_of_both_charges_decide() -> None:
+    def value(case: Case, seed: int) -> dict[str, float]:
+        # Tolerance: 10 more work for each factor, 2 less QoS charge; kills: 50 and 40.
+        effective = case.tolerance_factor / case.slack_factor
+        kills = float(case.kill_and_restart)
+        return {
+            "resource_charge": 1000 + 10 * effective - 50 * kills + seed,
+            "qos_charge": 100 - 2 * effective + 40 * kills + 0.1 * seed,
+        }
+
+    study = msgspec.structs.replace(JUDGED, slack_tolerance_factors=(2.0, 4.0, 10.0))
+    found = judged(value, study)
+    assert found["p"].verdict == "confirmed"
+    assert (found["p"].section, found["p"].family) == ("7", "profit")
+    tolerance, slack, *_, kills, _ = islam2004_runs.break_even_values(made_up(value, study))
+    for row, ratio in ((tolerance, 10 / 2), (slack, 10 / 2)):
+        assert row["ratio"] == pytest.approx(ratio)
+        assert row["by_seed"].mean == pytest.approx(ratio)
+    assert (tolerance["below"], tolerance["above"]) == ("TF = 10", "TF = 1")
+    assert kills["ratio"] == pytest.approx(50 / 40)
+
+
+def test_a_way_that_earns_more_with_any_weights_refutes() -> None:
+    def value(case: Case, seed: int) -> dict[str, float]:
+        better = 20 * case.kill_and_restart
+        return {"resource_charge": 1000.0 + better + seed, "qos_charge": 100.0 + better}
+
+    found = judged(value)
+    assert found["p.kills.qos"].verdict == "confirmed"
+    assert found["p.kills.resource"].verdict == "not confirmed"
+    assert (found["p"].verdict, found["p"].decided_by) == ("not confirmed", "p.kills.resource")
+
+
 def test_an_effect_where_none_is_claimed_refutes() -> None:
     def value(case: Case, seed: int) -> dict[str, float]:
         return {"qos_charge": 150.0 if case.kill_and_restart else 100.0}

@@ -205,6 +205,8 @@ def test_each_scheduler_gets_the_jobs_it_needs(traces: Path) -> None:
     path = traces / ORIGINAL
     queues = trial_workload(Trial(log=ORIGINAL, first=5, scheduler="nqs"), path)
     assert all(job.walltime == 4000 and job.qos.queue in QUEUES for job in queues.jobs if job.qos)
+    fair = trial_workload(Trial(log=ORIGINAL, first=5, scheduler="nqs", by_time=True), path)
+    assert all(job.walltime == 4000 and job.qos is None for job in fair.jobs)
     exact = trial_workload(Trial(log=ORIGINAL, first=5, scheduler="conservative"), path)
     assert all(job.walltime is None for job in exact.jobs)
     trial = Trial(log=ORIGINAL, first=5, scheduler="aroma", cpu_time=MEASURED, tasks="apart")
@@ -280,11 +282,19 @@ def test_numbers_of_the_paper_stand_beside_ours() -> None:
     assert claims["shorter-waits-10000"].verdict == "too few to judge"
     assert claims["shorter-waits-10000"].value == pytest.approx(100 * (1_002 / 2_000 - 1))
     assert claims["shorter-waits-10000"].paper == pytest.approx(100 * (4_008 / 10_796 - 1))
-    many = {"nqs_by_seed": [2_000.0] * 10, "aroma_by_seed": [1_002.0] * 10}
+    many = {
+        "nqs_by_seed": [2_000.0] * 10,
+        "fair_nqs_by_seed": [1_503.0] * 10,
+        "aroma_by_seed": [1_002.0] * 10,
+    }
     whole, shorter, *single = judged([rows[0], {**rows[1], **many}], [], [])
     assert whole.parts == ("shorter-waits-10000",)
     assert (whole.verdict, shorter.verdict) == ("confirmed", "confirmed")
-    assert {claim.verdict for claim in single} == {"too few to judge"}
+    found = {claim.id: claim for claim in single}
+    assert found["shorter-waits-fair"].parts == ("shorter-waits-fair-10000",)
+    assert found.pop("shorter-waits-fair-10000").value == pytest.approx(-100 / 3)
+    assert found.pop("shorter-waits-fair").verdict == "confirmed"
+    assert {claim.verdict for claim in found.values()} == {"too few to judge"}
     worse = [rows[0], {**rows[1], **many, "aroma": 10_797.0}]
     _, doubtful, *_ = judged(worse, [], [])
     assert (doubtful.id, doubtful.verdict) == ("shorter-waits-10000", "inconclusive")
@@ -322,12 +332,14 @@ def test_a_few_hundred_jobs_of_the_real_log(shared: Path) -> None:
         name: run_trial(trial, path).groups[ALL].wait
         for name, trial in {
             "nqs": Trial(log=ORIGINAL, first=300, scheduler="nqs"),
+            "fair": Trial(log=ORIGINAL, first=300, scheduler="nqs", by_time=True),
             "aroma": Trial(log=ORIGINAL, first=300, scheduler="aroma", every="dedicated"),
         }.items()
     }
     assert waits["nqs"] is not None
     assert waits["aroma"] is not None
     assert 0 < waits["aroma"] < waits["nqs"]
+    assert waits["fair"] not in (None, waits["nqs"])
     mixed = run_trial(Trial(log=ORIGINAL, first=300, scheduler="aroma", tasks="apart"), path)
     assert mixed.groups[ALL].jobs == 300
     assert mixed.broken == 0

@@ -45,6 +45,7 @@ from qops_batsim.papers.islam2003.study import (
     EARLIEST_DEADLINE,
     REFERENCES,
     RULES,
+    SHORT,
     LogName,
     Method,
 )
@@ -580,6 +581,23 @@ def _relaxation(judge: Judge, at: Scenario) -> Iterator[Claim]:
             "loads (%)"
         )
         yield judge.percent(f"fig57.{metric}", text, values, sign)
+    if at.artificial != "run-time":
+        return
+    # By the rule of the text, an artificial deadline depends on the run time alone.
+    hours = f"{SHORT / 3600:g} h"
+    for length, which, said, sign in (
+        ("short", f"up to {hours}", "shorter jobs benefit from a higher R", -1),
+        ("long", f"above {hours}", "longer jobs suffer from a higher R", +1),
+    ):
+        parts = []
+        for metric, name in _OTHERS.items():
+            values = judge.between(changes, both, "qops", f"{length}_{metric}", judge.loads)
+            text = (
+                f"QoPS's {name} of jobs of {which}, 80 %: R from {least:g} to {most:g}, mean over "
+                "loads (%)"
+            )
+            parts.append(judge.percent(f"fig57-{length}.{metric}", text, values, sign))
+        yield from judge.combined(f"fig57-{length}", said, parts)
 
 
 # Other windows of the logs

@@ -14,7 +14,7 @@ import msgspec
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.deadline_runs import Scenario
 from qops_batsim.experiments.statistics import mean_interval
-from qops_batsim.papers.claims import jointly_judged
+from qops_batsim.papers.claims import NOT_JUDGED, Claim, jointly_judged
 from qops_batsim.papers.islam2003.claims import claims
 from qops_batsim.papers.islam2003.runs import (
     USED,
@@ -28,7 +28,6 @@ from qops_batsim.papers.islam2003.runs import (
 )
 from qops_batsim.papers.islam2003.study import (
     ADMISSION,
-    FIGURES,
     FULL,
     QUICK,
     REFERENCES,
@@ -59,7 +58,11 @@ from qops_batsim.workload.model import Workload
 
 def run(request: PaperRequest) -> PaperReport:
     """Run the experiments; the quick part has fewer jobs, loads and seeds."""
-    study = request.seeded(QUICK if request.quick else FULL)
+    return run_with(request.seeded(QUICK if request.quick else FULL), request)
+
+
+def run_with(study: Study, request: PaperRequest) -> PaperReport:
+    """Run the experiments of another study."""
     machines = {source.machine: source for source in study.all_sources()}
     files = dict.fromkeys(each.file for each in machines.values())
     logs = {file: read_log(request, file) for file in files}
@@ -80,9 +83,17 @@ def report_on(traces: Mapping[str, Workload], study: Study, request: PaperReques
         data=all_values(results),
         tables=tables(results),
         figures=figures(results),
-        claims=jointly_judged(claims(results)),
+        claims=jointly_judged(_judged(results)),
         runs=(results.runs, results.packed),
     )
+
+
+def _judged(results: Results) -> list[Claim]:
+    """Return the claims, of a part of the figures those for which it suffices."""
+    found = claims(results)
+    if results.study.is_whole:
+        return found
+    return [claim for claim in found if claim.verdict != NOT_JUDGED]
 
 
 def tables(results: Results) -> list[ReportTable]:
@@ -100,7 +111,7 @@ def tables(results: Results) -> list[ReportTable]:
                     "title": title_of(each),
                     "rules": ", ".join(RULES.values()) if each.mixed else "",
                 }
-                for each in FIGURES
+                for each in results.study.shown
             ],
         ),
         ReportTable(
@@ -205,14 +216,14 @@ _TITLES = {
 
 
 def figures(results: Results) -> list[Figure]:
-    """Return all figures, by the paper's numbers."""
+    """Return the figures, by the paper's numbers."""
     return [
         Figure(
             name=str(figure.number),
             title=f"Figure {figure.number}: {title_of(figure)}",
             panels=tuple(_panels(results, figure)),
         )
-        for figure in FIGURES
+        for figure in results.study.shown
     ]
 
 

@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes
+from qops_batsim.analysis.results.tables import mean
 from qops_batsim.experiments.best_lines import (
     BoundCase,
     BoundSearch,
@@ -32,11 +34,11 @@ from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.experiments.statistics import mean_interval, paired_difference
 from qops_batsim.papers.islam2003.study import (
     ADMISSION,
-    FIGURES,
     PACKED_JOBS,
     PACKED_PROCESSORS,
     READINGS,
     REFERENCES,
+    SHORT,
     STRICT,
     PackedCase,
     Reading,
@@ -51,19 +53,56 @@ from qops_batsim.workload.generate import packed_workload
 from qops_batsim.workload.model import Workload
 
 
+class MixedMetrics(AdmissionMetrics, frozen=True, kw_only=True):
+    """The metrics of admission, and those of jobs without user deadline by length.
+
+    *Short* jobs run for at most :data:`~qops_batsim.papers.islam2003.study.SHORT`, *long* ones for
+    longer; None where there is none.
+    """
+
+    short_response_time: float | None = None
+    short_slowdown: float | None = None
+    long_response_time: float | None = None
+    long_slowdown: float | None = None
+
+
+class MixedRuns(DeadlineRuns):
+    """Runs that are also measured by the length of the jobs without user deadline."""
+
+    def __call__(self, case: DeadlineCase) -> MixedMetrics:
+        """Return the metrics of a run, its schedule checked."""
+        return mixed_metrics(*self.outcomes(case))
+
+
+def mixed_metrics(outcomes: JobOutcomes, hosts: int) -> MixedMetrics:
+    """Compute the metrics of a run; O(jobs)."""
+    found: dict[str, Any] = msgspec.structs.asdict(admission_metrics(outcomes, hosts))
+    ran = ~(outcomes.refused | outcomes.of_user)
+    short = outcomes.run_time <= SHORT
+    for name, chosen in (("short", ran & short), ("long", ran & ~short)):
+        response = (outcomes.finish - outcomes.submission)[chosen]
+        lasted = outcomes.run_time[chosen]
+        found[f"{name}_response_time"] = mean(response)
+        found[f"{name}_slowdown"] = mean(response[lasted > 0] / lasted[lasted > 0])
+    return MixedMetrics(**found)
+
+
 @dataclass(frozen=True)
 class Results:
     """All runs of a study, by canonical case."""
 
     study: Study
-    runs: RunTable[DeadlineCase, AdmissionMetrics]
+    runs: RunTable[DeadlineCase, MixedMetrics]
     packed: RunTable[PackedCase, AdmissionMetrics]
     bounds: Mapping[BoundCase, Mapping[str, Unadmitted]] = field(default_factory=dict)
     bound: float | None = None
 
     def of(self, cases: Sequence[DeadlineCase], metric: str) -> list[float]:
-        """Return a number of each run; empty where it has no meaning."""
-        return self.runs.numbers([case.canonical() for case in cases], metric)
+        """Return a number of each run; empty where it has no meaning or is not made."""
+        wanted = [case.canonical() for case in cases]
+        if not self.study.is_whole and not all(case in self.runs for case in wanted):
+            return []
+        return self.runs.numbers(wanted, metric)
 
     def values(self, at: Scenario, scheduler: str, metric: str, load: float) -> list[float]:
         """Return a number of a scheduler at a load over the seeds."""
@@ -107,12 +146,12 @@ def run_study(traces: Mapping[str, Workload], study: Study, request: PaperReques
     searched = [bound_case(each, units) for each in study.admittance_scenarios()] if units else []
     request = request.in_parts(len(cases) + len(packed_cases) + len(set(searched)))
     made_of: list[Any] = [[name, each.provenance, len(each.jobs)] for name, each in traces.items()]
-    runs = DeadlineRuns(traces)
+    runs = MixedRuns(traces)
     found = request.run(
         runs,
         cases,
-        AdmissionMetrics,
-        made_of,
+        MixedMetrics,
+        [*made_of, SHORT],
         group_by=lambda case: case.scenario.without_deadlines(),
     )
     size = PACKED_PROCESSORS, PACKED_JOBS
@@ -148,7 +187,7 @@ def all_values(results: Results) -> dict[str, Any]:
     """Return the study, its rows, and the settings of each figure, whose numbers it has."""
     return {
         "study": results.study,
-        "shown": {str(each.number): msgspec.structs.asdict(each) for each in FIGURES},
+        "shown": {str(each.number): msgspec.structs.asdict(each) for each in results.study.shown},
         "rows": list(rows(results)),
         "readings": list(readings(results)),
         "windows": list(windows(results)),
@@ -167,7 +206,7 @@ def rows(results: Results) -> Iterator[dict[str, Any]]:
     """Yield the numbers of every scheduler by trace, setting, rule and load, each once."""
     kinds = dict.fromkeys(
         kind
-        for figure in FIGURES
+        for figure in results.study.shown
         if figure.kind != "relaxation"
         for kinds in zip(*(figure.kinds(rule) for rule in figure.rules), strict=True)
         for kind in kinds

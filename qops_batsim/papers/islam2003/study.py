@@ -23,6 +23,7 @@ from qops_batsim.papers.logs import (
 )
 from qops_batsim.papers.report import SHIFT
 from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.deadlines import DAY
 
 FigureKind = Literal["admittance", "utilization", "load", "achieved", "relaxation"]
 LogName = Literal["CTC", "SDSC"]
@@ -112,6 +113,9 @@ JOBS = 5000
 RELAXATIONS = (2.0, 5.0, 10.0)
 """R (section 4.2)."""
 
+SHORT = DAY / RELAXATIONS[-1]
+"""Longest run time (s) of jobs whose artificial deadline by the text is a day with each R."""
+
 
 ArtificialRule = Literal["run-time", "turnaround"]
 
@@ -191,7 +195,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     ``sources`` are those of the figures; ``readings`` are compared on ``reading_sources`` at
     ``reading_loads``, with deadlines for all jobs and S = 0.2. ``windows`` are stretches of logs
     that did not choose any default, and repetitions of their log; each has ``window_seeds``.
-    Packed schedules have the ``laxities`` and the ``seeds``.
+    Packed schedules have the ``laxities`` and the ``seeds``. ``figures`` are the paper's numbers of
+    those that are made, if not all.
     """
 
     sources: Mapping[str, Source]
@@ -205,6 +210,20 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     window_loads: tuple[float, ...] = ()
     window_seeds: tuple[int, ...] = ()
     laxities: tuple[float, ...] = ()
+    # Left out of reports that have all.
+    figures: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def is_whole(self) -> bool:
+        """True if all figures are made."""
+        return isinstance(self.figures, msgspec.UnsetType)
+
+    @property
+    def shown(self) -> list[PaperFigure]:
+        """Figures that are made."""
+        if isinstance(self.figures, msgspec.UnsetType):
+            return FIGURES
+        return [each for each in FIGURES if each.number in self.figures]
 
     def all_sources(self) -> list[Source]:
         """Return every stretch of a log, each once."""
@@ -221,7 +240,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         """Return the workloads of the figures of admittance where all jobs have deadlines."""
         return [
             self.sources[shown.log].scenario(kind, load, seed)
-            for shown in FIGURES
+            for shown in self.shown
             if is_bounded(shown)
             for kind, load, seed in product(shown.kinds("run-time"), self.loads, self.seeds)
         ]
@@ -236,7 +255,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def _figure_cases(self) -> Iterator[DeadlineCase]:
-        for shown in FIGURES:
+        for shown in self.shown:
             kinds = [kind for rule in shown.rules for kind in shown.kinds(rule)]
             for kind, load, seed in product(kinds, self.loads, self.seeds):
                 found = self.sources[shown.log].scenario(kind, load, seed)
@@ -310,6 +329,7 @@ READINGS = (
     _reading("msb", price="delays"),
     _reading("mrt"),
     _reading("mrt", order="earliest_deadline"),
+    *(_reading("mrt", max_backtracks=most) for most in (0, 100)),
 )
 """Ways to read the paper, the chosen ones first of each scheduler."""
 

@@ -16,6 +16,7 @@ from itertools import pairwise
 
 import msgspec
 
+from qops_batsim.experiments.statistics import Interval
 from qops_batsim.papers.claims import (
     Claim,
     averages,
@@ -36,7 +37,7 @@ POINTS = 0.5
 
 _SECTIONS = {
     **dict.fromkeys("abcg", "6.1"),
-    "d": "7",
+    **dict.fromkeys("dp", "7"),
     **dict.fromkeys("ef", "8"),
     "r": "6.1, 8",
 }
@@ -66,6 +67,7 @@ def claims(results: Results, *, suffix: str = "") -> list[Claim]:
         ("g", "the jobs lost in the dip are light, and heavy ones gain", judge.heavy_gain()),
     ):
         found += claim_with_parts(name, "", text, parts)
+    found += judge.weights_decide()
     found += judge.monotone()
     found += judge.readings()
     return [
@@ -73,7 +75,7 @@ def claims(results: Results, *, suffix: str = "") -> list[Claim]:
             claim,
             id=claim.id + suffix,
             section=_SECTIONS[claim.id[0]],
-            family=claim.family or f"{_SECTIONS[claim.id[0]]}{suffix}",
+            family=f"{claim.family or _SECTIONS[claim.id[0]]}{suffix}",
             parts=tuple(part + suffix for part in claim.parts),
             decided_by=claim.decided_by and claim.decided_by + suffix,
         )
@@ -195,6 +197,36 @@ class _Judge:
             self._change("f.qos", f"the QoS charge {rises}", pairs, "qos_charge", +1),
             self._change("f.resource", resource, pairs, "resource_charge", +1),
         ]
+
+    def weights_decide(self) -> list[Claim]:
+        """Return that the weights of both charges decide what earns more, and its parts."""
+        pairs = self.study.income_pairs()
+        factor = self.study.kill_tolerance_factors[-1]
+        names = {"tolerance": "tolerance", "slack": "slack"}
+        names["kills"] = f"kills (TF = {factor:g}, SF = 1, 100 % deadline jobs)"
+        parts = []
+        for name, key in names.items():
+            (first, one), (second, other) = pairs[key]
+            pair = [(one, other)]
+            more = f"{first} brings more of the resource charge than {second}"
+            less = f"{first} brings less of the QoS charge than {second}"
+            parts += [
+                self._change(f"p.{name}.resource", more, pair, "resource_charge", +1),
+                self._change(f"p.{name}.qos", less, pair, "qos_charge", -1),
+            ]
+        best = max(self.study.tolerance_factors[1:], key=lambda each: self._qos_of(each).mean)
+        text = f"paid for QoS only, TF = {self.first:g} earns most (next, TF = {best:g})"
+        last = [(self._at_kill_load(best), self._at_kill_load(self.first))]
+        parts.append(self._change("p.qos-only", text, last, "qos_charge", -1))
+        said = "whether tolerance, slack and kills earn more depends on the weights of both charges"
+        whole, *found = claim_with_parts("p", "", said, parts)
+        return [msgspec.structs.replace(whole, family="profit"), *found]
+
+    def _at_kill_load(self, factor: float) -> Case:
+        return Case(load=self.study.kill_load, tolerance_factor=factor)
+
+    def _qos_of(self, factor: float) -> Interval:
+        return self.results.interval(self._at_kill_load(factor), "qos_charge")
 
     def monotone(self) -> list[Claim]:
         """Return claims that charges change in one direction at every step of TF."""

@@ -60,18 +60,25 @@ from qops_batsim.workload.model import Workload
 
 def run(request: PaperRequest) -> PaperReport:
     """Run the experiments; the quick part is one machine and a coarse grid."""
-    ctc = read_log(request, CTC)
-    studies = [(ctc, BATCH_PARTITION, FULL), (ctc, WHOLE_LOG, COARSE)]
     if request.quick:
-        studies = [(ctc, BATCH_PARTITION, QUICK)]
-    else:
-        sdsc = read_log(request, SDSC)
-        studies.append((sdsc, SDSC_PROCESSORS, COARSE))
-    parts = []
-    for log, processors, study in studies:
-        workload = convert_log(log, processors=processors).workload
-        parts.append((workload, request.seeded(study)))
+        return run_with(request.seeded(QUICK), request)
+    ctc, sdsc = read_log(request, CTC), read_log(request, SDSC)
+    studies = [
+        (ctc, BATCH_PARTITION, FULL),
+        (ctc, WHOLE_LOG, COARSE),
+        (sdsc, SDSC_PROCESSORS, COARSE),
+    ]
+    parts = [
+        (convert_log(log, processors=processors).workload, request.seeded(study))
+        for log, processors, study in studies
+    ]
     return report_on(parts, request)
+
+
+def run_with(study: Study, request: PaperRequest) -> PaperReport:
+    """Run the experiments of another study, on the paper's machine."""
+    log = read_log(request, CTC)
+    return report_on([(convert_log(log, processors=BATCH_PARTITION).workload, study)], request)
 
 
 def report_on(parts: Sequence[tuple[Workload, Study]], request: PaperRequest) -> PaperReport:
@@ -233,6 +240,7 @@ _BREAK_EVEN: ReportColumns = {
     "first": "first",
     "second": "second",
     "ratio": "break-even w_q / w_r",
+    "by_seed": interval_column("mean over seeds"),
     "below": "better below",
     "above": "better above",
 }

@@ -26,7 +26,7 @@ from qops_batsim.experiments.deadline_runs import checked_outcomes
 from qops_batsim.experiments.deadline_workload import deadline_workload
 from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.experiments.statistics import Interval, mean_interval
-from qops_batsim.papers.claims import changes
+from qops_batsim.papers.claims import by_seed, changes, differences
 from qops_batsim.papers.islam2004.study import OTHER_EDGES, SCHEDULER, STRINGENCY, Case, Study
 from qops_batsim.papers.report import SHIFT, PaperRequest
 from qops_batsim.platform.generate import make_cluster
@@ -277,30 +277,25 @@ def case_values(results: Results, case: Case) -> dict[str, Any]:
 
 def break_even_values(results: Results) -> list[dict[str, Any]]:
     """Return which of two ways to run a centre earns more, by the weights of both charges."""
-    study = results.study
-    load, slack_load = study.kill_load, study.slack_loads[-1]
-    least, top = study.tolerance_factors[0], study.tolerance_factors[-1]
-    slack_top, most = study.slack_tolerance_factors[-1], study.slack_factors[-1]
-    high, low = (Case(load=load, tolerance_factor=each) for each in (top, least))
-    none = Case(load=slack_load, tolerance_factor=slack_top)
-    slack, at = msgspec.structs.replace(none, slack_factor=most), f"(TF = {slack_top:g})"
-    pairs = [
-        (f"TF = {top:g}", high, f"TF = {least:g}", low),
-        (f"SF = 1 {at}", none, f"SF = {most:g} {at}", slack),
-    ]
-    for share in (1.0, study.deadline_share):
-        for factor in study.kill_tolerance_factors:
-            plain = Case(load=load, deadline_share=share, tolerance_factor=factor)
-            killing = msgspec.structs.replace(plain, kill_and_restart=True)
-            name = f"kills (TF = {factor:g}, SF = 1, {100 * share:g} % deadline jobs)"
-            pairs.append(("no kills", plain, name, killing))
     rows = []
-    for first, case, second, other in pairs:
+    for (first, case), (second, other) in results.study.income_pairs().values():
         found = break_even(*(_mean_charge(results, each) for each in (case, other)))
         names = {"first": first, "second": second}
         below, above = (names.get(who, who) for who in (found.below, found.above))
-        rows.append({**names, "ratio": found.ratio, "below": below, "above": above})
+        ratios = _break_even_by_seed(results, case, other)
+        row = {**names, "ratio": found.ratio, "below": below, "above": above}
+        rows.append({**row, "by_seed": mean_interval(ratios) if ratios else None})
     return rows
+
+
+def _break_even_by_seed(results: Results, first: Case, second: Case) -> list[float]:
+    """Return w_q / w_r at which two ways earn the same, for each seed; none if one has none."""
+    more, less = (
+        differences(*(results.values(case, f"{kind}_charge") for case in cases))
+        for kind, cases in (("resource", (first, second)), ("qos", (second, first)))
+    )
+    pairs = by_seed([more, less])
+    return [gain / loss for gain, loss in pairs] if all(loss for _, loss in pairs) else []
 
 
 def _mean_charge(results: Results, case: Case) -> Charge:

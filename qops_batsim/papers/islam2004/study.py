@@ -161,6 +161,28 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         killing = msgspec.structs.replace(plain, kill_and_restart=True)
         return {"tolerance": (last, first), "kills": (killing, plain)}
 
+    def income_pairs(self) -> dict[str, tuple[tuple[str, Case], tuple[str, Case]]]:
+        """Return ways to run a centre, two of which are compared by what they earn, by name.
+
+        The first is expected to have the higher resource charge, the second the higher QoS charge.
+        """
+        least, top = self.tolerance_factors[0], self.tolerance_factors[-1]
+        slack_top, most = self.slack_tolerance_factors[-1], self.slack_factors[-1]
+        high, low = (Case(load=self.kill_load, tolerance_factor=each) for each in (top, least))
+        none = Case(load=self.slack_loads[-1], tolerance_factor=slack_top)
+        slack, at = msgspec.structs.replace(none, slack_factor=most), f"(TF = {slack_top:g})"
+        pairs = {
+            "tolerance": ((f"TF = {top:g}", high), (f"TF = {least:g}", low)),
+            "slack": ((f"SF = 1 {at}", none), (f"SF = {most:g} {at}", slack)),
+        }
+        for share in (1.0, self.deadline_share):
+            for factor in self.kill_tolerance_factors:
+                plain = Case(load=self.kill_load, deadline_share=share, tolerance_factor=factor)
+                killing = msgspec.structs.replace(plain, kill_and_restart=True)
+                name = f"kills (TF = {factor:g}, SF = 1, {100 * share:g} % deadline jobs)"
+                pairs[name] = (("no kills", plain), (name, killing))
+        return pairs
+
     def runs(self) -> list[tuple[Case, int]]:
         """Return every case with each of its seeds.
 

@@ -168,6 +168,7 @@ _TABLE_1: ReportColumns = {
     "days": "days",
     "recorded": "as recorded",
     "nqs_by_seed": ReportColumn("our NQS", _interval_text),
+    "fair_nqs_by_seed": ReportColumn("fair NQS", _interval_text),
     "paper.nqs": "paper: NQS (log)",
     "aroma": "AROMA, run time",
     "aroma_cpu_time_field": "AROMA, CPU time field",

@@ -29,6 +29,7 @@ from qops_batsim.papers.pascal2004.study import (
     Trial,
     conservative_trial,
     dedicated_trial,
+    fair_nqs_trial,
     nqs_trial,
 )
 from qops_batsim.papers.report import PaperRequest, relative_difference
@@ -139,7 +140,7 @@ def trial_workload(trial: Trial, path: Path) -> Workload:
     facts = LogFacts.of(read_log(path))
     jobs = delay_workload(path, trial.first, trial.skip)
     if trial.scheduler == "nqs":
-        return name_queues(jobs, choices, facts)
+        return jobs if trial.by_time else name_queues(jobs, choices, facts)
     if trial.scheduler != "aroma":
         return exact_estimates(jobs)
     cpu_times = facts.cpu_times if trial.cpu_time == MEASURED else None
@@ -151,6 +152,8 @@ def run_trial(trial: Trial, path: Path) -> TrialMeasures:
     workload = trial_workload(trial, path)
     kind = TimedAroma if trial.scheduler == "aroma" else scheduler_class(trial.scheduler)
     settings: dict[str, Any] = dict(SETTINGS.get(trial.scheduler, {}))
+    if trial.by_time:
+        settings["time_limits"] = sorted({job.walltime or job.estimate for job in workload.jobs})
     if trial.candidates is not None:
         settings |= {"moves": trial.candidates, "stops": trial.candidates}
     module = kind(read_options(trial.scheduler, kind, settings))
@@ -291,9 +294,9 @@ def table1(results: Results, study: Study, recorded: Mapping[str, Any]) -> list[
     places: list[tuple[str, int | None]] = [(ORIGINAL, None)]
     places += [(REBUILT, first) for first in sorted((*study.sizes, *study.dedicated_sizes))]
     for log, first in places:
-        runs, aroma, conservative = (
+        runs, fair, aroma, conservative = (
             [results[trial(log, first, seed)] for seed in study.seeds_of(log, first)]
-            for trial in (nqs_trial, dedicated_trial, conservative_trial)
+            for trial in (nqs_trial, fair_nqs_trial, dedicated_trial, conservative_trial)
         )
         row: dict[str, Any] = {
             "log": log,
@@ -303,6 +306,7 @@ def table1(results: Results, study: Study, recorded: Mapping[str, Any]) -> list[
             "recorded": recorded["usable"] if log == ORIGINAL else None,
             "nqs": mean([run.groups[ALL].wait for run in runs]),
             "nqs_by_seed": [run.groups[ALL].wait for run in runs],
+            "fair_nqs_by_seed": [run.groups[ALL].wait for run in fair],
             "aroma": mean([run.groups[ALL].wait for run in aroma]),
             "aroma_by_seed": [run.groups[ALL].wait for run in aroma],
             "aroma_cpu_time_field": None,
