@@ -57,6 +57,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "2003).",
         "campaign": "Run a grid of logs, loads, deadlines, schedulers and seeds; kept, resumed, "
         "judged.",
+        "benchmark": "Score schedulers on equal cases, against what is possible at best.",
         "bound": "Bound what any scheduler could admit, and search for the best schedule.",
         "papers": "Run the experiments of the source papers again, beside the papers' numbers.",
     },

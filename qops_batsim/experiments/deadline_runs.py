@@ -39,6 +39,7 @@ from qops_batsim.parameters import (
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip
+from qops_batsim.running.inputs import AnyEvents
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import digest_of_file, short_name
@@ -272,10 +273,18 @@ def checked_outcomes(
 
 
 def outcomes_of(
-    workload: Workload, platform: Platform, module: DecisionModule, *, message_delays: bool = True
+    workload: Workload,
+    platform: Platform,
+    module: DecisionModule,
+    *,
+    message_delays: bool = True,
+    events: AnyEvents | None = None,
 ) -> tuple[JobOutcomes, Simulation]:
-    """Run a scheduler on a workload; return the jobs' outcomes, and the simulation."""
-    options = default_engine(module, message_delays=message_delays)
+    """Run a scheduler on a workload; return the jobs' outcomes, and the simulation.
+
+    ``events`` are hosts that go away and return, if any.
+    """
+    options = default_engine(module, message_delays=message_delays, events=events)
     simulation = simulate(module, workload, platform, engine=options)
     promised, latest = (
         {job_id.partition("!")[2]: date for job_id, date in module.qos_log.promises(each).items()}

@@ -1,0 +1,298 @@
+"""Runs of the benchmark: scores of schedulers on its cases, and what could be reached at best."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from hashlib import blake2b
+from importlib.resources import files
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from qops_batsim.analysis.metrics.admission import PromiseMetrics, broken_rule, promise_metrics
+from qops_batsim.analysis.metrics.charges import References, reference_of_workload
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes, fates
+from qops_batsim.analysis.results.tables import Booleans, Floats
+from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
+from qops_batsim.errors import SimulationError
+from qops_batsim.experiments.benchmark_cases import outages_of_case
+from qops_batsim.experiments.deadline_runs import (
+    DeadlineCase,
+    DeadlineRuns,
+    Scenario,
+    outcomes_of,
+)
+from qops_batsim.optimum.best import Limits, best_possible
+from qops_batsim.optimum.problem import OBJECTIVES, worth_of
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.reference import easy_response_times
+from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.model import Workload
+
+UNITS = 0.5
+"""Units of deterministic time for which a workload is searched, for each objective."""
+
+LEAST_JOBS = 3
+"""Deadlines of a user, at least, for the fairness between users."""
+
+
+class BenchmarkCell(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of the benchmark: a scheduler on a workload, and the seed of outages, if any."""
+
+    run: DeadlineCase
+    outages: int | None
+
+
+class DecisionTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """CPU time of a run: milliseconds for each job with the simulation, and of decisions.
+
+    These are the median and the 99th percentile over messages, where the engine asks the scheduler
+    about each message: with outages, or if it has no compiled loop.
+    """
+
+    cpu_per_job: float
+    median: float | None
+    p99: float | None
+
+
+class Score(msgspec.Struct, frozen=True, kw_only=True):
+    """Outcome of a run for the jobs whose users set deadlines, and for the others.
+
+    Jobs, work (processor-seconds) and charges (QoS charges of the deadlines asked for) are in % of
+    those of all jobs with a user's deadline. *Promised* are the deadlines that were, also later
+    ones; promises that gave way to others are not *kept*. *Reached* are promises of the deadline
+    that was asked for, and kept; *met* are those deadlines, promised or not. Promised and kept
+    charges are what users pay for the promises.
+
+    The *wait* (seconds) and the bounded slowdown are means over the jobs without user's deadline.
+    Over users with three deadlines or more, the *Gini* coefficient is that of the share of
+    deadlines met, the *worst decile* the mean share (%) of the tenth of the users that have the
+    least; None where the log tells no users.
+    """
+
+    deadline_jobs: int
+    promised_jobs: float
+    promised_work: float
+    promised_charge: float
+    kept_jobs: float
+    kept_work: float
+    kept_charge: float
+    reached_jobs: float
+    reached_work: float
+    reached_charge: float
+    met_jobs: float
+    met_work: float
+    met_charge: float
+    refused_others: float | None
+    wait: float | None
+    bounded_slowdown: float | None
+    gini: float | None
+    worst_decile: float | None
+    kills: int
+    wasted_work: float | None
+    times: DecisionTimes
+
+
+class BenchmarkBound(msgspec.Struct, frozen=True, kw_only=True):
+    """Upper bound, and what the best known schedule reaches, in % as in :class:`Score`.
+
+    Each is by objective. Both know all jobs beforehand, and no outages.
+    """
+
+    bound: dict[str, float]
+    best_known: dict[str, float]
+
+
+class BenchmarkRuns:
+    """Runs of cells on some logs, by identity; what cells of one workload share is remembered."""
+
+    def __init__(self, logs: Mapping[str, Workload]) -> None:
+        self._runs = DeadlineRuns(logs)
+        self._last: tuple[Scenario, Prices] | None = None
+
+    def __call__(self, cell: BenchmarkCell) -> Score:
+        """Return the score of a run, whose schedule is checked."""
+        case = cell.run
+        workload = self._runs.workload(case.scenario)
+        if self._last is None or self._last[0] != case.scenario:
+            self._last = case.scenario, Prices(workload)
+        module = make_scheduler(case.scheduler, dict(case.settings))
+        events = None
+        if cell.outages is not None:
+            dates = workload.columns.submission_times
+            events = outages_of_case(
+                cell.outages, workload.processors, float(dates.min()), float(dates.max())
+            )
+        seconds = timed_decisions(module)
+        platform = make_cluster(workload.processors)
+        begin = time.process_time()
+        outcomes, simulation = outcomes_of(workload, platform, module, events=events)
+        spent = time.process_time() - begin
+        hosts = len(simulation.hosts)
+        # A promise that hosts or estimates broke is counted, not an error.
+        free = replace(outcomes, promised=np.full(len(outcomes.ids), np.nan), latest_start=None)
+        broken = broken_rule(free, hosts)
+        if broken is not None:
+            raise SimulationError(f"{case.scheduler}: {broken}")
+        renewed = module.qos_log.promises("new_promises")
+        gave_way = {job_id.partition("!")[2] for job_id, count in renewed.items() if count}
+        lost = np.array([each in gave_way for each in outcomes.ids], np.bool_)
+        times = DecisionTimes(
+            cpu_per_job=1e3 * spent / len(outcomes.ids),
+            median=1e3 * float(np.median(seconds)) if seconds else None,
+            p99=1e3 * float(np.percentile(seconds, 99)) if seconds else None,
+        )
+        return score_of(outcomes, hosts, self._last[1], lost, times)
+
+    def bound(self, scenario: Scenario) -> BenchmarkBound:
+        """Search a workload for bound and best known schedule."""
+        workload = self._runs.workload(scenario)
+        limits = Limits(seconds=len(OBJECTIVES) * UNITS, by_clock=False)
+        bound, best = {}, {}
+        free = _without_deadline(workload)
+        for each in best_possible(workload, OBJECTIVES, limits):
+            others = math.fsum(worth_of(workload, each.objective)[free])
+            if each.total > others:
+                whole = (each.total - others) / 100
+                bound[each.objective] = (each.bound - others) / whole
+                best[each.objective] = (each.best_known - others) / whole
+        return BenchmarkBound(bound=bound, best_known=best)
+
+
+def timed_decisions(module: DecisionModule) -> list[float]:
+    """Have a scheduler's decisions timed; return the list that gets the CPU seconds of each."""
+    seconds: list[float] = []
+    decide: Callable[[float], Any] = module.decide
+
+    def timed(now: float) -> Any:
+        begin = time.thread_time()
+        decisions = decide(now)
+        seconds.append(time.thread_time() - begin)
+        return decisions
+
+    vars(module)["decide"] = timed
+    return seconds
+
+
+class Prices:
+    """Work and charges of the jobs of a workload."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.worth = {each: worth_of(workload, each) for each in OBJECTIVES}
+        self.references: References = reference_of_workload(workload, easy_response_times(workload))
+        self.table: SlowdownTable = category_slowdowns(self.references.values())
+
+
+def score_of(
+    outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Booleans, times: DecisionTimes
+) -> Score:
+    """Return the score of a run; ``gave_way`` tells whose promise was replaced. O(n log n)."""
+    found = fates(outcomes)
+    of_user = outcomes.of_user
+    kept = found.kept & ~gave_way
+    # What a promise brings that was not kept is a penalty.
+    first = replace(outcomes, promised=np.where(gave_way, np.nan, outcomes.promised))
+    paid: PromiseMetrics = promise_metrics(first, hosts, prices.references, prices.table)
+    reached = kept & found.met & (outcomes.promised <= outcomes.deadline)
+
+    def share(which: Booleans, objective: str) -> float:
+        worth = prices.worth[objective]
+        total = float(worth[of_user].sum())
+        return 100.0 * float(worth[which & of_user].sum()) / total if total else 0.0
+
+    shares = {
+        f"{name}_{objective}": share(which, objective)
+        for name, which in (
+            ("promised", found.promised),
+            ("kept", kept),
+            ("reached", reached),
+            ("met", found.met),
+        )
+        for objective in OBJECTIVES
+    }
+    kept_charge, broken_charge = paid.kept_charge or 0.0, paid.broken_charge or 0.0
+    replaced = share(found.promised & gave_way, "charge")
+    charges = {
+        "kept_charge": kept_charge,
+        "promised_charge": kept_charge + broken_charge + replaced,
+    }
+    others = ~of_user & ~outcomes.refused
+    gini, worst = fairness(outcomes, found.met)
+    return Score(
+        deadline_jobs=int(of_user.sum()),
+        **(shares | charges),
+        refused_others=_percent(outcomes.refused[~of_user]),
+        wait=float((outcomes.start - outcomes.submission)[others].mean()) if others.any() else None,
+        bounded_slowdown=paid.bounded_slowdown,
+        gini=gini,
+        worst_decile=worst,
+        kills=paid.kills,
+        wasted_work=paid.wasted_work,
+        times=times,
+    )
+
+
+def fairness(outcomes: JobOutcomes, met: Booleans) -> tuple[float | None, float | None]:
+    """Return the Gini coefficient of users' shares of deadlines met, and the worst decile in %."""
+    by_user: dict[Any, list[bool]] = defaultdict(list)
+    jobs = [job for workload in outcomes.workloads for job in workload.jobs]
+    for job, of_user, in_time in zip(jobs, outcomes.of_user.tolist(), met.tolist(), strict=True):
+        user = job.fields.get("user")
+        if of_user and user is not None:
+            by_user[user].append(in_time)
+    shares = np.sort(
+        [sum(each) / len(each) for each in by_user.values() if len(each) >= LEAST_JOBS]
+    )
+    if not len(shares):
+        return None, None
+    worst = 100.0 * float(shares[: math.ceil(len(shares) / 10)].mean())
+    return gini(shares), worst
+
+
+def gini(values: Floats) -> float | None:
+    """Return the Gini coefficient of ascending values from 0 up; None if all are 0. O(n).
+
+    That is half the mean difference of two values over their mean.
+
+    >>> gini(np.array([0.0, 1.0])), gini(np.array([1.0, 1.0]))
+    (0.5, 0.0)
+    """
+    count, total = len(values), float(values.sum())
+    if total == 0:
+        return None
+    ranks = 2 * np.arange(1, count + 1) - count - 1
+    return float((ranks * values).sum()) / (count * total)
+
+
+def _percent(which: Booleans) -> float | None:
+    return 100.0 * float(which.mean()) if len(which) else None
+
+
+def _without_deadline(workload: Workload) -> Booleans:
+    """Return which jobs have no deadline, and can run: every schedule may have them."""
+    columns = workload.columns
+    asked = columns.requests or [None] * len(columns.ids)
+    free = np.array([each is None or each.deadline is None for each in asked])
+    fits: Booleans = (columns.processors >= 1) & (columns.processors <= workload.processors)
+    return free & fits
+
+
+def kept_bounds() -> dict[str, BenchmarkBound]:
+    """Return the bounds that come with the package, by :func:`bound_key`.
+
+    ``benchmarks/benchmark_data.py bounds`` has made them.
+    """
+    text = files("qops_batsim.experiments").joinpath("benchmark_bounds.json").read_bytes()
+    return msgspec.json.decode(text, type=dict[str, BenchmarkBound])
+
+
+def bound_key(scenario: Scenario) -> str:
+    """Return the key of a workload among the bounds that come with the package."""
+    content = msgspec.json.encode(scenario, order="deterministic")
+    return blake2b(content, digest_size=8).hexdigest()
