@@ -212,8 +212,7 @@ def _case(
         seed=seed,
     )
     if entry.estimates == USERS:
-        model = EstimateChoices(model=USERS)
-        scenario = msgspec.structs.replace(scenario, deadlines_by=USERS, estimates=model)
+        scenario = with_users_estimates(scenario)
     return BenchmarkCase(
         name=f"{entry.log} {number}",
         half=half,
@@ -222,6 +221,12 @@ def _case(
         scenario=scenario.canonical(),
         outages=seed if entry.outages else None,
     )
+
+
+def with_users_estimates(scenario: Scenario) -> Scenario:
+    """Return a scenario in which users' estimates make the deadlines, and are planned with."""
+    model = EstimateChoices(model=USERS)
+    return msgspec.structs.replace(scenario, deadlines_by=USERS, estimates=model)
 
 
 def told(case: BenchmarkCase) -> str:

@@ -78,7 +78,7 @@ BESIDE: dict[str, Metric] = {
     "ms a decision": _of_times("median"),
     "99th percentile": _of_times("p99"),
 }
-"""What is told beside the share of the best possible, by heading."""
+"""Columns beside the share of the best possible, by heading."""
 
 
 def mean_of(

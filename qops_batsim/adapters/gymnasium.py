@@ -1,0 +1,305 @@
+"""A Gymnasium environment: admit, refuse or make an offer to each job with a deadline.
+
+    import gymnasium
+    import qops_batsim.adapters.gymnasium  # registers it
+
+    env = gymnasium.make("qops_batsim/Deadlines-v0", workload="kth_sp2_1000", load=1.3)
+
+An episode is a stretch of a log under the embedded engine, a step is one request. Needs the extra
+``gym``: ``pip install 'qops-batsim[gym]'``.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from queue import SimpleQueue
+from typing import Any
+
+import gymnasium
+import msgspec
+import numpy as np
+from gymnasium import spaces
+
+from qops_batsim.adapters.steered import (
+    ANSWERS,
+    FEATURES,
+    HIGHEST,
+    ORDERS,
+    Action,
+    Observation,
+    Steered,
+    deadline_of,
+)
+from qops_batsim.errors import InputError, require, require_one_of
+from qops_batsim.experiments.benchmark_cases import outages_of_case, with_users_estimates
+from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
+from qops_batsim.optimum.best import Limits, best_possible
+from qops_batsim.optimum.problem import OBJECTIVES, worth_of
+from qops_batsim.parameters import EXACT, USERS
+from qops_batsim.protocol.decisions import Decision
+from qops_batsim.protocol.events import JobCompleted
+from qops_batsim.running.inputs import AnyEvents, AnyWorkload, load_workload
+from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.admission.options import FqopsOptions
+from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.workload.model import Workload
+
+ENVIRONMENT = "qops_batsim/Deadlines-v0"
+
+
+class Abandoned(Exception):
+    """The end of an episode that was left before its end."""
+
+
+class _Asking(Steered):
+    """Scheduler that hands observations over to another thread, and gets actions from there."""
+
+    def __init__(self, options: FqopsOptions, worth: dict[str, float], penalty: float) -> None:
+        super().__init__(options)
+        self.questions: SimpleQueue[Observation | BaseException | None] = SimpleQueue()
+        self.actions: SimpleQueue[Action | None] = SimpleQueue()
+        self.kept, self.broken, self.refused = 0, 0, 0
+        self._worth, self._penalty = worth, penalty
+        self._promises: dict[str, tuple[float, float]] = {}
+        self._undecided: list[str] = []
+        self._ended: list[str] = []
+        self._reward = 0.0
+
+    def act(self, observation: Observation) -> Action:
+        self.questions.put(observation)
+        action = self.actions.get()
+        if action is None:
+            raise Abandoned
+        return action
+
+    def completed(self, event: JobCompleted) -> None:
+        super().completed(event)
+        if event.job_id in self._promises:
+            self._ended.append(event.job_id)
+
+    def decide(self, now: float) -> list[Decision]:
+        for job_id in self._ended:
+            promise, worth = self._promises.pop(job_id)
+            if now <= promise + PLAN_TOLERANCE:
+                self.kept += 1
+                self._reward += worth
+            else:
+                self.broken += 1
+                self._reward -= self._penalty * worth
+        self._ended.clear()
+        asked = [(job, date) for job in self._new if (date := deadline_of(job)) < math.inf]
+        decisions = super().decide(now)
+        for job, deadline in asked:
+            admitted = self.qos_log.record(job.id).admitted_deadline
+            if admitted is None:
+                self.refused += 1
+                continue
+            # A later promise is worth less: in the proportion of the response times.
+            time_promised = admitted - job.submission_time
+            part = min(1.0, (deadline - job.submission_time) / time_promised)
+            worth = part * self._worth[job.id.partition("!")[2]]
+            self._promises[job.id] = admitted, worth
+        return decisions
+
+    def take_reward(self) -> float:
+        """Return what promises have brought since this was asked last."""
+        reward, self._reward = self._reward, 0.0
+        return reward
+
+
+class DeadlinesEnv(gymnasium.Env[Observation, Any]):
+    """Admission of jobs with deadlines, one request a step.
+
+    The observation is of ten numbers, :data:`~qops_batsim.adapters.steered.FEATURES`; the action
+    of two: the answer (refuse, admit, offer) and the order in which waiting jobs are placed anew
+    for the job (least laxity, earliest deadline); :mod:`~qops_batsim.adapters.steered` tells more.
+
+    The reward are the promises that were kept since the last step, less ``penalty`` times those
+    that were broken, in % of what all requests of the episode are worth: the sum of an episode is
+    the share of it, to be compared with :meth:`bound`. A promise later than asked for is
+    worth as much less as its response time is longer.
+
+    Parameters
+    ----------
+    workload
+        The log: a workload of ``delay`` jobs, the path of one, or the name of a shipped one.
+    jobs
+        Jobs of a stretch; which one, and what is duplicated for the load, follows from the seed.
+    load, stringency, share, estimates
+        As of :class:`~qops_batsim.experiments.deadline_runs.Scenario`: the load by duplication, how
+        strict deadlines are, the share of jobs that have one, ``"exact"`` or ``"users"`` estimates.
+    outages
+        Whether hosts leave now and then.
+    objective
+        What promises are worth: ``"jobs"``, ``"work"`` or ``"charge"``.
+    penalty
+        How many times its worth a broken promise costs.
+    tolerance_factor
+        Users take an offer up to so many times the response time that they asked for.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as in its base
+
+    def __init__(
+        self,
+        workload: AnyWorkload = "sdsc_sp2_1000",
+        *,
+        jobs: int = 300,
+        load: float = 1.3,
+        stringency: float = 0.2,
+        share: float = 1.0,
+        estimates: str = EXACT,
+        outages: bool = False,
+        objective: str = "jobs",
+        penalty: float = 1.0,
+        tolerance_factor: float = 1.0,
+        render_mode: str | None = None,
+    ) -> None:
+        require_one_of("objective", objective, OBJECTIVES)
+        require_one_of("estimates", estimates, (EXACT, USERS))
+        require(penalty >= 0, "penalty", penalty, "a number from 0 up is accepted")
+        trace = load_workload(workload)
+        fits = 1 <= jobs <= len(trace.jobs)
+        require(fits, "jobs", jobs, f"a number from 1 to {len(trace.jobs)} is accepted")
+        self.render_mode = render_mode
+        self.observation_space = spaces.Box(0.0, HIGHEST, (len(FEATURES),), np.float32)
+        self.action_space = spaces.MultiDiscrete([len(ANSWERS), len(ORDERS)])
+        self._runs = DeadlineRuns({"": trace})
+        self._last_skip = len(trace.jobs) - jobs
+        self._scenario = Scenario(
+            log="", first=jobs, load=load, stringency=stringency, share=share, artificial="none"
+        )
+        if estimates == USERS:
+            self._scenario = with_users_estimates(self._scenario)
+        self._scenario.choices.check()
+        self._outages, self._objective, self._penalty = outages, objective, penalty
+        self._options = FqopsOptions(tolerance_factor=tolerance_factor)
+        self._workload: Workload | None = None
+        self._thread: threading.Thread | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode; return the first request, and which stretch of the log it is.
+
+        ``options`` may fix ``skip``, the jobs before the stretch, and ``seed``, that of duplicates
+        and outages.
+        """
+        super().reset(seed=seed)
+        self.close()
+        chosen = {
+            "skip": int(self.np_random.integers(self._last_skip + 1)),
+            "seed": int(self.np_random.integers(1, 1 << 31)),
+            **(options or {}),
+        }
+        unknown = set(chosen) - {"skip", "seed"}
+        if unknown:
+            raise InputError(f"option {min(unknown)!r} of reset; skip and seed are accepted")
+        self._workload = workload = self._runs.workload(
+            msgspec.structs.replace(self._scenario, **chosen)
+        )
+        worth = self._worth(workload)
+        events = None
+        if self._outages:
+            dates = workload.columns.submission_times
+            span = float(dates.min()), float(dates.max())
+            events = outages_of_case(chosen["seed"], workload.processors, *span)
+        self._module = _Asking(self._options, worth, self._penalty)
+        self._thread = threading.Thread(
+            target=_simulate, args=(self._module, workload, events), daemon=True
+        )
+        self._thread.start()
+        return self._next(), {**chosen, "requests": len(worth)}
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Answer a request; return the next one, and what promises have brought meanwhile.
+
+        At the end ``info`` has the numbers of promises ``kept`` and ``broken``, and of requests
+        ``refused``.
+        """
+        if self._thread is None:
+            raise gymnasium.error.ResetNeeded("an episode has to begin with reset")
+        module = self._module
+        answer, order = action
+        module.actions.put((int(answer), int(order)))
+        observation = self._next()
+        told = {"kept": module.kept, "broken": module.broken, "refused": module.refused}
+        over = self._thread is None
+        return observation, module.take_reward(), over, False, told if over else {}
+
+    def close(self) -> None:
+        """End an episode that is not over."""
+        if self._thread is not None:
+            self._module.actions.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def bound(self, units: float = 0.5) -> float:
+        """Return the most that any schedule, which knows all jobs, could earn in this episode.
+
+        It is searched for ``units`` of deterministic time, about seconds; needs the extra
+        ``bound``. Outages are not known to it.
+        """
+        if self._workload is None:
+            raise gymnasium.error.ResetNeeded("an episode has to begin with reset")
+        limits = Limits(seconds=units, by_clock=False)
+        (found,) = best_possible(self._workload, [self._objective], limits)
+        free = _without_deadline(self._workload, worth_of(self._workload, self._objective))
+        return 100.0 * (found.bound - free) / (found.total - free)
+
+    def _worth(self, workload: Workload) -> dict[str, float]:
+        """Return what each request is worth by job, in % of all."""
+        worth = worth_of(workload, self._objective).tolist()
+        asked = {
+            job.id: value
+            for job, value in zip(workload.jobs, worth, strict=True)
+            if deadline_of(job) < math.inf
+        }
+        total = sum(asked.values())
+        if not total:
+            raise InputError(
+                f"{workload.source}: no job of this stretch has a deadline of worth; a larger "
+                "share, or more jobs, are expected"
+            )
+        return {job_id: 100.0 * value / total for job_id, value in asked.items()}
+
+    def _next(self) -> Observation:
+        """Return the next request, of nothing but zeros after the last one."""
+        question = self._module.questions.get()
+        if isinstance(question, np.ndarray):
+            return question
+        assert self._thread is not None
+        self._thread.join()
+        self._thread = None
+        if isinstance(question, BaseException):
+            raise question
+        return np.zeros(len(FEATURES), np.float32)
+
+
+def _simulate(module: _Asking, workload: Workload, events: AnyEvents | None) -> None:
+    """Run an episode, and tell that it is over, or why it failed."""
+    try:
+        simulate(module, workload, events=events)
+        module.questions.put(None)
+    except Abandoned:
+        pass
+    except BaseException as error:  # noqa: BLE001 - it is raised where the episode is asked for
+        module.questions.put(error)
+
+
+def _without_deadline(workload: Workload, worth: Any) -> float:
+    """Return what the jobs without deadline are worth, which every schedule can have."""
+    return float(
+        sum(
+            value
+            for job, value in zip(workload.jobs, worth.tolist(), strict=True)
+            if deadline_of(job) == math.inf
+        )
+    )
+
+
+gymnasium.register(
+    ENVIRONMENT,
+    entry_point="qops_batsim.adapters.gymnasium:DeadlinesEnv",
+)
