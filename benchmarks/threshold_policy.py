@@ -3,7 +3,7 @@
     python benchmarks/threshold_policy.py --seconds 60
     qops-batsim benchmark benchmarks/threshold_policy.py:Threshold:width=0.3,work=600,laxity=3600
 
-The policy refuses a job whose processors, work and laxity are all above thresholds: a large job that
+The policy refuses a job whose processors, work and laxity all exceed thresholds: a large job that
 can wait, for which many small ones would be turned away. The cross-entropy method looks for the
 thresholds: of random ones around the best so far, those stay that keep the most promises on the
 same episodes. The last line printed is the command with what was found.
