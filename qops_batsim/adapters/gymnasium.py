@@ -35,7 +35,7 @@ from qops_batsim.errors import InputError, require, require_one_of
 from qops_batsim.experiments.benchmark_cases import outages_of_case, with_users_estimates
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
 from qops_batsim.optimum.best import Limits, best_possible
-from qops_batsim.optimum.problem import OBJECTIVES, worth_of
+from qops_batsim.optimum.problem import OBJECTIVES, problem_of, worth_of
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import JobCompleted
@@ -200,11 +200,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
             msgspec.structs.replace(self._scenario, **chosen)
         )
         worth = self._worth(workload)
-        events = None
-        if self._outages:
-            dates = workload.columns.submission_times
-            span = float(dates.min()), float(dates.max())
-            events = outages_of_case(chosen["seed"], workload.processors, *span)
+        events = outages_of_case(chosen["seed"], workload) if self._outages else None
         self._module = _Asking(self._options, worth, self._penalty)
         self._thread = threading.Thread(
             target=_simulate, args=(self._module, workload, events), daemon=True
@@ -245,8 +241,9 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
             raise gymnasium.error.ResetNeeded("an episode has to begin with reset")
         limits = Limits(seconds=units, by_clock=False)
         (found,) = best_possible(self._workload, [self._objective], limits)
-        free = _without_deadline(self._workload, worth_of(self._workload, self._objective))
-        return 100.0 * (found.bound - free) / (found.total - free)
+        # Jobs without a deadline are no requests, and every schedule may have them.
+        free = worth_of(self._workload, self._objective)[problem_of(self._workload).free].sum()
+        return 100.0 * float((found.bound - free) / (found.total - free))
 
     def _worth(self, workload: Workload) -> dict[str, float]:
         """Return what each request is worth by job, in % of all."""
@@ -286,17 +283,6 @@ def _simulate(module: _Asking, workload: Workload, events: AnyEvents | None) -> 
         pass
     except BaseException as error:  # noqa: BLE001 - it is raised where the episode is asked for
         module.questions.put(error)
-
-
-def _without_deadline(workload: Workload, worth: Any) -> float:
-    """Return what the jobs without deadline are worth, which every schedule can have."""
-    return float(
-        sum(
-            value
-            for job, value in zip(workload.jobs, worth.tolist(), strict=True)
-            if deadline_of(job) == math.inf
-        )
-    )
 
 
 gymnasium.register(

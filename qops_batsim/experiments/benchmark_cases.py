@@ -238,20 +238,20 @@ def told(case: BenchmarkCase) -> str:
     return ", ".join([*parts, *(["outages"] if case.outages is not None else [])])
 
 
-def outages_of_case(seed: int, hosts: int, begin: float, end: float) -> tuple[ExternalEvent, ...]:
-    """Return outages between two dates (seconds): neighbouring hosts that leave, and return.
+def outages_of_case(seed: int, workload: Workload) -> tuple[ExternalEvent, ...]:
+    """Return outages while jobs are submitted: neighbouring hosts that leave, and return.
 
     Gaps are exponential, durations and the numbers of hosts uniform, and no two outages overlap.
     Dates are whole seconds.
     """
-    generator, date = random.Random(seed), begin
+    dates, hosts = workload.columns.submission_times, workload.processors
+    generator, date, end = random.Random(seed), float(dates.min()), float(dates.max())
     events: list[ExternalEvent] = []
-    most = max(1, hosts // MOST_AWAY)
     while True:
         date += 1 + round(generator.expovariate(1 / BETWEEN_OUTAGES))
         if date >= end:
             return tuple(events)
-        count = generator.randint(1, most)
+        count = generator.randint(1, max(1, hosts // MOST_AWAY))
         first = generator.randint(0, hosts - count)
         away = HostSet.of(range(first, first + count))
         events.append(ExternalEvent(date, UNAVAILABLE, away, {}))

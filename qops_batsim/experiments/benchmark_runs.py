@@ -28,7 +28,7 @@ from qops_batsim.experiments.deadline_runs import (
     outcomes_of,
 )
 from qops_batsim.optimum.best import Limits, best_possible
-from qops_batsim.optimum.problem import OBJECTIVES, worth_of
+from qops_batsim.optimum.problem import OBJECTIVES, problem_of, worth_of
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.reference import easy_response_times
 from qops_batsim.scheduling.module import DecisionModule
@@ -123,12 +123,8 @@ class BenchmarkRuns:
         if self._last is None or self._last[0] != case.scenario:
             self._last = case.scenario, Prices(workload)
         module = make_scheduler(case.scheduler, dict(case.settings))
-        events = None
-        if cell.outages is not None:
-            dates = workload.columns.submission_times
-            events = outages_of_case(
-                cell.outages, workload.processors, float(dates.min()), float(dates.max())
-            )
+        seed = cell.outages
+        events = None if seed is None else outages_of_case(seed, workload)
         seconds = timed_decisions(module)
         platform = make_cluster(workload.processors)
         begin = time.process_time()
@@ -155,7 +151,8 @@ class BenchmarkRuns:
         workload = self._runs.workload(scenario)
         limits = Limits(seconds=len(OBJECTIVES) * UNITS, by_clock=False)
         bound, best = {}, {}
-        free = _without_deadline(workload)
+        # Jobs without a deadline: every schedule may have them.
+        free = problem_of(workload).free
         for each in best_possible(workload, OBJECTIVES, limits):
             others = math.fsum(worth_of(workload, each.objective)[free])
             if each.total > others:
@@ -272,15 +269,6 @@ def gini(values: Floats) -> float | None:
 
 def _percent(which: Booleans) -> float | None:
     return 100.0 * float(which.mean()) if len(which) else None
-
-
-def _without_deadline(workload: Workload) -> Booleans:
-    """Return which jobs have no deadline, and can run: every schedule may have them."""
-    columns = workload.columns
-    asked = columns.requests or [None] * len(columns.ids)
-    free = np.array([each is None or each.deadline is None for each in asked])
-    fits: Booleans = (columns.processors >= 1) & (columns.processors <= workload.processors)
-    return free & fits
 
 
 def kept_bounds() -> dict[str, BenchmarkBound]:

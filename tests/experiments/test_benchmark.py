@@ -43,9 +43,7 @@ from qops_batsim.experiments.benchmark_runs import (
     BenchmarkRuns,
     DecisionTimes,
     Prices,
-    bound_key,
     gini,
-    kept_bounds,
     score_of,
 )
 from qops_batsim.experiments.deadline_runs import contestants_of
@@ -139,20 +137,14 @@ def test_a_quick_benchmark_has_a_case_of_each_log_and_its_twin() -> None:
     assert len({each.outages is None for each in quick}) == 2
 
 
-@pytest.mark.usefixtures("_unmade")
-def test_bounds_of_all_cases_come_with_the_package_where_no_log_is_there() -> None:
-    known, bounds = case_list(), kept_bounds()
-    for case in benchmark_cases(known, BenchmarkLogs(known)):
-        found = bounds[bound_key(case.scenario)]
-        for objective, best in found.best_known.items():
-            assert 0 < best <= found.bound[objective] <= 100 + 1e-9
-
-
 def test_outages_follow_each_other_and_take_few_hosts() -> None:
     for seed in range(50):
         hosts = random.Random(seed).randint(1, 70)
-        events = outages_of_case(seed, hosts, 100.0, 3e6)
-        assert outages_of_case(seed, hosts, 100.0, 3e6) == events
+        name, profile = delay_profile(1)
+        jobs = [Job(str(date), date, 1, name) for date in (100.0, 3e6)]
+        workload = Workload(jobs=jobs, profiles={name: profile}, processors=hosts)
+        events = outages_of_case(seed, workload)
+        assert outages_of_case(seed, workload) == events
         for leave, back in zip(events[::2], events[1::2], strict=True):
             assert leave.hosts == back.hosts
             assert 1 <= len(leave.hosts) <= max(1, hosts // 8)
