@@ -28,15 +28,15 @@ from qops_batsim.adapters.steered import (
     Action,
     Observation,
     Steered,
+    SteeredOptions,
 )
-from qops_batsim.scheduling.admission.options import FqopsOptions
 
 PROCESSORS, WORK, LEFT, ESTIMATE = map(
     FEATURES.index, ("processors", "work", "time_left", "estimate")
 )
 
 
-class ThresholdOptions(FqopsOptions, frozen=True, kw_only=True):
+class ThresholdOptions(SteeredOptions, frozen=True, kw_only=True):
     """Thresholds; infinite ones refuse nothing."""
 
     width: Annotated[float, Meta(ge=0, description="share of the machine")] = 1.0

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Any
 
@@ -29,19 +30,19 @@ from qops_batsim.adapters.steered import (
     Action,
     Observation,
     Steered,
+    SteeredOptions,
     deadline_of,
 )
 from qops_batsim.errors import InputError, require, require_one_of
 from qops_batsim.experiments.benchmark_cases import outages_of_case, with_users_estimates
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
+from qops_batsim.jobs import Job
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.problem import OBJECTIVES, problem_of, worth_of
 from qops_batsim.parameters import EXACT, USERS
-from qops_batsim.protocol.decisions import Decision
-from qops_batsim.protocol.events import JobCompleted
 from qops_batsim.running.inputs import AnyEvents, AnyWorkload, load_workload
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.admission.options import FqopsOptions
+from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.model import Workload
 
@@ -52,18 +53,15 @@ class Abandoned(Exception):
     """The end of an episode that was left before its end."""
 
 
-class _Asking(Steered):
-    """Scheduler that hands observations over to another thread, and gets actions from there."""
+class _Episode:
+    """Policy that hands observations over to another thread, and gets actions from there."""
 
-    def __init__(self, options: FqopsOptions, worth: dict[str, float], penalty: float) -> None:
-        super().__init__(options)
+    def __init__(self, worth: dict[str, float], penalty: float) -> None:
         self.questions: SimpleQueue[Observation | BaseException | None] = SimpleQueue()
         self.actions: SimpleQueue[Action | None] = SimpleQueue()
         self.kept, self.broken, self.refused = 0, 0, 0
         self._worth, self._penalty = worth, penalty
         self._promises: dict[str, tuple[float, float]] = {}
-        self._undecided: list[str] = []
-        self._ended: list[str] = []
         self._reward = 0.0
 
     def act(self, observation: Observation) -> Action:
@@ -73,34 +71,26 @@ class _Asking(Steered):
             raise Abandoned
         return action
 
-    def completed(self, event: JobCompleted) -> None:
-        super().completed(event)
-        if event.job_id in self._promises:
-            self._ended.append(event.job_id)
-
-    def decide(self, now: float) -> list[Decision]:
-        for job_id in self._ended:
-            promise, worth = self._promises.pop(job_id)
+    def decided(self, now: float, new: Sequence[Job], ended: Sequence[str], log: QosLog) -> None:
+        for job_id in ended:
+            promise, worth = self._promises.pop(job_id, (math.nan, 0.0))
             if now <= promise + PLAN_TOLERANCE:
                 self.kept += 1
                 self._reward += worth
-            else:
+            elif promise < now:
                 self.broken += 1
                 self._reward -= self._penalty * worth
-        self._ended.clear()
-        asked = [(job, date) for job in self._new if (date := deadline_of(job)) < math.inf]
-        decisions = super().decide(now)
-        for job, deadline in asked:
-            admitted = self.qos_log.record(job.id).admitted_deadline
+        for job in new:
+            deadline = deadline_of(job)
+            if deadline == math.inf:
+                continue
+            admitted = log.record(job.id).admitted_deadline
             if admitted is None:
                 self.refused += 1
                 continue
             # A later promise is worth less: in the proportion of the response times.
-            time_promised = admitted - job.submission_time
-            part = min(1.0, (deadline - job.submission_time) / time_promised)
-            worth = part * self._worth[job.id.partition("!")[2]]
-            self._promises[job.id] = admitted, worth
-        return decisions
+            part = min(1.0, (deadline - job.submission_time) / (admitted - job.submission_time))
+            self._promises[job.id] = admitted, part * self._worth[job.id.partition("!")[2]]
 
     def take_reward(self) -> float:
         """Return what promises have brought since this was asked last."""
@@ -174,7 +164,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
             self._scenario = with_users_estimates(self._scenario)
         self._scenario.choices.check()
         self._outages, self._objective, self._penalty = outages, objective, penalty
-        self._options = FqopsOptions(tolerance_factor=tolerance_factor)
+        self._options = SteeredOptions(tolerance_factor=tolerance_factor)
         self._workload: Workload | None = None
         self._thread: threading.Thread | None = None
 
@@ -201,9 +191,9 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         )
         worth = self._worth(workload)
         events = outages_of_case(chosen["seed"], workload) if self._outages else None
-        self._module = _Asking(self._options, worth, self._penalty)
+        self._episode = _Episode(worth, self._penalty)
         self._thread = threading.Thread(
-            target=_simulate, args=(self._module, workload, events), daemon=True
+            target=_simulate, args=(self._options, self._episode, workload, events), daemon=True
         )
         self._thread.start()
         return self._next(), {**chosen, "requests": len(worth)}
@@ -216,18 +206,18 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         """
         if self._thread is None:
             raise gymnasium.error.ResetNeeded("an episode has to begin with reset")
-        module = self._module
+        episode = self._episode
         answer, order = action
-        module.actions.put((int(answer), int(order)))
+        episode.actions.put((int(answer), int(order)))
         observation = self._next()
-        told = {"kept": module.kept, "broken": module.broken, "refused": module.refused}
+        told = {"kept": episode.kept, "broken": episode.broken, "refused": episode.refused}
         over = self._thread is None
-        return observation, module.take_reward(), over, False, told if over else {}
+        return observation, episode.take_reward(), over, False, told if over else {}
 
     def close(self) -> None:
         """End an episode that is not over."""
         if self._thread is not None:
-            self._module.actions.put(None)
+            self._episode.actions.put(None)
             self._thread.join()
             self._thread = None
 
@@ -263,7 +253,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
 
     def _next(self) -> Observation:
         """Return the next request, of nothing but zeros after the last one."""
-        question = self._module.questions.get()
+        question = self._episode.questions.get()
         if isinstance(question, np.ndarray):
             return question
         assert self._thread is not None
@@ -274,15 +264,17 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         return np.zeros(len(FEATURES), np.float32)
 
 
-def _simulate(module: _Asking, workload: Workload, events: AnyEvents | None) -> None:
+def _simulate(
+    options: SteeredOptions, episode: _Episode, workload: Workload, events: AnyEvents | None
+) -> None:
     """Run an episode, and tell that it is over, or why it failed."""
     try:
-        simulate(module, workload, events=events)
-        module.questions.put(None)
+        simulate(Steered(options, episode), workload, events=events)
+        episode.questions.put(None)
     except Abandoned:
         pass
     except BaseException as error:  # noqa: BLE001 - it is raised where the episode is asked for
-        module.questions.put(error)
+        episode.questions.put(error)
 
 
 gymnasium.register(

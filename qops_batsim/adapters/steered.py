@@ -16,22 +16,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
+from msgspec import Meta
 
+from qops_batsim.economics.tolerance import FixedTolerance
 from qops_batsim.jobs import Job
-from qops_batsim.protocol.decisions import Decision
-from qops_batsim.scheduling.admission.fqops import Fqops
-from qops_batsim.scheduling.admission.options import FqopsOptions
+from qops_batsim.protocol.decisions import Decision, SetJobMetadata
+from qops_batsim.protocol.events import JobCompleted
+from qops_batsim.scheduling.admission.options import QopsOptions
 from qops_batsim.scheduling.answers import AdmissionAnswer, Held
-from qops_batsim.scheduling.module import System
+from qops_batsim.scheduling.module import SchedulerOptions, System
+from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.admission.policy import Admission
     from qops_batsim.scheduling.plan import Plan
+    from qops_batsim.scheduling.qos_log import QosLog
 
 Observation = npt.NDArray[np.float32]
 Action = tuple[int, int]
@@ -75,11 +79,39 @@ HIGHEST = 64.0
 """No feature exceeds it, and none is below 0."""
 
 
-class Steered(Fqops):
+class SteeredOptions(QopsOptions, frozen=True, kw_only=True):
+    """Options of :class:`Steered`: those of QoPS, whose ``order`` follows from actions here."""
+
+    tolerance_factor: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e6,
+            description="users take an offer up to this many times the requested response time; "
+            "qos.tolerance_factor of a job goes before",
+        ),
+    ] = 1.0
+
+
+RETRIES = 10
+"""Times that the interval of the earliest deadline is halved, as ``fqops`` does by default."""
+
+
+class Steering(Protocol):
+    """Policy beside the scheduler, which also learns what became of the jobs."""
+
+    def act(self, observation: Observation) -> Action:
+        """Return the answer to a job and the order."""
+
+    def decided(self, now: float, new: Sequence[Job], ended: Sequence[str], log: QosLog) -> None:
+        """Learn of new jobs, of the ids of those that have ended, and what was promised."""
+
+
+class Steered(SpaceSharingScheduler):
     """Deadline scheduler that asks :meth:`act` about every job with a deadline.
 
-    A subclass overrides :meth:`act`; without that, every job gets an offer if it cannot be kept
-    in time, which is ``fqops``.
+    A subclass overrides :meth:`act`, or there is a ``steering`` policy; else every job that cannot
+    be kept in time gets an offer, which is ``fqops``.
 
     >>> class Cautious(Steered):
     ...     '''Refuses jobs that ask for more than half of the machine.'''
@@ -92,38 +124,53 @@ class Steered(Fqops):
     """
 
     summary = "QoPS with feedback, steered by a policy"
-    Options = FqopsOptions
+    Options = SteeredOptions
+    options: SteeredOptions
+    keeps_decisions = True
+    needs_deadlines = True
+
+    def __init__(
+        self, options: SchedulerOptions | None = None, steering: Steering | None = None
+    ) -> None:
+        super().__init__(options)
+        self._steering = steering
 
     def act(self, observation: Observation) -> Action:
         """Return the answer to a job and the order, given its :data:`FEATURES`."""
-        return OFFER, LEAST_LAXITY
+        return (OFFER, LEAST_LAXITY) if self._steering is None else self._steering.act(observation)
 
     def begin(self, system: System) -> None:
         """Start with an empty plan and no request."""
         self._new: list[Job] = []
+        self._ended: list[str] = []
         self._actions: dict[str, Action] = {}
         super().begin(system)
 
     def new_plan(self, machine_size: int) -> Plan:
         """Return an empty plan for jobs that are admitted as the actions say."""
+        from qops_batsim.scheduling.admission.feedback import OfferTerms
         from qops_batsim.scheduling.admission.policy import Admission, FeedbackAdmission
         from qops_batsim.scheduling.admission.qops_search import QopsSearch, rules_of
         from qops_batsim.scheduling.plan import Plan
 
         self._policies: dict[Action, Admission] = {}
+        terms = OfferTerms(1.0, RETRIES, False, -1, math.inf)
+        tolerance = FixedTolerance(self.options.tolerance_factor)
         for order in ORDERS:
             options = msgspec.structs.replace(self.options, order=_ORDER_NAMES[order])
             search, rules = QopsSearch(options), rules_of(options)
             self._policies[ADMIT, order] = Admission(search)
-            self._policies[OFFER, order] = FeedbackAdmission(
-                search, rules, self.terms, self.tolerance()
-            )
+            self._policies[OFFER, order] = FeedbackAdmission(search, rules, terms, tolerance)
         return Plan(machine_size, _EachItsOwn(self))
 
     def submitted(self, job: Job) -> None:
         """Keep a job until all events of the message are known."""
-        if job.id not in self._restarted:
-            self._new.append(job)
+        self._new.append(job)
+
+    def completed(self, event: JobCompleted) -> None:
+        """Take the job's hosts back."""
+        super().completed(event)
+        self._ended.append(event.job_id)
 
     def decide(self, now: float) -> list[Decision]:
         """Ask about the new jobs, and return what is decided."""
@@ -144,7 +191,19 @@ class Steered(Fqops):
             # A single policy decides about the message in compiled code.
             plan, one = self._planned(), len(set(actions)) == 1
             plan.policy = self.policy_of(plan, actions[0]) if one else _EachItsOwn(self)
-        return super().decide(now)
+        decisions = super().decide(now)
+        if self._steering is not None:
+            self._steering.decided(now, new, self._ended, self.qos_log)
+        self._ended.clear()
+        return decisions
+
+    def answered(self, slot: int, answer: AdmissionAnswer) -> None:
+        """Note an offer, and what every scheduler notes."""
+        if answer.offer is not None:
+            job_id = self._planned().table.jobs[slot].id
+            told = answer.offer.note(self.qos_log.record(job_id))
+            self._decisions.append(SetJobMetadata(job_id, told))
+        super().answered(slot, answer)
 
     def policy_of(self, plan: Plan, action: Action) -> Admission:
         """Return the policy of an action, whose profile of the running jobs is written anew."""

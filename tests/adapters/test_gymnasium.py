@@ -14,7 +14,7 @@ gymnasium = pytest.importorskip("gymnasium", reason="needs the extra gym")
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
-from qops_batsim.adapters.gymnasium import ENVIRONMENT, DeadlinesEnv, _Asking  # noqa: E402
+from qops_batsim.adapters.gymnasium import ENVIRONMENT, DeadlinesEnv, _Episode  # noqa: E402
 from qops_batsim.adapters.steered import ADMIT, OFFER, REFUSE  # noqa: E402
 from qops_batsim.errors import InputError, SimulationError  # noqa: E402
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns  # noqa: E402
@@ -133,13 +133,13 @@ def test_only_requests_are_asked_about() -> None:
 
 
 def test_an_error_of_the_simulation_is_raised_by_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Any, now: float, new: Any, ended: list[str], log: Any) -> None:
+        if ended:
+            raise SimulationError("as planned")
+
+    monkeypatch.setattr(_Episode, "decided", fail)
     env = DeadlinesEnv(jobs=20)
     env.reset(seed=1)
-
-    def fail(self: Any, event: Any) -> None:
-        raise SimulationError("as planned")
-
-    monkeypatch.setattr(_Asking, "completed", fail)
     with pytest.raises(SimulationError, match="as planned"):
         steps(env, 20)
     env.reset(seed=2)
