@@ -66,6 +66,7 @@ class FakeManager:
         self.states = {f"n{number}": NodeState.THERE for number in range(1, nodes + 1)}
         self.effects: Counter[tuple[str, str, int]] = Counter()
         self.said: list[str] = []
+        self._last = 0
         self.is_down = False
         self.starts_by_itself = False
         self._due: list[tuple[float, str]] = []
@@ -84,12 +85,17 @@ class FakeManager:
         **asks: str,
     ) -> FakeJob:
         """Submit a job, with a deadline so many seconds from now."""
-        job_id = str(len(self.all) + 1)
+        self._last += 1
+        job_id = str(self._last)
         if deadline is not None:
             asks["deadline"] = repr(self.now + deadline)
         job = FakeJob(job_id, nodes, limit, run_time, float(int(self.now)), asks)
         self.all[job_id] = job
         return job
+
+    def forget(self, job_id: str) -> None:
+        """Forget a job that has ended, whose id is not given again."""
+        del self.all[job_id]
 
     def cancel(self, job_id: str) -> None:
         job = self.all[job_id]

@@ -128,6 +128,9 @@ class SlurmCluster:
     def start_node(self, name: str) -> None:
         self.run("slurmd", "-N", name, "-f", str(self.conf))
 
+    def stop_node(self, name: str) -> None:
+        self._end(f"{name}.pid", signal.SIGTERM)
+
     def idle(self) -> int:
         """Return how many nodes are idle."""
         said = self.run("sinfo", "-h", "-t", "idle", "-o", "%D", check=False).split()

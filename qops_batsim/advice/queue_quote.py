@@ -62,7 +62,8 @@ class QueueAsker:
 
     Waiting jobs are planned in the order of their planned starts, then by priority and submission,
     each at its earliest fit. What was promised to a job is kept; another waiting job keeps the end
-    that is planned for it now, unless it ``may_wait`` longer.
+    that is planned for it now, unless it ``may_wait`` longer. Jobs that are asked about may take a
+    ``margin`` longer than they say (seconds).
     """
 
     def __init__(
@@ -72,8 +73,10 @@ class QueueAsker:
         settings: Mapping[str, Any] | None = None,
         *,
         may_wait: bool = False,
+        margin: float = 0.0,
     ) -> None:
         self.state = state
+        self._margin = margin
         self._lock = Lock()
         held, self.late = _held_jobs(state, may_wait=may_wait)
         self._plan = deadline_plan(scheduler, settings or {}, state.processors)
@@ -95,7 +98,7 @@ class QueueAsker:
         with self._lock:
             jobs, slot = self._plan.jobs, self._slot
             jobs.processors[slot] = jobs.reserved[slot] = asked.processors
-            jobs.estimates[slot] = duration_on_grid(asked.time)
+            jobs.estimates[slot] = duration_on_grid(asked.time + self._margin)
             promise(jobs, slot, math.inf, 0.0)
             asker = SearchAsker(self._plan, 0.0, slot)
             refusal = None if asked.deadline is None else asker.refusal(asked.deadline)

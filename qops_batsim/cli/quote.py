@@ -46,8 +46,8 @@ _about = manual(
     --runtime DURATION: Its estimated run time: 7200, 120m or 2h.
     --deadline DURATION: By when it must end, counted from TIME: 6h. Default: no deadline; the
         earliest one is told.
-    --queue FILE: Instead of a run, the queue as it is now: of `squeue --json`, or in the form of
-        docs/operators.md; - for standard input.
+    --queue FILE: Instead of a run, the queue as it is now: of `squeue --json`, in the form of
+        docs/operators.md, or the journal of `live`; - for standard input.
     --ask LIST: Jobs to ask a queue about, processors x time of each: 64x2h,128x30m; --deadline
         is that of each.
     --machine N: Processors of the machine, which squeue does not tell.
@@ -296,6 +296,8 @@ class QueueSource:
             found = self.path.stat()
         except OSError as error:
             raise InputError(f"{self.path}: {error.strerror}; a queue is expected") from None
+        if (of_journal := self._of_journal()) is not None:
+            return of_journal
         seen = (found.st_mtime_ns, found.st_size, found.st_ino)
         if seen == self._seen:
             return None
@@ -303,6 +305,24 @@ class QueueSource:
         asker = self.read(content, str(self.path), found.st_mtime)
         self._seen = seen
         return asker
+
+    def _of_journal(self) -> QueueAsker | None:
+        """Return an asker of a live journal, as of now; None if the file is none."""
+        from qops_batsim.advice.queue_quote import QueueAsker
+        from qops_batsim.live.journal import Journal, is_journal
+
+        if self.path is None or not is_journal(self.path):
+            return None
+        from qops_batsim.live.centre import queue_of
+
+        with Journal(self.path) as journal:
+            about, entries = journal.about, journal.entries(only_open=True)
+        if about is None:
+            raise InputError(f"{self.path}: is empty; a journal that has begun is expected")
+        state = queue_of(about, entries, self.now or clock.time())
+        return QueueAsker(
+            state, self.scheduler, self.settings, may_wait=self.may_wait, margin=about.margin
+        )
 
 
 def _quote_queue(source: QueueSource, asks: Sequence[Ask], *, as_json: bool) -> None:

@@ -44,6 +44,9 @@ def export_run(journal: Journal, prefix: Path) -> list[Path]:
     module.keep_decisions()
     replay(ModuleDriver(module, any_engine=True), journal)
     entries = [each for each in journal.entries() if each.phase == "gone" and each.is_ours]
+    # What waits and runs is in no file of a run.
+    over = {each.run for each in entries}
+    module.qos_log.jobs[:] = [job for job in module.qos_log.jobs if job.id in over]
     text = format_workload(ended_workload(journal, entries))
     (path := Path(f"{prefix}_workload.json")).write_text(text)
     events, cancelled = _events(journal)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -31,6 +31,7 @@ from qops_batsim.live.manager import (
     Unreachable,
     natural_key,
 )
+from qops_batsim.live.shadow import ShadowManager
 from qops_batsim.protocol.events import (
     EngineConfig,
     Event,
@@ -112,7 +113,6 @@ class LiveCentre:
         if self.about.mode == RECORD:
             return
         self.module = make_scheduler(self.about.scheduler, self.about.options)
-        self.module.keep_decisions()
         self._driver = ModuleDriver(self.module, any_engine=True)
         if begins is not None:
             with journal.transaction():
@@ -150,10 +150,11 @@ class LiveCentre:
             if self._unreachable_since is not None:
                 journal.note(now, "outage", f"over after {now - self._unreachable_since:.1f} s")
                 self._unreachable_since = None
-            self._see(jobs, now)
+            looked = self._manager.real if isinstance(self._manager, ShadowManager) else jobs
+            self._see(looked, now)
             if self.module is not None:
                 events = book.observe(jobs, nodes, now)
-                self._confirm(now)
+                self._confirm({job.id: job for job in jobs}, now)
                 while events:
                     events = self._ask(round(now - self.about.origin, 6), events)
             self._write(now)
@@ -241,11 +242,11 @@ class LiveCentre:
         book.orders.clear()
         book.alarms.clear()
 
-    def _confirm(self, now: float) -> None:
+    def _confirm(self, seen: Mapping[str, SeenJob], now: float) -> None:
         """Close the orders whose effect is seen, or that came to nothing."""
         found = self._journal.orders(only_open=True)
         for order in found:
-            state = state_of(order, self._seen.get(order.job))
+            state = state_of(order, seen.get(order.job))
             if order.kind == "start" and state == SENT:
                 entry = self._book.jobs.get(order.job)
                 if entry is None or entry.run != order.run:
@@ -345,13 +346,11 @@ class LiveCentre:
         if entry.limit is None or entry.nodes > len(self.about.nodes) or entry.asked is None:
             return None
         try:
-            asker = QueueAsker(
-                queue_of(self.about, list(self._book.jobs.values()), self._now),
-                self.about.scheduler,
-            )
+            queue = queue_of(self.about, list(self._book.jobs.values()), self._now)
+            asker = QueueAsker(queue, self.about.scheduler, margin=self.about.margin)
         except InputError:
             return None  # A scheduler that promises nothing.
-        return asker.ask(Ask(processors=entry.nodes, time=entry.limit + self.about.margin)).end
+        return asker.ask(Ask(processors=entry.nodes, time=entry.limit)).end
 
 
 def replay(driver: ModuleDriver, journal: Journal, book: Book | None = None) -> int:

@@ -40,6 +40,11 @@ class ShadowManager:
         When the shadow began (seconds since 1970); None: with the first look.
     entries, seen
         What the journal has of a shadow that goes on.
+
+    Attributes
+    ----------
+    real
+        The jobs as they really were at the last look.
     """
 
     def __init__(
@@ -51,6 +56,7 @@ class ShadowManager:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._manager, self._clock = manager, clock
+        self.real: list[SeenJob] = []
         self._known: dict[str, SeenJob] = {}
         self._shadows: dict[str, _Shadow] = {}
         self._has_begun = about is not None
@@ -75,6 +81,7 @@ class ShadowManager:
                 if job.phase is not JobPhase.WAITING:
                     over = job.phase is JobPhase.ENDED
                     self._shadows[job.id] = _Shadow(is_real=True, is_over=over)
+        self.real = list(real.values())
         self._known |= real
         return [job for each in list(self._known.values()) for job in self._seen(each, real)]
 

@@ -1,0 +1,94 @@
+"""A journal read as a run, and as a queue: by the commands that read those."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from live_site import Site
+from qops_batsim.cli.main import main
+from qops_batsim.live.manager import NodeState
+
+
+@pytest.fixture
+def journal(site: Site) -> str:
+    """A journal of promises that were kept and one that waits, a refusal, and a withdrawal.
+
+    n1-n4 │ 1 1 1 │ 2 2 │ 4 4 …
+    """
+    site.fake.submit(4, limit=600, run_time=300, deadline=1000)
+    site.pass_time(2)
+    site.fake.submit(2, limit=60, run_time=40, deadline=3000)
+    site.fake.submit(4, limit=600, run_time=40, deadline=100)
+    site.fake.submit(1)
+    site.pass_time(20)
+    site.fake.cancel("4")
+    site.pass_time(400)
+    site.fake.states["n4"] = NodeState.AWAY
+    site.pass_time(5)
+    site.fake.states["n4"] = NodeState.THERE
+    site.fake.submit(4, limit=600, run_time=300, deadline=5000)
+    site.fake.submit(4, limit=600, run_time=300, deadline=5000)
+    site.pass_time(5)
+    return str(site.path)
+
+
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *words: str) -> str:
+    monkeypatch.setattr("sys.argv", ["qops-batsim", *words])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr()
+    assert not ended.value.code, told.err
+    return told.out
+
+
+def test_metrics_verify_explain_and_charges_take_it(
+    journal: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics = json.loads(run(capsys, monkeypatch, "metrics", journal, "--json"))[0]
+    assert metrics["run"] == "journal"
+    assert metrics["jobs_submitted"] == 4
+    assert metrics["jobs_successful"] == 2
+    asked = metrics["deadlines"]
+    assert [asked[each]["jobs"] for each in ("asked", "promised", "kept", "refused")] == [
+        3,
+        2,
+        2,
+        1,
+    ]
+    assert "verified: 4 jobs on 4 hosts" in run(capsys, monkeypatch, "verify", journal)
+    assert "refused" in run(capsys, monkeypatch, "explain", journal, "3")
+    assert "resource charge" in run(capsys, monkeypatch, "charges", journal)
+
+
+def test_quotes_are_given_for_its_queue(
+    journal: str, site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One job of 600 s and the margin is before the new one; another can wait for it."""
+    words = ["quote", "--queue", journal, "--now", str(site.fake.now), "--ask", "4x10m", "--json"]
+    told = json.loads(run(capsys, monkeypatch, *words))
+    (answer,) = told["jobs"]
+    assert answer["wait"] == pytest.approx(660 - 4, abs=3)
+    assert answer["response"] == pytest.approx(2 * 660 - 4, abs=60)
+
+
+def test_the_endpoint_answers_from_it(journal: str, site: Site) -> None:
+    from threading import Thread
+
+    from qops_batsim.advice.quote_server import QueueKeeper, QuoteServer
+    from qops_batsim.cli.quote import QueueSource
+
+    source = QueueSource(Path(journal), "qops", {}, now=site.fake.now)
+    server = QuoteServer(("127.0.0.1", 0), QueueKeeper(source.read, source.changed))
+    thread = Thread(target=server.run, daemon=True)
+    thread.start()
+    host, port = server.address
+    with urlopen(f"http://{host}:{port}/quote?processors=1&time=10m", timeout=20) as answer:
+        told = json.load(answer)
+    server.should_exit = True
+    thread.join(10)
+    assert (told["state"]["running"], told["state"]["waiting"]) == (1, 1)
+    assert told["jobs"][0]["end"] is not None

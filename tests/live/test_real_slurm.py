@@ -1,0 +1,181 @@
+"""A real Slurm on this machine: promises survive a kill -9, an outage and the loss of a node."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.verify.verifier import verify
+from qops_batsim.live.as_run import export_run
+from qops_batsim.live.centre import SHADOW, LiveCentre
+from qops_batsim.live.fates import decided_fates
+from qops_batsim.live.journal import About, Journal
+from qops_batsim.live.manager import CommandFailed, JobPhase
+from qops_batsim.live.shadow import ShadowManager
+from qops_batsim.live.slurm import Slurm, run_command
+from slurm_cluster import SlurmCluster, missing
+
+pytestmark = [
+    pytest.mark.sweep,
+    pytest.mark.skipif(bool(missing()), reason=f"no Slurm here: {missing()}"),
+]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SlurmCluster]:
+    # Others than root have to find it, for whom pytest's directories are closed.
+    place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
+    with place as base, SlurmCluster(Path(base), 8) as made:
+        yield made
+
+
+class Deciding:
+    """The command, as a process that can be killed and started again."""
+
+    def __init__(self, cluster: SlurmCluster, base: Path, *further: str) -> None:
+        self.journal = base / "journal.db"
+        self._said = base / "live.log"
+        self._log = self._said.open("w")
+        self._cluster = cluster
+        self._command = [sys.executable, "-m", "qops_batsim", "live", "qops", "--poll", "0.5s"]
+        self._command += ["--journal", str(self.journal), "--margin", "5s", *further]
+        self.start()
+
+    def start(self) -> None:
+        """Start it, and wait until it decides: kernels may have to be compiled first."""
+        before = self._said.read_text().count(" live qops (live)")
+        self.process = subprocess.Popen(
+            self._command, env=self._cluster.env, stdout=self._log, stderr=self._log
+        )
+        self._cluster.wait_for(
+            lambda: self._said.read_text().count(" live qops (live)") > before, 120, "it decides"
+        )
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def end(self) -> None:
+        self.process.terminate()
+        self.process.wait(20)
+        self._log.close()
+
+
+def submit(cluster: SlurmCluster, nodes: int, seconds: float, deadline: float) -> str:
+    date = time.strftime("%FT%T", time.localtime(time.time() + deadline))
+    options = ["--hold", "-N", str(nodes), "-t", "1", f"--comment=deadline={date}"]
+    return cluster.submit(f"exec sleep {seconds}", *options)
+
+
+def test_thirty_jobs_a_kill_an_outage_and_a_lost_node(
+    cluster: SlurmCluster, tmp_path: Path
+) -> None:
+    deciding = Deciding(cluster, tmp_path)
+    try:
+        for number in range(30):
+            # Every sixth job cannot be in time.
+            deadline = 40 if number % 6 == 5 else 900
+            submit(cluster, 1 + number % 4, 2 + number % 5, deadline)
+            if number == 10:
+                deciding.kill()
+                deciding.start()
+            elif number == 16:
+                cluster.stop_controller()
+                time.sleep(3)
+                cluster.start_controller()
+                cluster.wait_for(lambda: cluster.run("sinfo", "-h", check=False), 20, "answers")
+            elif number == 22:
+                cluster.stop_node("n8")
+                cluster.run("scontrol", "update", "nodename=n8", "state=down", "reason=test")
+            time.sleep(0.4)
+        time.sleep(2)
+        cluster.start_node("n8")
+        left = ["squeue", "-h", "-t", "PD,R,CG", "-o", "%i"]
+        cluster.wait_for(lambda: not cluster.run(*left).split(), 300, "all jobs have ended")
+        time.sleep(2)
+    finally:
+        deciding.end()
+    with Journal(deciding.journal) as journal:
+        entries = journal.entries()
+        fates = decided_fates(entries)
+        files = export_run(journal, tmp_path / "run")  # Which replays it.
+        assert journal.orders(only_open=True) == []
+    lost = {each.job for each in entries if each.number and each.is_ours}
+    assert len(fates) == 30
+    assert all(each.is_over for each in fates.values())
+    promised = {job: each for job, each in fates.items() if each.promise is not None}
+    assert len(promised) == 25
+    broken = [job for job, fate in promised.items() if not fate.end or fate.end > fate.promise]
+    assert set(broken) <= lost
+    assert sum(each.answer == "refused" for each in fates.values()) == 5
+    assert files
+    found = verify(read_run(str(tmp_path / "run")))
+    assert [each for each in found if each.rule != "admitted-deadline" or not lost] == []
+
+
+def as_nobody(command: Sequence[str], stdin: str) -> str:
+    """Run a command of Slurm as a user without any right."""
+    return run_command(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *command], stdin
+    )
+
+
+def test_a_shadow_needs_no_rights_and_changes_nothing(
+    cluster: SlurmCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It looks as nobody, who may not hold the jobs of others, and all the same promises."""
+    monkeypatch.setenv("SLURM_CONF", cluster.env["SLURM_CONF"])
+    monkeypatch.setenv("PATH", cluster.env["PATH"])
+    jobs = [submit(cluster, 2, 1, 150) for _ in range(2)]
+    slurm = Slurm(run=as_nobody)
+    before = [each for each in slurm.jobs() if each.id in jobs]
+    about = About(
+        mode=SHADOW,
+        scheduler="qops",
+        options={"grace": 6.0},
+        origin=0.0,
+        nodes=[],
+        partition=None,
+        margin=5.0,
+        time_zone="UTC",
+    )
+    with Journal(tmp_path / "shadow.db", writes=True) as journal:
+        centre = LiveCentre(ShadowManager(slurm), journal, about)
+        for _ in range(4):
+            centre.step()
+            time.sleep(0.3)
+        entries = journal.entries()
+        assert {each.answer for each in entries if each.job in jobs} == {"promised"}
+        assert journal.notes("alarm") == []
+    assert [each for each in slurm.jobs() if each.id in jobs] == before
+    assert {each.phase for each in before} == {JobPhase.WAITING}
+    for send in (slurm.hold, slurm.release):
+        with pytest.raises(CommandFailed):
+            send(jobs)
+    cluster.run("scancel", *jobs)
+
+
+def test_the_shipped_filter_makes_a_deadline_of_users_a_comment() -> None:
+    shipped = Path(__file__).resolve().parents[2] / "docs" / "live" / "cli_filter.lua"
+    if not shipped.is_file():
+        pytest.skip("no docs beside the tests")
+    place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
+    with place as base:
+        (Path(base) / "cli_filter.lua").write_text(shipped.read_text())
+        with SlurmCluster(Path(base), 1, ["CliFilterPlugins=cli_filter/lua"]) as cluster:
+            wishes = (["--deadline=2030-12-01T08:00"], ["--comment=deadline=2030-01-01T00:00"], [])
+            for wish in wishes:
+                cluster.submit("true", "-N1", "-t1", *wish)
+            form = "JobID:8,Reason:20,deadline:20,Comment:80"
+            said = cluster.run("squeue", "-h", "--sort=i", "-O", form)
+    rows = [line.split() for line in said.splitlines()]
+    assert [row[1:3] for row in rows] == [["JobHeldUser", "N/A"]] * 3
+    assert rows[0][3].startswith("deadline=")
+    assert [row[3] for row in rows[1:]] == ["deadline=2030-01-01T00:00", "qops"]
