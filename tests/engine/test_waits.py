@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from qops_batsim.engine.waits import Waits
+import pytest
+
+from qops_batsim.engine.waits import SteppedWaits, Waits
 
 
 def ended(waits: Waits, said: list[str]) -> list[tuple[float, str]]:
@@ -72,3 +74,24 @@ def test_a_wait_can_put_off_or_cancel_another_of_its_date() -> None:
     waits.end(1.0)
     assert said == []
     assert ended(waits, said) == [(5.0, "later")]
+
+
+@pytest.mark.parametrize(
+    ("start", "order"),
+    [
+        # 0.479211 s of work end in the step to the timer, which comes after them,
+        (0.0, ["computed", "killed"]),
+        # but here rounding leaves 7.5e-14 of them, of which 1e-14 count.
+        (848.5230579999999, ["killed", "computed"]),
+    ],
+)
+def test_a_timer_is_a_date_of_the_clock(start: float, order: list[str]) -> None:
+    waits, said = SteppedWaits(), list[str]()
+    waits.now = start
+    work = waits.some_time(said.append, "computed")
+    waits.timer(start + 0.479211, said.append, "killed")
+    waits.timer(start + 0.1, said.append, "cancelled").cancel()
+    waits.go_on(work, 1 / 0.479211)
+    while waits.advance():
+        waits.end_due()
+    assert said == order
