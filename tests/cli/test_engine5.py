@@ -56,6 +56,17 @@ def test_our_scheduler_decides_for_our_engine(tmp_path: Path, inputs: list[str])
     assert len(result.executed) == 6
 
 
+def test_a_byte_order_mark_is_passed_over(inputs: list[str], library: Path) -> None:
+    """As in any workload; here the types of profiles are looked at as they are written."""
+    Path("w.json").write_text(json.dumps(WORKLOAD), encoding="utf-8-sig")
+    run_engine([*inputs, "-l", str(library), "text!!"])
+    assert len(read_run("out").table.states) == 6
+    old = json.dumps(WORKLOAD).replace("DelayProfile", "delay")
+    Path("w.json").write_text(old, encoding="utf-8-sig")
+    with pytest.raises(InputError, match="profile 'd': type is 'delay'"):
+        run_engine([*inputs, "-l", str(library), "text!!"])
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import random
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zmq
 
+from batsim5_probes import PROBES, ProbeDecider, jobs_of, recorded_probes
 from live_batsim5 import (
     difference,
     difference_in_process,
@@ -115,3 +118,32 @@ def test_computations_of_exactly_their_walltimes_end_alike(tmp_path: Path) -> No
     assert equal_to_the_byte(runs)
     killed = (tmp_path / "batsim5_jobs.csv").read_text().count("COMPLETED_WALLTIME_REACHED")
     assert 3 <= killed <= 30
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", PROBES)
+def test_probes_are_those_that_were_recorded(
+    tmp_path: Path, batsim5_sessions: Path, name: str
+) -> None:
+    recorded = recorded_probes(batsim5_sessions)[name]
+    probe = PROBES[name]
+    (tmp_path / "w.json").write_text(json.dumps(probe.content()))
+    platform = batsim5_sessions / "delays_nonet" / "platform.xml"
+    words = ["-p", str(platform), "-w", "w.json", "-s", f"ipc://{tmp_path}/e.sock", ""]
+    decider = ProbeDecider(probe)
+    with zmq.Context() as context, context.socket(zmq.REP) as socket:
+        socket.linger = 0
+        socket.bind(f"ipc://{tmp_path}/e.sock")
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
+        with subprocess.Popen([real_batsim5(), *words], cwd=tmp_path, **quiet) as child:
+            while child.poll() is None:
+                if socket.poll(20):
+                    socket.send(decider.answer(socket.recv()))
+    # By which signal it ends is a matter of chance where it fails in its own report.
+    assert (child.returncode == 0) == (recorded["exit"] == 0)
+    said = [[date, kinds] for date, kinds in decider.exchanges]
+    if child.returncode:
+        assert said[-3:] == recorded["exchanges"][-3:]
+    else:
+        assert said == recorded["exchanges"]
+        assert jobs_of(tmp_path / "out") == recorded["jobs"]
