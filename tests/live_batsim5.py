@@ -50,29 +50,16 @@ def engine_as_5(directory: Path) -> str:
     return str(path)
 
 
-def run_both(
-    scheduler: str,
-    workload: str | Path,
-    platform: str | Path,
-    settings: dict[str, Any] | None,
-    directory: Path,
-    **further: Any,
-) -> tuple[Run, Run]:
+def run_both(*given: Any, **further: Any) -> tuple[Run, Run]:
     """Run a scheduler for the embedded engine as Batsim 5 and for the real one."""
-    first, second = (
-        run(
-            *(scheduler, workload, platform, settings),
-            out=directory / name,
-            engine="batsim",
-            batsim=BatsimCall(path=path, log_level="quiet", timeout=SECONDS),
-            **further,
-        )
-        for name, path in (
-            ("embedded", engine_as_5(directory / "shim")),
-            ("batsim5", real_batsim5()),
-        )
-    )
-    return first, second
+    shim = given[-1] / "shim"
+    paths = {"embedded": engine_as_5(shim), "batsim5": real_batsim5()}
+    calls = {
+        name: BatsimCall(path=path, log_level="quiet", timeout=SECONDS)
+        for name, path in paths.items()
+    }
+    engines = {name: {"engine": "batsim", "batsim": call} for name, call in calls.items()}
+    return live_engines.run_each(engines, *given, **further)
 
 
 def run_case(case: Case, directory: Path) -> tuple[Run, Run]:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +65,8 @@ def real_program(name: str = "batsim") -> str:
     return path
 
 
-def run_both(
+def run_each(
+    engines: Mapping[str, Mapping[str, Any]],
     scheduler: str,
     workload: str | Path,
     platform: str | Path,
@@ -73,18 +74,19 @@ def run_both(
     directory: Path,
     **further: Any,
 ) -> tuple[Run, Run]:
-    """Run a scheduler with the embedded engine and with the real one."""
+    """Run a scheduler with two engines, each chosen by arguments of ``run``, under their names."""
     first, second = (
-        run(
-            *(scheduler, workload, platform, settings),
-            out=directory / engine,
-            engine=engine,
-            batsim=BatsimCall(log_level="quiet", timeout=SECONDS),
-            **further,
-        )
-        for engine in ("embedded", "batsim")
+        run(*(scheduler, workload, platform, settings), out=directory / name, **chosen, **further)
+        for name, chosen in engines.items()
     )
     return first, second
+
+
+def run_both(*given: Any, **further: Any) -> tuple[Run, Run]:
+    """Run a scheduler with the embedded engine and with the real one; see :func:`run_each`."""
+    call = BatsimCall(log_level="quiet", timeout=SECONDS)
+    engines = {name: {"engine": name, "batsim": call} for name in ("embedded", "batsim")}
+    return run_each(engines, *given, **further)
 
 
 def difference(runs: tuple[Run, Run]) -> str:
