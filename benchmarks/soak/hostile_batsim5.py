@@ -9,6 +9,7 @@ honest one, which must get the answers that it got before. And schedulers have i
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,7 +77,7 @@ def hostile_engines(session: Session, rng: random.Random, folder: Path, tally: T
     endpoint = f"ipc://{folder}/serve.sock"
     context = zmq.Context()
 
-    def talk(frames: list[bytes], answers: list[bytes] | None) -> None:
+    def talk(frames: list[bytes], answers: list[bytes] | None) -> bool:
         with context.socket(zmq.REQ) as engine:
             engine.linger = 0
             engine.rcvtimeo = LIMIT
@@ -84,16 +85,21 @@ def hostile_engines(session: Session, rng: random.Random, folder: Path, tally: T
             for number, frame in enumerate(frames):
                 engine.send(frame)
                 answer = engine.recv()
+                if not number and answer.startswith(b"refused: another engine"):
+                    return False
                 if answers is not None:
                     assert answer == answers[number], f"another answer to message {number}"
                 elif answer.startswith((b"refused: ", b"qops-batsim serve: ")):
-                    return
+                    break
+        return True
 
     def play() -> None:
         for _ in range(ENGINES):
             talk(damage(session.said, rng), None)
             tally.count("damaged messages to serve")
-        talk(session.said, session.answers)
+        # It is refused as long as the one before has not gone.
+        while not talk(session.said, session.answers):
+            time.sleep(0.05)
         tally.count("honest engines")
 
     arguments = ["serve", session.scheduler, "--socket", endpoint, "--any-engine", "-q", "--loop"]

@@ -16,7 +16,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.jobs import Job
-from qops_batsim.limits import MAX_CONTAINERS
+from qops_batsim.limits import MAX_CONTAINERS, MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import DECISION_TYPES, Decision
 from qops_batsim.protocol.events import EVENT_TYPES, Event, Notify, OpenObject
@@ -256,6 +256,14 @@ def decode_events(
 def decode_decisions(text: bytes | str) -> Message[Decision]:
     """Read what a decision module says."""
     return _decisions.decode(text)
+
+
+def check_now(now: float) -> None:
+    """Raise an InputError unless an engine can go on at a date that it is told (seconds)."""
+    if not abs(now) <= MAX_SECONDS:
+        raise InputError(
+            f"message: now is {now:g}; a number of seconds up to {MAX_SECONDS:g} is expected"
+        )
 
 
 def _check_containers(text: bytes) -> None:

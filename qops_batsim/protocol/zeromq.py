@@ -25,6 +25,7 @@ from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event, SimulationEnds
 from qops_batsim.protocol.messages import (
     Message,
+    check_now,
     decode_decisions,
     encode_message,
     rounded_message,
@@ -548,7 +549,9 @@ class RemoteDecisionSide:
         if self._on_message is not None:
             self._on_message(message.now, "Received", answer)
         try:
-            return decode_decisions(answer if descriptions is None else descriptions.put_in(answer))
+            told = decode_decisions(answer if descriptions is None else descriptions.put_in(answer))
+            check_now(told.now)
+            return told
         except InputError as error:
             trouble = str(error)
             if not answer.lstrip().startswith(b"{"):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import random
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import zmq
 
-from batsim5_probes import HOSTS, PROBES, Probe, ProbeDecider, jobs_of, recorded_probes
+from batsim5_probes import HOSTS, PROBES, Probe, ProbeDecider, call, jobs_of, recorded_probes
 from batsim5_recordings import play
 from damaged_messages import damaged
 from qops_batsim.cli.engine5 import arguments5, simulate5
@@ -123,6 +124,29 @@ def test_a_probe_ends_as_with_the_real_batsim_5(
         return
     assert jobs == real["jobs"]
     assert said == real["exchanges"]
+
+
+HUGE: dict[str, tuple[Probe, str]] = {
+    "now": (
+        Probe(text={"job w0!1": lambda _: b'{"now": 1e300, "events": []}'}),
+        r"now is 1e\+300; a number of seconds up to 1e\+12 is expected",
+    ),
+    "time": (Probe(answers={"job w0!1": [call(time=10**400)]}), "time is 1000"),
+    "milliseconds": (
+        Probe(answers={"job w0!1": [call(time=2 * 10**15, time_unit="Millisecond")]}),
+        "from 0 to 1000000000000000 is expected",
+    ),
+    "period": (
+        Probe(answers={"job w0!1": [call(period=10**13)]}),
+        "period is 10000000000000; a whole number from 1 to 1000000000000 is expected",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_dates_have_a_limit(tmp_path: Path, name: str) -> None:
+    probe, message = HUGE[name]
+    probed(replace(probe, refusal=message), tmp_path)
 
 
 def test_all_recorded_probes_are_here(batsim5_sessions: Path) -> None:

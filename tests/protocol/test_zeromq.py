@@ -136,6 +136,7 @@ def answering(*answers):
     [
         (b"hello", "message: JSON is malformed"),
         (b"qops-batsim serve: wrong option", "it says 'qops-batsim serve: wrong option'"),
+        (b'{"now":1e300,"events":[]}', "now is 1e+300; a number of seconds up to 1e+12 is"),
         (b'{"now":0}', "missing required field `events`"),
         (b'{"now":0,"events":[{"timestamp":0,"type":"EXECUTE"}]}', "unknown type 'EXECUTE'"),
         (

@@ -14,11 +14,12 @@ import msgspec
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
+from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Host
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
-from qops_batsim.protocol.messages import Message, MessageDecoder, Stamped
+from qops_batsim.protocol.messages import Message, MessageDecoder, Stamped, check_now
 from qops_batsim.protocol.v5.handshake import VERSION, Features, greeting, read_answer
 from qops_batsim.protocol.v5.profiles import (
     JobBody,
@@ -330,6 +331,7 @@ class EngineSide:
     def decode(self, text: bytes) -> Message[Any]:
         """Read what is decided; InputError, which names the field, for what Batsim 5 aborts on."""
         told = _messages.decode(text.rstrip(b"\0"))
+        check_now(told.now)
         found: list[Stamped[Any]] = []
         before = -math.inf
         for index, item in enumerate(told.events):
@@ -423,16 +425,21 @@ def _call(told: _CallLater) -> d.CallMeLater | d.CallPeriodically:
         raise InputError("call_me_later_id is empty; a text is expected")
     if told.when_type == "OneShot":
         once = msgspec.json.decode(told.when, type=_OneShot)
-        if once.time < 0:
-            raise InputError(f"time is {once.time}; a whole number from 0 up is expected")
-        return d.CallMeLater(once.time * _SECONDS[once.time_unit], name)
+        return d.CallMeLater(_seconds("time", once.time, once.time_unit, 0), name)
     often = msgspec.json.decode(told.when, type=_Periodic)
-    if often.period <= 0 or often.offset:
-        field, value = ("period", often.period) if often.period <= 0 else ("offset", often.offset)
-        accepted = "a whole number from 1 up" if field == "period" else "0"
-        raise InputError(f"{field} is {value}; {accepted} is expected")
+    if often.offset:
+        raise InputError(f"offset is {often.offset}; 0 is expected")
     count = often.mode.get("nb_periods", 0) if often.mode_type == "FinitePeriodNumber" else None
-    return d.CallPeriodically(name, often.period * _SECONDS[often.time_unit], count)
+    return d.CallPeriodically(name, _seconds("period", often.period, often.time_unit, 1), count)
+
+
+def _seconds(field: str, value: int, unit: str, least: int) -> float:
+    most = round(MAX_SECONDS / _SECONDS[unit])
+    if not least <= value <= most:
+        raise InputError(
+            f"{field} is {shown(value)}; a whole number from {least} to {most} is expected"
+        )
+    return value * _SECONDS[unit]
 
 
 def _parts(name: str) -> tuple[str, str]:
