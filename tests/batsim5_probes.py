@@ -79,6 +79,7 @@ class ProbeDecider:
         self._hosts: dict[str, list[int]] = {}
         self._greeted = False
         self.exchanges: list[tuple[float, list[str]]] = []
+        self.submitted: list[dict[str, Any]] = []
 
     def answer(self, frame: bytes) -> bytes:
         """Return the answer to a frame of the engine."""
@@ -127,6 +128,7 @@ class ProbeDecider:
             return f"end {job_id}", []
         if kind != "JobSubmittedEvent":
             return kind, []
+        self.submitted.append(data)
         name, wanted = f"job {job_id}", data["job"]["resource_request"]
         if not 0 < wanted <= HOSTS:
             return name, [reject(job_id)]

@@ -204,7 +204,9 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         SIMULATION_BEGINS is told before the first message of a submitter has come, and
         SIMULATION_ENDS without another message.
     decimals
-        Decimals of dates, progress and registered amounts.
+        Decimals of dates and progress.
+    rounds_registered
+        Amounts of registered jobs and profiles are rounded as they are told.
     spread_over_pairs
         Communication of a fixed total is divided by the pairs of hosts, not by the hosts.
     calls_at_once
@@ -227,6 +229,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     begins_first: bool = True
     decimals: int = TOLD_DECIMALS
+    rounds_registered: bool = True
     spread_over_pairs: bool = False
     calls_at_once: bool = False
     kills_again: bool = True
@@ -240,6 +243,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 BATSIM_5 = Rules(
     begins_first=False,
     decimals=12,
+    rounds_registered=False,
     spread_over_pairs=True,
     calls_at_once=True,
     kills_again=False,

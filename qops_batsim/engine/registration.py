@@ -12,7 +12,6 @@ from qops_batsim.limits import IN_NO_NAME, NO_NAME
 from qops_batsim.protocol.decisions import RegisterJob, RegisterProfile
 from qops_batsim.protocol.events import Notify
 from qops_batsim.protocol.messages import rounded_value
-from qops_batsim.timing import TOLD_DECIMALS
 
 
 def notified(world: World, decision: Notify) -> None:
@@ -46,9 +45,12 @@ def register_profile(world: World, decision: RegisterProfile) -> None:
             f"{name}: the embedded engine cannot run profiles of type "
             f"{decision.profile.get('type')!r}; it runs {', '.join(RUNNABLE_TYPES)}"
         )
-    decimals = world.options.rules.decimals
     kept = _kept_profiles(world)
-    profiles[decision.profile_name] = rounded_value(decision.profile, decimals)
+    profiles[decision.profile_name] = (
+        rounded_value(decision.profile)
+        if world.options.rules.rounds_registered
+        else decision.profile
+    )
     if kept is not None:
         kept.register(decision.workload_name, decision.profile_name)
 
@@ -108,9 +110,10 @@ def _kept_profiles(world: World) -> KeptProfiles | None:
     return kept
 
 
-def as_registered(job_id: str, job: Job, decimals: int = TOLD_DECIMALS) -> Job:
+def as_registered(job_id: str, job: Job, *, rounded: bool = True) -> Job:
     """Return a registered job as Batsim keeps it; InputError if it is invalid."""
-    job = Job.from_fields(rounded_value(job.fields, decimals), where="REGISTER_JOB")
+    fields = rounded_value(job.fields) if rounded else job.fields
+    job = Job.from_fields(fields, where="REGISTER_JOB")
     return job if job.id == job_id else job.renamed(job_id)
 
 
@@ -118,7 +121,7 @@ def registered_record(world: World, job_id: str, job: Job) -> JobRecord:
     """Begin to keep what is known of a job that is registered; SimulationError if it is invalid."""
     workload_name, rules = job_id.partition("!")[0], world.options.rules
     try:
-        job = as_registered(job_id, job, rules.decimals)
+        job = as_registered(job_id, job, rounded=rules.rounds_registered)
         where = f"REGISTER_JOB {job_id!r}"
         execution = world.execution(workload_name, job.profile, job.processors, where=where)
     except InputError as error:

@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 import zmq
 
-from batsim5_probes import HOSTS, PROBES, Probe, ProbeDecider, call, jobs_of, recorded_probes
+from batsim5_probes import (
+    FINISH,
+    HOSTS,
+    PROBES,
+    Probe,
+    ProbeDecider,
+    call,
+    jobs_of,
+    recorded_probes,
+    register,
+)
 from batsim5_recordings import play
 from damaged_messages import damaged
 from qops_batsim.cli.engine5 import arguments5, simulate5
@@ -147,6 +157,21 @@ HUGE: dict[str, tuple[Probe, str]] = {
 def test_dates_have_a_limit(tmp_path: Path, name: str) -> None:
     probe, message = HUGE[name]
     probed(replace(probe, refusal=message), tmp_path)
+
+
+def test_a_registered_job_keeps_digits_that_are_not_told(tmp_path: Path) -> None:
+    """Its walltime is longer than its delay, by less than a message tells."""
+    profile = {"id": "w0!y", "profile_type": "DelayProfile", "profile": {"delay": 4.869}}
+    decided = [
+        ("RegisterProfileEvent", {"profile": profile}),
+        register("w0!x", "w0!y", walltime=4.8690000000000015),
+        FINISH,
+    ]
+    features = ("dynamic_registration", "acknowledge_dynamic_jobs")
+    probe = Probe(answers={"job w0!1": decided}, features=features)
+    decider, jobs = probed(probe, tmp_path)
+    assert "x,COMPLETED_SUCCESSFULLY,0.000000,4.869000," in jobs
+    assert {each["job_id"]: each["job"]["walltime"] for each in decider.submitted}["w0!x"] == 4.869
 
 
 def test_all_recorded_probes_are_here(batsim5_sessions: Path) -> None:

@@ -19,7 +19,7 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Host
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
-from qops_batsim.protocol.messages import Message, MessageDecoder, Stamped, check_now
+from qops_batsim.protocol.messages import Message, MessageDecoder, Stamped, check_now, rounded_value
 from qops_batsim.protocol.v5.handshake import VERSION, Features, greeting, read_answer
 from qops_batsim.protocol.v5.profiles import (
     JobBody,
@@ -261,7 +261,7 @@ class EngineSide:
         told = []
         if self.features.forward_profiles_on_simulation_begins:
             told = [
-                to_message(workload, name, profile)
+                _profile(workload, name, profile)
                 for workload, profiles in sorted(event.profiles.items())
                 for name, profile in sorted(profiles.items())
             ]
@@ -285,14 +285,18 @@ class EngineSide:
         body = body_of(job, job_id, job.fields.get("extra_data"))
         told: dict[str, Any] = {
             "resource_request": body.resource_request,
-            "walltime": body.walltime,
+            "walltime": None if body.walltime is None else round(body.walltime, DECIMALS),
             "extra_data": body.extra_data or "",
             "rigid": True,
             "profile_id": body.profile_id,
         }
-        data = {"job_id": job_id, "job": told, "submission_time": job.submission_time}
+        data = {
+            "job_id": job_id,
+            "job": told,
+            "submission_time": round(job.submission_time, DECIMALS),
+        }
         if profile is not None:
-            data["profile"] = to_message(*_parts(full_id(workload, job.profile)), profile)
+            data["profile"] = _profile(*_parts(full_id(workload, job.profile)), profile)
         return data
 
     def _killed(self, job_ids: list[str], progress: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -307,7 +311,7 @@ class EngineSide:
         if self.features.forward_profiles_on_jobs_killed:
             names = [full_id(workload_of[each], self._jobs[each].profile) for each in job_ids]
             parts = [_parts(name) for name in dict.fromkeys(names)]
-            told["profiles"] = [to_message(w, n, self._profiles[w][n]) for w, n in parts]
+            told["profiles"] = [_profile(w, n, self._profiles[w][n]) for w, n in parts]
         return told
 
     def _progress(self, workload: str, told: dict[str, Any]) -> dict[str, Any]:
@@ -445,6 +449,10 @@ def _seconds(field: str, value: int, unit: str, least: int) -> float:
 def _parts(name: str) -> tuple[str, str]:
     workload, _, local = name.partition("!")
     return workload, local
+
+
+def _profile(workload: str, name: str, profile: dict[str, Any]) -> ProfileAndId:
+    return to_message(workload, name, rounded_value(profile, DECIMALS))
 
 
 def _host(number: int, host: Host) -> dict[str, Any]:
