@@ -24,12 +24,13 @@ Without ``--shared`` tests do not find the recordings beside the project. A muta
 killed
     if a test fails that passes without it; it is named;
 endless
-    if a test takes ``--patience`` times as long as without a mutant: it counts as killed;
+    if a test takes more than ``--slow`` seconds that takes less without it: it counts as killed;
 undecided
     if no test that ran in time has failed: together they take more than ``--limit`` seconds of
     processor time. It counts as survived;
 survived
-    if all tests pass. Its difference is printed: either it is equivalent, or a test is missing.
+    if all tests pass, but for those that always take longer than ``--slow``, of which nothing is
+    known. Its difference is printed: either it is equivalent, or a test is missing.
 
 The exit code is 1 if fewer than ``--least`` percent are killed.
 """
@@ -309,14 +310,13 @@ def make_map(directory: Path) -> None:
 class Outcome(NamedTuple):
     """Outcome of tests: the one that failed, if any, and the seconds of processor time.
 
-    Where the time ran out, ``running`` is the test that ran then, and ``since`` the seconds that it
-    had taken.
+    ``slow`` are tests that were ended, and ``whole`` tells whether all had their turn.
     """
 
     failed: str = ""
     seconds: float = 0.0
-    running: str = ""
-    since: float = 0.0
+    slow: tuple[str, ...] = ()
+    whole: bool = True
 
 
 @dataclass
@@ -325,10 +325,12 @@ class Bench:
 
     tree: Path
     limit: float
-    patience: float
+    slow: float
     environment: dict[str, str]
     map: Map | None
     usual: dict[str, Outcome] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    """Tests that fail without a mutant, and are left out."""
 
     def judge(self, mutant: Mutant) -> tuple[str, str, float]:
         """Return what became of a mutant, the test that failed, and how long it took (seconds)."""
@@ -345,20 +347,21 @@ class Bench:
                 os.utime(file, ns=(dates.st_atime_ns, dates.st_mtime_ns))
             seconds += found.seconds
             if found.failed:
-                if not self._usual(found.failed).failed:
+                is_crash = found.failed.startswith("exit code")
+                if is_crash or not self._usual(found.failed).failed:
                     return "killed", found.failed, seconds
                 # It fails without any mutant: as Python, or without the recordings.
-                others = [each for each in tests if each != found.failed]
-                if len(others) < len(tests) and seconds < self.limit:
-                    tests = others
+                self.broken.add(found.failed)
+                if seconds < self.limit:
                     continue
                 return "undecided", f"{found.failed} fails without it", seconds
-            if found.running:
-                usual = self._usual(found.running)
-                if not usual.running and found.since > self.patience * max(usual.seconds, 1.0):
-                    return "endless", f"{found.running}: {usual.seconds:.0f} s without it", seconds
-                return "undecided", f"{found.running} still ran", seconds
-            return "survived", f"{len(tests)} tests or files of tests", seconds
+            for test in found.slow[:2]:
+                if not self._usual(test).slow:
+                    return "endless", f"{test}: {self._usual(test).seconds:.0f} s without", seconds
+            if not found.whole:
+                return "undecided", "the time ran out", seconds
+            told = f"{len(tests)} tests or files of tests, {len(found.slow)} tests too slow"
+            return "survived", told, seconds
 
     def _tests(self, mutant: Mutant) -> list[str]:
         """Return tests that see a mutant's line, else files of tests, in the order to run them."""
@@ -391,11 +394,14 @@ class Bench:
 
     def _run(self, tests: Sequence[str]) -> Outcome:
         """Run tests in a process of their own until one fails, or the time runs out."""
-        output, running = self.tree.parent / "output", self.tree.parent / "running"
-        running.write_text("")
+        output, slow = self.tree.parent / "output", self.tree.parent / "slow"
+        slow.write_text("")
         process = os.fork()
         if process == 0:
-            _test(self.tree, tests, output, running, self.environment)
+            deselected = [f"--deselect={each}" for each in self.broken]
+            _test(
+                self.tree, [*deselected, *tests], output, _Watch(slow, self.slow), self.environment
+            )
         begin, seconds, status = time.monotonic(), 0.0, None
         try:
             while status is None:
@@ -412,15 +418,14 @@ class Bench:
                 os.killpg(process, signal.SIGKILL)
             with suppress(ChildProcessError):
                 os.waitpid(process, 0)
+        ended = tuple(slow.read_text().splitlines())
         if status is None:
-            name, _, date = running.read_text().rpartition(" ")
-            since = seconds - float(date or 0)
-            return Outcome("", seconds, name or "the collection of tests", since)
+            return Outcome("", seconds, ended, whole=False)
         code = os.waitstatus_to_exitcode(status)
         if code in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
-            return Outcome("", seconds)
+            return Outcome("", seconds, ended)
         told = re.search(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", output.read_text(), re.MULTILINE)
-        return Outcome(told[1] if told else f"exit code {code}", seconds)
+        return Outcome(told[1] if told else f"exit code {code}", seconds, ended)
 
 
 def _processor_time(process: int) -> float:
@@ -430,17 +435,27 @@ def _processor_time(process: int) -> float:
 
 
 class _Watch:
-    """Plugin of pytest that notes which test runs, and since when."""
+    """Plugin of pytest that skips tests which take more than so many seconds, and notes them."""
 
-    def __init__(self, file: Path) -> None:
-        self.file = file
+    def __init__(self, file: Path, seconds: float) -> None:
+        self.file, self.seconds, self.test = file, seconds, ""
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self.file.write_text(f"{nodeid} {time.process_time()}")
+        self.test = nodeid
+        signal.signal(signal.SIGPROF, self._end)
+        signal.setitimer(signal.ITIMER_PROF, self.seconds)
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
+
+    def _end(self, *_: object) -> NoReturn:
+        with self.file.open("a") as file:
+            file.write(f"{self.test}\n")
+        pytest.skip("takes too long")
 
 
 def _test(
-    tree: Path, tests: Sequence[str], output: Path, running: Path, environment: dict[str, str]
+    tree: Path, tests: Sequence[str], output: Path, watch: _Watch, environment: dict[str, str]
 ) -> NoReturn:
     """Run tests in this process, and end it."""
     code = 70
@@ -461,7 +476,7 @@ def _test(
         hypothesis.settings.register_profile("mutant", deadline=None, database=None, phases=phases)
         options = ["-x", "-q", "-p", "no:cacheprovider", "-c", "pyproject.toml", "--numprocesses=0"]
         options += ["--hypothesis-profile=mutant", f"--basetemp={tree.parent / 'pytest'}"]
-        code = pytest.main([*options, *tests], plugins=[_Watch(running)])
+        code = pytest.main([*options, *tests], plugins=[watch])
         sys.stdout.flush()
     finally:
         os._exit(code)
@@ -493,7 +508,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--limit", type=float, default=60.0, help="seconds of processor time for each (60)"
     )
-    parser.add_argument("--patience", type=float, default=5.0, help="times the usual duration (5)")
+    parser.add_argument("--slow", type=float, default=4.0, help="seconds of a test (4)")
     parser.add_argument("--make-map", type=Path, help="directory of a map to make")
     parser.add_argument("--map", type=Path, help="directory of a map that was made")
     parser.add_argument("--least", type=float, default=0.0, help="percent to be killed (0)")
@@ -523,7 +538,7 @@ def main() -> None:
         _copy(tree)
         tests = Map(chosen.map) if chosen.map is not None else None
         environment = _environment(tree, shared=chosen.shared)
-        bench = Bench(tree, chosen.limit, chosen.patience, environment, tests)
+        bench = Bench(tree, chosen.limit, chosen.slow, environment, tests)
         for mutant in mutants:
             outcome, why, seconds = bench.judge(mutant)
             outcomes[mutant.room, outcome] += 1
