@@ -398,7 +398,7 @@ class Bench:
         slow.write_text("")
         process = os.fork()
         if process == 0:
-            deselected = [f"--deselect={each}" for each in self.broken]
+            chosen = [*(f"--deselect={each}" for each in self.broken), *tests]
             _test(
                 self.tree, [*deselected, *tests], output, _Watch(slow, self.slow), self.environment
             )
