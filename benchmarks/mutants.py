@@ -399,9 +399,7 @@ class Bench:
         process = os.fork()
         if process == 0:
             chosen = [*(f"--deselect={each}" for each in self.broken), *tests]
-            _test(
-                self.tree, [*deselected, *tests], output, _Watch(slow, self.slow), self.environment
-            )
+            _test(self.tree, chosen, output, _Watch(slow, self.slow), self.environment)
         begin, seconds, status = time.monotonic(), 0.0, None
         try:
             while status is None:
