@@ -254,19 +254,21 @@ def backtest_table(found: Backtest) -> PageTable:
             "earliest end" if each.said is None else f"{each.said:.1f} %",
             f"{each.quotes:,}",
             f"{each.came:.1f}",
+            f"{each.chance:.1f}",
             "-" if each.said is None else hours(each.margin),
         ]
         for each in found.table()
     ]
     return PageTable(
         title="Quotes made at submissions",
-        headings=["quotes", "said to hold", "number", "came true (%)", "added (h)"],
+        headings=["quotes", "said to hold", "number", "came true (%)", "chance (±)", "added (h)"],
         rows=rows,
         note="By the wait quoted, and by size. The earliest end is what could have been promised, "
         "and the log's own scheduler did not aim at it; a quote that is to hold with a "
         "probability adds to its start what earlier quotes were off by (added: mean), as far as "
-        "that was known then; where even a start at once is surer, it says so. Waiting jobs are "
-        "planned in the order of submission.",
+        "that was known then; where even a start at once is surer, it says so. Chance: half of the "
+        "95 % interval, from ten stretches of quotes: what differs by less may be chance. Waiting "
+        "jobs are planned in the order of submission.",
     )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from qops_batsim.advice.fit import SIZES, size_classes
 from qops_batsim.advice.queue_quote import Ask, QueueAsker
 from qops_batsim.advice.queue_state import QueuedJob, QueueState
 from qops_batsim.errors import InputError, require
+from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.workload.conversion import Conversion
 
 LEVELS = (0.8, 0.9, 0.95)
@@ -34,6 +35,9 @@ LATER = "more than 8 h"
 
 RECENT, LEAST, RATE = 500, 30, 0.02
 """Errors remembered, errors needed, and the rate at which levels follow outcomes."""
+
+BATCHES = 10
+"""Stretches of consecutive quotes whose shares tell how far chance reaches."""
 
 _TOLERANCE = 60.0
 """Seconds: schedulers start jobs in rounds."""
@@ -63,6 +67,9 @@ class Calibration(msgspec.Struct, frozen=True):
     """Mean of what quotes of that level said (%)."""
     quotes: int
     came: float
+    chance: float
+    """Half of the 95 % interval of ``came`` (points): quotes of one busy time hold or fail
+    together, so it is that of the mean of :data:`BATCHES` consecutive stretches."""
     margin: float
     """Mean of what the quote adds to the planned start (seconds)."""
 
@@ -84,18 +91,13 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
         found = []
         for group, members in groups.items():
             if len(members) >= LEAST:
-                kept = 100 * float(np.mean([q.ended <= q.end + _TOLERANCE for q in members]))
-                found.append(Calibration(group, None, None, len(members), kept, 0.0))
+                kept = [q.ended <= q.end + _TOLERANCE for q in members]
+                found.append(Calibration(group, None, None, len(members), *_share(kept), 0.0))
                 for at, level in enumerate(LEVELS):
-                    held, said, margin = (
-                        float(np.mean(each))
-                        for each in (
-                            [q.came <= q.starts[at] for q in members],
-                            [q.said[at] for q in members],
-                            [q.starts[at] - q.start for q in members],
-                        )
-                    )
-                    row = (100 * level, 100 * said, len(members), 100 * held, margin)
+                    held = [q.came <= q.starts[at] for q in members]
+                    said = float(np.mean([q.said[at] for q in members]))
+                    margin = float(np.mean([q.starts[at] - q.start for q in members]))
+                    row = (100 * level, 100 * said, len(members), *_share(held), margin)
                     found.append(Calibration(group, *row))
         return found
 
@@ -112,6 +114,13 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
             f"came true: {told}; and the site's own scheduler ended {rows[0].came:.1f} % of the "
             "jobs by the earliest end that could have been promised, which it did not aim at."
         )
+
+
+def _share(held: Sequence[bool]) -> tuple[float, float]:
+    """Return the share (%) of what held, in the order of submission, and how far chance reaches."""
+    batches = [100 * float(each.mean()) for each in np.array_split(np.array(held), BATCHES)]
+    low, high = mean_interval(batches).ends
+    return 100 * float(np.mean(held)), (high - low) / 2
 
 
 class _Levels:

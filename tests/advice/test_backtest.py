@@ -73,6 +73,10 @@ def test_the_table_counts_what_held(trace: Conversion) -> None:
     for at, level in enumerate(LEVELS):
         held = sum(each.came <= each.starts[at] for each in stated)
         assert rows["all", 100 * level].came == pytest.approx(100 * held / len(stated))
+        batches = np.array_split([each.came <= each.starts[at] for each in stated], 10)
+        shares = [100 * float(np.mean(each)) for each in batches]
+        reach = 2.262157 * float(np.std(shares, ddof=1)) / math.sqrt(10)
+        assert rows["all", 100 * level].chance == pytest.approx(reach, abs=1e-4)
     for group in ("starts at once", "1 processors"):
         size = sum(group in (each.horizon, f"{each.size} processors") for each in stated)
         assert rows[group, None].quotes == size
@@ -92,8 +96,7 @@ def test_what_is_said_is_what_comes(name: str) -> None:
             assert abs(each.came - each.said) < 3
         elif each.said is not None:
             # As far as chance lets so few quotes tell.
-            chance = 100 * math.sqrt(0.2 * 0.8 / each.quotes)
-            assert abs(each.came - each.said) < 3 + 2 * chance
+            assert abs(each.came - each.said) < max(3, each.chance)
 
 
 @pytest.mark.skipif(not TRACES.is_dir(), reason="the shared traces are not there")

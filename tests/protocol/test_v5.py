@@ -271,6 +271,18 @@ def test_a_call_between_two_milliseconds_comes_at_its_date() -> None:
     assert json.loads(made.encode(None)) == {"now": 10.2503, "events": []}
 
 
+def test_two_calls_at_a_time_are_told_apart() -> None:
+    made = side()
+    made.decode(message())
+    asked = answers(made, d.CallMeLater(10.2503), d.CallMeLater(20.0))["events"]
+    first, second = (each["event"]["call_me_later_id"] for each in asked)
+    assert first != second
+    # The first one comes before its own date.
+    call = ("RequestedCallEvent", {"call_me_later_id": first})
+    assert made.decode(message(call, now=10.25)) is None
+    assert json.loads(made.encode(None))["now"] == 10.2503
+
+
 def test_hosts_are_switched_to_sleep_and_between_speeds(batsim5_sessions: Path) -> None:
     made = side()
     made.decode(texts(batsim5_sessions / "switching")[0])

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
@@ -30,6 +32,25 @@ def test_equal_runs_give_equal_gantt_charts(result, tmp_path, kind, engine):
     gantt.gantt(result, second, engine=engine)
     assert first.read_bytes().startswith(SIGNATURES[kind])
     assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("jobs", "hosts", "shared", "engine"),
+    [
+        (gantt.EVALYS_JOBS, gantt.EVALYS_JOBS, False, "evalys"),
+        (gantt.EVALYS_JOBS + 1, gantt.EVALYS_JOBS, False, "image"),
+        (gantt.EVALYS_JOBS, gantt.EVALYS_JOBS + 1, False, "image"),
+        (1, 1, True, "image"),
+    ],
+)
+def test_few_jobs_on_few_hosts_are_drawn_by_evalys(
+    result, jobs: int, hosts: int, shared: bool, engine: str
+) -> None:
+    assert gantt._engine(replace(result, hosts=hosts), "auto", jobs, shared) == engine
+    assert gantt._engine(result, "image", 10**6, shared) == "image"
+    assert gantt._engine(result, "evalys", 5000, shared) == "evalys"
+    with pytest.raises(InputError, match="5001 jobs to draw; evalys takes at most 5000"):
+        gantt._engine(result, "evalys", 5001, shared)
 
 
 @pytest.mark.parametrize("kind", SIGNATURES)
