@@ -69,6 +69,8 @@ class QosRequest(
     application
         Application that the job is part of (not empty): jobs submitted at one
         date with the same value are its tasks, and are mapped together.
+    rerunnable
+        Whether the job may be killed and run again from scratch, as it may unless this is false.
 
     Examples
     --------
@@ -89,6 +91,7 @@ class QosRequest(
     origin: str | None = None
     queue: str | None = None
     application: str | None = None
+    rerunnable: bool | None = None
 
     def problem(self) -> str | None:
         """Return what is wrong with the values, or None."""

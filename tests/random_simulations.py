@@ -23,7 +23,7 @@ SCHEDULERS: dict[str, list[dict[str, Any]]] = {
     "slack": [{}],
     "nqs": [{}, {"blocked": "machine"}],
     "qops": [{}, {"order": "earliest_deadline"}],
-    "foresight": [{}],
+    "foresight": [{}, {"kill_and_restart": True, "restart_price": 4.0, "kill_after": 5.0}],
     "msb": [{}],
     "mrt": [{}],
     "fqops": [

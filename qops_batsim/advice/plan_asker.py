@@ -173,7 +173,7 @@ class PlanAsker:
             blamed=None if offered is None else blamed,
             start=_finite(start),
             end=_finite(start + job.estimate),
-            killed=[] if answer.kill is None else [answer.kill.victim.id],
+            killed=[each.victim.id for each in answer.kills],
             moved={
                 held.job.id: (_finite(held.start), _finite(float(starts[place])))
                 for place, held in enumerate(self._held)
@@ -239,7 +239,10 @@ def logged_scheduler(history: DecisionHistory) -> DecisionModule:
 def job_of(asked: Submitted) -> Job:
     """Return the job that asked."""
     qos = QosRequest(
-        deadline=asked.deadline, estimated_runtime=asked.estimate, tolerance_factor=asked.tolerance
+        deadline=asked.deadline,
+        estimated_runtime=asked.estimate,
+        tolerance_factor=asked.tolerance,
+        rerunnable=asked.rerunnable,
     )
     return Job(asked.job, asked.submission, asked.processors, "", qos=qos)
 

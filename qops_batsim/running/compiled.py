@@ -33,6 +33,7 @@ from qops_batsim.scheduling.admission.market import Market, MarketTerms
 from qops_batsim.scheduling.admission.mrt_search import Notes, decide_mrt
 from qops_batsim.scheduling.admission.msb_search import Prices, decide_msb
 from qops_batsim.scheduling.admission.qops_search import QopsRules, decide_qops
+from qops_batsim.scheduling.admission.restarts import KillTerms, RestartRoom
 from qops_batsim.scheduling.admission.search import Draft
 from qops_batsim.scheduling.core.columns import IS_HELD
 from qops_batsim.scheduling.core.decision import decide_conservative
@@ -310,11 +311,19 @@ def run_fqops(
 
 @kernel
 def run_foresight(
-    events: Events, state: State, room: Room, rules: QopsRules, market: Market, terms: MarketTerms
+    events: Events,
+    state: State,
+    room: Room,
+    rules: QopsRules,
+    market: Market,
+    terms: MarketTerms,
+    kills: KillTerms,
+    restarts: RestartRoom,
 ) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.foresight.Foresight`."""
     while next_decision(events, state):
-        if not carry_out(events, state, decide_foresight(state, room, rules, market, terms)):
+        is_made = decide_foresight(state, room, rules, market, terms, kills, restarts)
+        if not carry_out(events, state, is_made):
             break
     return int(events.counts[REASON])
 

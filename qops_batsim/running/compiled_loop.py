@@ -21,7 +21,7 @@ from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.scheduling.admission.foresight import Foresight
-from qops_batsim.scheduling.admission.fqops import Fqops, note_restart
+from qops_batsim.scheduling.admission.fqops import Fqops
 from qops_batsim.scheduling.admission.mrt import Mrt
 from qops_batsim.scheduling.admission.msb import Msb
 from qops_batsim.scheduling.admission.qops import Qops
@@ -30,10 +30,12 @@ from qops_batsim.scheduling.conservative import Conservative
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.easy import Easy
 from qops_batsim.scheduling.fcfs import Fcfs
+from qops_batsim.scheduling.killed_jobs import note_restart
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.slack.scheduler import Slack
+from qops_batsim.scheduling.table import is_kept
 from qops_batsim.tables import Words
 from qops_batsim.workload.model import Workload
 
@@ -87,7 +89,7 @@ def names_in(code: CodeType) -> set[str]:
 
 def _kills(module: DecisionModule) -> bool:
     """Return whether a scheduler may kill jobs, and have them run again."""
-    return isinstance(module, Fqops) and module.options.kill_and_restart
+    return isinstance(module, Fqops | Foresight) and module.options.kill_and_restart
 
 
 def run_compiled(
@@ -226,6 +228,9 @@ def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:
     made = new_jobs(len(jobs.processors), words)
     dates, estimates = jobs.submission_times.astype(float), jobs.estimates.astype(float)
     set_jobs(made, dates, jobs.processors, estimates, jobs.walltimes, _deadlines(jobs))
+    requests = jobs.columns.requests
+    if requests is not None:
+        made.is_kept[:] = np.array([is_kept(each) for each in requests])[jobs.places]
     return made
 
 
@@ -288,6 +293,7 @@ class _PlannerLoop:
         from qops_batsim.scheduling.admission.mrt_search import new_notes
         from qops_batsim.scheduling.admission.msb_search import new_prices
         from qops_batsim.scheduling.admission.qops_search import rules_of
+        from qops_batsim.scheduling.admission.restarts import kill_terms, new_restart_room
         from qops_batsim.scheduling.admission.search import new_draft
         from qops_batsim.scheduling.core.state import PROMISES_GAINS
         from qops_batsim.scheduling.slack.decision import new_slacks
@@ -310,7 +316,9 @@ class _PlannerLoop:
             kernel, arguments = compiled.run_fqops, (offers, rules_of(module.options), module.terms)
         elif isinstance(module, Foresight):
             market, terms = new_market(self._hosts), terms_of(module.options)
-            kernel, arguments = compiled.run_foresight, (rules_of(module.options), market, terms)
+            restarts = kill_terms(module.options), new_restart_room(count + 1)
+            kernel = compiled.run_foresight
+            arguments = rules_of(module.options), market, terms, *restarts
         elif isinstance(module, Msb):
             prices = new_prices(module.options, jobs.submission_times, count, count + 1)
             kernel, arguments = compiled.run_msb, (prices, new_draft(steps, count + 1))

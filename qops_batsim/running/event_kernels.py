@@ -134,7 +134,7 @@ def new_events(
     jobs = len(processors)
     again, runs = run_times, jobs + calls
     if run_times_again is not None:
-        # A run is killed for a new job, and for each at most one.
+        # As a rule no more runs are killed than jobs come; else there is more room.
         again, runs = run_times_again, 2 * jobs
         processors, run_times = grown(processors), grown(run_times)
     counts = np.zeros(17, np.int64)
@@ -170,18 +170,33 @@ def new_events(
 
 
 def with_room(events: Events) -> Events:
-    """Return the same with twice the room for what has none: intervals of hosts, or calls."""
-    if not lacks_call(events):
+    """Return the same with twice the room for what has none: intervals of hosts, calls, or runs."""
+    if not lacks_run(events):
         return events._replace(first=grown(events.first), last=grown(events.last))
-    names = "starts", "finishes", "numbers", "jobs", "submitted"
+    names = ["starts", "finishes", "numbers", "jobs", "submitted"]
+    if may_kill(events):
+        names += ["processors", "run_times", "ended", "change_dates", "computing"]
+        names += ["offsets", "pieces"]
     more = {name: grown(getattr(events, name)) for name in names}
-    return events._replace(**more, waits=Queue(grown(events.waits.slots), events.waits.size))
+    more["starts"][len(events.starts) :] = more["finishes"][len(events.starts) :] = np.nan
+    waits = (
+        events.waits if may_kill(events) else Queue(grown(events.waits.slots), events.waits.size)
+    )
+    return events._replace(**more, waits=waits)
 
 
 @kernel
-def lacks_call(events: Events) -> bool:
-    """Return whether there are calls, and no room for another one."""
+def may_kill(events: Events) -> bool:
+    """Return whether jobs may be killed and run again."""
+    return len(events.processors) > len(events.submission_times)
+
+
+@kernel
+def lacks_run(events: Events) -> bool:
+    """Return whether there may be too little room for calls, or for what is killed next."""
     counts, runs = events.counts, len(events.jobs)
+    if may_kill(events):
+        return bool(counts[RUNS] + events.waits.size[0] > runs)
     full = counts[RUNS] == runs and counts[IDLE_CALL] == NO_JOB
     return bool(full and runs > len(events.submission_times))
 
@@ -492,7 +507,7 @@ def next_message(events: Events, gone: Queue) -> bool:
     if counts[LEFT] == 0:
         counts[REASON] = PAUSED
         return False
-    if len(events.first) - counts[USED] < len(events.gap_first) or lacks_call(events):
+    if len(events.first) - counts[USED] < len(events.gap_first) or lacks_run(events):
         counts[REASON] = FULL
         return False
     counts[LEFT] -= 1

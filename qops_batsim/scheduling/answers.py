@@ -68,14 +68,14 @@ class AdmissionAnswer(NamedTuple):
         Slot of the job whose deadline stood in the way of the requested one, or -1.
     offer
         The deadline offered instead, if any.
-    kill
-        What is to be killed for it, if anything.
+    kills
+        What is to be killed for it.
     """
 
     refusal: Refusal | None = None
     blamed: int = -1
     offer: Offer | None = None
-    kill: Kill | None = None
+    kills: tuple[Kill, ...] = ()
 
     @property
     def offered(self) -> float | None:

@@ -59,6 +59,7 @@ class Submission(NamedTuple):
     deadline: float | None
     tolerance: float | None
     user_deadline: bool | None
+    rerunnable: bool | None = None
 
 
 class WordedAnswer(NamedTuple):
@@ -97,9 +98,9 @@ class Submitted(_Event, frozen=True, kw_only=True):
         Date of submission (seconds), which engines may tell later.
     estimate
         Estimated run time (seconds).
-    deadline, tolerance, user_deadline
-        The job's ``qos.deadline`` (seconds, absolute), ``qos.tolerance_factor`` and
-        ``qos.has_user_deadline``.
+    deadline, tolerance, user_deadline, rerunnable
+        The job's ``qos.deadline`` (seconds, absolute), ``qos.tolerance_factor``,
+        ``qos.has_user_deadline`` and ``qos.rerunnable``.
     """
 
     job: str
@@ -109,6 +110,7 @@ class Submitted(_Event, frozen=True, kw_only=True):
     deadline: float | None = None
     tolerance: float | None = None
     user_deadline: bool | None = None
+    rerunnable: bool | None = None
 
 
 def told(refusal: Refusal | None) -> dict[str, Any]:

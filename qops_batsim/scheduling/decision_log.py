@@ -17,7 +17,6 @@ from qops_batsim.scheduling.decision_events import (
     FORMAT,
     ROWS,
     Event,
-    LoggedJobs,
     LogHeader,
     Submission,
     WordedAnswer,
@@ -107,7 +106,9 @@ class DecisionLog:
             WordedAnswer(slot, answer.refusal, answer.blamed, answer.offer)
             for slot, answer in self._worded.items()
         ]
-        yield encoder.encode(LoggedJobs(jobs, answers)) + b"\n"
+        # What few jobs say is left out where they do not.
+        asked = [each if each.rerunnable is not None else each[:-1] for each in jobs]
+        yield encoder.encode((asked, answers)) + b"\n"
         rows = ((KINDS[kind], *row) for kind, *row in rows_of(self._rows))
         while block := list(islice(rows, BLOCK)):
             yield encoder.encode_lines(block)

@@ -67,7 +67,7 @@ def submission_of(job_id: str, date: float, processors: int, estimate: float,
     """Return the request of a job."""
     if asked is None:
         return Submission(job_id, date, processors, _finite(estimate), None, None, None)
-    told = asked.deadline, asked.tolerance_factor, asked.has_user_deadline
+    told = asked.deadline, asked.tolerance_factor, asked.has_user_deadline, asked.rerunnable
     return Submission(job_id, date, processors, _finite(estimate), *told)
 
 

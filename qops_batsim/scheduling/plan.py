@@ -437,7 +437,8 @@ class Plan:
                 loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=told[2], hosts=other)
                 self._renewals.append(Renewal(slot, told[0], told[1], loss))
             elif kind == rows.KILLED:
-                self.answers[other] = AdmissionAnswer(kill=self._kill(slot, other, code, told[1]))
+                kill, answer = self._kill(slot, other, code, told[1]), self.answers[other]
+                self.answers[other] = answer._replace(kills=(*answer.kills, kill))
             elif kind == rows.OFFERED:
                 offer = (code, *told)
             elif kind in (rows.REFUSED, rows.REASON) and slot not in self.answers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from qops_batsim.errors import SimulationError
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import QOS_REJECTED, Job
 from qops_batsim.platform.hostset import HostSet, lowest_bits
 from qops_batsim.platform.model import Platform
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob
@@ -14,10 +14,12 @@ from qops_batsim.protocol.events import (
     MACHINES_AWAY,
     MACHINES_BACK,
     NO_MORE_EXTERNAL_EVENTS,
+    NO_MORE_STATIC_JOBS,
     JobCompleted,
     Notify,
 )
 from qops_batsim.scheduling.capacity import Capacity
+from qops_batsim.scheduling.killed_jobs import Restarts
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
 from qops_batsim.scheduling.news import LATE, News, with_least_grace
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text
@@ -95,6 +97,7 @@ class SpaceSharingScheduler(DecisionModule):
         self.capacity = Capacity(0)
         self._may_be_too_wide = False
         self._cancelled: list[str] = []
+        self._restarts: Restarts | None = None
 
     @property
     def free_hosts(self) -> HostSet:
@@ -119,6 +122,8 @@ class SpaceSharingScheduler(DecisionModule):
         self._cancelled = []
         self._newest, self._left = None, []
         self.news = News.of(self.options, system.profiles)
+        may_kill = hasattr(self.options, "kill_and_restart")
+        self._restarts = Restarts(registers=system.dynamic_jobs) if may_kill else None
         self._plan = self.new_plan(self.machine_size)
         if self._plan is not None:
             self._plan.news = self.news
@@ -130,6 +135,8 @@ class SpaceSharingScheduler(DecisionModule):
 
     def submitted(self, job: Job) -> None:
         """Queue a job that fits the machine, reject one that never will."""
+        if self._restarts is not None and job.id in self._restarts.ids:
+            return  # The announcement of one that was registered here.
         # A plan refuses by itself what never fits.
         refusal = None if self._plan is not None else self.capacity.never_fits(job.processors)
         if refusal is None:
@@ -150,6 +157,8 @@ class SpaceSharingScheduler(DecisionModule):
         self._free = free = self._free | (hosts.mask & ~away if away else hosts.mask)
         self.free_count = free.bit_count()
         self.left(job)
+        if self._restarts is not None:
+            self._restarts.ended(event)
 
     def notified(self, notification: Notify) -> None:
         """Take hosts out of use while they are unavailable; jobs that run there go on.
@@ -157,6 +166,8 @@ class SpaceSharingScheduler(DecisionModule):
         What users have cancelled leaves the queue with the next decision.
         """
         capacity = self.capacity
+        if notification.type == NO_MORE_STATIC_JOBS and self._restarts is not None:
+            self._restarts.all_submitted = True
         if notification.type == JOB_CANCELLED:
             self._cancelled.append(str(notification.fields.get("job_id", "")))
         if notification.type == NO_MORE_EXTERNAL_EVENTS:
@@ -232,6 +243,10 @@ class SpaceSharingScheduler(DecisionModule):
         refusal = free_text(reason) if isinstance(reason, str) else reason
         self.qos_log.record(job.id).reasons = (refusal,)
         self._decisions.append(RejectJob(job.id))
+        if self._restarts is not None and job.id in self._restarts.ids:
+            original = self.original_id(self._planned().table.slot_of(job.id))
+            record = self.qos_log.record(original)
+            record.decision, record.reasons = QOS_REJECTED, (refusal,)
 
     def running_jobs(self) -> list[RunningJob]:
         """Return the running jobs in the order of their starts. O(running)."""
@@ -283,7 +298,12 @@ class SpaceSharingScheduler(DecisionModule):
 
     def schedule(self, now: float) -> None:
         """Call :meth:`start` for every job that starts at this date (seconds)."""
-        plan = self._planned()
+        plan, restarts = self._planned(), self._restarts
+        if restarts is not None:
+            registrations = restarts.register(now, plan, self.qos_log)
+            self._decisions += registrations
+            # Hosts may have gone for ever since the kill.
+            self._may_be_too_wide |= bool(registrations) and self.capacity.is_final
         due = plan.decide(now, self.free_hosts)
         self._note_answers()
         for job, hosts in due:
@@ -291,6 +311,8 @@ class SpaceSharingScheduler(DecisionModule):
         self._note_renewals()
         if self.decision_log is not None:
             self.decision_log.decided()
+        if restarts is not None:
+            self._decisions += restarts.last_decisions()
 
     def resized(self) -> None:
         """Handle that hosts have gone away or returned; free ones are already counted."""
@@ -330,7 +352,7 @@ class SpaceSharingScheduler(DecisionModule):
 
     def original_id(self, slot: int) -> str:
         """Return the id under which the job in a slot of the plan was submitted."""
-        return self._planned().table.jobs[slot].id
+        return self._planned().table.original(slot).id
 
     def _reject_wider(self) -> None:
         for job in self.withdraw_wider(self.capacity.present):
@@ -360,9 +382,11 @@ class SpaceSharingScheduler(DecisionModule):
             self.renewed(renewal)
 
     def answered(self, slot: int, answer: AdmissionAnswer) -> None:
-        """Reject a new job that the plan refused, else note what was promised."""
+        """Reject a new job that the plan refused, else note what was promised, and kill for it."""
         plan = self._planned()
         job = plan.table.jobs[slot]
+        if self._restarts is not None:
+            self._restarts.kill(answer.kills)
         if answer.refusal:
             self.reject(job, answer.refusal)
         elif job.qos is not None and job.qos.deadline is not None:

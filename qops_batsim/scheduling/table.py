@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import math
 
-from qops_batsim.jobs import Job
+from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.scheduling.core.columns import IS_KEPT
 from qops_batsim.scheduling.core.plan import set_job
 from qops_batsim.scheduling.profile import grown_jobs, new_jobs
 
 FIRST_CAPACITY = 1024
+
+
+def is_kept(qos: QosRequest | None) -> bool:
+    """Return whether a job must not be killed, because it cannot be run again."""
+    return qos is not None and qos.rerunnable is False
 
 
 class SlotTable:
@@ -52,6 +58,7 @@ class SlotTable:
         limit = math.inf if job.walltime is None else float(job.walltime)
         date, estimate = float(job.submission_time), float(job.estimate)
         set_job(numbers, slot, date, job.processors, estimate, limit, deadline)
+        numbers.marks[IS_KEPT, slot] = is_kept(qos)
         self.reserve_all(slot)
         self._slots[job.id] = slot
         return slot

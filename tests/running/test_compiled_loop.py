@@ -82,6 +82,7 @@ ON_FEWER = [
         },
     ),
     ("fqops", {"kill_and_restart": True, "kill_after": 0.0}),
+    ("foresight", {"kill_and_restart": True, "kill_after": 0.0, "restart_price": 9.0}),
     ("fqops", {"kill_and_restart": True, "max_kills_per_job": None, "tolerance_factor": 4.0}),
 ]
 
@@ -327,13 +328,29 @@ def test_a_shipped_workload_gives_the_same_files(
     Loops(workload, workload.processors, scheduler, options).check(tmp_path)
 
 
+@pytest.mark.parametrize("scheduler", ["fqops", "foresight"])
 @pytest.mark.parametrize("announces", [True, False])
-def test_killed_jobs_run_again(announces: bool, tmp_path: Path) -> None:
+def test_killed_jobs_run_again(scheduler: str, announces: bool, tmp_path: Path) -> None:
     options = {"kill_and_restart": True, "kill_after": 0.0, "max_kills_per_job": None}
-    Loops(killing(90), 5, "fqops", options, announces=announces).check(tmp_path)
+    if scheduler == "foresight":
+        options |= {"restart_price": 9.0, "admission_price": 0.0}
+    Loops(killing(90), 5, scheduler, options, announces=announces).check(tmp_path)
     jobs = (tmp_path / "run_jobs.csv").read_text()
     assert "#1,w0" in jobs
     assert "#2,w0" in jobs
+
+
+def test_more_runs_are_killed_than_jobs_come(tmp_path: Path) -> None:
+    """Four long jobs of one processor give way to each of twelve urgent jobs of four."""
+    (long, sleep), (short, nap) = delay_profile(100.0), delay_profile(1.0)
+    jobs = [Job(f"l{n}", 0.0, 1, long, None, QosRequest(estimated_runtime=100.0)) for n in range(4)]
+    for number in range(12):
+        asked = QosRequest(deadline=4.0 + 3 * number, estimated_runtime=1.0)
+        jobs.append(Job(f"u{number:02}", 3.0 + 3 * number, 4, short, None, asked))
+    workload = Workload(jobs=jobs, profiles={long: sleep, short: nap}, processors=4)
+    options = {"kill_and_restart": True, "restart_price": 99.0, "admission_price": 0.0}
+    Loops(workload, 4, "foresight", options).check(tmp_path)
+    assert (tmp_path / "run_jobs.csv").read_text().count("COMPLETED_KILLED") == 48
 
 
 def test_what_could_not_be_registered_again_takes_the_plain_loop() -> None:

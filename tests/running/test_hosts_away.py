@@ -37,6 +37,7 @@ SCHEDULERS: list[tuple[str, dict[str, Any]]] = [
     ("mrt", {}),
     ("fqops", {"tolerance_factor": 4.0, "slack_factor": 2.0}),
     ("fqops", KILLS),
+    ("foresight", {"kill_and_restart": True, "restart_price": 4.0}),
     ("aroma", {}),
 ]
 every_scheduler = pytest.mark.parametrize(

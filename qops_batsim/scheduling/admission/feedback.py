@@ -23,21 +23,19 @@ from qops_batsim.scheduling.admission.decision import (
     why_impossible,
 )
 from qops_batsim.scheduling.admission.qops_search import QopsRules, qops_search
+from qops_batsim.scheduling.admission.restarts import (
+    KillTerms,
+    RestartRoom,
+    kill_all,
+    new_restart_room,
+    next_victim,
+)
 from qops_batsim.scheduling.admission.search import Draft, meets, new_draft
 from qops_batsim.scheduling.core.columns import (
     ARRIVALS,
     DEADLINES,
-    ENDS,
     ESTIMATES,
-    IS_DYING,
-    IS_HELD,
-    KILLS,
-    LAGS,
-    NOTED_ENDS,
-    NOTED_STARTS,
     PROMISES,
-    SAVED_STARTS,
-    STARTS,
     TARGETS,
     TOLERANCES,
 )
@@ -50,29 +48,9 @@ from qops_batsim.scheduling.core.decision import (
     note_moves_for,
     refuse,
 )
-from qops_batsim.scheduling.core.plan import (
-    actual_start,
-    nominal,
-    place_new,
-    reserve_number,
-    sort_slots,
-)
-from qops_batsim.scheduling.core.rows import (
-    BY_ADMISSION,
-    BY_KILL,
-    KILLED,
-    OFFERED,
-    REASON,
-    append,
-)
-from qops_batsim.scheduling.core.state import (
-    HAS_PROFILE,
-    IS_FREED,
-    KILLING,
-    NOW,
-    PRESENT,
-    State,
-)
+from qops_batsim.scheduling.core.plan import nominal, place_new
+from qops_batsim.scheduling.core.rows import BY_ADMISSION, OFFERED, REASON, append
+from qops_batsim.scheduling.core.state import NOW, State
 from qops_batsim.scheduling.profile import (
     Floats,
     Ints,
@@ -82,10 +60,8 @@ from qops_batsim.scheduling.profile import (
     copy_profile,
     earliest_fit,
     end_of,
-    new_queue,
 )
 from qops_batsim.scheduling.refusal import OfferOutcome
-from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE
 
 NOT_WORTH_MAKING, NO_DATE = OfferOutcome.NOT_WORTH_MAKING.code, OfferOutcome.NO_DATE.code
 TOO_LATE, NOT_TAKEN = OfferOutcome.TOO_LATE.code, OfferOutcome.NOT_TAKEN.code
@@ -102,17 +78,13 @@ class OfferTerms(NamedTuple):
         this factor, counted from the arrival.
     retries
         How often the interval of the earliest deadline is halved.
-    kills, most_kills, youngest
-        Whether running jobs may be killed; how often each at most, and after how many seconds.
-        Batsim breaks off if it is told to kill a job that has not really started yet, which takes
-        moments on a platform with latencies.
+    kills
+        Which running jobs may be killed.
     """
 
     slack_factor: float
     retries: int
-    kills: bool
-    most_kills: int
-    youngest: float
+    kills: KillTerms
 
 
 class OfferRoom(NamedTuple):
@@ -122,21 +94,22 @@ class OfferRoom(NamedTuple):
     ----------
     spare
         A draft for trials.
-    line
-        The waiting jobs and a new one, as if it were admitted.
+    restarts
+        Room to plan killed jobs again.
     why, numbers
         Why the request was refused: blamed slot and code, and the numbers of the row.
     """
 
     spare: Draft
-    line: Queue
+    restarts: RestartRoom
     why: Ints
     numbers: Floats
 
 
 def new_offer_room(steps: int, jobs: int) -> OfferRoom:
     """Return room for plans of so many jobs and profiles of so many steps."""
-    return OfferRoom(new_draft(steps, jobs), new_queue(jobs), np.zeros(2, np.int64), np.zeros(3))
+    why = np.zeros(2, np.int64)
+    return OfferRoom(new_draft(steps, jobs), new_restart_room(jobs), why, np.zeros(3))
 
 
 # Offers
@@ -291,7 +264,7 @@ def propose(
         note_admission(state, slot, 0)
         note_moves_for(state, slot, BY_ADMISSION)
         return False, 0.0, 0.0
-    if terms.kills and why == 0 and kill_for(state, room, offers, rules, terms, slot, now):
+    if terms.kills.allowed and why == 0 and kill_for(state, room, offers, rules, terms, slot, now):
         return False, 0.0, 0.0
     factor, slack = jobs.numbers[TOLERANCES, slot], terms.slack_factor
     if factor < slack:
@@ -381,44 +354,6 @@ def decide_fqops(
     return end_decision(state)
 
 
-# Kill and restart
-
-
-@kernel
-def used_work(state: State, slot: int, now: float) -> float:
-    """Return the processor-seconds that a running job has used in the plan."""
-    return float(state.jobs.processors[slot] * (now - state.jobs.numbers[STARTS, slot]))
-
-
-@kernel
-def comes_before(state: State, slot: int, other: int, now: float) -> bool:
-    """Tell whether a running job is tried before another one: by work used, start, and arrival."""
-    one, two = used_work(state, slot, now), used_work(state, other, now)
-    if one != two:
-        return bool(one < two)
-    one, two = state.jobs.numbers[STARTS, slot], state.jobs.numbers[STARTS, other]
-    return bool(one < two or (one == two and slot < other))
-
-
-@kernel
-def may_be_killed(state: State, terms: OfferTerms, slot: int, now: float) -> bool:
-    """Tell whether a running job might be killed, and end in time if it is restarted at once."""
-    jobs, numbers = state.jobs, state.jobs.numbers
-    start, estimate = numbers[STARTS, slot], numbers[ESTIMATES, slot]
-    return bool(
-        now - start >= terms.youngest - PLAN_TOLERANCE
-        and now - actual_start(state, slot) >= terms.youngest - PLAN_TOLERANCE
-        # To kill what is about to end, or should have ended, gains nothing.
-        and start + estimate > now + PLAN_TOLERANCE
-        and estimate < np.inf
-        and jobs.processors[slot] <= state.counts[PRESENT]
-        and now + estimate <= numbers[TARGETS, slot] + DEADLINE_TOLERANCE
-        and jobs.marks[IS_HELD, slot] == 0
-        and jobs.marks[IS_DYING, slot] == 0
-        and (terms.most_kills < 0 or jobs.marks[KILLS, slot] < terms.most_kills)
-    )
-
-
 @kernel
 def kill_for(
     state: State,
@@ -435,86 +370,11 @@ def kill_for(
     job can be admitted without one of them, and that one, run again from scratch, still ends in
     time, it is killed. O(running) pairs of searches.
     """
-    numbers, last = state.jobs.numbers, NO_JOB
-    while True:
-        victim = NO_JOB
-        for index in range(state.running.size[0]):
-            each = state.running.slots[index]
-            is_next = last == NO_JOB or comes_before(state, last, each, now)
-            is_first = victim == NO_JOB or comes_before(state, each, victim, now)
-            if is_next and is_first and may_be_killed(state, terms, each, now):
-                victim = each
-        if victim == NO_JOB:
-            return False
-        last, end, since = victim, numbers[ENDS, victim], actual_start(state, victim)
-        numbers[ENDS, victim] = now
-        state.counts[HAS_PROFILE] = 0
-        if plan_both(state, room, offers, rules, slot, victim, now):
-            note_kill(state, slot, victim, since)
+    victims = offers.restarts.victims
+    victim = next_victim(state, terms.kills, NO_JOB, now)
+    while victim != NO_JOB:
+        victims[0] = victim
+        if kill_all(state, room, offers.restarts, rules, slot, 1, now, False):
             return True
-        numbers[ENDS, victim] = end
-        state.counts[HAS_PROFILE] = 0
-
-
-@kernel
-def plan_both(
-    state: State,
-    room: Room,
-    offers: OfferRoom,
-    rules: QopsRules,
-    slot: int,
-    victim: int,
-    now: float,
-) -> bool:
-    """Plan a new job without a running one, and then that one's work again; O(1) searches."""
-    jobs, numbers, line = state.jobs, state.jobs.numbers, offers.line
-    prepare_search(state, room, now)
-    estimate = numbers[ESTIMATES, slot]
-    soonest = earliest_fit(room.free, now, estimate, jobs.processors[slot])
-    if not meets(soonest, estimate, numbers[TARGETS, slot]):
-        return False
-    found, _, _ = qops_search(
-        now, room.free, jobs, state.waiting, slot, rules, room.draft, room.base
-    )
-    if not found:
-        return False
-    count = state.waiting.size[0] + 1
-    for index in range(count):
-        each = line.slots[index] = room.draft.order[index]
-        numbers[SAVED_STARTS, each] = numbers[STARTS, each]
-        numbers[STARTS, each] = room.draft.starts[index]
-    line.size[0] = count
-    sort_slots(line.slots, 0, count, numbers[STARTS])
-    found, _, _ = qops_search(now, room.free, jobs, line, victim, rules, room.draft, room.base)
-    for index in range(count):
-        each = line.slots[index]
-        numbers[STARTS, each] = numbers[SAVED_STARTS, each]
-    if found:
-        install(state, room.draft, 2)
-    return found
-
-
-@kernel
-def note_kill(state: State, slot: int, victim: int, since: float) -> None:
-    """Have a running job killed for a new one, which is in the plan, as is its work again.
-
-    The killed job keeps its slot: its work waits in the plan from now on, but is held back before
-    the engine has said that it is dead. Its processors count as free at once; jobs that are due
-    there start when the engine has said that they are.
-    """
-    jobs, numbers = state.jobs, state.jobs.numbers
-    state.lists[KILLING, state.sizes[KILLING]] = victim
-    state.sizes[KILLING] += 1
-    run = jobs.marks[KILLS, victim]
-    jobs.marks[KILLS, victim] = run + 1
-    jobs.marks[IS_DYING, victim] = jobs.marks[IS_HELD, victim] = 1
-    numbers[LAGS, victim] = 0.0
-    reserve_number(jobs.reserved, victim, jobs.processors[victim])
-    # Jobs that keep their places may rest on the end that the victim would have had, at
-    # which nothing happens any more: they are placed again when its end is told.
-    state.counts[IS_FREED] = 1
-    note_admission(state, slot, 0)
-    start = numbers[NOTED_STARTS, victim] = numbers[STARTS, victim]
-    numbers[NOTED_ENDS, victim] = numbers[ENDS, victim]
-    append(state.log, state.clock[NOW], KILLED, victim, slot, run, start, since, 0.0)
-    note_moves_for(state, slot, BY_KILL)
+        victim = next_victim(state, terms.kills, victim, now)
+    return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from qops_batsim.scheduling.admission.market import (
     is_new_hour,
     learn,
     measure_of,
+    most_waste,
     new_market,
     set_prices,
     terms_of,
@@ -36,6 +38,17 @@ from qops_batsim.scheduling.admission.qops_search import (
     rules_of,
     try_points,
 )
+from qops_batsim.scheduling.admission.restarts import (
+    MOST_VICTIMS,
+    KillTerms,
+    RestartRoom,
+    kill_all,
+    kill_terms,
+    may_be_killed,
+    new_restart_room,
+    next_victim,
+    used_work,
+)
 from qops_batsim.scheduling.admission.search import (
     FOUND,
     NO_PLAN,
@@ -47,6 +60,7 @@ from qops_batsim.scheduling.admission.search import (
 from qops_batsim.scheduling.core.columns import (
     ESTIMATES,
     HEADROOM,
+    STARTS,
     TARGETS,
 )
 from qops_batsim.scheduling.core.decision import (
@@ -120,6 +134,7 @@ class ForesightSearch:
         self._search = foresight_search
         self._rules, self._terms = rules_of(options), terms_of(options)
         self._market = new_market(machine_size)
+        self._kills, self._restarts = kill_terms(options), new_restart_room(0)
 
     def __call__(self, q: Question) -> Verdict:
         """Return whether there is a plan that is worth it, or what stood in the way."""
@@ -135,7 +150,20 @@ class ForesightSearch:
 
     def decide(self, plan: Plan, room: Room) -> bool:
         """Decide about a message; False if the log needs more room."""
-        return decide_foresight(plan.state, room, self._rules, self._market, self._terms)
+        return decide_foresight(*self._asked(plan, room))
+
+    def take(self, plan: Plan, room: Room, slot: int) -> None:
+        """Admit a new job or refuse it; the answer is in the log."""
+        asked: tuple[Any, ...] = *self._asked(plan, room), slot
+        take_foresight(*asked)
+
+    def _asked(self, plan: Plan, room: Room) -> tuple[Any, ...]:
+        """Return the arguments of the kernels, with room for all jobs."""
+        jobs = len(room.draft.order)
+        if len(self._restarts.line.slots) < jobs:
+            self._restarts = new_restart_room(jobs)
+        market = self._market, self._terms
+        return plan.state, room, self._rules, *market, self._kills, self._restarts
 
     def recall(self, past: Iterable[tuple[float, int, float, float]], now: float) -> None:
         """Know of earlier arrivals, as the search does that was asked about them: O(arrivals).
@@ -162,9 +190,118 @@ def too_dear(cost: float, worth: float, price: float) -> Refusal:
     return Refusal(kind=RefusalKind.TOO_DEAR, cost=cost, worth=worth, price=price)
 
 
+MOST_TRIED = 40
+"""No more running jobs are tried one by one."""
+
+MOMENT = 1.0
+"""A job that ends within so many seconds is not killed."""
+
+
+@kernel
+def restart_for(
+    state: State,
+    room: Room,
+    rules: QopsRules,
+    market: Market,
+    terms: MarketTerms,
+    kills: KillTerms,
+    restarts: RestartRoom,
+    slot: int,
+    now: float,
+) -> bool:
+    """Take a new job into the plan by killing running ones, if that is worth it.
+
+    Those that have used least are tried first, each by itself, as long as they have used no more
+    than :func:`~.market.most_waste`; then several together.
+    """
+    numbers, processors = state.jobs.numbers, state.jobs.processors
+    needed, estimate = processors[slot], numbers[ESTIMATES, slot]
+    most = most_waste(needed, estimate, market, terms)
+    free, tried = room.free.free[0], 0
+    leave_share(rules.headroom, room.free, state.jobs, state.running, slot)
+    for index in range(state.running.size[0]):
+        raise_headroom(now, state.jobs, state.running.slots[index], market, terms)
+    raise_headroom(now, state.jobs, slot, market, terms)
+    victim = next_victim(state, kills, NO_JOB, now)
+    while victim != NO_JOB and tried < MOST_TRIED and used_work(state, victim, now) <= most:
+        tried += 1
+        if is_worth_killing(state, victim, now) and free + processors[victim] >= needed:
+            restarts.victims[0] = victim
+            if kill_all(state, room, restarts, rules, slot, 1, now, True):
+                return True
+        victim = next_victim(state, kills, victim, now)
+    count = choose_several(state, kills, restarts, needed - free, most, now)
+    return count > 1 and kill_all(state, room, restarts, rules, slot, count, now, True)
+
+
+@kernel
+def is_worth_killing(state: State, slot: int, now: float) -> bool:
+    """Tell whether a running job goes on for more than a moment."""
+    numbers = state.jobs.numbers
+    return bool(numbers[STARTS, slot] + numbers[ESTIMATES, slot] > now + MOMENT)
+
+
+@kernel
+def choose_several(
+    state: State, kills: KillTerms, restarts: RestartRoom, missing: int, most: float, now: float
+) -> int:
+    """Choose the youngest running jobs that have so many processors together; return how many.
+
+    None if there are not enough that have used no more than ``most`` work together. Those without
+    which the others are enough are given back, those that have used most first. O(running).
+    """
+    victims, processors, starts = (
+        restarts.victims,
+        state.jobs.processors,
+        state.jobs.numbers[STARTS],
+    )
+    count, wasted = 0, 0.0
+    while missing > 0 and count < MOST_VICTIMS:
+        best = NO_JOB
+        for index in range(state.running.size[0]):
+            each = state.running.slots[index]
+            is_chosen = False
+            for place in range(count):
+                is_chosen = is_chosen or victims[place] == each
+            if (
+                not is_chosen
+                and wasted + used_work(state, each, now) <= most
+                and may_be_killed(state, kills, each, now)
+                and is_worth_killing(state, each, now)
+                and (
+                    best == NO_JOB
+                    or starts[each] > starts[best]
+                    or (starts[each] == starts[best] and each < best)
+                )
+            ):
+                best = each
+        if best == NO_JOB:
+            return 0
+        victims[count] = best
+        count += 1
+        missing -= processors[best]
+        wasted += used_work(state, best, now)
+    if missing > 0:
+        return 0
+    for place in range(count - 1, -1, -1):
+        if missing + processors[victims[place]] <= 0:
+            missing += processors[victims[place]]
+            count -= 1
+            for later in range(place, count):
+                victims[later] = victims[later + 1]
+    return count
+
+
 @kernel
 def take_foresight(
-    state: State, room: Room, rules: QopsRules, market: Market, terms: MarketTerms, slot: int
+    state: State,
+    room: Room,
+    rules: QopsRules,
+    market: Market,
+    terms: MarketTerms,
+    kills: KillTerms,
+    restarts: RestartRoom,
+    slot: int,
 ) -> None:
     """Admit a new job or refuse it, as :class:`~.foresight.Foresight`."""
     now = nominal(state)
@@ -174,20 +311,31 @@ def take_foresight(
     found, blamed, point, cost, worth = foresight_search(
         now, room.free, state.jobs, state.waiting, slot, rules, room.draft, room.base, market, terms
     )
-    if found or blamed != NO_PLAN:
-        conclude(state, room.draft, slot, found, blamed, AT_POINT, point)
-    else:
+    if not found and blamed == NO_PLAN:
         refuse(state, slot, NO_JOB, TOO_DEAR, cost, worth, terms.admission_price)
+        return
+    if (
+        found
+        or not kills.allowed
+        or not restart_for(state, room, rules, market, terms, kills, restarts, slot, now)
+    ):
+        conclude(state, room.draft, slot, found, blamed, AT_POINT, point)
 
 
 @kernel
 def decide_foresight(
-    state: State, room: Room, rules: QopsRules, market: Market, terms: MarketTerms
+    state: State,
+    room: Room,
+    rules: QopsRules,
+    market: Market,
+    terms: MarketTerms,
+    kills: KillTerms,
+    restarts: RestartRoom,
 ) -> bool:
     """Decide as :class:`~.foresight.Foresight`; False if the log needs more room."""
     begin_decision(state)
     slot = next_question(state)
     while slot != NO_JOB:
-        take_foresight(state, room, rules, market, terms, slot)
+        take_foresight(state, room, rules, market, terms, kills, restarts, slot)
         slot = next_question(state)
     return end_decision(state)

@@ -43,8 +43,11 @@ EXPOSED = 14400.0
 LONGEST_GAP = 10_000
 """After so many hours without arrivals nothing is left of what was learned."""
 
+ARRIVALS_SHARE = 0.9
+"""Share of the mean work of the arrivals in what a kill may waste; the rest is of the own work."""
+
 COUNT, PROCESSORS, SECONDS, WORTH = range(4)
-LAST_HOUR, SPAN, JOBS, MEASURE = range(4)
+LAST_HOUR, SPAN, JOBS, MEASURE, WORK = range(5)
 
 
 class MarketTerms(NamedTuple):
@@ -57,6 +60,8 @@ class MarketTerms(NamedTuple):
     placement_price: float
     keep: float
     urgent: float
+    restart_price: float
+    max_waste: float
 
 
 def terms_of(options: ForesightOptions) -> MarketTerms:
@@ -69,6 +74,8 @@ def terms_of(options: ForesightOptions) -> MarketTerms:
         options.placement_price,
         max(0.0, 1.0 - HOUR / options.memory),
         options.urgent,
+        options.restart_price,
+        math.inf if options.max_waste is None else options.max_waste,
     )
 
 
@@ -81,8 +88,8 @@ class Market(NamedTuple):
         Of the arrivals that could not wait, by class of length and of width: their number and
         the sums of their processors, run times (seconds) and worth. All sums fade.
     seen
-        The last hour; the time seen (seconds), the number of all arrivals, and the sum of their
-        work (processor-seconds) or urgency: these fade as well.
+        The last hour; the time seen (seconds), the number of all arrivals, and the sums of their
+        work (processor-seconds) or urgency, and of their work: these fade as well.
     losses
         By class of length and number of free processors: worth of the shorter jobs that are
         lost in a second.
@@ -107,7 +114,7 @@ def new_market(machine_size: int) -> Market:
     classes, most = len(LENGTHS), min(-(-machine_size // 4), MOST_PRICES)
     return Market(
         np.zeros((4, classes, WIDTHS)),
-        np.array([-1.0, 0.0, 0.0, 0.0]),
+        np.array([-1.0, 0.0, 0.0, 0.0, 0.0]),
         np.zeros((classes, most + 1)),
         np.array(LENGTHS),
         np.zeros((2, most + 1)),
@@ -129,6 +136,15 @@ def worth_of(measure: float, market: Market, terms: MarketTerms) -> float:
     if seen[MEASURE] <= 0.0:
         return 1.0
     return float(1.0 - terms.weight + terms.weight * measure * seen[JOBS] / seen[MEASURE])
+
+
+@kernel
+def most_waste(processors: int, estimate: float, market: Market, terms: MarketTerms) -> float:
+    """Return how much work may be wasted for a job (processor-seconds)."""
+    seen, own = market.seen, processors * estimate
+    mean = seen[WORK] / seen[JOBS] if seen[JOBS] > 0.0 else own
+    share = terms.restart_price * (ARRIVALS_SHARE * mean + (1.0 - ARRIVALS_SHARE) * own)
+    return float(min(share, terms.max_waste))
 
 
 @kernel
@@ -169,6 +185,7 @@ def count(
     measure = measure_of(processors, estimate, left, terms)
     market.seen[JOBS] += 1.0
     market.seen[MEASURE] += measure
+    market.seen[WORK] += processors * estimate
     if left - estimate > terms.urgent:
         return
     length, width = class_of(market.lengths, estimate), 0
@@ -190,6 +207,7 @@ def fade(hours: int, market: Market, terms: MarketTerms) -> None:
     market.seen[SPAN] = span
     market.seen[JOBS] *= kept
     market.seen[MEASURE] *= kept
+    market.seen[WORK] *= kept
     sums, lengths, widths = market.urgent.shape
     for index in range(sums):
         for length in range(lengths):

@@ -19,6 +19,28 @@ Order = Annotated[
 ]
 
 
+KillAndRestart = Annotated[
+    bool,
+    Meta(
+        description="where there is no plan, and before an offer is made, try to meet the request "
+        "by killing a running job that can be run again from scratch by its own deadline"
+    ),
+]
+MaxKills = Annotated[
+    Annotated[int, Meta(ge=0)] | None,
+    Meta(description="most kills of one job; none for any number"),
+]
+KillAfter = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=MAX_SECONDS,
+        description="run time before which no job is killed",
+        extra={"unit": "s"},
+    ),
+]
+
+
 class QopsOptions(SchedulerOptions, frozen=True, kw_only=True):
     """Options of ``Qops``."""
 
@@ -134,6 +156,25 @@ class ForesightOptions(QopsOptions, frozen=True, kw_only=True):
             extra={"unit": "s"},
         ),
     ] = 604800.0
+    kill_and_restart: KillAndRestart = False
+    max_kills_per_job: MaxKills = None
+    kill_after: KillAfter = 1.0
+    restart_price: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e6,
+            description="most work that a kill may waste, as a share of nine tenths of the mean "
+            "work of the arrivals and a tenth of the work of the job that it is for",
+        ),
+    ] = 0.5
+    max_waste: Annotated[
+        Annotated[float, Meta(ge=0, le=1e18)] | None,
+        Meta(
+            description="most work that the kills for one job may waste; none for any amount",
+            extra={"unit": "processor-seconds"},
+        ),
+    ] = None
 
 
 class MsbOptions(PlannerOptions, frozen=True, kw_only=True):
@@ -210,23 +251,6 @@ class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
             "factor, counted from the arrival",
         ),
     ] = 1.0
-    kill_and_restart: Annotated[
-        bool,
-        Meta(
-            description="before an offer is made, try to meet the request by killing a running "
-            "job that can be run again from scratch by its own deadline"
-        ),
-    ] = False
-    max_kills_per_job: Annotated[
-        Annotated[int, Meta(ge=0)] | None,
-        Meta(description="most kills of one job; none for any number"),
-    ] = None
-    kill_after: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=MAX_SECONDS,
-            description="run time before which no job is killed",
-            extra={"unit": "s"},
-        ),
-    ] = 1.0
+    kill_and_restart: KillAndRestart = False
+    max_kills_per_job: MaxKills = None
+    kill_after: KillAfter = 1.0

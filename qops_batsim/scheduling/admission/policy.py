@@ -97,6 +97,15 @@ class Admission:
             plan.state.counts[HAS_PROFILE] = 0
 
 
+class LoggedAdmission(Admission):
+    """The policy of a search that does more than propose a plan, and says in the log what."""
+
+    def take(self, plan: Plan, now: float, slot: int) -> None:
+        """Take a new job into the plan, or refuse it."""
+        self._make_room(plan)
+        self.search.take(plan, self.room, slot)  # type: ignore[attr-defined]
+
+
 class FeedbackAdmission(Admission):
     """The policy of QoPS with feedback: kills running jobs for new ones, and makes offers.
 

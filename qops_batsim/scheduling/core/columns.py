@@ -28,7 +28,8 @@ from __future__ import annotations
     TOLERANCES,
     SAVED_STARTS,
     ASSURED_STARTS,
-) = range(25)
+    SAVED_ENDS,
+) = range(26)
 """Rows of ``Jobs.numbers``; dates and durations in seconds.
 
 ESTIMATES, LIMITS
@@ -58,24 +59,25 @@ PRIORITIES, FIRST_SLACKS, LATEST_STARTS
     Of slack-based backfilling.
 ARRIVALS, TOLERANCES
     Dates from which response times count; tolerance factors of users, NaN where no factor decides.
-SAVED_STARTS
-    Room for starts.
+SAVED_STARTS, SAVED_ENDS
+    Room for starts and ends.
 ASSURED_STARTS
     The earliest latest start that was ever promised, infinite without.
 """
 
-PLACES, KILLS, LOST, IS_HELD, IS_DYING = range(5)
+PLACES, KILLS, LOST, IS_HELD, IS_DYING, IS_KEPT = range(6)
 """Rows of ``Jobs.marks``.
 
 Where running jobs stand among the running ones; how often a job was killed to be run again; how
 many hosts were lost for its promise; whether it waits and must not start yet; whether a killed run
-has not ended yet.
+has not ended yet; whether it is never killed for another one, because it cannot be run again.
 """
 
 NUMBERS = {
     name.lower(): index
     for name, index in list(globals().items())
-    if isinstance(index, int) and name not in ("PLACES", "KILLS", "LOST", "IS_HELD", "IS_DYING")
+    if isinstance(index, int)
+    and name not in ("PLACES", "KILLS", "LOST", "IS_HELD", "IS_DYING", "IS_KEPT")
 }
 """Rows of ``Jobs.numbers`` by name in small letters."""
 
@@ -85,5 +87,6 @@ MARKS = {
     "lost": LOST,
     "is_held": IS_HELD,
     "is_dying": IS_DYING,
+    "is_kept": IS_KEPT,
 }
 """Rows of ``Jobs.marks``, likewise."""

@@ -186,3 +186,132 @@ def test_promises_are_kept_and_runs_are_equal(options: dict[str, Any]) -> None:
         runs.append((found.start.tobytes(), found.refused.tobytes()))
     assert runs[0] == runs[1]
     assert 0 < found.refused.sum() < len(jobs) / 2
+
+
+# Taking starts back
+
+
+def restarting(jobs: list[tuple[str, float, int, float, float]], **options: Any) -> Any:
+    """Run jobs (name, arrival, processors, run time, deadline) on four processors."""
+    listed, profiles = [], {}
+    for name, arrival, processors, seconds, deadline in jobs:
+        profile, content = delay_profile(seconds)
+        profiles[profile] = content
+        qos = QosRequest(
+            deadline=deadline, estimated_runtime=seconds, rerunnable=False if "!" in name else None
+        )
+        listed.append(Job(name.strip("!"), arrival, processors, profile, qos=qos))
+    workload = Workload(jobs=listed, profiles=profiles, processors=4)
+    module = make_scheduler("foresight", {"kill_and_restart": True, **options})
+    done = simulate(workload, make_cluster(4), module)
+    return (
+        {
+            each.local_id: None if each.state == REJECTED else (each.start, each.finish)
+            for each in done.ended
+        },
+        module,
+    )
+
+
+# Four processors; A has all from 0 to 100 and time up to 300. B, at 10, wants two for 50 s by 60:
+# the kill wastes 40 processor-seconds of A, less than half of 0.9 × (mean) 250 + 0.1 × 100.
+#
+#   |AAAA|BB..|AAAA
+#    0    10   60   160
+YOUNG = [("A", 0.0, 4, 100.0, 300.0), ("B", 10.0, 2, 50.0, 60.0)]
+
+
+def test_a_young_start_is_taken_back() -> None:
+    runs, module = restarting(YOUNG)
+    assert runs == {"A": (0, 10), "B": (10, 60), "A#1": (60, 160)}
+    assert module.qos_log.record("w0!A").wasted_processor_seconds == 40
+    assert restarting(YOUNG, kill_and_restart=False)[0] == {"A": (0, 100), "B": None}
+
+
+@pytest.mark.parametrize(
+    ("change", "options"),
+    [
+        ((("A", 0.0, 4, 100.0, 159.0), YOUNG[1]), {}),  # It would end at 160.
+        ((("!A", 0.0, 4, 100.0, 300.0), YOUNG[1]), {}),  # It cannot be run again.
+        (YOUNG, {"restart_price": 0.17}),  # 0.17 × 235 < 40
+        (YOUNG, {"max_waste": 39.0}),
+        (YOUNG, {"max_kills_per_job": 0}),
+        (YOUNG, {"kill_after": 11.0}),
+        ((("A", 0.0, 4, 10.5, 300.0), ("B", 10.0, 2, 50.0, 60.0)), {}),  # It ends within a second.
+    ],
+)
+def test_what_keeps_a_job_from_being_killed(change: Any, options: dict[str, Any]) -> None:
+    runs, _ = restarting(list(change), **options)
+    assert runs["B"] is None
+    assert "A#1" not in runs
+    if "restart_price" in options:
+        assert restarting(YOUNG, restart_price=0.171)[0]["B"] is not None
+
+
+# A, B, C, D have a processor each from 0, 1, 2, 3 on; E, at 5, wants three at once for 20 s. None
+# alone is enough; the youngest three are, and go on behind E: B, C and D.
+#
+#   |AAAAAAAAAAAAAAAAAAAAAAAAA...
+#   | BBBBEEEEEEEEEEBBBBBBBBBB...
+#   |  CCCEEEEEEEEEECCCCCCCCCC...
+#   |   DDEEEEEEEEEEDDDDDDDDDD...
+#    0    5        25
+def test_several_give_way_to_a_wide_job() -> None:
+    jobs = [(name, float(at), 1, 100.0, 400.0) for at, name in enumerate("ABCD")]
+    runs, module = restarting([*jobs, ("E", 5.0, 3, 20.0, 25.0)])
+    assert runs["E"] == (5, 25)
+    assert {name: runs[f"{name}#1"] for name in "BCD"} == dict.fromkeys("BCD", (25, 125))
+    assert runs["A"] == (0, 100)
+    assert {row[0] for row in module.qos_log.rows() if row[12] == "1"} == {"w0!B", "w0!C", "w0!D"}
+    reasons = module.qos_log.record("w0!E").reasons
+    assert sorted(each.blamed for each in reasons) == ["w0!B", "w0!C", "w0!D"]
+    # Together they have used 4 + 3 + 2 processor-seconds.
+    assert restarting([*jobs, ("E", 5.0, 3, 20.0, 25.0)], max_waste=9.0)[0]["E"] is not None
+    assert restarting([*jobs, ("E", 5.0, 3, 20.0, 25.0)], max_waste=8.9)[0]["E"] is None
+
+
+def test_who_is_not_needed_is_given_back() -> None:
+    # E wants three: D, the youngest, has one, C and B two each. With B, D is not needed any more.
+    # A plan for B and C behind E is found; so D runs on.
+    jobs = [("B", 0.0, 1, 100.0, 400.0), ("C", 1.0, 2, 100.0, 400.0), ("D", 2.0, 1, 100.0, 400.0)]
+    runs, _ = restarting([*jobs, ("E", 5.0, 3, 20.0, 25.0)], max_waste=14.0)
+    assert runs["E"] == (5, 25)
+    assert {name for name in runs if "#" in name} == {"C#1", "D#1"}
+    wide = [("D", 2.0, 1, 100.0, 400.0), ("C", 1.0, 2, 100.0, 400.0), ("B", 0.0, 1, 9.0, 9.0)]
+    runs, _ = restarting([*wide, ("E", 5.0, 2, 20.0, 25.0)])
+    assert {name for name in runs if "#" in name} == {"C#1"}
+
+
+def random_rush(rng: random.Random, count: int) -> Workload:
+    jobs, profiles, date = [], {}, 0.0
+    for index in range(count):
+        date += rng.choice([0, 0, 1, 3, 10])
+        seconds = float(rng.choice([2, 5, 20, 60, 200]))
+        profile, content = delay_profile(seconds)
+        profiles[profile] = content
+        deadline = date + seconds * rng.choice([1, 1, 1.5, 4, 8])
+        qos = QosRequest(
+            deadline=deadline if rng.random() < 0.9 else None,
+            estimated_runtime=seconds,
+            rerunnable=rng.choice([None, None, True, False]),
+        )
+        processors = rng.choice([1, 1, 1, 2, 3, 6])
+        jobs.append(Job(f"{index:04}", date, processors, profile, qos=qos))
+    return Workload(jobs=jobs, profiles=profiles, processors=8)
+
+
+def test_random_restarts_keep_all_promises_and_spare_what_cannot_be_run_again() -> None:
+    kills = several = 0
+    for seed in range(12):
+        workload = random_rush(random.Random(seed), 120)
+        options = {"kill_and_restart": True, "restart_price": 4.0, "admission_price": 0.0}
+        module = make_scheduler("foresight", options)
+        # Broken promises are an error.
+        checked_outcomes(workload, make_cluster(8), module, f"seed {seed}")
+        fixed = {f"w0!{job.id}" for job in workload.jobs if job.qos.rerunnable is False}
+        assert fixed.isdisjoint(module.qos_log.kills)
+        kills += sum(module.qos_log.kills.values())
+        for job in workload.jobs:
+            several += len(module.qos_log.record(f"w0!{job.id}").reasons) > 1
+    assert kills > 30
+    assert several > 0

@@ -454,11 +454,11 @@ import json, random, sys
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.admission import feedback
+from qops_batsim.scheduling.admission import restarts
 from qops_batsim.scheduling.core.columns import IS_HELD, KILLS, STARTS
 from test_restarts import killer, random_jobs, workload_of
 
-hopeful = feedback.may_be_killed
+hopeful = restarts.may_be_killed
 
 def naive(state, terms, slot, now):
     jobs = state.jobs
@@ -473,7 +473,7 @@ for _ in range(10):
     workload = workload_of(4, random_jobs(rng, 40))
     options = dict(tolerance_factor=rng.choice([1, 2, 4]), slack_factor=rng.choice([1, 1.5]))
     found = []
-    for feedback.may_be_killed in (hopeful, naive):
+    for restarts.may_be_killed in (hopeful, naive):
         done = simulate(workload, make_cluster(4), killer(**options))
         found.append(format_jobs(done.ended_jobs))
     assert found[0] == found[1]

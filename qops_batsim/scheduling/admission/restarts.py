@@ -1,0 +1,239 @@
+"""Kill-and-restart: running jobs that give way to a new one, and run again from scratch."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from qops_batsim.kernels import kernel
+from qops_batsim.scheduling.admission.decision import Room, install, prepare_search
+from qops_batsim.scheduling.admission.options import ForesightOptions, FqopsOptions
+from qops_batsim.scheduling.admission.qops_search import QopsRules, leave_share, try_points
+from qops_batsim.scheduling.admission.search import meets
+from qops_batsim.scheduling.core.columns import (
+    ENDS,
+    ESTIMATES,
+    IS_DYING,
+    IS_HELD,
+    IS_KEPT,
+    KILLS,
+    LAGS,
+    NOTED_ENDS,
+    NOTED_STARTS,
+    SAVED_ENDS,
+    SAVED_STARTS,
+    STARTS,
+    TARGETS,
+)
+from qops_batsim.scheduling.core.decision import NO_JOB, note_admission, note_moves_for
+from qops_batsim.scheduling.core.plan import actual_start, reserve_number, sort_slots
+from qops_batsim.scheduling.core.rows import BY_KILL, KILLED, append
+from qops_batsim.scheduling.core.state import HAS_PROFILE, IS_FREED, KILLING, NOW, PRESENT, State
+from qops_batsim.scheduling.profile import Floats, Ints, Queue, earliest_fit, new_queue
+from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE
+
+MOST_VICTIMS = 8
+"""No more jobs are killed for one."""
+
+
+class KillTerms(NamedTuple):
+    """Which running jobs may be killed.
+
+    Attributes
+    ----------
+    allowed
+        Whether any.
+    most_kills
+        How often each at most, -1 for any number.
+    youngest
+        After how many seconds. Batsim breaks off if it is told to kill a job that has not really
+        started yet, which takes moments on a platform with latencies.
+    """
+
+    allowed: bool
+    most_kills: int
+    youngest: float
+
+
+def kill_terms(options: ForesightOptions | FqopsOptions) -> KillTerms:
+    """Return the options for the kernels."""
+    most = options.max_kills_per_job
+    return KillTerms(
+        options.kill_and_restart, -1 if most is None else most, float(options.kill_after)
+    )
+
+
+class RestartRoom(NamedTuple):
+    """Room to plan killed jobs again.
+
+    Attributes
+    ----------
+    line
+        The waiting jobs, and those that are taken into the plan with a new one.
+    victims, since
+        Running jobs that are to be killed, and when they started (seconds).
+    """
+
+    line: Queue
+    victims: Ints
+    since: Floats
+
+
+def new_restart_room(jobs: int) -> RestartRoom:
+    """Return room for plans of so many jobs."""
+    return RestartRoom(new_queue(jobs), np.zeros(MOST_VICTIMS, np.int64), np.zeros(MOST_VICTIMS))
+
+
+@kernel
+def used_work(state: State, slot: int, now: float) -> float:
+    """Return the processor-seconds that a running job has used in the plan."""
+    return float(state.jobs.processors[slot] * (now - state.jobs.numbers[STARTS, slot]))
+
+
+@kernel
+def comes_before(state: State, slot: int, other: int, now: float) -> bool:
+    """Tell whether a running job is tried before another one: by work used, start, and arrival."""
+    one, two = used_work(state, slot, now), used_work(state, other, now)
+    if one != two:
+        return bool(one < two)
+    one, two = state.jobs.numbers[STARTS, slot], state.jobs.numbers[STARTS, other]
+    return bool(one < two or (one == two and slot < other))
+
+
+@kernel
+def may_be_killed(state: State, terms: KillTerms, slot: int, now: float) -> bool:
+    """Tell whether a running job might be killed, and end in time if it is restarted at once."""
+    jobs, numbers = state.jobs, state.jobs.numbers
+    start, estimate = numbers[STARTS, slot], numbers[ESTIMATES, slot]
+    return bool(
+        now - start >= terms.youngest - PLAN_TOLERANCE
+        and now - actual_start(state, slot) >= terms.youngest - PLAN_TOLERANCE
+        # To kill what is about to end, or should have ended, gains nothing.
+        and start + estimate > now + PLAN_TOLERANCE
+        and estimate < np.inf
+        and jobs.processors[slot] <= state.counts[PRESENT]
+        and now + estimate <= numbers[TARGETS, slot] + DEADLINE_TOLERANCE
+        and jobs.marks[IS_KEPT, slot] == 0
+        and jobs.marks[IS_HELD, slot] == 0
+        and jobs.marks[IS_DYING, slot] == 0
+        and (terms.most_kills < 0 or jobs.marks[KILLS, slot] < terms.most_kills)
+    )
+
+
+@kernel
+def next_victim(state: State, terms: KillTerms, last: int, now: float) -> int:
+    """Return the running job that is tried after another one; the first without. O(running)."""
+    victim = NO_JOB
+    for index in range(state.running.size[0]):
+        each = state.running.slots[index]
+        is_next = last == NO_JOB or comes_before(state, last, each, now)
+        is_first = victim == NO_JOB or comes_before(state, each, victim, now)
+        if is_next and is_first and may_be_killed(state, terms, each, now):
+            victim = each
+    return int(victim)
+
+
+@kernel
+def kill_all(
+    state: State,
+    room: Room,
+    restarts: RestartRoom,
+    rules: QopsRules,
+    slot: int,
+    count: int,
+    now: float,
+    has_headroom: bool,
+) -> bool:
+    """Kill the first so many victims for a new job, if there is a plan for it and for their work.
+
+    O(victims) searches, with the headroom of the rules unless jobs have one of their own.
+    """
+    numbers, victims = state.jobs.numbers, restarts.victims
+    for index in range(count):
+        victim = victims[index]
+        restarts.since[index] = actual_start(state, victim)
+        numbers[SAVED_ENDS, victim] = numbers[ENDS, victim]
+        numbers[ENDS, victim] = now
+    state.counts[HAS_PROFILE] = 0
+    if plan_all(state, room, restarts, rules, slot, count, now, has_headroom):
+        note_kills(state, slot, restarts, count)
+        return True
+    for index in range(count):
+        victim = victims[index]
+        numbers[ENDS, victim] = numbers[SAVED_ENDS, victim]
+    state.counts[HAS_PROFILE] = 0
+    return False
+
+
+@kernel
+def plan_all(
+    state: State,
+    room: Room,
+    restarts: RestartRoom,
+    rules: QopsRules,
+    slot: int,
+    count: int,
+    now: float,
+    has_headroom: bool,
+) -> bool:
+    """Plan a new job without so many running ones, and then their work again, one by one."""
+    jobs, numbers, line = state.jobs, state.jobs.numbers, restarts.line
+    prepare_search(state, room, now)
+    estimate = numbers[ESTIMATES, slot]
+    soonest = earliest_fit(room.free, now, estimate, jobs.processors[slot])
+    if not meets(soonest, estimate, numbers[TARGETS, slot]):
+        return False
+    line.size[0] = state.waiting.size[0]
+    for index in range(line.size[0]):
+        each = line.slots[index] = state.waiting.slots[index]
+        numbers[SAVED_STARTS, each] = numbers[STARTS, each]
+    found = True
+    for index in range(count + 1):
+        new = slot if index == 0 else restarts.victims[index - 1]
+        if not has_headroom:
+            leave_share(rules.headroom, room.free, jobs, line, new)
+        found, _, _ = try_points(now, room.free, jobs, line, new, rules, room.draft, room.base)
+        if not found:
+            break
+        numbers[SAVED_STARTS, new] = numbers[STARTS, new]
+        size = line.size[0] = line.size[0] + 1
+        for place in range(size):
+            each = line.slots[place] = room.draft.order[place]
+            numbers[STARTS, each] = room.draft.starts[place]
+        sort_slots(line.slots, 0, size, numbers[STARTS])
+    for index in range(line.size[0]):
+        each = line.slots[index]
+        numbers[STARTS, each] = numbers[SAVED_STARTS, each]
+    if found:
+        install(state, room.draft, count + 1)
+    return found
+
+
+@kernel
+def note_kills(state: State, slot: int, restarts: RestartRoom, count: int) -> None:
+    """Have running jobs killed for a new one, which is in the plan, as is their work again.
+
+    A killed job keeps its slot: its work waits in the plan from now on, but is held back before
+    the engine has said that it is dead. Its processors count as free at once; jobs that are due
+    there start when the engine has said that they are.
+    """
+    jobs, numbers = state.jobs, state.jobs.numbers
+    # Jobs that keep their places may rest on the end that a victim would have had, at
+    # which nothing happens any more: they are placed again when its end is told.
+    state.counts[IS_FREED] = 1
+    note_admission(state, slot, 0)
+    for index in range(count):
+        victim = restarts.victims[index]
+        state.lists[KILLING, state.sizes[KILLING]] = victim
+        state.sizes[KILLING] += 1
+        run = jobs.marks[KILLS, victim]
+        jobs.marks[KILLS, victim] = run + 1
+        jobs.marks[IS_DYING, victim] = jobs.marks[IS_HELD, victim] = 1
+        numbers[LAGS, victim] = 0.0
+        reserve_number(jobs.reserved, victim, jobs.processors[victim])
+        start = numbers[NOTED_STARTS, victim] = numbers[STARTS, victim]
+        numbers[NOTED_ENDS, victim] = numbers[ENDS, victim]
+        since = restarts.since[index]
+        append(state.log, state.clock[NOW], KILLED, victim, slot, run, start, since, 0.0)
+    note_moves_for(state, slot, BY_KILL)
