@@ -209,6 +209,12 @@ class Job:
         self._fields = made
         return made
 
+    @property
+    def user(self) -> str | None:
+        """The user whose job it is, by the field of that name; None where it names none."""
+        user = self.fields.get("user")
+        return None if user is None else str(user)
+
     def batsim_fields(self) -> dict[str, Any]:
         """Return the fields that Batsim itself uses, a walltime of None left out."""
         values = self.id, self.submission_time, self.processors, self.profile, self.walltime

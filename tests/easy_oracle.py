@@ -16,6 +16,7 @@ class Request(NamedTuple):
     processors: int
     run_time: float
     estimate: float
+    user: str | None = None
 
 
 Key = Callable[[float, Request], float]
@@ -44,18 +45,39 @@ KEYS: dict[str, Key] = {
 }
 
 
+STEPS = [60 * minutes for minutes in (1, 5, 15, 30, 60, 120, 300, 600, 1200, 3000, 6000)]
+"""By how much predictions grow (seconds)."""
+
+
+class Runs:
+    """A running job, and when it is expected to end."""
+
+    def __init__(self, job: Request, now: float, limit: float) -> None:
+        self.job, self.start, self.limit, self.corrections = job, now, limit, 0
+        self.end, self.expected = now + job.run_time, now + job.estimate
+
+    def correct(self, now: float) -> None:
+        while self.expected <= now and self.expected < self.start + self.limit:
+            step = STEPS[min(self.corrections, len(STEPS) - 1)]
+            self.expected = min(self.expected + step, self.start + self.limit)
+            self.corrections += 1
+
+
 def easy_starts(
     machine: int,
     jobs: Sequence[Request],
     order: str = "fcfs",
     behind: str = "same",
     patience: float = math.inf,
+    predicts: bool = False,
 ) -> dict[str, float]:
-    """Return the starts (seconds) by name; jobs that are too wide have none."""
-    coming = sorted((j for j in jobs if 1 <= j.processors <= machine), key=lambda j: j.submission)
+    """Return the starts (seconds) by name; jobs that are too wide have none, but are events."""
+    coming = sorted(jobs, key=lambda j: j.submission)
     waiting: list[tuple[int, Request]] = []
-    running: list[tuple[float, int, int, Request, float]] = []
+    running: list[tuple[float, int, Runs]] = []
     starts: dict[str, float] = {}
+    limits: dict[str, float] = {}
+    past: dict[str, list[float]] = {}
     free, arrived = machine, 0
 
     def in_order(name: str, now: float) -> list[tuple[int, Request]]:
@@ -65,26 +87,41 @@ def easy_starts(
 
         return sorted(waiting, key=rank)
 
+    def come(job: Request) -> Request:
+        limits[job.name] = job.estimate
+        job = job._replace(run_time=min(job.run_time, job.estimate))
+        mine = past.get(job.user or "", [])
+        if predicts and len(mine) >= 2:
+            job = job._replace(estimate=min(job.estimate, sum(mine[-2:]) / 2))
+        return job
+
     while arrived < len(coming) or running:
         now = min(
             coming[arrived].submission if arrived < len(coming) else math.inf,
             running[0][0] if running else math.inf,
         )
         while running and running[0][0] == now:
-            free += heapq.heappop(running)[2]
+            ended = heapq.heappop(running)[2]
+            free += ended.job.processors
+            if ended.job.user is not None:
+                past.setdefault(ended.job.user, []).append(now - ended.start)
         while arrived < len(coming) and coming[arrived].submission == now:
-            waiting.append((arrived, coming[arrived]))
+            if coming[arrived].processors <= machine:
+                waiting.append((arrived, come(coming[arrived])))
             arrived += 1
+        if predicts:
+            for *_, each in running:
+                each.correct(now)
         if not waiting or min(j.processors for _, j in waiting) > free:
             continue
 
         def start(each: tuple[int, Request], now: float = now) -> None:
             nonlocal free
-            place, job = each
+            job = each[1]
             starts[job.name] = now
             free -= job.processors
-            end = now + min(job.run_time, job.estimate)
-            heapq.heappush(running, (end, place, job.processors, job, now + job.estimate))
+            run = Runs(job, now, limits[job.name])
+            heapq.heappush(running, (run.end, len(starts), run))
             waiting.remove(each)
 
         queue = in_order(order, now)
@@ -94,12 +131,12 @@ def easy_starts(
             continue
         head = queue[0]
         available, shadow = free, math.inf
-        for *_, processors, _, expected in sorted(running, key=lambda each: each[4]):
-            if expected > shadow:
+        for *_, run in sorted(running, key=lambda each: each[2].expected):
+            if run.expected > shadow:
                 break
-            available += processors
+            available += run.job.processors
             if available >= head[1].processors:
-                shadow = expected
+                shadow = min(shadow, run.expected)
         extra = available - head[1].processors
         for each in in_order(order if behind == "same" else behind, now):
             job, in_time = each[1], now + each[1].estimate <= shadow

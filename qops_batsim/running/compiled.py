@@ -35,7 +35,7 @@ from qops_batsim.scheduling.admission.msb_search import Prices, decide_msb
 from qops_batsim.scheduling.admission.qops_search import QopsRules, decide_qops
 from qops_batsim.scheduling.admission.restarts import KillTerms, RestartRoom
 from qops_batsim.scheduling.admission.search import Draft
-from qops_batsim.scheduling.core.columns import IS_HELD
+from qops_batsim.scheduling.core.columns import ARRIVALS, ESTIMATES, IS_HELD
 from qops_batsim.scheduling.core.decision import decide_conservative
 from qops_batsim.scheduling.core.state import FREE as PLAN_FREE
 from qops_batsim.scheduling.core.state import (
@@ -59,7 +59,8 @@ from qops_batsim.scheduling.easy_kernel import (
     put_in_order,
 )
 from qops_batsim.scheduling.easy_orders import LineOrder, ordered_pass
-from qops_batsim.scheduling.profile import Floats, Ints, Queue, Rows, new_queue, up_to_grid
+from qops_batsim.scheduling.predictions import renew_predictions
+from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Queue, Rows, new_queue, up_to_grid
 from qops_batsim.scheduling.slack.decision import Slacks, call_for, decide_slack
 
 
@@ -126,16 +127,17 @@ def new_easy_state(jobs: int, hosts: int) -> EasyState:
 
 
 @kernel
-def run_easy(events: Events, state: EasyState, hosts: int, estimates: Floats, keys: Floats) -> int:
+def run_easy(
+    events: Events, state: EasyState, hosts: int, jobs: Jobs, past: Floats, keys: Floats
+) -> int:
     """Backfill without delaying the first job, as :class:`~qops_batsim.scheduling.easy.Easy`.
 
-    Without ``keys`` by job the order is that of arrival.
+    Without ``keys`` by job the order is that of arrival; without room for the ``past`` of users
+    estimates are planned with.
     """
     counts, size = events.counts, state.size
     while next_message(events, state.gone):
-        for job in range(counts[ARRIVED], counts[NEXT]):
-            if fits(events, job, hosts):
-                append(state.line, job)
+        add_to_line(events, state, hosts, jobs, past)
         if len(keys) > 0 and counts[ARRIVED] < counts[NEXT]:
             put_in_order(state.line, keys)
         count, size[0] = easy_pass(
@@ -144,7 +146,7 @@ def run_easy(events: Events, state: EasyState, hosts: int, estimates: Floats, ke
             counts[FREE],
             hosts,
             events.processors,
-            estimates,
+            jobs.numbers[ESTIMATES],
             state.line,
             state.running,
             size[0],
@@ -161,25 +163,23 @@ def run_ordered_easy(
     events: Events,
     state: EasyState,
     hosts: int,
-    arrivals: Floats,
-    estimates: Floats,
+    jobs: Jobs,
+    past: Floats,
     keys: Floats,
     order: LineOrder,
 ) -> int:
     """Backfill likewise, where the order changes with time, or is another one behind the first."""
     counts, size = events.counts, state.size
     while next_message(events, state.gone):
-        for job in range(counts[ARRIVED], counts[NEXT]):
-            if fits(events, job, hosts):
-                append(state.line, job)
+        add_to_line(events, state, hosts, jobs, past)
         count, size[0] = ordered_pass(
             events.dates[0],
             0.0,
             counts[FREE],
             hosts,
-            arrivals,
+            jobs.numbers[ARRIVALS],
             events.processors,
-            estimates,
+            jobs.numbers[ESTIMATES],
             keys,
             order,
             state.line,
@@ -191,6 +191,20 @@ def run_ordered_easy(
         for index in range(count):
             start(events, state.started[index])
     return int(counts[REASON])
+
+
+@kernel
+def add_to_line(events: Events, state: EasyState, hosts: int, jobs: Jobs, past: Floats) -> None:
+    """Let the jobs that were submitted now wait, their run times predicted if any are."""
+    counts, size = events.counts, state.size
+    first, end = counts[ARRIVED], counts[NEXT]
+    for job in range(first, end):
+        if fits(events, job, hosts):
+            append(state.line, job)
+    if len(past) > 0:
+        size[0] = renew_predictions(
+            events.dates[0], jobs, past, first, end, state.running, size[0], state.gone
+        )
 
 
 # Schedulers that keep a plan

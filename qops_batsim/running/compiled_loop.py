@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -114,7 +114,11 @@ def run_compiled(
     planner = None
     if type(module) in PLANNERS:
         planner = _PlannerLoop(module, jobs, hosts)
-    run = _loop_without_plan(module, jobs, hosts, keys) if planner is None else planner.run
+    run = (
+        planner.run
+        if planner is not None
+        else _loop_without_plan(module, jobs, workload.jobs, hosts, keys)
+    )
     messages = 20
     while True:
         events.counts[kernels.LEFT] = messages
@@ -201,22 +205,27 @@ def _named_keys(module: Easy, jobs: DelayJobs) -> np.ndarray:
 
 
 def _loop_without_plan(
-    module: DecisionModule, jobs: DelayJobs, hosts: int, keys: np.ndarray
+    module: DecisionModule, jobs: DelayJobs, listed: Sequence[Job], hosts: int, keys: np.ndarray
 ) -> Callable[[Events], int]:
     """Return the loop of a scheduler without plan, with the state that it keeps."""
     from qops_batsim.running import compiled
-    from qops_batsim.scheduling.core.columns import ARRIVALS, ESTIMATES
+    from qops_batsim.scheduling.predictions import NO_USER, new_past
 
     count = len(jobs.processors)
     if type(module) is Fcfs:
         queue = compiled.new_fcfs_state(count, hosts)
         return lambda events: compiled.run_fcfs(events, queue, hosts)
     assert isinstance(module, Easy)
-    state, numbers = compiled.new_easy_state(count, hosts), _plan_jobs(jobs).numbers
-    estimates, order = numbers[ESTIMATES], module.line_order()[0]
+    state, planned, past = compiled.new_easy_state(count, hosts), _plan_jobs(jobs), new_past(0)
+    order = module.line_order()[0]
+    if module.predicts:
+        numbers: dict[str, int] = {}
+        users = (listed[place].user for place in jobs.places.tolist())
+        numbered = [NO_USER if u is None else numbers.setdefault(u, len(numbers)) for u in users]
+        planned.users[:], past = numbered, new_past(len(numbers) + 1)
     if order is None:
-        return lambda events: compiled.run_easy(events, state, hosts, estimates, keys)
-    asked = numbers[ARRIVALS], estimates, keys, order
+        return lambda events: compiled.run_easy(events, state, hosts, planned, past, keys)
+    asked = planned, past, keys, order
     return lambda events: compiled.run_ordered_easy(events, state, hosts, *asked)
 
 

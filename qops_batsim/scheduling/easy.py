@@ -46,6 +46,13 @@ class EasyOptions(PlannerOptions, frozen=True, kw_only=True):
             extra={"unit": "s"},
         ),
     ] = None
+    run_times: Annotated[
+        Literal["estimated", "predicted"],
+        Meta(
+            description="what is planned with: estimates, or run times predicted from the last two "
+            "jobs of the user, which with backfill_order=sjf is EASY++"
+        ),
+    ] = "estimated"
 
 
 class Easy(SpaceSharingScheduler):
@@ -105,6 +112,7 @@ class Easy(SpaceSharingScheduler):
             put_in_order,
         )
         from qops_batsim.scheduling.easy_orders import key_of, ordered_pass
+        from qops_batsim.scheduling.predictions import larger_past, new_past, renew_predictions
         from qops_batsim.scheduling.profile import new_queue
         from qops_batsim.scheduling.table import FIRST_CAPACITY, SlotTable
 
@@ -120,6 +128,15 @@ class Easy(SpaceSharingScheduler):
         self._ending = new_running(most)
         self._running_count = 0
         self._sorted = True
+        self._renew_predictions, self._larger_past = renew_predictions, larger_past
+        self._past = new_past(1)
+        self._users: dict[str, int] = {}
+        self._predicted = 0
+
+    @property
+    def predicts(self) -> bool:
+        """Whether run times are predicted."""
+        return self._orders.run_times == "predicted"
 
     def line_order(self) -> tuple[LineOrder | None, int]:
         """Return the order in which a pass chooses jobs, and the code of that of their keys.
@@ -132,6 +149,8 @@ class Easy(SpaceSharingScheduler):
         options = self._orders
         code = OWN if self._has_key else ORDERS.index(options.order)
         changes, keys = code in CHANGING, code
+        # Keys of predictions are known only when a job has come.
+        changes = changes or (options.run_times == "predicted" and code not in (FCFS, OWN))
         if changes:
             keys = FCFS
         elif code != FCFS:
@@ -154,6 +173,11 @@ class Easy(SpaceSharingScheduler):
         slots[sizes[USED]] = slot
         sizes[USED] += 1
         numbers = self._table.numbers
+        user = job.user if self.predicts else None
+        if user is not None:
+            numbers.users[slot] = number = self._users.setdefault(user, len(self._users))
+            if number == len(self._past):
+                self._past = self._larger_past(self._past)
         if self._has_key:
             numbers.keys[slot] = self.checked_key(job)
             self._sorted = False
@@ -208,6 +232,12 @@ class Easy(SpaceSharingScheduler):
     def schedule(self, now: float) -> None:
         """Start the jobs that fit without delaying the first one that does not."""
         jobs, numbers, order = self._table.jobs, self._table.numbers, self._order
+        if self.predicts:
+            new, self._predicted = self._predicted, len(jobs)
+            self._running_count = self._renew_predictions(
+                float(now) - self._grace(), numbers, self._past, new, len(jobs), self._ending,
+                self._running_count, self._gone,
+            )  # fmt: skip
         decide: Callable[..., tuple[int, int]] = self._pass
         asked: tuple[Any, ...] = numbers.processors, numbers.estimates
         if order is not None:

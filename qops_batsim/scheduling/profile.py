@@ -32,6 +32,7 @@ from qops_batsim.scheduling.core.columns import (
     PROMISES,
     SUSPENDED,
     TARGETS,
+    USERS,
 )
 from qops_batsim.scheduling.host_words import same_hosts
 
@@ -108,7 +109,7 @@ def grown_jobs(jobs: Jobs) -> Jobs:
 def _clear(numbers: Floats, marks: Ints) -> None:
     """Write what holds of a job of which nothing is known."""
     numbers[[LIMITS, DEADLINES, PROMISES, TARGETS, AIMS, ASSURED_STARTS]] = np.inf
-    numbers[SUSPENDED], marks[PLACES] = np.nan, -1
+    numbers[SUSPENDED], marks[[PLACES, USERS]] = np.nan, -1
 
 
 class Queue(NamedTuple):

@@ -52,6 +52,8 @@ COMPILED = [
     ("easy", {}),
     ("easy", {"order": "f2"}),
     ("easy", {"order": "wfp3", "backfill_order": "ljf", "starvation_bound": 4.0}),
+    ("easy", {"run_times": "predicted"}),
+    ("easy", {"run_times": "predicted", "backfill_order": "sjf"}),
     (SmallestFirst, {}),
     ("conservative", {"reserve": "hosts"}),
     ("conservative", {"reserve": "processors"}),

@@ -27,7 +27,9 @@ def workload_of(machine: int, jobs: list[Request]) -> Workload:
     for job in jobs:
         name, profile = delay_profile(job.run_time)
         profiles[name] = profile
-        listed.append(Job(job.name, job.submission, job.processors, name, job.estimate))
+        asked = {"id": job.name, "subtime": job.submission, "res": job.processors, "profile": name}
+        asked |= {"walltime": job.estimate} | ({} if job.user is None else {"user": job.user})
+        listed.append(Job.from_fields(asked, where=job.name))
     return Workload(jobs=listed, profiles=profiles, processors=machine)
 
 
@@ -101,7 +103,8 @@ def random_jobs(rng: random.Random, count: int, machine: int) -> list[Request]:
         run_time = rng.choice([1, 1, 2, 5, 20, 60])
         estimate = run_time * rng.choice([1, 1, 2, 10])
         width = min(machine + 1, int(rng.paretovariate(0.9)))
-        jobs.append(Request(f"{index:05}", date, width, run_time, estimate))
+        user = rng.choice(["a", "b", "c", None])
+        jobs.append(Request(f"{index:05}", date, width, run_time, estimate, user))
     return jobs
 
 
@@ -119,6 +122,45 @@ def test_every_order_equals_the_naive_loop(order: str, behind: str, bound: float
         assert len(expected) > 60
 
 
+# Predicted run times
+
+
+# One processor; a's user has run two jobs of 10 s each. a3 asks for 100 s, and is expected to take
+# 10; so it goes before b, who asks for 50, shortest first.
+def test_a_users_last_two_jobs_tell_how_long_the_next_one_runs() -> None:
+    jobs = [Request(f"a{i}", 10 * i, 1, 10, 100, "a") for i in range(3)]
+    jobs += [Request("b", 21, 1, 30, 50, "b"), Request("a3", 22, 1, 5, 100, "a")]
+    options = {"order": "sjf", "run_times": "predicted"}
+    assert starts(workload_of(1, jobs), order="sjf")["b"] == 30
+    found = starts(workload_of(1, jobs), **options)
+    assert (found["a3"], found["b"]) == (30, 35)
+
+
+# Four processors: c, of a user whose jobs took 10 s, runs for 200 s on three. The head d (4) has
+# its reservation at the predicted end, 40. At 50, c is expected a minute after that, and e of
+# 45 s may start beside it; with the estimate of c, 1000 s, e would have started at 35.
+def test_a_prediction_that_was_outlived_grows_by_a_minute() -> None:
+    jobs = [Request(f"a{i}", 10 * i, 4, 10, 1000, "a") for i in range(2)]
+    jobs += [Request("c", 30, 3, 200, 1000, "a"), Request("d", 31, 4, 10, 10, "d")]
+    jobs += [Request("e", 35, 1, 45, 45, "e"), Request("f", 50, 4, 1, 1, "f")]
+    assert starts(workload_of(4, jobs))["e"] == 35
+    assert starts(workload_of(4, jobs), run_times="predicted")["e"] == 50
+
+
+@every_order
+@pytest.mark.parametrize("behind", ["same", "sjf"])
+def test_every_order_equals_the_naive_loop_with_predictions(order: str, behind: str) -> None:
+    for seed in range(3):
+        rng = random.Random(f"{seed} {order} predicted")
+        machine = rng.choice([3, 8, 30])
+        jobs = random_jobs(rng, 150, machine)
+        jobs = [job._replace(estimate=job.estimate * 40) for job in jobs]
+        expected = easy_starts(machine, jobs, order, behind, predicts=True)
+        options = {"order": order, "backfill_order": behind, "run_times": "predicted"}
+        assert starts(workload_of(machine, jobs), **options) == expected
+        assert expected != easy_starts(machine, jobs, order, behind)
+
+
 LOGS = {
     "KTH-SP2-1996-2.swf.gz": 100,
     "CTC-SP2-1996-rebuilt.swf.gz": 338,
@@ -127,7 +169,7 @@ LOGS = {
 
 
 @pytest.mark.sweep
-@every_order
+@pytest.mark.parametrize("order", [*KEYS, "easy++"])
 @pytest.mark.parametrize("log", LOGS)
 def test_every_order_equals_the_naive_loop_on_whole_logs(
     log: str, order: str, shared: Path
@@ -136,10 +178,15 @@ def test_every_order_equals_the_naive_loop_on_whole_logs(
     jobs = []
     for job in sorted(workload.jobs, key=lambda each: (each.submission_time, each.id)):
         seconds = float(workload.profiles[job.profile]["delay"])
-        jobs.append(Request(job.id, job.submission_time, job.processors, seconds, job.estimate))
-    expected = easy_starts(LOGS[log], jobs, order)
+        rest = job.submission_time, job.processors, seconds, job.estimate, job.user
+        jobs.append(Request(job.id, *rest))
+    if order == "easy++":
+        expected = easy_starts(LOGS[log], jobs, behind="sjf", predicts=True)
+        assert starts(workload, backfill_order="sjf", run_times="predicted") == expected
+    else:
+        expected = easy_starts(LOGS[log], jobs, order)
+        assert starts(workload, order=order) == expected
     assert len(expected) == len(jobs)
-    assert starts(workload, order=order) == expected
 
 
 def test_the_orders_of_the_options_are_those_of_the_kernel() -> None:

@@ -29,7 +29,8 @@ from __future__ import annotations
     SAVED_STARTS,
     ASSURED_STARTS,
     SAVED_ENDS,
-) = range(26)
+    REQUESTED,
+) = range(27)
 """Rows of ``Jobs.numbers``; dates and durations in seconds.
 
 ESTIMATES, LIMITS
@@ -61,32 +62,29 @@ ARRIVALS, TOLERANCES
     Dates from which response times count; tolerance factors of users, NaN where no factor decides.
 SAVED_STARTS, SAVED_ENDS
     Room for starts and ends.
+REQUESTED
+    The estimate that came with a job whose run time is predicted.
 ASSURED_STARTS
     The earliest latest start that was ever promised, infinite without.
 """
 
-PLACES, KILLS, LOST, IS_HELD, IS_DYING, IS_KEPT = range(6)
+PLACES, KILLS, LOST, IS_HELD, IS_DYING, IS_KEPT, USERS, CORRECTIONS = range(8)
 """Rows of ``Jobs.marks``.
 
 Where running jobs stand among the running ones; how often a job was killed to be run again; how
 many hosts were lost for its promise; whether it waits and must not start yet; whether a killed run
-has not ended yet; whether it is never killed for another one, because it cannot be run again.
+has not ended yet; whether it is never killed for another one, because it cannot be run again;
+the number of its user, or -1; how often its predicted run time was corrected.
 """
+
+_MARKS = ("PLACES", "KILLS", "LOST", "IS_HELD", "IS_DYING", "IS_KEPT", "USERS", "CORRECTIONS")
 
 NUMBERS = {
     name.lower(): index
     for name, index in list(globals().items())
-    if isinstance(index, int)
-    and name not in ("PLACES", "KILLS", "LOST", "IS_HELD", "IS_DYING", "IS_KEPT")
+    if isinstance(index, int) and name not in _MARKS
 }
 """Rows of ``Jobs.numbers`` by name in small letters."""
 
-MARKS = {
-    "places": PLACES,
-    "kills": KILLS,
-    "lost": LOST,
-    "is_held": IS_HELD,
-    "is_dying": IS_DYING,
-    "is_kept": IS_KEPT,
-}
+MARKS = {name.lower(): index for index, name in enumerate(_MARKS)}
 """Rows of ``Jobs.marks``, likewise."""

@@ -1,0 +1,111 @@
+"""Run times predicted from what users' last jobs took (Tsafrir, Etsion, Feitelson 2007).
+
+1. A job is expected to run as long as the last two jobs of its user that have ended did in the
+   mean, but no longer than its estimate; as long as that if fewer than two have ended, or it names
+   no user. This is settled when it arrives.
+2. A running job that has outlived its prediction is expected to run a minute longer, then 5, 15
+   and 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours, never longer than its estimate.
+
+D. Tsafrir, Y. Etsion, D. G. Feitelson, "Backfilling using system-generated predictions rather than
+user runtime estimates", IEEE Transactions on Parallel and Distributed Systems 18 (2007).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from qops_batsim.kernels import kernel
+from qops_batsim.scheduling.core.columns import CORRECTIONS, ESTIMATES, REQUESTED, USERS
+from qops_batsim.scheduling.easy_kernel import Running, insert_running, remove_running
+from qops_batsim.scheduling.profile import Floats, Jobs, Queue, up_to_grid
+from qops_batsim.timing import SHORTEST
+
+INCREMENTS = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18e3, 36e3, 72e3, 18e4, 36e4)
+"""By how much predictions that were too short grow, one time after the other (seconds)."""
+
+NO_USER = -1
+"""In place of the number of a user."""
+
+
+def new_past(users: int) -> Floats:
+    """Return that no job of so many users has ended: run times of the last two (seconds)."""
+    return np.full((users, 2), np.nan)
+
+
+def larger_past(past: Floats) -> Floats:
+    """Return the same with room for twice as many users."""
+    return np.concatenate([past, new_past(len(past))])
+
+
+@kernel
+def note_run_time(jobs: Jobs, past: Floats, slot: int, seconds: float) -> None:
+    """Know that a job has ended after so many seconds."""
+    user = jobs.marks[USERS, slot]
+    if user != NO_USER:
+        past[user, 1] = past[user, 0]
+        past[user, 0] = seconds
+
+
+@kernel
+def predict(jobs: Jobs, past: Floats, slot: int) -> None:
+    """Expect a new job to run as long as its user's last ones."""
+    user, requested = jobs.marks[USERS, slot], jobs.numbers[ESTIMATES, slot]
+    jobs.numbers[REQUESTED, slot] = requested
+    if user != NO_USER and not np.isnan(past[user, 1]):
+        mean = up_to_grid((past[user, 0] + past[user, 1]) / 2.0)
+        jobs.numbers[ESTIMATES, slot] = min(requested, max(mean, SHORTEST))
+
+
+@kernel
+def lengthen(jobs: Jobs, slot: int, end: float, now: float) -> float:
+    """Expect a running job to end later than now, if its estimate allows; return when."""
+    numbers = jobs.numbers
+    left = numbers[REQUESTED, slot] - numbers[ESTIMATES, slot]
+    while end <= now and left > 0.0:
+        step = min(INCREMENTS[min(jobs.marks[CORRECTIONS, slot], len(INCREMENTS) - 1)], left)
+        jobs.marks[CORRECTIONS, slot] += 1
+        numbers[ESTIMATES, slot] += step
+        end += step
+        left -= step
+    return float(end)
+
+
+@kernel
+def renew_predictions(
+    now: float,
+    jobs: Jobs,
+    past: Floats,
+    first: int,
+    last: int,
+    running: Running,
+    count: int,
+    gone: Queue,
+) -> int:
+    """Learn from jobs that have ended, correct those that go on, and predict the new ones.
+
+    The new ones have the slots from ``first`` to ``last - 1``. Those that have ended are taken out
+    of ``gone`` and of the ``count`` running ones; how many are left is returned. O(gone × running).
+    """
+    for index in range(gone.size[0]):
+        slot = gone.slots[index]
+        for place in range(count):
+            if running.slots[place] == slot:
+                lasted = now - (running.ends[place] - jobs.numbers[ESTIMATES, slot])
+                note_run_time(jobs, past, slot, lasted)
+    count = remove_running(running, count, gone.slots, gone.size[0])
+    gone.size[0] = 0
+    place = 0
+    while place < count and running.ends[place] <= now:
+        slot, end, freed = running.slots[place], running.ends[place], running.freed[place]
+        later = lengthen(jobs, slot, end, now)
+        if later == end:
+            place += 1
+            continue
+        for index in range(place + 1, count):
+            running.slots[index - 1] = running.slots[index]
+            running.ends[index - 1] = running.ends[index]
+            running.freed[index - 1] = running.freed[index]
+        count = insert_running(running, count - 1, slot, later, freed)
+    for slot in range(first, last):
+        predict(jobs, past, slot)
+    return count
