@@ -7,6 +7,7 @@ it is done, so that the study can be interrupted and continued. The logs are rea
 
     python benchmarks/how_good.py run --out out/how-good [--windows 1] [--time 6]
     python benchmarks/how_good.py split --out out/how-good --windows 5
+    python benchmarks/how_good.py restarts --windows 5
     python benchmarks/how_good.py table --out out/how-good [--write docs/how-good-is-qops.md]
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
@@ -31,6 +33,7 @@ from qops_batsim.optimum.feasibility import ExactFeasibility, first_come_with_hi
 from qops_batsim.optimum.problem import NOT_CHOSEN, OBJECTIVES, problem_of, worth_of
 from qops_batsim.papers.report import markdown_table
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.traces import read_trace
 
@@ -140,6 +143,27 @@ class Study:
                 found = lines(self.workload(scenario), self.time)
                 self.split.add(scenario, found)
                 print(*described(scenario), found, flush=True)
+
+
+RESTARTING = {
+    "qops": ("qops", {}),
+    "foresight": ("foresight", {}),
+    "fqops, kills, no tolerance": ("fqops", {"kill_and_restart": True}),
+    "foresight, restarts": ("foresight", {"kill_and_restart": True}),
+}
+
+
+def restarts(study: Study) -> str:
+    """Return how many jobs those admit in the windows of the split that take starts back."""
+    admitted: Counter[str] = Counter()
+    for scenario in scenarios(study.windows, FEWER):
+        workload = study.workload(scenario)
+        admitted["jobs"] += len(workload.jobs)
+        for name, (scheduler, options) in RESTARTING.items():
+            module = make_scheduler(scheduler, options)
+            found, _ = checked_outcomes(workload, make_cluster(workload.processors), module, name)
+            admitted[name] += int((~found.refused).sum())
+    return "; ".join(f"{name} {count:,}" for name, count in admitted.items())
 
 
 def measured(workload: Workload, case: Case) -> Result:
@@ -273,7 +297,7 @@ def _range(values: list[float], middle: Callable[[list[float]], float], sign: st
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["run", "split", "table"])
+    parser.add_argument("what", choices=["run", "split", "restarts", "table"])
     parser.add_argument("--out", type=Path, default=Path("out/how-good"))
     parser.add_argument("--time", type=float, default=6.0, help="deterministic time an objective")
     parser.add_argument("--windows", type=int, default=1, choices=range(1, 6))
@@ -285,6 +309,8 @@ def main() -> None:
         study.run(arguments.until)
     elif arguments.what == "split":
         study.run_split(arguments.until)
+    elif arguments.what == "restarts":
+        print(restarts(study))
     else:
         print_or_put("\n".join(tables(study)) + "\n", arguments.write)
 

@@ -1,7 +1,7 @@
-"""Foresight that takes starts back, against QoPS and its rivals: the study of docs/foresight.md.
+"""Foresight that takes starts back, against QoPS and its rivals: the study of docs/restarts.md.
 
     python benchmarks/restarts_study.py out/restarts
-    python benchmarks/restarts_study.py out/restarts --write docs/foresight.md
+    python benchmarks/restarts_study.py out/restarts --write docs/restarts.md
     python benchmarks/restarts_study.py out/restarts --random 1000000
 
 The first makes the runs, the most wanted first, each checked and kept as a line of
