@@ -46,7 +46,8 @@ def cells(log: str) -> dict[str, str]:
     workload = read_trace(find_trace(file, Path()), processors=processors).workload
     machine, seconds, found = make_cluster(processors), dict.fromkeys(RUNS, np.inf), {}
     for _ in range(3):
-        for name, options in RUNS.items():
+        # The first of a round runs twice: what it has to load does not count.
+        for name, options in (next(iter(RUNS.items())), *RUNS.items()):
             begin = process_time()
             with kernels.compiling():
                 ended = simulate(workload, machine, make_scheduler("easy", options)).ended_jobs

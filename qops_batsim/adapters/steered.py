@@ -151,10 +151,11 @@ class Steered(SpaceSharingScheduler):
         from qops_batsim.scheduling.admission.feedback import OfferTerms
         from qops_batsim.scheduling.admission.policy import Admission, FeedbackAdmission
         from qops_batsim.scheduling.admission.qops_search import QopsSearch, rules_of
+        from qops_batsim.scheduling.admission.restarts import KillTerms
         from qops_batsim.scheduling.plan import Plan
 
         self._policies: dict[Action, Admission] = {}
-        terms = OfferTerms(1.0, RETRIES, False, -1, math.inf)
+        terms = OfferTerms(1.0, RETRIES, KillTerms(False, -1, math.inf))
         tolerance = FixedTolerance(self.options.tolerance_factor)
         for order in ORDERS:
             options = msgspec.structs.replace(self.options, order=_ORDER_NAMES[order])
