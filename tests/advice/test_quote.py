@@ -26,6 +26,7 @@ SCHEDULERS = [
     ("fqops", {"tolerance_factor": 3.0}),
     ("fqops", {"tolerance": "random", "tolerance_factor": 3.0, "slack_factor": 1.5}),
     ("fqops", {"kill_and_restart": True, "max_kills_per_job": 2, "tolerance_factor": 2.0}),
+    ("foresight", {"kill_and_restart": True, "restart_price": 9.0}),
 ]
 every_scheduler = pytest.mark.parametrize(("scheduler", "options"), SCHEDULERS)
 
@@ -39,7 +40,10 @@ def check_every_job(history: DecisionHistory) -> tuple[int, int]:
     taken = refused = 0
     causes = ("admission", "kill")
     admissions = (e for e in history.events if isinstance(e, Moved) and e.cause in causes)
-    kills = {e.by: e.job for e in history.events if isinstance(e, Killed)}
+    kills: dict[str, list[str]] = {}
+    for event in history.events:
+        if isinstance(event, Killed):
+            kills.setdefault(event.by, []).append(event.job)
     moves = {e.by[0]: e.moves for e in admissions}
     # Where a start so late that all dates move follows at once, a quote tells the dates after it.
     shifted = {e.date for e in history.events if isinstance(e, Moved) and e.cause == "late_start"}
@@ -60,7 +64,7 @@ def check_every_job(history: DecisionHistory) -> tuple[int, int]:
             continue
         assert quoted.start == answer.start
         assert quoted.offered == (answer.deadline if answer.offered else None)
-        assert quoted.killed == ([kills[job_id]] if job_id in kills else [])
+        assert quoted.killed == kills.get(job_id, [])
         assert quoted.moved == {job: (old, new) for job, old, new in moves.get(job_id, [])}
     return taken, refused
 
