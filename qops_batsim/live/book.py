@@ -324,7 +324,7 @@ class Book:
 
     def _close(self, entry: Entry, job: SeenJob | None, now: float, outcome: str = "") -> None:
         """Take a run out of the book."""
-        entry.phase, entry.left = "gone", now
+        entry.phase = "gone"
         entry.outcome = outcome or (job.outcome if job is not None else "COMPLETED_SUCCESSFULLY")
         if job is not None and job.start is not None and entry.outcome != REJECTED:
             entry.start, entry.end = job.start, job.end

@@ -276,6 +276,8 @@ class LiveCentre:
                 text = f"{order.kind} {order.job} {order.detail}".rstrip()
                 self._journal.note(now, "sent", text)
                 self._on_line(text)
+        # Promises wait for starts; a refusal has time, and is worked out first.
+        due.sort(key=lambda order: order.kind == "refuse")
         entries = self._book.jobs
         holds = [order for order in due if order.kind == "hold"]
         if holds:

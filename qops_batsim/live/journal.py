@@ -91,8 +91,6 @@ class Entry(msgspec.Struct, kw_only=True):
     """When its start was decided."""
     start: float | None = None
     end: float | None = None
-    left: float | None = None
-    """When the module was told that it had left its nodes."""
     outcome: str = ""
     told: str = ""
     is_ours: bool = True

@@ -121,8 +121,7 @@ def seen_workload(
 ) -> Workload:
     """Return the jobs that were submitted, with their run times as far as they are known.
 
-    Jobs that were decided about count from when they were told to when their end was told, as the
-    module saw them: a poll is late. Else a job is taken to run until its limit.
+    Else a job is taken to run until its limit.
     """
     book = Book(about)
     first: dict[str, SeenJob] = {}
@@ -133,15 +132,12 @@ def seen_workload(
         if job.phase is JobPhase.ENDED and job.start is not None and job.end is not None:
             known.setdefault(job.id, job.end - job.start)
     firsts = {each.job: each for each in reversed(entries) if each.is_ours}
-    for each in entries:
-        if each.left is not None and each.ordered is not None and each.is_ours:
-            known[each.job] = each.left - each.ordered
     jobs, profiles = [], {}
     for job in first.values():
         entry = firsts.get(job.id) or book.new_entry(job, job.submitted)
         if entry.deadline is not None and entry.deadline < 0:
             continue
-        asked = msgspec.structs.replace(entry, deadline=entry.asked, submitted=entry.known)
+        asked = msgspec.structs.replace(entry, deadline=entry.asked)
         name, profile = delay_profile(max(known.get(job.id, job.limit or 0.0), SHORTEST))
         profiles[name] = profile
         jobs.append({**book.job_of(asked).fields, "id": job.id, "profile": name})
