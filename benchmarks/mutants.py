@@ -410,7 +410,7 @@ class Bench:
                 seconds = _processor_time(process)
                 if seconds > self.limit or time.monotonic() - begin > IDLE * self.limit:
                     break
-                time.sleep(0.02)
+                time.sleep(0.2)  # to look costs time as well
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process, signal.SIGKILL)
