@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import zmq
 from commands import call
 from hostile_peers import Session, damaged, honest_session
-from hostile_sockets import LIMIT, beside, judge
+from hostile_sockets import LIMIT, answer_all, beside, judge, settings_of
 
 from qops_batsim.cli.engine5 import arguments5, simulate5
 from qops_batsim.protocol.v5.components import Component
@@ -103,15 +103,11 @@ def hostile_engines(session: Session, rng: random.Random, folder: Path, tally: T
         tally.count("honest engines")
 
     arguments = ["serve", session.scheduler, "--socket", endpoint, "--any-engine", "-q", "--loop"]
-    arguments += [f"--set={name}={_text(value)}" for name, value in session.settings.items()]
+    arguments += settings_of(session)
     arguments += ["--timeout", "4", "--out", str(folder / "run")]
     ended, failures = beside(play, lambda: call(arguments, 300))
     context.destroy(linger=0)
     judge(ended, failures, {0, 2, 3}, tally)
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def hostile_scheduler(session: Session, rng: random.Random, folder: Path, tally: Tally) -> None:
@@ -121,17 +117,7 @@ def hostile_scheduler(session: Session, rng: random.Random, folder: Path, tally:
     answers = damage(session.answers, rng)
 
     def play() -> None:
-        with context.socket(zmq.REP) as scheduler:
-            scheduler.linger = 0
-            scheduler.rcvtimeo = 1000
-            scheduler.bind(endpoint)
-            try:
-                for answer in answers:
-                    scheduler.recv()
-                    scheduler.send(answer)
-                scheduler.recv()
-            except zmq.Again:
-                pass
+        answer_all(context, endpoint, answers, rng)
 
     arguments = ["engine", "--as", "5", *engine_words(folder), "-s", endpoint, ""]
     ended, failures = beside(play, lambda: call(arguments, 60))

@@ -141,7 +141,7 @@ def honest_engine(session: Session, rng: random.Random, folder: Path, tally: Tal
                 assert engine.recv() == session.answers[number], "another answer"
 
     arguments = ["serve", session.scheduler, "--socket", endpoint, "--any-engine", "-q"]
-    arguments += [f"--set={name}={_text(value)}" for name, value in session.settings.items()]
+    arguments += settings_of(session)
     arguments += ["--timeout", str(2 * PATIENCE), "--out", str(folder / "run")]
     ended, failures = beside(play, lambda: call(arguments, 60))
     context.destroy(linger=0)
@@ -149,8 +149,12 @@ def honest_engine(session: Session, rng: random.Random, folder: Path, tally: Tal
     judge(ended, failures, {0}, tally)
 
 
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def settings_of(session: Session) -> list[str]:
+    """Return the options of a command for the settings of a session's scheduler."""
+    return [
+        f"--set={name}={str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in session.settings.items()
+    ]
 
 
 def hostile_engine(session: Session, rng: random.Random, folder: Path, tally: Tally) -> None:
@@ -186,6 +190,26 @@ def hostile_engine(session: Session, rng: random.Random, folder: Path, tally: Ta
     judge(ended, failures, {0, 2, 3}, tally)
 
 
+def answer_all(
+    context: zmq.Context[zmq.Socket[bytes]],
+    endpoint: str,
+    answers: list[bytes],
+    rng: random.Random,
+) -> None:
+    """Answer an engine so, one message after the other, as long as it asks."""
+    with context.socket(zmq.REP) as scheduler:
+        scheduler.linger = 0
+        scheduler.rcvtimeo = 1000
+        scheduler.bind(endpoint)
+        try:
+            for answer in answers:
+                scheduler.recv()
+                scheduler.send_multipart([answer, *rng.choice([[], [], [b"x"]])])
+            scheduler.recv()
+        except zmq.Again:
+            pass
+
+
 def hostile_scheduler(session: Session, rng: random.Random, folder: Path, tally: Tally) -> None:
     """Let something that is no scheduler, or a hostile one, answer the embedded engine."""
     answers = session.answers[: rng.randrange(len(session.answers))]
@@ -207,17 +231,7 @@ def hostile_scheduler(session: Session, rng: random.Random, folder: Path, tally:
                 except OSError:
                     pass
             return
-        with context.socket(zmq.REP) as scheduler:
-            scheduler.linger = 0
-            scheduler.rcvtimeo = 1000
-            scheduler.bind(f"tcp://127.0.0.1:{port}")
-            try:
-                for answer in answers:
-                    scheduler.recv()
-                    scheduler.send_multipart([answer, *rng.choice([[], [], [b"x"]])])
-                scheduler.recv()
-            except zmq.Again:
-                pass
+        answer_all(context, f"tcp://127.0.0.1:{port}", answers, rng)
 
     if not is_raw:
         server.close()
