@@ -43,7 +43,9 @@ from qops_batsim.experiments.benchmark_runs import (
     BenchmarkRuns,
     DecisionTimes,
     Prices,
+    bound_key,
     gini,
+    kept_bounds,
     score_of,
 )
 from qops_batsim.experiments.deadline_runs import contestants_of
@@ -135,6 +137,15 @@ def test_a_quick_benchmark_has_a_case_of_each_log_and_its_twin() -> None:
     assert Counter(each.log for each in quick) == dict.fromkeys(known.logs, 2)
     assert all(each in cases for each in quick)
     assert len({each.outages is None for each in quick}) == 2
+
+
+@pytest.mark.usefixtures("_unmade")
+def test_bounds_of_all_cases_come_with_the_package_where_no_log_is_there() -> None:
+    known, bounds = case_list(), kept_bounds()
+    for case in benchmark_cases(known, BenchmarkLogs(known)):
+        found = bounds[bound_key(case.scenario)]
+        for objective, best in found.best_known.items():
+            assert 0 < best <= found.bound[objective] <= 100 + 1e-9
 
 
 def test_outages_follow_each_other_and_take_few_hosts() -> None:
