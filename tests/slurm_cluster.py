@@ -151,10 +151,12 @@ class SlurmCluster:
             time.sleep(0.2)
 
     def stop(self) -> None:
-        """End all daemons."""
-        for file in ("slurmctld.pid", *(f"n{i}.pid" for i in range(1, self.nodes + 1))):
+        """End all daemons, and wait until they have written their last."""
+        nodes = [f"n{number}.pid" for number in range(1, self.nodes + 1)]
+        for file in ("slurmctld.pid", *nodes, "munged.pid"):
             self._end(file, signal.SIGTERM, wait=False)
-        self._end("munged.pid", signal.SIGTERM, wait=False)
+        for file in ("slurmctld.pid", *nodes, "munged.pid"):
+            self._end(file, 0)
 
     def _end(self, file: str, number: int, *, wait: bool = True) -> None:
         with suppress(OSError, ValueError):
