@@ -3,16 +3,14 @@
     python benchmarks/easy_orders.py
     python benchmarks/easy_orders.py --write docs/schedulers.md
 
-Means over all jobs, planned with the users' estimates: wait (seconds), bounded slowdown (10 s), and
-the CPU time of the simulation as a multiple of that of EASY, the least of three runs in turn. The
-logs are read from QOPS_SHARED (default ../shared).
+Means over all jobs, planned with the users' estimates: wait (seconds) and bounded slowdown (10 s).
+The logs are read from QOPS_SHARED (default ../shared).
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import numpy as np
@@ -44,21 +42,14 @@ def cells(log: str) -> dict[str, str]:
     """Return the columns of a log by run."""
     file, processors = LOGS[log]
     workload = read_trace(find_trace(file, Path()), processors=processors).workload
-    machine, seconds, found = make_cluster(processors), dict.fromkeys(RUNS, np.inf), {}
-    for _ in range(3):
-        # The first of a round runs twice: what it has to load does not count.
-        for name, options in (next(iter(RUNS.items())), *RUNS.items()):
-            begin = process_time()
-            with kernels.compiling():
-                ended = simulate(workload, machine, make_scheduler("easy", options)).ended_jobs
-            seconds[name] = min(seconds[name], process_time() - begin)
-            waits, lasted = ended.starts - ended.submission_times, ended.finishes - ended.starts
-            slowdowns = np.maximum(1.0, (waits + lasted) / np.maximum(lasted, 10.0))
-            found[name] = f"{waits.mean():,.0f}", f"{slowdowns.mean():.1f}"
-    first = next(iter(seconds.values()))
-    return {
-        name: " | ".join((*pair, f"{seconds[name] / first:.2f}")) for name, pair in found.items()
-    }
+    machine, found = make_cluster(processors), {}
+    for name, options in RUNS.items():
+        with kernels.compiling():
+            ended = simulate(workload, machine, make_scheduler("easy", options)).ended_jobs
+        waits, lasted = ended.starts - ended.submission_times, ended.finishes - ended.starts
+        slowdowns = np.maximum(1.0, (waits + lasted) / np.maximum(lasted, 10.0))
+        found[name] = f"{waits.mean():,.0f} | {slowdowns.mean():.1f}"
+    return found
 
 
 def main() -> None:
@@ -66,8 +57,8 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="page to put the table into")
     asked = parser.parse_args()
     columns = [cells(log) for log in LOGS]
-    head = " | ".join(f"{log}: wait (s) | slowdown | CPU" for log in LOGS)
-    text = f"| | {head} |\n|---|{'---:|' * 3 * len(LOGS)}\n"
+    head = " | ".join(f"{log}: wait (s) | slowdown" for log in LOGS)
+    text = f"| | {head} |\n|---|{'---:|' * 2 * len(LOGS)}\n"
     for name in RUNS:
         text += f"| {name} | {' | '.join(column[name] for column in columns)} |\n"
     print_or_put(text, asked.write)
