@@ -22,6 +22,10 @@ SCHEDULERS: dict[str, list[dict[str, Any]]] = {
     "conservative": [{"reserve": "hosts"}, {"reserve": "processors"}],
     "slack": [{}],
     "nqs": [{}, {"blocked": "machine"}],
+    "slurm": [
+        {"bf_interval": 5.0, "bf_resolution": 2.0},
+        {"weight_fairshare": 0, "half_life": 60.0},
+    ],
     "qops": [{}, {"order": "earliest_deadline"}],
     "foresight": [{}, {"kill_and_restart": True, "restart_price": 4.0, "kill_after": 5.0}],
     "msb": [{}],

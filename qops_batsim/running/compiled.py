@@ -62,6 +62,9 @@ from qops_batsim.scheduling.easy_orders import LineOrder, ordered_pass
 from qops_batsim.scheduling.predictions import renew_predictions
 from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Queue, Rows, new_queue, up_to_grid
 from qops_batsim.scheduling.slack.decision import Slacks, call_for, decide_slack
+from qops_batsim.scheduling.slurm.book import CANCELLED, STARTED, Book, Rules
+from qops_batsim.scheduling.slurm.book import GONE as SLURM_GONE
+from qops_batsim.scheduling.slurm.passes import arrive, decide_slurm
 
 
 @kernel
@@ -360,3 +363,24 @@ def run_mrt(
         if not carry_out(events, state, decide_mrt(state, room, by_laxity, most, notes)):
             break
     return int(events.counts[REASON])
+
+
+@kernel
+def run_slurm(events: Events, hosts: int, rules: Rules, jobs: Jobs, book: Book) -> int:
+    """Let Slurm's passes decide, as :class:`~qops_batsim.scheduling.slurm.scheduler.Slurm`."""
+    counts, gone = events.counts, Queue(book.gone, book.counts[SLURM_GONE : SLURM_GONE + 1])
+    while next_message(events, gone):
+        for job in range(counts[ARRIVED], counts[NEXT]):
+            if fits(events, job, hosts):
+                arrive(rules, jobs, book, job)
+        date = decide_slurm(up_to_grid(events.dates[0]), rules, jobs, book)
+        for index in range(book.counts[CANCELLED]):
+            reject(events, book.cancelled[index])
+        for index in range(book.counts[STARTED]):
+            place = book.started[index]
+            take_these_hosts(events, book.run_slots[place], book.run_hosts[place])
+            begin(events, book.run_slots[place])
+        book.counts[CANCELLED] = book.counts[STARTED] = 0
+        if date < np.inf:
+            call_at(events, date)
+    return int(counts[REASON])

@@ -35,6 +35,7 @@ from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.slack.scheduler import Slack
+from qops_batsim.scheduling.slurm.scheduler import Slurm
 from qops_batsim.scheduling.table import is_kept
 from qops_batsim.tables import Words
 from qops_batsim.workload.model import Workload
@@ -65,7 +66,7 @@ def is_compiled(module: DecisionModule) -> bool:
         return False
     if isinstance(module, Slack) and module.options.on_overrun != "none":
         return False
-    return type(module) in (Easy, Fcfs, *PLANNERS) or _only_orders(type(module))
+    return type(module) in (Easy, Fcfs, Slurm, *PLANNERS) or _only_orders(type(module))
 
 
 def _only_orders(kind: type[DecisionModule]) -> bool:
@@ -109,11 +110,13 @@ def run_compiled(
     from qops_batsim.running import event_kernels as kernels
 
     hosts, announces = len(simulation.hosts), simulation.options.acknowledge_dynamic_jobs
-    calls = CALLS if isinstance(module, Slack) else 0
+    calls = CALLS if isinstance(module, (Slack, Slurm)) else 0
     events = _new_events(jobs, hosts, kills=_kills(module), announces=announces, calls=calls)
-    planner = None
+    planner: _PlannerLoop | _SlurmLoop | None = None
     if type(module) in PLANNERS:
         planner = _PlannerLoop(module, jobs, hosts)
+    elif isinstance(module, Slurm):
+        planner = _SlurmLoop(module, jobs, workload, hosts)
     run = (
         planner.run
         if planner is not None
@@ -129,7 +132,7 @@ def run_compiled(
         if reason == kernels.FULL:
             events = kernels.with_room(events)
         elif reason == kernels.LOG_FULL:
-            assert planner is not None
+            assert isinstance(planner, _PlannerLoop)
             planner.enlarge_log()
         else:
             if time.thread_time() - begin < AT_A_TIME:
@@ -390,6 +393,34 @@ class _PlannerLoop:
             if answer.offer is not None:
                 noted.metadata[slot] = answer.offer.note(log.record(id_of(slot)))
         return noted
+
+
+class _SlurmLoop:
+    """The loop of ``slurm``, with its state and the jobs as they are told."""
+
+    def __init__(self, module: Slurm, jobs: DelayJobs, workload: Workload, hosts: int) -> None:
+        from qops_batsim.engine.delay_jobs import told_jobs
+
+        self._module, self._hosts, self._jobs = module, hosts, _plan_jobs(jobs)
+        self._told: dict[int, Job] = {}
+        module.new_book(hosts, len(jobs.processors))
+        for position, job in told_jobs(jobs, workload.jobs):
+            if 1 <= job.processors <= hosts:
+                module.enrol(position, job)
+                self._told[position] = job
+
+    def run(self, events: Events) -> int:
+        """Go on until something is needed, and return what."""
+        from qops_batsim.running import compiled
+
+        module = self._module
+        return compiled.run_slurm(events, self._hosts, module.rules, self._jobs, module.book)
+
+    def log(self, log: QosLog) -> _Noted:
+        """Return why jobs were cancelled, all that neither run nor are too wide."""
+        slots = [slot for slot in self._told if self._module.book.cancel_dates[slot] >= 0]
+        refusals = {slot: self._module.why_cancelled(slot, self._told[slot]) for slot in slots}
+        return _Noted(refusals, {}, [])
 
 
 class _Kill(NamedTuple):

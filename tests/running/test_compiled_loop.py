@@ -71,6 +71,8 @@ COMPILED = [
 ]
 SWEEP = pytest.mark.sweep
 ON_FEWER = [
+    ("slurm", {}),
+    ("slurm", {"bf_interval": 3.0, "bf_resolution": 2.0, "calc_period": 20.0, "deadlines": False}),
     ("slack", {}),
     (
         "slack",

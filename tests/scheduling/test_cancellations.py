@@ -23,7 +23,7 @@ from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
 PLANNERS = ["conservative", "slack", "qops", "msb", "mrt", "fqops", "foresight"]
-every_scheduler = pytest.mark.parametrize("scheduler", ["fcfs", "easy", "nqs", *PLANNERS])
+every_scheduler = pytest.mark.parametrize("scheduler", ["fcfs", "easy", "nqs", "slurm", *PLANNERS])
 
 Row = tuple[float, int, float, float]
 """Submission, processors, run time, deadline."""

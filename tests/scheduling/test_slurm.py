@@ -1,0 +1,261 @@
+"""``slurm``: hand-drawn schedules, naive rules, and windows that the real slurmctld has run."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import REJECTED, Job
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.host_words import hosts_of, words_of
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.scheduling.slurm.book import USERS, new_book
+from qops_batsim.scheduling.slurm.fair_share import set_factors
+from qops_batsim.scheduling.slurm.options import SlurmOptions
+from qops_batsim.scheduling.slurm.passes import choose
+from qops_batsim.workload.model import Workload, delay_profile
+from slurm_judge import WINDOWS, agreement
+
+RECORDINGS = Path(__file__).parent / "slurm_windows"
+
+NOTHING: dict[str, Any] = {
+    f"weight_{each}": 0 for each in ("age", "size", "partition", "qos", "fairshare")
+}
+"""No priorities: first come, first served, with backfilling."""
+
+FAST: dict[str, Any] = {**NOTHING, "bf_interval": 1.0, "bf_resolution": 1.0}
+
+Row = tuple[float, int, float, float, dict[str, Any]]
+"""Submission, processors, run time, requested time (s), further fields."""
+
+
+def starts(machine: int, rows: Sequence[Row], **options: Any) -> list[float]:
+    """Run jobs and return their starts, NaN for a rejected one."""
+    jobs, profiles = [], {}
+    for index, (submission, processors, run_time, requested, fields) in enumerate(rows):
+        name, profiles[name] = delay_profile(run_time)
+        row = {"id": f"{index:04d}", "subtime": submission, "res": processors, "profile": name}
+        jobs.append(Job.from_fields({**row, "walltime": requested, **fields}, where="row"))
+    workload = Workload(jobs=jobs, profiles=profiles, processors=machine)
+    ended = simulate("slurm", workload, make_cluster(machine), {**FAST, **options}).ended
+    found = {each.local_id: math.nan if each.state == REJECTED else each.start for each in ended}
+    return [found[job.id] for job in jobs]
+
+
+def test_a_later_job_starts_if_it_delays_none_before_it() -> None:
+    # 1 waits for 0, which asks for time until 100. 2 asks for time until 99; 3 until 100, and that
+    # is too long: a slot of the map has to end before the next one.
+    #
+    # |00000000001111133
+    # |000000000011111
+    # |  22222   11111
+    rows: list[Row] = [(0, 2, 10, 100, {}), (1, 3, 5, 9, {}), (2, 1, 5, 97, {}), (2, 1, 2, 98, {})]
+    assert starts(3, rows) == [0, 10, 2, 15]
+
+
+def test_running_jobs_that_end_soon_after_each_other_count_as_ending_together() -> None:
+    # 2 could start at 100, but 0 and 1 end within 30 s: so it is planned for 110, and 3 fits.
+    rows: list[Row] = [
+        (0, 1, 90, 100, {}),
+        (0, 1, 95, 110, {}),
+        (1, 2, 5, 9, {}),
+        (2, 1, 5, 108, {}),
+    ]
+    assert starts(3, rows) == [0, 0, 90, 2]
+
+
+def test_backfilling_waits_for_its_interval() -> None:
+    # The main pass stops at 1. Passes of backfilling: at 1, when 1 comes, then at 31.
+    rows: list[Row] = [(0, 2, 50, 100, {}), (1, 3, 5, 9, {}), (2, 1, 5, 20, {})]
+    assert starts(3, rows, bf_interval=30.0) == [0, 50, 31]
+
+
+def test_beyond_the_window_nothing_is_kept() -> None:
+    # 1 is planned for 100; with a window of 60 s it is not, and 2 delays it.
+    rows: list[Row] = [(0, 2, 100, 100, {}), (1, 3, 5, 9, {}), (2, 1, 150, 160, {})]
+    assert starts(3, rows) == [0, 100, 105]
+    assert starts(3, rows, bf_window=60.0) == [0, 152, 2]
+
+
+def test_only_the_first_jobs_are_tried() -> None:
+    rows: list[Row] = [(0, 2, 50, 100, {}), (1, 3, 5, 9, {}), (2, 1, 5, 20, {})]
+    assert starts(3, rows, bf_max_job_test=1) == [0, 50, 55]
+
+
+def test_the_order_is_that_of_priorities() -> None:
+    rows: list[Row] = [(0, 4, 10, 20, {}), (1, 3, 5, 9, {"queue": "long"}), (2, 4, 5, 9, {})]
+    assert starts(4, rows) == [0, 10, 15]
+    assert starts(4, rows, weight_size=100) == [0, 15, 10]
+    assert starts(4, rows, weight_size=100, favor_small=True) == [0, 10, 15]
+    more = {"partitions": {"long": 1.0, "short": 4.0}}
+    assert starts(4, rows, weight_size=100, weight_partition=100, **more) == [0, 15, 10]
+    qos = {"urgent": {"priority": 9.0}}
+    urgent: list[Row] = [rows[0], rows[1], (2, 3, 5, 9, {"qos_name": "urgent"})]
+    assert starts(4, urgent, weight_qos=10, qos=qos) == [0, 15, 10]
+
+
+def test_age_is_counted_each_period() -> None:
+    # 1 is older by 50 s, which counts 1000 from 60 on; that 2 is larger counts 1025, or 975.
+    rows: list[Row] = [(0, 4, 70, 80, {}), (1, 3, 5, 9, {}), (51, 4, 5, 9, {})]
+    of_both = {"weight_size": 4100, "weight_age": 100_000, "max_age": 5000.0}
+    assert starts(4, rows, calc_period=60.0, **of_both) == [0, 75, 70]
+    assert starts(4, rows, calc_period=60.0, **(of_both | {"weight_size": 3900})) == [0, 70, 75]
+
+
+def test_who_has_used_less_is_first() -> None:
+    # a has used the machine for 70 s; b asked for it after a did, and gets it first.
+    a, b = {"user": "a", "group": "x"}, {"user": "b", "group": "x"}
+    rows: list[Row] = [(0, 2, 70, 80, a), (1, 2, 5, 9, a), (2, 2, 5, 9, b)]
+    shares = {"x/a": 1.0, "x/b": 1.0}
+    assert starts(2, rows, weight_fairshare=10, calc_period=60.0, shares=shares) == [0, 75, 70]
+
+
+def test_jobs_above_a_limit_are_passed_over() -> None:
+    a, b = {"user": "a"}, {"user": "b"}
+    rows: list[Row] = [(0, 1, 10, 20, a), (1, 1, 5, 9, a), (2, 2, 5, 9, b)]
+    assert starts(4, rows) == [0, 1, 2]
+    assert starts(4, rows, max_jobs_per_user=1) == [0, 10, 2]
+    refused = starts(4, rows, max_processors_per_user=1)  # No more than 1 at once: never 2.
+    assert refused[:2] == [0, 10]
+    assert math.isnan(refused[2])
+    qos = {"small": {"max_processors": 2}}
+    small: list[Row] = [(0, 1, 10, 20, a), *((1, 1, 5, 9, {"qos_name": "small"}) for _ in range(3))]
+    assert starts(4, small, qos=qos) == [0, 1, 1, 6]
+
+
+def test_jobs_that_could_miss_their_deadline_are_cancelled() -> None:
+    # 1 asks for 9 s and has to end by 15: at 7 it is too late, although its 3 s are not.
+    # 2 is refused at submission.
+    def by(date: float) -> dict[str, Any]:
+        return {"qos": {"deadline": date}}
+
+    rows: list[Row] = [(0, 2, 10, 20, {}), (1, 2, 3, 9, by(15)), (2, 2, 3, 9, by(10.5))]
+    ended = starts(2, rows)
+    assert ended[0] == 0
+    assert np.isnan(ended[1:]).all()
+    assert starts(2, rows, deadlines=False) == [0, 10, 13]
+
+
+def test_a_late_job_is_cancelled_by_the_next_pass_even_if_nothing_happens() -> None:
+    rows: list[Row] = [(0, 2, 100, 200, {}), (1, 2, 3, 9, {"qos": {"deadline": 15.0}})]
+    workload = Workload(
+        jobs=[
+            Job("a", 0.0, 2, "p", 200.0),
+            Job.from_fields(
+                {"id": "b", "subtime": 1, "res": 2, "profile": "p", "walltime": 9.0, **rows[1][4]},
+                where="row",
+            ),
+        ],
+        profiles={"p": {"type": "delay", "delay": 100}},
+        processors=2,
+    )
+    module = make_scheduler("slurm", {**FAST, "bf_interval": 4.0})
+    simulate(module, workload, make_cluster(2))
+    (refusal,) = module.qos_log.record("w0!b").reasons
+    assert refusal.time_left == 15 - 9  # Passes at 1, 5 and 9; from 7 on it is too late.
+
+
+def naive_choice(hosts: set[int], wanted: int) -> set[int]:
+    """Return hosts as Slurm chooses neighbours: the tightest fit, else the most."""
+    chosen: set[int] = set()
+    while len(chosen) < wanted:
+        left, missing = hosts - chosen, wanted - len(chosen)
+        runs = []
+        for host in sorted(left):
+            if runs and runs[-1][-1] == host - 1:
+                runs[-1].append(host)
+            else:
+                runs.append([host])
+        enough = [run for run in runs if len(run) >= missing]
+        best = min(enough, key=len) if enough else max(runs, key=len)
+        chosen |= set(best[:missing])
+    return chosen
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_hosts_are_the_best_fit_of_neighbours(seed: int) -> None:
+    rng = random.Random(seed)
+    book = new_book(1, 4, 150, SlurmOptions().rules())
+    hosts = {host for host in range(150) if rng.random() < 0.7}
+    wanted = rng.randint(1, len(hosts))
+    choose(words_of(HostSet.of(hosts), 3), wanted, book)
+    assert set(hosts_of(book.chosen)) == naive_choice(hosts, wanted)
+
+
+def naive_factors(users: list[tuple[int, float, float]], accounts: list[float]) -> list[float]:
+    """Return the fair-share factors of users (account, shares, usage), as Slurm's documentation
+    has Fair Tree, with its user root, and without merging accounts that are level."""
+    count, factors = len(users) + 1, [0.0] * len(users)
+    state = {"rank": count, "next": count - 1}
+
+    def level(shares: float, all_shares: float, usage: float, all_usage: float) -> float:
+        if not shares:
+            return 0.0
+        return math.inf if not usage * all_usage else shares / all_shares / (usage / all_usage)
+
+    used = [sum(usage for of, _, usage in users if of == at) for at in range(len(accounts))]
+    levels = [level(own, sum(accounts) + 1, used[at], sum(used)) for at, own in enumerate(accounts)]
+    before = math.inf
+    for account in sorted(range(len(accounts)), key=lambda at: (-levels[at], at)):
+        tied, before = levels[account] == before, levels[account]
+        members = [at for at, user in enumerate(users) if user[0] == account]
+        total = sum(users[at][1] for at in members)
+        found = {at: level(users[at][1], total, users[at][2], used[account]) for at in members}
+        last = None
+        for at in sorted(members, key=lambda at: (-found[at], at)):
+            if not (tied or found[at] == last):
+                state["rank"] = state["next"]
+            tied, last = False, found[at]
+            factors[at] = state["rank"] / count
+            state["next"] -= 1
+    return factors
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_fair_share_is_that_of_the_tree(seed: int) -> None:
+    rng = random.Random(seed)
+    accounts = [rng.choice([0.0, 1.0, 1.0, 2.0]) for _ in range(rng.randint(1, 4))]
+    places = [*range(len(accounts)), *(rng.randrange(len(accounts)) for _ in range(8))]
+    users = [(at, rng.choice([0.0, 1.0, 1.0, 3.0]), rng.choice([0.0, 5.0, 5.0, rng.random()]))
+             for at in places]  # fmt: skip
+    book = new_book(1, 16, 4, SlurmOptions().rules())
+    for at, (account, shares, usage) in enumerate(users):
+        book.accounts[at], book.user_shares[at], book.usage[at] = account, shares, usage
+    book.account_shares[: len(accounts)] = accounts
+    book.counts[USERS] = len(users)
+    set_factors(book)
+    assert book.factors[: len(users)].tolist() == pytest.approx(naive_factors(users, accounts))
+
+
+def test_many_jobs_and_users_are_known() -> None:
+    rows: list[Row] = [
+        (at, 1, 5, 9, {"user": f"u{at}", "group": f"g{at % 7}"}) for at in range(1100)
+    ]
+    found = starts(2, rows, weight_fairshare=100, bf_max_job_test=5, calc_period=600.0)
+    assert sorted(found)[-1] == pytest.approx(5 * 1100 / 2, rel=0.01)
+
+
+def test_unknown_names_of_shares_are_refused() -> None:
+    with pytest.raises(InputError, match="option shares names 'a/b/c'; ACCOUNT or ACCOUNT/USER"):
+        make_scheduler("slurm", {"shares": {"a/b/c": 1.0}})
+
+
+@pytest.mark.parametrize("window", WINDOWS, ids=[window.name for window in WINDOWS])
+def test_the_real_slurmctld_starts_jobs_in_the_same_order(window: Any) -> None:
+    path = RECORDINGS / f"{window.name}.json"
+    found = agreement(window, json.loads(path.read_text()))
+    assert found.in_order >= LEAST.get(window.name, 0.95) * found.ran
+    assert found.same_fate >= 0.95 * found.jobs
+
+
+LEAST: dict[str, float] = {}
