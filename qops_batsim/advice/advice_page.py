@@ -168,7 +168,7 @@ def _earliness(advice: Advice) -> PagePicture:
             axes.set_yticks(range(len(groups)), [f"{e.group} ({e.jobs:,})" for e in groups])
             axes.invert_yaxis()
             axes.set_ylim(len(groups) - 0.5, -0.5)
-            axes.set_xlabel("Delay promised at most, beyond the own estimate (hours)")
+            axes.set_xlabel("Delay promised at most, beyond the estimate (h)")
             legend_above(axes, len(names), title=None, handlelength=0.8, columnspacing=1.0)
             figure.set_layout_engine("constrained")
 
