@@ -36,7 +36,7 @@ from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.slack.scheduler import Slack
 from qops_batsim.scheduling.slurm.scheduler import Slurm
-from qops_batsim.scheduling.table import is_kept
+from qops_batsim.scheduling.table import durations_on_grid, is_kept, set_jobs
 from qops_batsim.tables import Words
 from qops_batsim.workload.model import Workload
 
@@ -234,12 +234,19 @@ def _loop_without_plan(
 
 def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:
     """Return the jobs as plans have them, with rows of hosts of so many words, if any."""
-    from qops_batsim.scheduling.core.plan import set_jobs
     from qops_batsim.scheduling.profile import new_jobs
 
-    made = new_jobs(len(jobs.processors), words)
-    dates, estimates = jobs.submission_times.astype(float), jobs.estimates.astype(float)
-    set_jobs(made, dates, jobs.processors, estimates, jobs.walltimes, _deadlines(jobs))
+    made, estimates = new_jobs(len(jobs.processors), words), jobs.estimates.astype(float)
+    set_jobs(
+        made,
+        slice(None),
+        submissions=jobs.submission_times.astype(float),
+        processors=jobs.processors,
+        estimates=estimates,
+        whole_estimates=durations_on_grid(estimates),
+        limits=jobs.walltimes,
+        deadlines=_deadlines(jobs),
+    )
     requests = jobs.columns.requests
     if requests is not None:
         made.is_kept[:] = np.array([is_kept(each) for each in requests])[jobs.places]

@@ -203,22 +203,11 @@ def lacks_run(events: Events) -> bool:
 
 def intervals_of(events: Events, runs: Ints) -> tuple[Ints, Ints, Ints]:
     """Return where the intervals of the hosts of runs begin, and these intervals."""
+    pieces = events.pieces[runs]
     offsets = np.zeros(len(runs) + 1, np.int64)
-    np.cumsum(events.pieces[runs], out=offsets[1:])
-    first, last = np.empty((2, offsets[-1]), np.int64)
-    gather(events, runs, first, last)
-    return offsets, first, last
-
-
-@kernel
-def gather(events: Events, runs: Ints, first: Ints, last: Ints) -> None:
-    """Write the intervals of the hosts of runs one after the other."""
-    place = 0
-    for index in range(len(runs)):
-        begin = events.offsets[runs[index]]
-        for piece in range(begin, begin + events.pieces[runs[index]]):
-            first[place], last[place] = events.first[piece], events.last[piece]
-            place += 1
+    np.cumsum(pieces, out=offsets[1:])
+    places = np.arange(offsets[-1]) + np.repeat(events.offsets[runs] - offsets[:-1], pieces)
+    return offsets, events.first[places], events.last[places]
 
 
 @kernel

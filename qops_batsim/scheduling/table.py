@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
 
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.scheduling.core.columns import IS_KEPT
-from qops_batsim.scheduling.core.plan import set_job
-from qops_batsim.scheduling.profile import grown_jobs, new_jobs
+from qops_batsim.scheduling.core.columns import (
+    ARRIVALS,
+    DEADLINES,
+    ESTIMATES,
+    IS_KEPT,
+    LIMITS,
+    PROMISES,
+    TARGETS,
+)
+from qops_batsim.scheduling.profile import Floats, Jobs, grown_jobs, new_jobs
+from qops_batsim.timing import SAME_DATE, SHORTEST, duration_on_grid
 
 FIRST_CAPACITY = 1024
 
@@ -15,6 +26,44 @@ FIRST_CAPACITY = 1024
 def is_kept(qos: QosRequest | None) -> bool:
     """Return whether a job must not be killed, because it cannot be run again."""
     return qos is not None and qos.rerunnable is False
+
+
+def durations_on_grid(durations: Floats) -> Floats:
+    """Return durations as :func:`~qops_batsim.timing.duration_on_grid` does (seconds)."""
+    rounded = np.maximum(durations, SHORTEST)
+    finite = np.isfinite(durations)
+    odd = np.flatnonzero(np.where(finite, durations, 0.0) % 1.0)
+    rounded[odd] = [duration_on_grid(each) for each in durations[odd].tolist()]
+    return rounded
+
+
+def set_jobs(
+    jobs: Jobs,
+    slots: int | slice,
+    *,
+    submissions: Any,
+    processors: Any,
+    estimates: Any,
+    whole_estimates: Any,
+    limits: Any,
+    deadlines: Any,
+) -> None:
+    """Write what the new job in a slot asks for, or those of a slice (seconds).
+
+    Infinite is what it does not say. By what estimates were lengthened to be whole on the grid of
+    dates, ends may come after the deadline.
+    """
+    numbers = jobs.numbers
+    jobs.processors[slots] = processors
+    if jobs.reserved.ndim == 1:
+        jobs.reserved[slots] = processors
+    numbers[ESTIMATES, slots], numbers[LIMITS, slots] = whole_estimates, limits
+    # Engines submit a job with a negative submission time at 0.
+    numbers[ARRIVALS, slots] = np.maximum(submissions, 0.0)
+    numbers[DEADLINES, slots] = numbers[PROMISES, slots] = deadlines
+    with np.errstate(invalid="ignore"):  # without an estimate both are infinite
+        longer = whole_estimates - estimates
+    numbers[TARGETS, slots] = deadlines + np.where(longer > SAME_DATE, longer, 0.0)
 
 
 class SlotTable:
@@ -34,11 +83,10 @@ class SlotTable:
         Their numbers; other arrays, with more room, after :meth:`add`.
     """
 
-    __slots__ = ("_by_host", "_originals", "_slots", "jobs", "numbers")
+    __slots__ = ("_originals", "_slots", "jobs", "numbers")
 
     def __init__(self, host_words: int = 0) -> None:
         self.jobs: list[Job] = []
-        self._by_host = host_words > 0
         self._slots: dict[str, int] = {}
         self._originals: dict[int, Job] = {}
         self.numbers = new_jobs(FIRST_CAPACITY, host_words)
@@ -56,17 +104,20 @@ class SlotTable:
         qos = job.qos
         deadline = math.inf if qos is None or qos.deadline is None else float(qos.deadline)
         limit = math.inf if job.walltime is None else float(job.walltime)
-        date, estimate = float(job.submission_time), float(job.estimate)
-        set_job(numbers, slot, date, job.processors, estimate, limit, deadline)
+        estimate = float(job.estimate)
+        set_jobs(
+            numbers,
+            slot,
+            submissions=float(job.submission_time),
+            processors=job.processors,
+            estimates=estimate,
+            whole_estimates=duration_on_grid(estimate),
+            limits=limit,
+            deadlines=deadline,
+        )
         numbers.marks[IS_KEPT, slot] = is_kept(qos)
-        self.reserve_all(slot)
         self._slots[job.id] = slot
         return slot
-
-    def reserve_all(self, slot: int) -> None:
-        """Let a job reserve all processors that it asks for, where it reserves numbers. O(1)."""
-        if not self._by_host:
-            self.numbers.reserved[slot] = self.numbers.processors[slot]
 
     def replace(self, slot: int, job: Job) -> None:
         """Put another job into a slot, whose numbers are the same. O(1).

@@ -24,9 +24,7 @@ import numpy as np
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.core.columns import (
     AIMS,
-    ARRIVALS,
     ASSURED_STARTS,
-    DEADLINES,
     ENDS,
     ESTIMATES,
     GIVEN_FROM,
@@ -94,9 +92,8 @@ from qops_batsim.scheduling.profile import (
     reserve,
     running_profile,
     segment_at,
-    up_to_grid,
 )
-from qops_batsim.timing import DEADLINE_TOLERANCE, GRID_TOLERANCE, SAME_DATE, SHORTEST
+from qops_batsim.timing import DEADLINE_TOLERANCE, GRID_TOLERANCE
 
 
 @kernel
@@ -162,47 +159,6 @@ def place_job(now: float, profile: Profile, jobs: Jobs, slot: int) -> None:
     )
     reserve(profile, jobs.numbers[STARTS, slot], duration, jobs.reserved[slot])
     jobs.numbers[GIVEN_FROM, slot], jobs.numbers[GIVEN_UNTIL, slot] = np.inf, -np.inf
-
-
-@kernel
-def set_job(
-    jobs: Jobs,
-    slot: int,
-    submission: float,
-    processors: int,
-    estimate: float,
-    limit: float,
-    deadline: float,
-) -> None:
-    """Write what a new job asks for; infinite where it does not say (seconds).
-
-    Its estimate is put on the grid of dates. What it was lengthened by for that does not count.
-    """
-    numbers = jobs.numbers
-    jobs.processors[slot] = processors
-    whole = numbers[ESTIMATES, slot] = max(up_to_grid(estimate), SHORTEST)
-    numbers[LIMITS, slot] = limit
-    # Engines submit a job with a negative submission time at 0.
-    numbers[ARRIVALS, slot] = max(submission, 0.0)
-    numbers[DEADLINES, slot] = numbers[PROMISES, slot] = deadline
-    longer = whole - estimate if estimate < np.inf else 0.0
-    numbers[TARGETS, slot] = deadline + (longer if longer > SAME_DATE else 0.0)
-
-
-@kernel
-def set_jobs(
-    jobs: Jobs,
-    submissions: Floats,
-    processors: Ints,
-    estimates: Floats,
-    limits: Floats,
-    deadlines: Floats,
-) -> None:
-    """Write what all jobs ask for."""
-    for slot in range(len(processors)):
-        date, limit, deadline = submissions[slot], limits[slot], deadlines[slot]
-        set_job(jobs, slot, date, processors[slot], estimates[slot], limit, deadline)
-        reserve_number(jobs.reserved, slot, processors[slot])
 
 
 @kernel
