@@ -117,7 +117,7 @@ def tables(page: Path, text: str) -> Iterator[Place]:
             if inside and generated is not None:
                 chosen = generated
             elif named:
-                chosen = next((c for place, c in reversed(named) if place < at), named[0][1])
+                chosen = nearest(named, at, at + sum(map(len, lines)) + len(lines))
             else:
                 continue
             made = [c for place, c in makers if place < start + at and c != chosen]
@@ -127,6 +127,16 @@ def tables(page: Path, text: str) -> Iterator[Place]:
                 yield Place(page, (*made, chosen), rows)
 
 
+def nearest(named: Sequence[tuple[int, str]], begin: int, end: int) -> str:
+    """Return the command that stands nearest to a table, before or behind it."""
+
+    def distance(each: tuple[int, str]) -> int:
+        place, command = each
+        return place - end if place >= end else begin - place - len(command)
+
+    return min(named, key=distance)[1]
+
+
 def commands_in(text: str) -> list[tuple[int, str]]:
     """Return places and commands: of fences and indented blocks whole lines, else inline code."""
     found = []
@@ -134,9 +144,8 @@ def commands_in(text: str) -> list[tuple[int, str]]:
     for each in re.finditer(r"^(?:\$ | {4})?((?:python|qops-batsim) .*)$", joined, re.MULTILINE):
         if COMMAND.match(each[1]):
             found.append((each.start(), re.sub(r" +#.*", "", re.sub(r" {2,}", " ", each[1]))))
-    for each in re.finditer(r"`((?:python|qops-batsim) [^`]*)`", joined):
-        if re.match(r"python benchmarks/", each[1]):
-            found.append((each.start(), each[1]))
+    for each in re.finditer(r"`(python benchmarks/[^`]*)`|\(`(qops-batsim [^`]*)`", joined):
+        found.append((each.start(), each[1] or each[2]))
     return sorted(found)
 
 

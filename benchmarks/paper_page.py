@@ -5,6 +5,7 @@ study can be interrupted. The logs are read from QOPS_SHARED (default ../shared)
 
     python benchmarks/paper_page.py PAPER [--out DIR] [--parallel 2] [--seeds N] [--quick]
         [--write docs/PAPER.md] [--pictures docs/pictures]
+    python benchmarks/paper_page.py islam2003 --figure 57 --load 1.6   # a part of the study
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from pathlib import Path
 import msgspec
 from tables_in_page import print_or_put
 
+from qops_batsim.papers.islam2003.paper import run_with
+from qops_batsim.papers.islam2003.study import FULL, QUICK
 from qops_batsim.papers.pictures import draw_figures
-from qops_batsim.papers.report import PaperRequest, run_paper
+from qops_batsim.papers.report import PaperReport, PaperRequest, run_paper
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared"))
@@ -53,6 +56,18 @@ def _file_name(figure: str) -> str:
     return f"figure{figure}" if figure.isdecimal() else figure.replace("-", "_")
 
 
+def part_of_2003(
+    figures: list[int], loads: list[float] | None, request: PaperRequest
+) -> PaperReport:
+    """Return the report on some figures of 2003, with the claims for which they suffice."""
+    whole = QUICK if request.quick else FULL
+    nothing = {"reading_sources": (), "windows": (), "laxities": ()}
+    study = msgspec.structs.replace(whole, figures=tuple(figures), **nothing)
+    if loads:
+        study = msgspec.structs.replace(study, loads=tuple(loads))
+    return run_with(request.seeded(study), request)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("paper", choices=list(DRAWN))
@@ -62,24 +77,29 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="the part that takes few minutes")
     parser.add_argument("--write", type=Path, help="document to put the tables into")
     parser.add_argument("--pictures", type=Path, help="directory for pictures")
+    parser.add_argument("--figure", type=int, action="append", help="of islam2003: only these")
+    parser.add_argument("--load", type=float, action="append", help="of islam2003: at these loads")
     arguments = parser.parse_args()
+    if arguments.figure and (arguments.paper != "islam2003" or arguments.write):
+        parser.error("--figure is of islam2003, and a part of it is printed, not written")
 
     def on_progress(done: int, total: int) -> None:
         if done % 50 == 0:
             print(f"{done} of {total} runs", file=sys.stderr, flush=True)
 
     paper = arguments.paper
-    report = run_paper(
-        paper,
-        PaperRequest(
-            traces=SHARED / "traces",
-            workers=arguments.parallel,
-            seeds=arguments.seeds,
-            quick=arguments.quick,
-            out=arguments.out or ROOT / "out" / paper,
-            on_progress=on_progress,
-        ),
+    request = PaperRequest(
+        traces=SHARED / "traces",
+        workers=arguments.parallel,
+        seeds=arguments.seeds,
+        quick=arguments.quick,
+        out=arguments.out or ROOT / "out" / paper,
+        on_progress=on_progress,
     )
+    if arguments.figure:
+        report = part_of_2003(arguments.figure, arguments.load, request)
+    else:
+        report = run_paper(paper, request)
     if arguments.pictures is not None:
         drawn = [figure for figure in report.figures if figure.name in DRAWN[paper]]
         named = [
@@ -98,14 +118,15 @@ def main() -> None:
             for each in tables
         ]
     report.tables = tables
-    parts = {part for claim in report.claims for part in claim.parts}
-    # Where a table has them in both readings, once is enough.
-    twice = any(table.title.startswith("Claims") for table in tables)
-    report.claims = [
-        msgspec.structs.replace(each, parts=())
-        for each in report.claims
-        if not twice and each.id not in parts
-    ]
+    if not arguments.figure:  # a part of a study is looked at closely
+        parts = {part for claim in report.claims for part in claim.parts}
+        # Where a table has them in both readings, once is enough.
+        twice = any(table.title.startswith("Claims") for table in tables)
+        report.claims = [
+            msgspec.structs.replace(each, parts=())
+            for each in report.claims
+            if not twice and each.id not in parts
+        ]
     if paper in IN_TEXT:
         report.choices = {}
     print_or_put(report.markdown(), arguments.write)
