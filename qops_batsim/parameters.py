@@ -73,5 +73,21 @@ RELAXATION = Parameter(
 AXES = (LOAD, METHOD, STRINGENCY, SHARE, ARTIFICIAL, RELAXATION)
 """Parameters that a campaign varies."""
 
+SEED = Parameter("seed", 1, "seed", "seeds", "seed")
+
+SEEDS = 5
+"""Number of the seeds, from 1 on, of a comparison or campaign that does not tell its own."""
+
 EXACT, USERS = "exact", "users"
 """By which estimates schedulers plan, and deadlines are given: run times, or the users'."""
+
+DEADLINES_BY = Parameter("deadlines_by", EXACT, "deadlines by", "deadlines_by", "deadlines_by")
+ESTIMATES = Parameter(
+    "estimates",
+    EXACT,
+    "model of estimates",
+    "estimates",
+    "estimates",
+    "--estimates exact|users: What schedulers plan with: run times, which replace the walltimes, "
+    "or the users' walltimes. Deadlines are then what EASY makes of these.",
+)

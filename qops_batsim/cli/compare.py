@@ -12,7 +12,15 @@ from qops_batsim.cli.inputs import check_format
 from qops_batsim.cli.options import manual
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.files import check_writable
-from qops_batsim.parameters import ARTIFICIAL, EXACT, METHOD, RELAXATION, SHARE, STRINGENCY
+from qops_batsim.parameters import (
+    ARTIFICIAL,
+    ESTIMATES,
+    METHOD,
+    RELAXATION,
+    SEEDS,
+    SHARE,
+    STRINGENCY,
+)
 
 if TYPE_CHECKING:
     from qops_batsim.experiments.compare import Comparison
@@ -38,12 +46,11 @@ _about = manual(
         first.
     --json: Print the summary as JSON instead of the table.
     --format png|pdf|svg: Format of the pictures.
-    --estimates exact|users: What schedulers plan with: run times, which replace the walltimes, or
-        the users' walltimes. Deadlines are then what EASY makes of these.
     --bound UNITS: Also bound what any schedule could admit, and draw it with the best known one:
         so long a search for each workload, in about seconds (deterministic time of `bound`).
     --html FILE: Write everything into one page, which needs no other file.
-    """
+    """,
+    ESTIMATES.option,
 )
 
 
@@ -52,7 +59,7 @@ def compare(
     workload: Annotated[str, _about("--workload")] = DEFAULT_WORKLOAD,
     loads: Annotated[str, _about("--loads")] = "1.0:1.6:0.1",
     stringency: options.Stringency = STRINGENCY.default,
-    seeds: Annotated[int, _about("--seeds", min=1)] = 5,
+    seeds: Annotated[int, _about("--seeds", min=1)] = SEEDS,
     out: Annotated[Path, _about("--out")] = Path("out/compare"),
     deadline_share: options.DeadlineShare = SHARE.default,
     relaxation: options.Relaxation = RELAXATION.default,
@@ -60,7 +67,7 @@ def compare(
     method: options.LoadMethod = METHOD.default,
     first: options.First = 0,
     skip: options.Skip = 0,
-    estimates: Annotated[str, _about("--estimates")] = EXACT,
+    estimates: Annotated[str, _about("--estimates")] = ESTIMATES.default,
     platform: options.Platform = None,
     message_delays: options.MessageDelays = True,
     settings: Annotated[list[str] | None, _about("--set")] = None,
@@ -161,7 +168,7 @@ def compare(
 def _check_bound(platform: str | None, estimates: str) -> None:
     from qops_batsim.optimum.solver import require_solver
 
-    if estimates != EXACT:
+    if estimates != ESTIMATES.default:
         raise InputError(f"--bound beside --estimates {estimates}: bounds know run times")
     if platform is not None:
         raise InputError(

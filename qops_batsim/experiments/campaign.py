@@ -45,10 +45,14 @@ from qops_batsim.optimum.solver import require_solver
 from qops_batsim.parameters import (
     ARTIFICIAL,
     AXES,
+    DEADLINES_BY,
+    ESTIMATES,
     EXACT,
     LOAD,
     METHOD,
     RELAXATION,
+    SEED,
+    SEEDS,
     SHARE,
     STRINGENCY,
     USERS,
@@ -92,11 +96,11 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     deadline_share: float
     artificial: str
     relaxation: float
-    deadlines_by: str = EXACT
-    estimates: str = EXACT
+    deadlines_by: str = DEADLINES_BY.default
+    estimates: str = ESTIMATES.default
 
 
-OF_ESTIMATES = ("deadlines_by", "estimates")
+OF_ESTIMATES = (DEADLINES_BY.column, ESTIMATES.column)
 """Fields of a point that are only shown where estimates have models."""
 
 
@@ -132,7 +136,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     deadline_shares: tuple[float, ...] = (SHARE.default,)
     artificial: tuple[str, ...] = (ARTIFICIAL.default,)
     relaxations: tuple[float, ...] = (RELAXATION.default,)
-    seeds: tuple[int, ...] = (1, 2, 3, 4, 5)
+    seeds: tuple[int, ...] = tuple(range(SEED.default, SEED.default + SEEDS))
     same_time: bool = False
     reference: str = "scaled"
     baseline: str = ""
@@ -174,7 +178,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
 
     def _bases(self) -> tuple[str, ...]:
         given = self.deadlines_by
-        return (EXACT,) if isinstance(given, msgspec.UnsetType) else given
+        return (DEADLINES_BY.default,) if isinstance(given, msgspec.UnsetType) else given
 
     def windows_of(self, log: CampaignLog) -> tuple[Window, ...]:
         """Return the windows of a log."""
@@ -231,11 +235,11 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
         for seed in self.seeds:
             check_seed(seed)
         for base in self._bases():
-            require_one_of("deadlines_by", base, (EXACT, USERS))
+            require_one_of(DEADLINES_BY.name, base, (EXACT, USERS))
         require_one_of("reference", self.reference, REFERENCES)
         for model in self.models.values():
             model.check()
-            if model.seed != 1:
+            if model.seed != SEED.default:
                 raise InputError(
                     f"seed of estimates is {model.seed}; the seeds of the campaign draw them"
                 )
@@ -267,10 +271,10 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
             ("log", [log.name for log in self.logs]),
             ("scheduler", [each.name for each in self.schedulers]),
             *((axis.words, getattr(self, axis.listed)) for axis in AXES),
-            ("seed", self.seeds),
+            (SEED.words, self.seeds),
             ("metric", self.metrics),
-            ("model of estimates", [each.name for each in self._models()]),
-            ("deadlines by", self._bases()),
+            (ESTIMATES.words, [each.name for each in self._models()]),
+            (DEADLINES_BY.words, self._bases()),
         )
 
 

@@ -45,7 +45,17 @@ from qops_batsim.experiments.page import PageTable, html_page, pictures_of
 from qops_batsim.experiments.pool import KeptRuns, Workers
 from qops_batsim.experiments.statistics import Interval, Means
 from qops_batsim.file_set import write_report
-from qops_batsim.parameters import ARTIFICIAL, EXACT, METHOD, RELAXATION, SHARE, STRINGENCY, USERS
+from qops_batsim.parameters import (
+    ARTIFICIAL,
+    ESTIMATES,
+    EXACT,
+    METHOD,
+    RELAXATION,
+    SEEDS,
+    SHARE,
+    STRINGENCY,
+    USERS,
+)
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
 from qops_batsim.tables import shielded
@@ -73,7 +83,7 @@ def comparison_of(
     method: str = METHOD.default,
     skip: int = 0,
     first: int | None = None,
-    estimates: str = EXACT,
+    estimates: str = ESTIMATES.default,
     baseline: str | None = None,
     bound: float | None = None,
 ) -> Campaign:
@@ -85,7 +95,7 @@ def comparison_of(
     walltimes, and so does the EASY that deadlines are given by. For the baseline see
     :func:`baseline_of`.
     """
-    require_one_of("estimates", estimates, (EXACT, USERS))
+    require_one_of(ESTIMATES.name, estimates, (EXACT, USERS))
     campaign = Campaign(
         name="comparison",
         logs=(CampaignLog(name=TRACE, file=""),),
@@ -356,13 +366,13 @@ def compare(
     schedulers: Iterable[str | Contestant],
     *,
     loads: Sequence[float] = (1.0, 1.3, 1.6),
-    seeds: int | Sequence[int] = 5,
+    seeds: int | Sequence[int] = SEEDS,
     settings: Mapping[str, Mapping[str, Any]] | None = None,
     deadlines: DeadlineChoices = DeadlineChoices(),  # noqa: B008 - it is frozen
     method: str = METHOD.default,
     skip: int = 0,
     first: int | None = None,
-    estimates: str = EXACT,
+    estimates: str = ESTIMATES.default,
     platform: AnyPlatform | None = None,
     message_delays: bool = True,
     baseline: str | None = None,

@@ -32,6 +32,7 @@ from qops_batsim.parameters import (
     LOAD,
     METHOD,
     RELAXATION,
+    SEED,
     SHARE,
     STRINGENCY,
     USERS,
@@ -80,7 +81,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     share: float = SHARE.default
     artificial: str = ARTIFICIAL.default
     relaxation: float = RELAXATION.default
-    seed: int = 1
+    seed: int = SEED.default
     # What is unset is no part of a key: kept runs are older than these.
     deadlines_by: str | msgspec.UnsetType = msgspec.UNSET
     estimates: EstimateChoices | msgspec.UnsetType = msgspec.UNSET
@@ -93,7 +94,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         """
         changes: dict[str, Any] = {}
         if not (0 < self.share < 1 or (self.method == "duplication" and self.load > 1)):
-            changes["seed"] = 1
+            changes["seed"] = SEED.default
         if self.share == 1:
             changes |= {each.name: each.default for each in (ARTIFICIAL, RELAXATION)}
         elif self.artificial == "none":
