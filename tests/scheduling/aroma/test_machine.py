@@ -130,6 +130,7 @@ PROFILES = {
     "unlike": {"type": "parallel", "cpu": [1e8, 3e8, 2e8], "com": [9, 1, 2, 3, 9, 4, 5, 6, 9]},
     "delay": {"type": "delay", "delay": 7},
     "steps": {"type": "composed", "repeat": 3, "seq": ["same", "delay"]},
+    "once": {"type": "composed", "seq": ["same", "delay"]},
     "trace": {"type": "smpi", "trace": "x"},
 }
 
@@ -142,6 +143,7 @@ PROFILES = {
         # The third task receives 2 + 4 and sends 5 + 6.
         ("unlike", Work(flop=3e8, sent=17.0)),
         ("steps", Work(flop=15e8, seconds=21.0, sent=120.0)),
+        ("once", Work(flop=5e8, seconds=7.0, sent=40.0)),
         # How long a sleep takes and what a trace does is not known: the walltime counts.
         ("delay", Work(seconds=50.0)),
         ("trace", Work(seconds=50.0)),
