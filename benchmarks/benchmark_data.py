@@ -17,8 +17,9 @@ from pathlib import Path
 import msgspec
 from tables_in_page import print_or_put
 
+from qops_batsim.experiments.benchmark import BenchmarkResult, read_result
 from qops_batsim.experiments.benchmark_cases import BenchmarkLogs, benchmark_cases, case_list
-from qops_batsim.experiments.benchmark_report import BenchmarkResult, read_result, tables_of
+from qops_batsim.experiments.benchmark_report import tables_of
 from qops_batsim.experiments.benchmark_runs import (
     BenchmarkBound,
     BenchmarkRuns,
