@@ -71,8 +71,13 @@ COMPILED = [
 ]
 SWEEP = pytest.mark.sweep
 ON_FEWER = [
-    ("slurm", {}),
-    ("slurm", {"bf_interval": 3.0, "bf_resolution": 2.0, "calc_period": 20.0, "deadlines": False}),
+    # Sets of hosts, bit by bit, take long as Python.
+    pytest.param("slurm", {}, marks=SWEEP),
+    pytest.param(
+        "slurm",
+        {"bf_interval": 3.0, "bf_resolution": 2.0, "calc_period": 20.0, "deadlines": False},
+        marks=SWEEP,
+    ),
     ("slack", {}),
     (
         "slack",
