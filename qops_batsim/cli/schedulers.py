@@ -100,16 +100,15 @@ def describe_options(kind: type[DecisionModule]) -> list[dict[str, Any]]:
     described = []
     for field in msgspec.structs.fields(kind.Options):
         hint = hints[field.name]
-        found = (m for m in getattr(hint, "__metadata__", ()) if isinstance(m, msgspec.Meta))
-        meta = next(found, msgspec.Meta())
-        extra = meta.extra or {}
+        # A constraint with a name of its own and the description are two annotations.
+        metas = [m for m in getattr(hint, "__metadata__", ()) if isinstance(m, msgspec.Meta)]
         described.append(
             {
                 "name": field.encode_name,
                 "type": _type_name(hint),
                 "default": _default(field),
-                "unit": extra.get("unit", ""),
-                "description": meta.description or "",
+                "unit": next((m.extra["unit"] for m in metas if m.extra), ""),
+                "description": next((m.description for m in metas if m.description), ""),
             }
         )
     return described
@@ -129,5 +128,7 @@ def _type_name(hint: Any) -> str:
         return " or ".join(repr(choice) for choice in get_args(hint))
     if isinstance(hint, UnionType) or get_origin(hint) is Union:
         return " | ".join(_type_name(each) for each in get_args(hint))
-    name = str(hint) if get_args(hint) else getattr(hint, "__name__", str(hint))
+    name = getattr(hint, "__name__", str(hint))
+    if get_args(hint):
+        name = f"{name}[{', '.join(_type_name(each) for each in get_args(hint))}]"
     return name.replace("NoneType", "none").replace("None", "none")
