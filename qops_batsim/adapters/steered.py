@@ -16,18 +16,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
-from msgspec import Meta
 
 from qops_batsim.economics.tolerance import FixedTolerance
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import Decision, SetJobMetadata
 from qops_batsim.protocol.events import JobCompleted
-from qops_batsim.scheduling.admission.options import QopsOptions
+from qops_batsim.scheduling.admission.options import FqopsOptions, QopsOptions, ToleranceFactor
 from qops_batsim.scheduling.answers import AdmissionAnswer, Held
 from qops_batsim.scheduling.module import SchedulerOptions, System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
@@ -82,19 +81,7 @@ HIGHEST = 64.0
 class SteeredOptions(QopsOptions, frozen=True, kw_only=True):
     """Options of :class:`Steered`: those of QoPS, whose ``order`` follows from actions here."""
 
-    tolerance_factor: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1e6,
-            description="users take an offer up to this many times the requested response time; "
-            "qos.tolerance_factor of a job goes before",
-        ),
-    ] = 1.0
-
-
-RETRIES = 10
-"""Times that the interval of the earliest deadline is halved, as ``fqops`` does by default."""
+    tolerance_factor: ToleranceFactor = 1.0
 
 
 class Steering(Protocol):
@@ -155,7 +142,7 @@ class Steered(SpaceSharingScheduler):
         from qops_batsim.scheduling.plan import Plan
 
         self._policies: dict[Action, Admission] = {}
-        terms = OfferTerms(1.0, RETRIES, KillTerms(False, -1, math.inf))
+        terms = OfferTerms(1.0, FqopsOptions().retry_count, KillTerms(False, -1, math.inf))
         tolerance = FixedTolerance(self.options.tolerance_factor)
         for order in ORDERS:
             options = msgspec.structs.replace(self.options, order=_ORDER_NAMES[order])

@@ -41,6 +41,17 @@ KillAfter = Annotated[
 ]
 
 
+ToleranceFactor = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=1e6,
+        description="users take an offer up to this many times the requested response time; "
+        "qos.tolerance_factor of a job goes before",
+    ),
+]
+
+
 class QopsOptions(SchedulerOptions, frozen=True, kw_only=True):
     """Options of ``Qops``."""
 
@@ -232,15 +243,7 @@ class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
             "uniform between 0 and twice tolerance_factor"
         ),
     ] = "fixed"
-    tolerance_factor: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1e6,
-            description="users take an offer up to this many times the requested response time; "
-            "qos.tolerance_factor of a job goes before",
-        ),
-    ] = 1.0
+    tolerance_factor: ToleranceFactor = 1.0
     seed: Annotated[int, Meta(description="chooses random tolerance factors")] = 0
     slack_factor: Annotated[
         float,
