@@ -19,8 +19,8 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.host_words import hosts_of, words_of
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.scheduling.slurm.book import USERS, new_book
-from qops_batsim.scheduling.slurm.fair_share import set_factors
+from qops_batsim.scheduling.slurm.book import RUNNING, USERS, new_book
+from qops_batsim.scheduling.slurm.fair_share import fade, fade_often, set_factors
 from qops_batsim.scheduling.slurm.options import SlurmOptions
 from qops_batsim.scheduling.slurm.passes import choose
 from qops_batsim.workload.model import Workload, delay_profile
@@ -259,3 +259,27 @@ def test_the_real_slurmctld_starts_jobs_in_the_same_order(window: Any) -> None:
 
 
 LEAST: dict[str, float] = {}
+
+
+def test_many_periods_of_the_same_running_jobs_are_a_series() -> None:
+    rules = SlurmOptions(half_life=5000.0, calc_period=10.0).rules()
+    ends = []
+    for at_once in (False, True):
+        book = new_book(2, 16, 2, rules)
+        book.counts[USERS] = book.counts[RUNNING] = 2
+        book.run_places[:2] = book.run_slots[:2] = book.users[:2] = (0, 1)
+        book.usage[:2], processors = (3e5, 70.0), np.array([3, 1])
+        if at_once:
+            fade_often(rules, processors, book, 1500.0, 15000.0)
+        else:
+            for period in range(1500):
+                fade(rules, processors, book, 10.0 * period, 10.0 * period + 10.0)
+        ends.append(([*book.usage[:2]], [*book.run_starts[:2]]))
+    assert ends[1][0] == pytest.approx(ends[0][0], rel=1e-12)
+    assert ends[1][1] == ends[0][1] == [15000.0, 15000.0]
+
+
+def test_a_job_that_runs_for_ages_ends() -> None:
+    a, b = {"user": "a", "group": "x"}, {"user": "b", "group": "x"}
+    rows: list[Row] = [(0, 1, 1e9, 2e9, a), (9e8, 1, 5, 9, b)]
+    assert starts(2, rows, weight_fairshare=10, calc_period=1.0) == [0, 9e8]

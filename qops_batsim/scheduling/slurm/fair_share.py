@@ -115,3 +115,22 @@ def fade(rules: Rules, processors: Ints, book: Book, since: float, until: float)
         book.usage[user] *= factor
     for index in range(book.counts[RUNNING]):
         charge(rules, processors, book, book.run_places[index], until)
+
+
+@kernel
+def fade_often(rules: Rules, processors: Ints, book: Book, periods: float, until: float) -> None:
+    """Let usage fade over so many whole periods of the same running jobs. O(users + running).
+
+    As :func:`fade` after each of them; what a job uses in the periods is a geometric series.
+    """
+    factor = rules.decay**rules.calc_period
+    left = factor**periods
+    weight = periods if factor == 1.0 else (1.0 - left) / (1.0 - factor)
+    for user in range(book.counts[USERS]):
+        book.usage[user] *= left
+    for index in range(book.counts[RUNNING]):
+        place = book.run_places[index]
+        slot = book.run_slots[place]
+        used = rules.calc_period * factor * processors[slot]
+        book.usage[book.users[slot]] += used * weight
+        book.run_starts[place] = until

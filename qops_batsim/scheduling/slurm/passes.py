@@ -33,7 +33,7 @@ from qops_batsim.scheduling.slurm.book import (
     Book,
     Rules,
 )
-from qops_batsim.scheduling.slurm.fair_share import charge, fade, set_factors
+from qops_batsim.scheduling.slurm.fair_share import charge, fade, fade_often, set_factors
 from qops_batsim.timing import PLAN_TOLERANCE
 
 LONGEST = 365 * 86_400.0
@@ -42,6 +42,9 @@ LONGEST = 365 * 86_400.0
 FIRST_WINDOW = 30.0
 """Running jobs that end within so many seconds count as ending together; each time twice as many
 (``bf_window_linear`` is not set)."""
+
+MANY = 1000
+"""More periods than these, in which nothing else happens, are not gone through one by one."""
 
 NO_JOB = -1
 """In place of a slot, where a job has left the line."""
@@ -178,6 +181,10 @@ def calculate_priorities(now: float, rules: Rules, jobs: Jobs, book: Book) -> No
         if rules.weight_fairshare > 0 and dates[TICK] > 0:
             fade(rules, jobs.processors, book, max(since, 0.0), dates[TICK])
         dates[TICK] += rules.calc_period
+        periods = np.floor((now + PLAN_TOLERANCE - dates[TICK]) / rules.calc_period)
+        if periods > MANY and dates[TICK] > rules.calc_period:
+            dates[TICK] += periods * rules.calc_period
+            fade_often(rules, jobs.processors, book, periods, dates[TICK] - rules.calc_period)
     if rules.weight_fairshare > 0:
         set_factors(book)
     tick = dates[TICK] - rules.calc_period
