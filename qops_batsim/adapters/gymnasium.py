@@ -93,7 +93,7 @@ class _Episode:
             self._promises[job.id] = admitted, part * self._worth[job.id.partition("!")[2]]
 
     def take_reward(self) -> float:
-        """Return what promises have brought since this was asked last."""
+        """Return the reward of promises since this was asked last."""
         reward, self._reward = self._reward, 0.0
         return reward
 
@@ -236,7 +236,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         return 100.0 * float((found.bound - free) / (found.total - free))
 
     def _worth(self, workload: Workload) -> dict[str, float]:
-        """Return what each request is worth by job, in % of all."""
+        """Return the worth of each request by job, in % of all."""
         worth = worth_of(workload, self._objective).tolist()
         asked = {
             job.id: value

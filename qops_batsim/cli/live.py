@@ -126,7 +126,7 @@ def _about_journal(
     margin: float,
     poll: float,
 ) -> About:
-    """Return what a journal is begun with, or has to have been begun with."""
+    """Return the choices that a journal is begun with, or has to have been begun with."""
     import msgspec
 
     from qops_batsim.live.journal import About
@@ -233,7 +233,7 @@ def _follow(centre: LiveCentre, poll: float) -> None:
 
 
 def _notify(text: str) -> None:
-    """Tell systemd something, if it asked for that."""
+    """Notify systemd of a state, if it asked for that."""
     address = os.environ.get("NOTIFY_SOCKET")
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:

@@ -54,7 +54,7 @@ class KeptProfiles:
         return True
 
     def forget(self, ended: Sequence[JobRecord], count: int) -> None:
-        """Let go of what jobs have had: the first so many of those that have ended, in order."""
+        """Forget the profiles of the first so many jobs that have ended, in order."""
         for record in ended[self._ended : count]:
             self._release(_full_name(record.job.id.partition("!")[0], record.job.profile))
         self._ended = count

@@ -99,7 +99,7 @@ def _borrow(world: World, workload_name: str, profile: str) -> None:
 
 
 def _kept_profiles(world: World) -> KeptProfiles | None:
-    """Return what tells which profiles are kept, None where all are."""
+    """Return the book of kept profiles, None where all are kept."""
     if not world.options.rules.forgets_profiles:
         return None
     kept = world.kept_profiles

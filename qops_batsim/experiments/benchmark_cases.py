@@ -230,7 +230,7 @@ def with_users_estimates(scenario: Scenario) -> Scenario:
 
 
 def told(case: BenchmarkCase) -> str:
-    """Return what a case is, in words."""
+    """Return the description of a case."""
     scenario = case.scenario
     window = case.stand_in or f"jobs {scenario.skip + 1:,} on"
     estimates = EXACT if scenario.estimates is msgspec.UNSET else USERS

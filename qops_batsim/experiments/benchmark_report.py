@@ -25,7 +25,7 @@ Metric = Callable[[CaseResult, str], float | None]
 
 
 def of_best(objective: str, what: str = "reached") -> Metric:
-    """Return what is reached, or met, in % of the bound; or :data:`BEST_KNOWN` schedules are."""
+    """Return the metric of the share (%) of the bound that is reached or met."""
 
     def value(case: CaseResult, name: str) -> float | None:
         bound = None if case.bound is None else case.bound.bound.get(objective)

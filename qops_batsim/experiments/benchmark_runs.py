@@ -163,7 +163,7 @@ class BenchmarkRuns:
 
 
 def timed_decisions(module: DecisionModule) -> list[float]:
-    """Have a scheduler's decisions timed; return the list that gets the CPU seconds of each."""
+    """Time a scheduler's decisions; return the list that gets the CPU seconds of each."""
     seconds: list[float] = []
     decide: Callable[[float], Any] = module.decide
 

@@ -396,7 +396,7 @@ class Book:
         number = entry.number + 1
         run = f"{WORKLOAD}!{entry.job}r{number}"
         again = replace(
-            *(entry,), run=run, number=number, deadline=None, phase="waiting", outcome="", end=None
+            entry, run=run, number=number, deadline=None, phase="waiting", outcome="", end=None
         )
         self._set(again)
         yield JobSubmitted(run, self.job_of(again))

@@ -16,7 +16,7 @@ from qops_batsim.timing import ROUND_TRIPS
 
 
 def message_drift(result: RunResult, rows: Integers) -> Floats:
-    """Return what the delays of messages added up to while each of some jobs waited (seconds).
+    """Return the summed delays of messages while each of some jobs waited (seconds).
 
     The platform's messages explain a time between the end of a job and the start of the next one
     on the same host up to :data:`~qops_batsim.timing.ROUND_TRIPS` round trips; hosts are not
