@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from qops_batsim.economics.tolerance import FixedTolerance
 from qops_batsim.jobs import Job
-from qops_batsim.protocol.decisions import Decision, SetJobMetadata
+from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import JobCompleted
 from qops_batsim.scheduling.admission.options import FqopsOptions, QopsOptions, ToleranceFactor
 from qops_batsim.scheduling.answers import AdmissionAnswer, Held
@@ -184,14 +184,6 @@ class Steered(SpaceSharingScheduler):
             self._steering.decided(now, new, self._ended, self.qos_log)
         self._ended.clear()
         return decisions
-
-    def answered(self, slot: int, answer: AdmissionAnswer) -> None:
-        """Note an offer, and what every scheduler notes."""
-        if answer.offer is not None:
-            job_id = self._planned().table.jobs[slot].id
-            told = answer.offer.note(self.qos_log.record(job_id))
-            self._decisions.append(SetJobMetadata(job_id, told))
-        super().answered(slot, answer)
 
     def policy_of(self, plan: Plan, action: Action) -> Admission:
         """Return the policy of an action, whose profile of the running jobs is written anew."""

@@ -8,7 +8,7 @@ from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import QOS_REJECTED, Job
 from qops_batsim.platform.hostset import HostSet, lowest_bits
 from qops_batsim.platform.model import Platform
-from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob
+from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob, SetJobMetadata
 from qops_batsim.protocol.events import (
     JOB_CANCELLED,
     MACHINES_AWAY,
@@ -382,9 +382,15 @@ class SpaceSharingScheduler(DecisionModule):
             self.renewed(renewal)
 
     def answered(self, slot: int, answer: AdmissionAnswer) -> None:
-        """Reject a new job that the plan refused, else note what was promised, and kill for it."""
+        """Reject a new job that the plan refused, else note what was promised, and kill for it.
+
+        An offer is noted before a rejection, with which Batsim is done with a job.
+        """
         plan = self._planned()
         job = plan.table.jobs[slot]
+        if answer.offer is not None:
+            told = answer.offer.note(self.qos_log.record(job.id))
+            self._decisions.append(SetJobMetadata(job.id, told))
         if self._restarts is not None:
             self._restarts.kill(answer.kills)
         if answer.refusal:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from qops_batsim.economics.tolerance import FixedTolerance, RandomTolerance, Tolerance
-from qops_batsim.protocol.decisions import SetJobMetadata
 from qops_batsim.scheduling.admission.options import FqopsOptions
 from qops_batsim.scheduling.engine_needs import EngineNeeds
 from qops_batsim.scheduling.killed_jobs import restart_needs
@@ -14,7 +13,6 @@ from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.admission.feedback import OfferTerms
-    from qops_batsim.scheduling.answers import AdmissionAnswer
     from qops_batsim.scheduling.plan import Plan
 
 
@@ -78,12 +76,3 @@ class Fqops(SpaceSharingScheduler):
 
         options = self.options
         return OfferTerms(float(options.slack_factor), options.retry_count, kill_terms(options))
-
-    def answered(self, slot: int, answer: AdmissionAnswer) -> None:
-        """Note an offer, and what every scheduler notes."""
-        if answer.offer is not None:
-            # Before a rejection, with which Batsim is done with a job.
-            job_id = self._planned().table.jobs[slot].id
-            told = answer.offer.note(self.qos_log.record(job_id))
-            self._decisions.append(SetJobMetadata(job_id, told))
-        super().answered(slot, answer)
