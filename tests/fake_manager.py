@@ -34,6 +34,8 @@ class FakeJob:
     end: float | None = None
     restarts: int = 0
     is_held: bool = False
+    is_rerunnable: bool = True
+    nice: int = 0
     hosts: tuple[str, ...] = ()
     wanted: tuple[str, ...] | None = None
     outcome: str = COMPLETED_SUCCESSFULLY
@@ -51,6 +53,8 @@ class FakeJob:
             restarts=self.restarts,
             user="ada",
             is_held=self.is_held,
+            is_rerunnable=self.is_rerunnable,
+            nice=self.nice,
             hosts=self.hosts,
             asks=self.asks,
             outcome=self.outcome,

@@ -68,6 +68,8 @@ def charges(
         # For scripts:
         qops-batsim charges out/qops --json
     """
+    import msgspec
+
     from qops_batsim.advice.charges import ChargeChoices, charge_runs
     from qops_batsim.economics.charges import Categories, Weights, islam2004, load_price
     from qops_batsim.scheduling.plugins import remember
@@ -85,8 +87,12 @@ def charges(
         price=function,
         penalty=penalty,
     )
+    named = [run] if against is None else [run, against]
     run, against = run_name(run), None if against is None else run_name(against)
     found = charge_runs(run, against, choices=choices, workloads=workload, reference=reference)
+    replace = msgspec.structs.replace
+    runs = [replace(each, run=name) for each, name in zip(found.runs, named, strict=True)]
+    found = replace(found, runs=runs)
     if as_json:
         print_json(found.as_data())
     else:

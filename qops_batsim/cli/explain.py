@@ -79,7 +79,7 @@ def explain(
     from qops_batsim.advice.explain import explain_from_files, explain_job
     from qops_batsim.advice.history import read_history, read_history_if_kept
 
-    run = run_name(run)
+    named, run = run, run_name(run)
     if events:
         for event in read_history(run).events:
             sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
@@ -89,6 +89,7 @@ def explain(
     history = read_history_if_kept(run, code=allow_code or code or ())
     if history is None:
         plain = explain_from_files(run, job)
+        plain = plain if run == named else msgspec.structs.replace(plain, run=named)
         if as_json:
             print_json(msgspec.to_builtins(plain))
         else:
@@ -97,6 +98,7 @@ def explain(
     job_id = history.find_job(job)
     prices = price_list(history.info, workload)
     found = explain_job(history, job_id, prices, tolerance=tolerance)
+    found = found if run == named else msgspec.structs.replace(found, run=named)
     if as_json:
         print_json(msgspec.to_builtins(found))
         return

@@ -19,7 +19,7 @@ from qops_batsim.engine.options import ExternalEvent, outages_of
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import run_files
-from qops_batsim.jobs import FINAL_STATES, REJECTED
+from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED
 from qops_batsim.live.book import WORKLOAD, Book
 from qops_batsim.live.centre import RECORD, replay
 from qops_batsim.live.journal import Entry, Journal
@@ -63,6 +63,9 @@ def export_run(journal: Journal, prefix: Path) -> list[Path]:
         "round_trip": grace / ROUND_TRIPS,
         "outages": msgspec.to_builtins(outages_of(events, len(about.nodes))),
         "cancellations": cancelled,
+        "cut_off": [
+            each.run for each in entries if each.outcome == COMPLETED_KILLED and not each.is_victim
+        ],
         "calendar": msgspec.to_builtins(Calendar(about.origin, about.time_zone)),
         "engine": about.mode,
         "sha256": {"workload": hashlib.sha256(text.encode()).hexdigest()},
@@ -91,7 +94,7 @@ def _events(journal: Journal) -> tuple[list[ExternalEvent], dict[str, float]]:
 
 def has_run(entry: Entry) -> bool:
     """Tell whether a run began and ended."""
-    return entry.answer != "refused" and entry.outcome not in ("", REJECTED)
+    return entry.ordered is not None and entry.outcome not in ("", REJECTED)
 
 
 def _dates(entry: Entry) -> tuple[float, float]:

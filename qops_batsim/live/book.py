@@ -48,6 +48,9 @@ from qops_batsim.protocol.events import (
 WORKLOAD = "w0"
 """Name of the workload whose jobs these are in the protocol."""
 
+MOST_NICE = 10_000
+"""A nice of minus so much is the highest priority of a user, of which few schedulers know."""
+
 PROFILE = "unknown"
 """Name of the execution profile of a job of which only the limit is known."""
 
@@ -168,6 +171,8 @@ class Book:
             asked=deadline,
             tolerance=_number_in(job.asks.get("tolerance")),
             restarts=job.restarts,
+            is_rerunnable=job.is_rerunnable,
+            nice=job.nice,
             hosts=list(job.hosts),
             **further,  # type: ignore[arg-type]
         )
@@ -218,6 +223,10 @@ class Book:
             qos = {"deadline": self._seconds(entry.deadline), "has_user_deadline": True}
         if entry.tolerance is not None:
             qos["tolerance_factor"] = entry.tolerance
+        if not entry.is_rerunnable:
+            qos["rerunnable"] = False
+        if entry.nice < 0:
+            qos["user_priority"] = min(-entry.nice / MOST_NICE, 1.0)
         if qos:
             fields["qos"] = qos
         return Job.from_fields(fields, where=f"job {entry.job}")
@@ -273,10 +282,16 @@ class Book:
         else:
             asked = job.nodes, job.limit, self.deadline_of(job) if "deadline" in job.asks else None
             known = entry.nodes, entry.limit, entry.asked if "deadline" in job.asks else None
-            if asked != known:
+            # Who lowers the priority of a job without a promise has it go behind the others.
+            lowered = job.nice > entry.nice and entry.promise is None
+            if asked != known or lowered or job.is_rerunnable != entry.is_rerunnable:
                 yield self._withdrawn(entry, None, now)
                 yield from self._submit(self.new_entry(job, now), job)
-            elif not job.is_held:
+                return
+            if job.nice != entry.nice:
+                entry.nice = job.nice
+                self._set(entry)
+            if not job.is_held:
                 self.orders.append(("hold", entry, ""))
 
     def _withdrawn(self, entry: Entry, job: SeenJob | None, now: float) -> Event:
@@ -395,9 +410,8 @@ class Book:
         self._close(entry, None, now, REJECTED)
         number = entry.number + 1
         run = f"{WORKLOAD}!{entry.job}r{number}"
-        again = replace(
-            entry, run=run, number=number, deadline=None, phase="waiting", outcome="", end=None
-        )
+        again = replace(entry, run=run, number=number, phase="waiting", outcome="", end=None)
+        again.deadline, again.answer = None, ""
         self._set(again)
         yield JobSubmitted(run, self.job_of(again))
 

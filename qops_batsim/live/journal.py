@@ -79,6 +79,8 @@ class Entry(msgspec.Struct, kw_only=True):
     """The deadline that the user asked for, also where it is given up."""
     tolerance: float | None = None
     restarts: int = 0
+    is_rerunnable: bool = True
+    nice: int = 0
     number: int = 0
     phase: str = "waiting"
     hosts: list[str] = []

@@ -48,6 +48,10 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
         How often it was put back into the queue; each time it is submitted anew.
     is_held
         Whether it waits until an administrator, that is, this program, releases it.
+    is_rerunnable
+        Whether its user lets it be cut off and run again from the beginning.
+    nice
+        By how much its user has lowered its priority; an administrator may raise it, below 0.
     is_ready
         Whether nothing else keeps it from starting: its user's hold, a dependency, a date.
     asks
@@ -68,6 +72,8 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     user: str = ""
     is_held: bool = False
+    is_rerunnable: bool = True
+    nice: int = 0
     is_ready: bool = True
     hosts: tuple[str, ...] = ()
     asks: Mapping[str, str] = {}

@@ -38,6 +38,9 @@ _COLUMNS = {
     "StartTime": 14,
     "EndTime": 14,
     "RestartCnt": 8,
+    "Requeue": 8,
+    "Nice": 12,
+    "PriorityLong": 20,
     "Reason": 40,
     "deadline": 14,
     "UserName": 40,
@@ -117,9 +120,23 @@ class Slurm:
         """Return the jobs, tasks of arrays one by one."""
         form = ",".join(f"{name}:{width}|" for name, width in _COLUMNS.items())
         said = self._run(["squeue", "-h", "-a", "-r", "-t", "all", *self._of, "-O", form], "")
-        jobs = [job for line in said.splitlines() if (job := read_job(line)) is not None]
+        rows = [row for line in said.splitlines() if "+" not in (row := _cells(line))["JobArrayID"]]
+        width = _COLUMNS["NodeList"]
+        if cut := [row["JobArrayID"] for row in rows if len(row["NodeList"]) == width]:
+            rows = self._with_whole_lists(rows, cut)
+        jobs = [read_job(row) for row in rows]
         self._with_deadline = {job.id for job in jobs if job.manager_deadline is not None}
         return jobs
+
+    def _with_whole_lists(self, rows: list[dict[str, str]], cut: list[str]) -> list[dict[str, str]]:
+        """Return the jobs with the nodes that did not fit the column; those gone since left out."""
+        said = self._run(
+            ["squeue", "-h", "-a", "-r", "-t", "all", "-j", ",".join(cut), "-o", "%i|%N"], ""
+        )
+        whole = dict(line.strip().split("|", 1) for line in said.splitlines() if "|" in line)
+        for row in rows:
+            row["NodeList"] = whole.get(row["JobArrayID"], row["NodeList"])
+        return [row for row in rows if row["JobArrayID"] not in cut or row["JobArrayID"] in whole]
 
     def nodes(self) -> dict[str, NodeState]:
         """Return the nodes."""
@@ -167,15 +184,17 @@ class Slurm:
             self._run(["scontrol", word, ",".join(job_ids[first : first + MOST_AT_ONCE])], "")
 
 
-def read_job(line: str) -> SeenJob | None:
-    """Return the job of a line of squeue; None for what is no job of one part."""
+def _cells(line: str) -> dict[str, str]:
+    """Return the cells of a line of squeue by column."""
     cells = [cell.strip() for cell in line.split("|", len(_COLUMNS) - 1)]
     if len(cells) != len(_COLUMNS):
         raise Unreachable(f"squeue says {shown(line)}; {len(_COLUMNS)} columns are expected")
-    told = dict(zip(_COLUMNS, cells, strict=True))
+    return dict(zip(_COLUMNS, cells, strict=True))
+
+
+def read_job(told: Mapping[str, str]) -> SeenJob:
+    """Return the job of a line of squeue, by its columns."""
     state, reason, nodes = told["State"], told["Reason"], told["NumNodes"]
-    if "+" in told["JobArrayID"]:
-        return None
     phase = JobPhase.ENDED
     if state in _WAITING:
         phase = JobPhase.WAITING
@@ -193,7 +212,10 @@ def read_job(line: str) -> SeenJob | None:
         end=_date(told["EndTime"]) if phase is JobPhase.ENDED else None,
         restarts=int(told["RestartCnt"] or 0),
         user=told["UserName"],
-        is_held=reason == "JobHeldAdmin",
+        # A user who sets nice on a held job has Slurm release it, whatever the reason says.
+        is_held=reason == "JobHeldAdmin" and told["PriorityLong"] == "0",
+        is_rerunnable=told["Requeue"] != "0",
+        nice=int(told["Nice"] or 0),
         is_ready=waits,
         hosts=tuple(expanded(told["NodeList"])),
         asks=asks,

@@ -41,7 +41,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *wo
     with pytest.raises(SystemExit) as ended:
         main()
     told = capsys.readouterr()
-    assert not ended.value.code, told.err
+    assert not ended.value.code, told.out + told.err
     return told.out
 
 
@@ -60,8 +60,25 @@ def test_metrics_verify_explain_and_charges_take_it(
         1,
     ]
     assert "verified: 4 jobs on 4 hosts" in run(capsys, monkeypatch, "verify", journal)
-    assert "refused" in run(capsys, monkeypatch, "explain", journal, "3")
-    assert "resource charge" in run(capsys, monkeypatch, "charges", journal)
+    told = run(capsys, monkeypatch, "explain", journal, "3")
+    assert "refused" in told
+    assert told.startswith(f"w0!3 of {journal} (qops)")
+    told = run(capsys, monkeypatch, "charges", journal)
+    assert "resource charge" in told
+    assert f"profit of {journal}" in told
+
+
+def test_what_was_cut_off_from_outside_is_no_violation(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Job 1 loses its node, and is too late then; the user of job 2 cancels it while it runs."""
+    site.fake.submit(2, limit=300, run_time=200, deadline=400)
+    site.fake.submit(2, limit=300, run_time=200, deadline=900)
+    site.pass_time(100)
+    site.fake.lose_node("n1")
+    site.fake.cancel("2")
+    site.pass_time(400)
+    assert "verified: 4 jobs" in run(capsys, monkeypatch, "verify", str(site.path))
 
 
 def test_quotes_are_given_for_its_queue(

@@ -95,6 +95,36 @@ def test_a_changed_limit_is_a_new_request(site: Site) -> None:
     assert (site.entry("2").run, site.entry("2").answer) == ("w0!2r1", "refused")
 
 
+def test_a_lowered_priority_is_a_new_request_of_a_job_without_a_promise(site: Site) -> None:
+    """
+    n1-n4 │ 1 1 1 │ 2 2 │ 4 4 │ 3 3     3 was to be the next after 2, and gives way
+    """
+    site.fake.submit(4, limit=600, run_time=600)
+    site.pass_time(2)
+    promised = site.fake.submit(4, limit=600, run_time=300, deadline=9000)
+    polite, last = (site.fake.submit(4, limit=600, run_time=300) for _ in range(2))
+    site.pass_time(2)
+    promised.nice = polite.nice = 100
+    site.pass_time(2)
+    assert [site.entry(each).run for each in "234"] == ["w0!2", "w0!3r1", "w0!4"]
+    site.restart()
+    polite.nice = 0  # What is raised again, by an administrator, stays where it is.
+    site.pass_time(2000)
+    assert site.entry("2").answer == "promised"
+    assert [job.start for job in (promised, last, polite)] == sorted(
+        job.start or 0 for job in (promised, last, polite)
+    )
+    assert site.entry("3").nice == 0
+
+
+def test_an_administrator_can_raise_what_schedulers_with_priorities_see(site: Site) -> None:
+    site.fake.submit(1, deadline=5000).nice = -5000
+    site.pass_time(1)
+    (job,) = [each.body.job for _, told, _ in site.journal.messages() for each in told.events[-1:]
+              if hasattr(each.body, "job")]  # fmt: skip
+    assert job.qos.user_priority == 0.5
+
+
 def test_a_job_that_somebody_else_starts_takes_its_nodes_away(site: Site) -> None:
     site.pass_time(2)
     other = site.fake.submit(2, limit=600, run_time=300)
@@ -126,7 +156,7 @@ def test_a_promise_outlives_the_loss_of_its_node_as_far_as_it_can(site: Site) ->
 
 
 def test_a_promised_job_whose_node_was_lost_is_never_cancelled(site: Site) -> None:
-    job = site.fake.submit(4, limit=300, run_time=200, deadline=400)
+    job = site.fake.submit(4, limit=300, run_time=290, deadline=400)
     site.pass_time(100)
     site.fake.lose_node("n1")
     site.pass_time(60)
@@ -189,6 +219,18 @@ def test_killed_jobs_are_requeued_and_keep_their_promise(tmp_path: Path) -> None
     assert [each.run for each in site.journal.entries()] == ["w0!1", "w0!2", "w0!1#1"]
     last = site.entry("1")
     assert last.end <= last.promise
+    site.journal.close()
+
+
+def test_a_job_that_may_not_be_requeued_is_never_killed(tmp_path: Path) -> None:
+    options = {"grace": 5.0, "kill_and_restart": True}
+    site = Site(tmp_path / "j.db", scheduler="fqops", options=options)
+    site.fake.submit(4, limit=300, run_time=250, deadline=2000).is_rerunnable = False
+    site.pass_time(30)
+    site.fake.submit(4, limit=100, run_time=50, deadline=200)
+    site.pass_time(400)
+    assert not any(what == "requeued" for what, _, _ in site.fake.effects)
+    assert site.entry("2").answer == "refused"
     site.journal.close()
 
 

@@ -9,22 +9,22 @@ import pytest
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_WALLTIME_REACHED
 from qops_batsim.live.check import check_slurm
 from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, Unreachable, natural_key
-from qops_batsim.live.slurm import Slurm, expanded, read_job, run_command
+from qops_batsim.live.slurm import Slurm, expanded, run_command
 
 LINES = """\
-4_1     |COMPLETED     |1   |1:00  |1795640343  |1795640343  |1795640349  |0  |None \
+4_1     |COMPLETED     |1   |1:00  |1795640343 |1795640343  |1795640349  |0  |1 |0 |42 |None \
 |N/A       |root  |n1  |(null)  |
-3       |PENDING       |2   |1:00  |1795640343  |N/A         |N/A         |0  |JobHeldAdmin \
+3       |PENDING       |2   |1:00  |1795640343|N/A |N/A |0  |0 |50 |0 |JobHeldAdmin \
 |N/A       |ada   |    |deadline=2026-12-01T08:00 ü|x tolerance=1.5 |
-1       |RUNNING       |2   |1-00:01:00  |1795640343  |1795640448  |1795640508  |1  |None \
+1       |RUNNING       |2   |1-00:01:00  |1795640343 |1795640448  |1795640508  |1  |1 |0 |42 |None \
 |1795649999 |ada  |n[5,7]  |deadline=1795650000  |
-5       |TIMEOUT       |1   |1:00  |1795640343  |1795640443  |1795640549  |0  |None \
+5       |TIMEOUT       |1   |1:00  |1795640343 |1795640443  |1795640549  |0  |1 |0 |42 |None \
 |N/A       |root  |n1  |(null)  |
-7+1     |PENDING       |1   |1:00  |1795640343  |N/A         |N/A         |0  |None \
+7+1     |PENDING       |1   |1:00  |1795640343|N/A |N/A |0  |1 |0 |42 |None \
 |N/A       |root  |    |(null)  |
-8       |PENDING       |1   |1:00  |1795640343  |N/A         |N/A         |0  |JobHeldUser \
+8       |PENDING       |1   |1:00  |1795640343|N/A |N/A |0  |1 |0 |0 |JobHeldUser \
 |N/A       |root  |    |(null)  |
-9       |PENDING       |1-4 |UNLIMITED  |1795640343  |N/A    |N/A         |0  |Dependency \
+9       |PENDING       |1-4 |UNLIMITED  |1795640343 |N/A    |N/A         |0  |1 |0 |42 |Dependency \
 |N/A       |root  |    |deadline=1795650000  |
 """
 """Columns are narrower than they come."""
@@ -49,6 +49,7 @@ def test_jobs_are_read_from_the_lines_of_squeue() -> None:
     assert list(jobs) == ["4_1", "3", "1", "5", "8", "9"]
     waits, runs = jobs["3"], jobs["1"]
     assert (waits.phase, waits.nodes, waits.limit, waits.is_held) == (JobPhase.WAITING, 2, 60, True)
+    assert (waits.is_rerunnable, waits.nice, runs.is_rerunnable) == (False, 50, True)
     assert waits.asks == {"deadline": "2026-12-01T08:00", "tolerance": "1.5"}
     assert (runs.phase, runs.hosts, runs.restarts) == (JobPhase.RUNNING, ("n5", "n7"), 1)
     assert (runs.limit, runs.start, runs.end) == (86460, 1795640448, None)
@@ -59,13 +60,35 @@ def test_jobs_are_read_from_the_lines_of_squeue() -> None:
 
 def test_a_job_held_by_its_user_is_ours_where_a_deadline_is_asked_for() -> None:
     line = LINES.splitlines()[1].replace("JobHeldAdmin", "JobHeldUser")
-    job = read_job(line)
-    assert job is not None
+    (job,) = Slurm(run=Recorded(squeue=line)).jobs()
     assert (job.is_ready, job.is_held) == (True, False)
 
 
+def test_a_job_that_slurm_would_start_is_not_held_whatever_its_reason() -> None:
+    """As Slurm 22.05 tells a job whose user has set nice after it was held."""
+    line = LINES.splitlines()[1].replace("|0 |JobHeldAdmin", "|2 |JobHeldAdmin")
+    (job,) = Slurm(run=Recorded(squeue=line)).jobs()
+    assert not job.is_held
+
+
+def test_a_list_of_nodes_that_is_cut_is_asked_for_again() -> None:
+    names = ",".join(f"node{2 * number}" for number in range(200))
+    cut, gone = (LINES.splitlines()[2].replace("n[5,7]  ", names[:1000]) for _ in range(2))
+    lines = [cut, gone.replace("1     ", "6     ", 1), LINES.splitlines()[0]]
+
+    def run(command: Sequence[str], stdin: str) -> str:
+        if "-O" in command:
+            return "\n".join(lines)
+        assert command[-4:] == ["-j", "1,6", "-o", "%i|%N"]
+        return f"1|{names}\n"  # Job 6 has ended in between.
+
+    jobs = {job.id: job for job in Slurm(run=run).jobs()}
+    assert list(jobs) == ["1", "4_1"]
+    assert jobs["1"].hosts == tuple(names.split(","))
+
+
 def test_what_is_no_line_of_squeue_is_no_news() -> None:
-    with pytest.raises(Unreachable, match="13 columns are expected"):
+    with pytest.raises(Unreachable, match="16 columns are expected"):
         Slurm(run=Recorded(squeue="slurm_load_jobs: something")).jobs()
 
 
@@ -146,6 +169,5 @@ def test_the_check_derives_margin_and_grace() -> None:
 
 def test_outcomes_are_those_of_batsim() -> None:
     line = LINES.splitlines()[0].replace("COMPLETED ", "NODE_FAIL ")
-    job = read_job(line)
-    assert job is not None
+    (job,) = Slurm(run=Recorded(squeue=line)).jobs()
     assert job.outcome == COMPLETED_KILLED

@@ -51,6 +51,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     ``files`` are the SHA-256 of its other files by the ends of their names; ``replaced`` those of
     files that were filled in later: until that is done, these are of the run as well.
+    ``cut_off`` are runs that neither the job nor the scheduler has ended: their users cancelled
+    them, or their hosts were lost.
     ``round_trip`` is the longest of the platform's messages (seconds), where they took their time.
     """
 
@@ -62,6 +64,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     compute_sharing: bool | None = None
     outages: list[Outage] = []
     cancellations: dict[str, float] = {}
+    cut_off: list[str] = []
     calendar: Calendar | None = None
     message_delays: bool | None = None
     round_trip: float = 0.0

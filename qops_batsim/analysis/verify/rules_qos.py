@@ -296,8 +296,10 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
     With a delay profile, for as long as that takes; runs that go on with the work of
     those before them take that long together, but for what the last decimal of the progress
     told of each that was killed stands for. A job may be given up, which ``_qos.csv`` then
-    says: it was killed, and the hosts that it needs to be run again have gone for ever.
+    says: it was killed, and the hosts that it needs to be run again have gone for ever. What was
+    cut off from outside, as the run's description says, is owed nothing more.
     """
+    cut_off = frozenset(() if subject.result.info is None else subject.result.info.cut_off)
     result, job_numbers = subject.result, subject.job_numbers
     run_times = result.column("execution_time")
     promised, given_up = _marked(subject)
@@ -309,6 +311,8 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
         if len(rows) == 1 and not promised[job]:
             continue
         name, origin = result.id(row), job_numbers.name(job)
+        if name in cut_off:
+            continue
         state = result.text("final_state")[row]
         together = rows if goes_on(result.text("profile")[row]) else [row]
         ran = float(run_times[together].sum())
