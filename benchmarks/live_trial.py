@@ -120,6 +120,7 @@ def trial(arguments: argparse.Namespace, base: Path) -> dict:
             "embedded": [told.embedded.promised, told.embedded.kept, told.embedded.refused],
             "embedded_in_time": told.embedded.in_time,
             "agreeing": f"{told.agreeing}/{told.compared}",
+            "agreeing_by_dates": told.agreeing_by_dates,
             "kills": sum(each.is_victim for each in found.entries()),
             "alarms": told.alarms,
             "restarts": restarts,

@@ -85,7 +85,7 @@ def test_a_shadow_promises_and_refuses_but_changes_nothing(tmp_path: Path) -> No
     assert told.manager is not None
     assert (told.decided.promised, told.decided.kept, told.decided.refused) == (2, 2, 1)
     assert (told.manager.asked, told.manager.in_time) == (3, 3)
-    assert (told.agreeing, told.compared) == (3, 3)
+    assert (told.agreeing, told.agreeing_by_dates, told.compared) == (3, 3, 3)
     site.journal.close()
 
 
