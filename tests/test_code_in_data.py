@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,8 +15,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from live_site import Site
 from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.explain import explain
 from qops_batsim.advice.history import read_history
@@ -262,6 +265,29 @@ QUEUED = {
     "submission": 1,
 }
 FORM = CsvForm({"id": "id", "submit": "submit", "run_time": "run", "processors": "n"})
+
+
+def test_the_journal_of_a_live_centre_executes_nothing(folder: Path, cli: Cli) -> None:
+    site = Site(folder / "journal.db")
+    site.fake.submit(4, limit=600, run_time=300, deadline=2000)
+    site.pass_time(400)
+    site.journal.close()
+    document = json.loads(msgspec.json.encode(site.journal.about))
+    for made in planted(document):
+        with sqlite3.connect(site.path) as journal:
+            journal.execute("UPDATE about SET value = ?", (json.dumps(made),))
+        for command in (("metrics",), ("explain",), ("live", "report"), ("live", "status")):
+            arguments = ("1",) if command == ("explain",) else ()
+            assert cli(*command, site.path, *arguments).exit_code in (0, 2)
+    journal.close()
+    written = document | {"scheduler": "evil.py:Evil"}
+    with sqlite3.connect(site.path) as journal:
+        journal.execute("UPDATE about SET value = ?", (json.dumps(written),))
+    journal.close()
+    assert "Python file, and reading data runs none" in cli("verify", site.path).err
+    assert not Path("executed").exists()
+    assert cli("explain", site.path, "1", "--code", "evil.py").exit_code == 0
+    Path("executed").unlink()
 
 
 def test_a_file_is_run_for_who_names_it(

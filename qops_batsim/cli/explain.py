@@ -79,14 +79,15 @@ def explain(
     from qops_batsim.advice.explain import explain_from_files, explain_job
     from qops_batsim.advice.history import read_history, read_history_if_kept
 
-    named, run = run, run_name(run)
+    allowed = allow_code or code or ()
+    named, run = run, run_name(run, allowed)
     if events:
         for event in read_history(run).events:
             sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
         return
     if job is None:
         raise InputError("no job is named; the id of one, or --events, is expected")
-    history = read_history_if_kept(run, code=allow_code or code or ())
+    history = read_history_if_kept(run, code=allowed)
     if history is None:
         plain = explain_from_files(run, job)
         plain = plain if run == named else msgspec.structs.replace(plain, run=named)

@@ -16,6 +16,7 @@ from qops_batsim.errors import InputError
 if TYPE_CHECKING:
     from qops_batsim.analysis.results.run import RunResult
     from qops_batsim.dates import Calendar
+    from qops_batsim.scheduling.plugins import AllowedCode
     from qops_batsim.workload.model import Workload
 
 
@@ -23,8 +24,11 @@ _copies: list[TemporaryDirectory[str]] = []
 """Directories with journals as runs, until this process ends."""
 
 
-def run_name(name: str) -> str:
-    """Return the name of a run; for a live journal, that of its files, which are made now."""
+def run_name(name: str, code: AllowedCode = ()) -> str:
+    """Return the name of a run; for a live journal, that of its files, which are made now.
+
+    ``code`` are the files that making them may run.
+    """
     path = Path(name)
     if not path.is_file() or path.name.endswith((".csv", ".gz")):
         return name
@@ -36,7 +40,7 @@ def run_name(name: str) -> str:
     _copies.append(TemporaryDirectory(prefix="qops-live-"))
     prefix = Path(_copies[-1].name) / path.stem
     with Journal(path) as journal:
-        export_run(journal, prefix)
+        export_run(journal, prefix, code=code)
     return str(prefix)
 
 

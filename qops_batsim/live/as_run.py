@@ -28,6 +28,7 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import JOB_CANCELLED, MACHINES_AWAY, MACHINES_BACK, Notify
 from qops_batsim.running.simulate import publish_run
 from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.plugins import AllowedCode, scheduler_of_data
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.tables import Words
 from qops_batsim.timing import ROUND_TRIPS, SHORTEST
@@ -35,12 +36,15 @@ from qops_batsim.workload.batsim_json import format_workload
 from qops_batsim.workload.model import Workload, delay_profile, read_jobs
 
 
-def export_run(journal: Journal, prefix: Path) -> list[Path]:
-    """Write the files of a run: all that has ended or was refused."""
+def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> list[Path]:
+    """Write the files of a run: all that has ended or was refused.
+
+    Its scheduler decides once more; one that lies in a file has to be allowed by ``code``.
+    """
     about = journal.about
     if about is None or about.mode == RECORD:
         raise InputError(f"{journal.path}: nothing was decided with it; `live report` can read it")
-    module = make_scheduler(about.scheduler, about.options)
+    module = make_scheduler(scheduler_of_data(about.scheduler, code), about.options)
     module.keep_decisions()
     replay(ModuleDriver(module, any_engine=True), journal)
     entries = [each for each in journal.entries() if each.phase == "gone" and each.is_ours]

@@ -13,11 +13,12 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 
-from qops_batsim.errors import InputError
+from qops_batsim.dates import Calendar
+from qops_batsim.errors import InputError, shown
 from qops_batsim.live.manager import SeenJob
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event
@@ -28,6 +29,8 @@ from qops_batsim.protocol.messages import (
     decode_events,
     encode_message,
 )
+
+Content = TypeVar("Content", bound=msgspec.Struct)
 
 FORMAT = 1
 """Version of the tables."""
@@ -157,9 +160,11 @@ class Journal:
         except sqlite3.Error as error:
             self.close()
             raise InputError(f"{path}: {error}; a journal is expected") from None
-        self.about = None if row is None else msgspec.json.decode(row[0], type=About)
+        self.about = None if row is None else self._decoded(row[0], About)
         if self.about is not None and self.about.format != FORMAT:
             raise InputError(f"{path}: of format {self.about.format}; {FORMAT} is expected")
+        if self.about is not None:
+            Calendar(self.about.origin, self.about.time_zone).check(f"{path}: time zone")
 
     def close(self) -> None:
         """Close the file, and let others write it."""
@@ -191,6 +196,14 @@ class Journal:
         text = msgspec.json.encode(about).decode()
         self._db.execute("INSERT INTO about VALUES ('about', ?)", (text,))
         self.about = about
+
+    def _decoded(self, text: str, kind: type[Content]) -> Content:
+        """Return what was written; an InputError where somebody else has changed it."""
+        try:
+            return msgspec.json.decode(text, type=kind)
+        except (msgspec.MsgspecError, TypeError) as error:
+            what = kind.__name__.lower()
+            raise InputError(f"{self.path}: {what}: {error}; a journal is expected") from None
 
     # Messages
 
@@ -239,7 +252,15 @@ class Journal:
         """Return runs in the order in which they were written first."""
         where = "WHERE is_open" if only_open else ""
         rows = self._db.execute(f"SELECT entry FROM runs {where} ORDER BY rowid")
-        return [msgspec.json.decode(text, type=Entry) for (text,) in rows]
+        found = [self._decoded(text, Entry) for (text,) in rows]
+        nodes = set(self.about.nodes) if self.about else set()
+        for each in found:
+            if not nodes.issuperset(each.hosts):
+                raise InputError(
+                    f"{self.path}: {shown(each.run)} has hosts {shown(each.hosts)}; nodes of "
+                    "the journal are expected"
+                )
+        return found
 
     def see(self, job: SeenJob, now: float) -> None:
         """Write a job as it was seen last (date in seconds since 1970)."""
@@ -252,7 +273,7 @@ class Journal:
     def seen(self) -> list[tuple[SeenJob, float]]:
         """Return every run of a job as it was seen last, and when it was seen first."""
         rows = self._db.execute("SELECT told, since FROM seen ORDER BY submitted, job")
-        return [(msgspec.json.decode(text, type=SeenJob), since) for text, since in rows]
+        return [(self._decoded(text, SeenJob), since) for text, since in rows]
 
     # Orders
 

@@ -17,6 +17,7 @@ from qops_batsim.live.manager import JobPhase, SeenJob
 from qops_batsim.protocol.events import JobCompleted
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.plugins import scheduler_of_data
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import SHORTEST
 from qops_batsim.workload.model import Workload, delay_profile, read_jobs
@@ -68,14 +69,15 @@ def report(
     Parameters
     ----------
     scheduler, settings
-        What decides on the embedded engine. Default: what the journal was begun with.
+        What decides on the embedded engine. Default: what the journal was begun with, unless that
+        lies in a file, which who asks has to name.
     run_times
         Run times of jobs that are known otherwise (seconds), as those of refused ones.
     """
     about = journal.about
     if about is None:
         raise InputError(f"{journal.path}: is empty; a journal that has begun is expected")
-    name = scheduler or about.scheduler
+    name = scheduler or scheduler_of_data(about.scheduler, ())
     options = dict(about.options if scheduler is None else settings or {})
     if not name:
         raise InputError(f"{journal.path}: only watches; the scheduler to ask is expected")
