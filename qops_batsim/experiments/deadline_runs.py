@@ -287,9 +287,9 @@ def outcomes_of(
     """
     options = default_engine(module, message_delays=message_delays, events=events)
     simulation = simulate(module, workload, platform, engine=options)
-    promised, latest = (
-        {job_id.partition("!")[2]: date for job_id, date in module.qos_log.promises(each).items()}
-        for each in ("admitted_deadline", "latest_start")
+    promised, latest, predicted = (
+        {job_id.partition("!")[2]: noted for job_id, noted in module.qos_log.promises(each).items()}
+        for each in ("admitted_deadline", "latest_start", "predicted_run_time")
     )
     outcomes = outcomes_of_columns(simulation.ended_jobs, workload, promised)
     if outcomes is None:
@@ -297,6 +297,9 @@ def outcomes_of(
     if latest:
         dates = np.array([latest.get(job_id, math.nan) for job_id in outcomes.ids])
         outcomes = replace(outcomes, latest_start=dates)
+    if predicted:
+        seconds = np.array([predicted.get(job_id, math.nan) for job_id in outcomes.ids])
+        outcomes = replace(outcomes, predicted=seconds)
     return outcomes, simulation
 
 

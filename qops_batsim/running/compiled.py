@@ -59,7 +59,7 @@ from qops_batsim.scheduling.easy_kernel import (
     put_in_order,
 )
 from qops_batsim.scheduling.easy_orders import LineOrder, ordered_pass
-from qops_batsim.scheduling.predictions import renew_predictions
+from qops_batsim.scheduling.predictions import renew_estimates, renew_predictions
 from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Queue, Rows, new_queue, up_to_grid
 from qops_batsim.scheduling.slack.decision import Slacks, call_for, decide_slack
 from qops_batsim.scheduling.slurm.book import CANCELLED, STARTED, Book, Rules
@@ -230,6 +230,7 @@ def next_decision(events: Events, state: State) -> bool:
         return_free_hosts(state.jobs.reserved, state)
         state.clock[NOW] = up_to_grid(events.dates[0])
         state.counts[KNOWN] = events.counts[NEXT]
+        renew_estimates(state)
         state.counts[PLAN_FREE] = events.counts[FREE]
     return True
 

@@ -114,7 +114,7 @@ def run_compiled(
     events = _new_events(jobs, hosts, kills=_kills(module), announces=announces, calls=calls)
     planner: _PlannerLoop | _SlurmLoop | None = None
     if type(module) in PLANNERS:
-        planner = _PlannerLoop(module, jobs, hosts)
+        planner = _PlannerLoop(module, jobs, workload.jobs, hosts)
     elif isinstance(module, Slurm):
         planner = _SlurmLoop(module, jobs, workload, hosts)
     run = (
@@ -212,7 +212,7 @@ def _loop_without_plan(
 ) -> Callable[[Events], int]:
     """Return the loop of a scheduler without plan, with the state that it keeps."""
     from qops_batsim.running import compiled
-    from qops_batsim.scheduling.predictions import NO_USER, new_past
+    from qops_batsim.scheduling.predictions import new_past
 
     count = len(jobs.processors)
     if type(module) is Fcfs:
@@ -222,14 +222,20 @@ def _loop_without_plan(
     state, planned, past = compiled.new_easy_state(count, hosts), _plan_jobs(jobs), new_past(0)
     order = module.line_order()[0]
     if module.predicts:
-        numbers: dict[str, int] = {}
-        users = (listed[place].user for place in jobs.places.tolist())
-        numbered = [NO_USER if u is None else numbers.setdefault(u, len(numbers)) for u in users]
-        planned.users[:], past = numbered, new_past(len(numbers) + 1)
+        past = _number_users(planned, jobs, listed)
     if order is None:
         return lambda events: compiled.run_easy(events, state, hosts, planned, past, keys)
     asked = planned, past, keys, order
     return lambda events: compiled.run_ordered_easy(events, state, hosts, *asked)
+
+
+def _number_users(planned: Any, jobs: DelayJobs, listed: Sequence[Job]) -> np.ndarray:
+    """Write the numbers of the users into the jobs; return room for their past run times."""
+    from qops_batsim.scheduling.predictions import Users, new_past
+
+    users = Users()
+    planned.users[:] = [users.number(listed[place].user) for place in jobs.places.tolist()]
+    return new_past(int(planned.users.max(initial=0)) + 1)
 
 
 def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:
@@ -267,7 +273,9 @@ def _deadlines(jobs: DelayJobs) -> np.ndarray:
 class _PlannerLoop:
     """The loop of a scheduler that keeps a plan."""
 
-    def __init__(self, module: DecisionModule, jobs: DelayJobs, hosts: int) -> None:
+    def __init__(
+        self, module: DecisionModule, jobs: DelayJobs, listed: Sequence[Job], hosts: int
+    ) -> None:
         from qops_batsim.scheduling.core.columns import LATEST_STARTS, TARGETS
         from qops_batsim.scheduling.core.rows import new_log
         from qops_batsim.scheduling.core.state import new_state, steps_for, with_profile
@@ -291,6 +299,9 @@ class _PlannerLoop:
         everything = state.everything if words else hosts
         profile, log = new_profile(everything, self._steps), new_log(max(4 * count, 1024))
         self._state: State = with_profile(state, profile)._replace(log=log)
+        self._predicts = getattr(module.options, "run_times", "estimated") == "predicted"
+        if self._predicts:
+            self._state = self._state._replace(past=_number_users(planned, jobs, listed))
         self._call = self._loop()
 
     def run(self, events: Events) -> int:
@@ -349,13 +360,20 @@ class _PlannerLoop:
             arguments = by_laxity, module.options.max_backtracks, notes
         return lambda events, state: kernel(events, state, room, *arguments)
 
+    def _predicted(self) -> np.ndarray:
+        """Return the slots of the jobs that are planned with less than their estimates."""
+        planned = self._state.jobs
+        return np.flatnonzero(planned.estimates < planned.requested)
+
     def _submissions(self) -> list[Submission]:
         """Return the requests of all jobs by slot."""
         from qops_batsim.scheduling.decision_rows import submission_of
 
         jobs, columns = self._jobs, self._jobs.columns
         requests = columns.requests or [None] * len(columns.ids)
-        numbers = jobs.submission_times, jobs.processors, jobs.estimates
+        estimates = jobs.estimates.copy()
+        estimates[self._predicted()] = self._state.jobs.estimates[self._predicted()]
+        numbers = jobs.submission_times, jobs.processors, estimates
         rows = zip(jobs.places.tolist(), *(each.tolist() for each in numbers), strict=True)
         return [
             submission_of(
@@ -379,6 +397,8 @@ class _PlannerLoop:
         def id_of(slot: int) -> str:
             return f"{name}!{ids[places[slot]]}"
 
+        for slot in self._predicted().tolist():
+            log.record(id_of(slot)).predicted_run_time = float(state.jobs.estimates[slot])
         admitted = codes[:, 0] == rows.ADMITTED
         slots, promises = codes[admitted, 1], numbers[admitted, 2]
         assured = state.jobs.assured_starts

@@ -112,7 +112,7 @@ class Easy(SpaceSharingScheduler):
             put_in_order,
         )
         from qops_batsim.scheduling.easy_orders import key_of, ordered_pass
-        from qops_batsim.scheduling.predictions import larger_past, new_past, renew_predictions
+        from qops_batsim.scheduling.predictions import Users, new_past, renew_predictions
         from qops_batsim.scheduling.profile import new_queue
         from qops_batsim.scheduling.table import FIRST_CAPACITY, SlotTable
 
@@ -128,9 +128,7 @@ class Easy(SpaceSharingScheduler):
         self._ending = new_running(most)
         self._running_count = 0
         self._sorted = True
-        self._renew_predictions, self._larger_past = renew_predictions, larger_past
-        self._past = new_past(1)
-        self._users: dict[str, int] = {}
+        self._renew_predictions, self._users, self._past = renew_predictions, Users(), new_past(1)
         self._predicted = 0
 
     @property
@@ -173,11 +171,9 @@ class Easy(SpaceSharingScheduler):
         slots[sizes[USED]] = slot
         sizes[USED] += 1
         numbers = self._table.numbers
-        user = job.user if self.predicts else None
-        if user is not None:
-            numbers.users[slot] = number = self._users.setdefault(user, len(self._users))
-            if number == len(self._past):
-                self._past = self._larger_past(self._past)
+        if self.predicts:
+            numbers.users[slot] = self._users.number(job.user)
+            self._past = self._users.with_room(self._past)
         if self._has_key:
             numbers.keys[slot] = self.checked_key(job)
             self._sorted = False

@@ -30,6 +30,7 @@ from qops_batsim.scheduling.decision_events import Submission
 from qops_batsim.scheduling.decision_rows import submission_of
 from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
 from qops_batsim.scheduling.news import News
+from qops_batsim.scheduling.predictions import Users, new_past, renew_estimates
 from qops_batsim.scheduling.profile import Ints, Jobs, Profile, Queue, grown
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.scheduling.table import SlotTable
@@ -114,6 +115,7 @@ class Plan:
         self.answers: dict[int, AdmissionAnswer] = {}
         self.worded: dict[int, AdmissionAnswer] = {}
         self.observer: Observer | None = None
+        self._users: Users | None = None
         self._renewals: list[Renewal] = []
         self._words = words
         self._read = 0
@@ -184,11 +186,19 @@ class Plan:
 
     # What happens
 
+    def predict_run_times(self) -> None:
+        """Plan with predictions, in place of estimates, of the jobs that arrive from now on."""
+        self._users = Users()
+        self.state = self.state._replace(past=new_past(1))
+
     def arrived(self, job: Job) -> None:
         """Add a job that waits from now on. Amortised O(1)."""
-        self.table.add(job)
+        slot = self.table.add(job)
         if self.table.numbers is not self.state.jobs:
             self.state = state.with_jobs(self.state, self.table.numbers)
+        if self._users is not None:
+            self.jobs.users[slot] = self._users.number(job.user)
+            self.state = self.state._replace(past=self._users.with_room(self.state.past))
         self.state.counts[state.KNOWN] = len(self.table)
 
     def left(self, job_id: str) -> None:
@@ -346,6 +356,8 @@ class Plan:
         if self.news.late:
             self._aim(now)
         self.tell(now, free)
+        if self._users is not None:
+            self._predict()
         self.make_room()
         while not self._decide():
             self.state = self.state._replace(log=rows.larger_log(self.state.log))
@@ -355,6 +367,13 @@ class Plan:
             (jobs[slot], hosts_of(reserved[slot]) if self._words else None)
             for slot in self.started_slots
         ]
+
+    def _predict(self) -> None:
+        renew_estimates(self.state)
+        for slot in self.new_slots:
+            predicted = float(self.jobs.estimates[slot])
+            if predicted < self.jobs.requested[slot]:
+                self.table.expect(slot, predicted)
 
     def _decide(self) -> bool:
         """Make a decision, in one call of a kernel if possible; False if the log needs room."""

@@ -57,6 +57,9 @@ _QUOTED = ',"\r\n'
 NEW_PROMISES = "new_promises"
 """A further column, where any promise was replaced."""
 
+PREDICTED_RUN_TIME = "predicted_run_time"
+"""A further column, where any run time was predicted."""
+
 
 class QosRecord(msgspec.Struct, kw_only=True):
     """Notes of a module about one job; None and ``""`` stand for nothing.
@@ -87,6 +90,8 @@ class QosRecord(msgspec.Struct, kw_only=True):
     new_promises
         How often the promise (deadline or latest start) was replaced by a later one because
         hosts had left; the reasons say why.
+    predicted_run_time
+        What was planned with in place of the estimate (seconds), if that is less.
     """
 
     requested_deadline: float | None = None
@@ -101,6 +106,7 @@ class QosRecord(msgspec.Struct, kw_only=True):
     latest_start: float | None = None
     wasted_processor_seconds: float | None = None
     new_promises: int = 0
+    predicted_run_time: float | None = None
 
     @property
     def reason(self) -> str:
@@ -212,9 +218,9 @@ class QosLog:
         return record
 
     def promises(self, what: str = "admitted_deadline") -> dict[str, float]:
-        """Return deadlines promised, or each ``latest_start``, by full id (seconds). O(records)."""
+        """Return deadlines promised, or other numbers of records, by full id. O(records)."""
         given = {job_id: getattr(each, what) for job_id, each in self._records.items()}
-        return {job_id: date for job_id, date in given.items() if date is not None}
+        return {job_id: number for job_id, number in given.items() if number is not None}
 
     def restarted(self, job_id: str, original: str) -> None:
         """Note that a job (full id) is another one run again: all that is noted is of that one."""
@@ -222,8 +228,13 @@ class QosLog:
 
     def columns(self) -> tuple[str, ...]:
         """Return the names of the columns. O(records)."""
-        renewed = any(record.new_promises for record in self._records.values())
-        return (*QOS_COLUMNS, NEW_PROMISES) if renewed else QOS_COLUMNS
+        records = self._records.values()
+        further = []
+        if any(record.new_promises for record in records):
+            further.append(NEW_PROMISES)
+        if any(record.predicted_run_time is not None for record in records):
+            further.append(PREDICTED_RUN_TIME)
+        return (*QOS_COLUMNS, *further)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
         """Yield the cells of each job under :meth:`columns`, in the order of submission.
@@ -268,6 +279,8 @@ class QosLog:
         table["kills"] = [str(kills.get(job_id, 0) + record.kills) for job_id, record in counts]
         if NEW_PROMISES in table:
             table[NEW_PROMISES] = [str(record.new_promises) for record in records]
+        if PREDICTED_RUN_TIME in table:
+            table[PREDICTED_RUN_TIME] = _numbers([record.predicted_run_time for record in records])
         return table
 
     def _told(self) -> ToldJobs:

@@ -127,6 +127,8 @@ class SpaceSharingScheduler(DecisionModule):
         self._plan = self.new_plan(self.machine_size)
         if self._plan is not None:
             self._plan.news = self.news
+            if getattr(self.options, "run_times", "estimated") == "predicted":
+                self._plan.predict_run_times()
         self._listens = self._plan is not None or hasattr(self.options, "grace")
         if self.decision_log is not None:
             self.decision_log.begin(self.machine_size, self._plan)
@@ -387,7 +389,9 @@ class SpaceSharingScheduler(DecisionModule):
         An offer is noted before a rejection, with which Batsim is done with a job.
         """
         plan = self._planned()
-        job = plan.table.jobs[slot]
+        job, planned = plan.table.jobs[slot], float(plan.jobs.estimates[slot])
+        if planned < plan.jobs.requested[slot]:
+            self.qos_log.record(job.id).predicted_run_time = planned
         if answer.offer is not None:
             told = answer.offer.note(self.qos_log.record(job.id))
             self._decisions.append(SetJobMetadata(job.id, told))

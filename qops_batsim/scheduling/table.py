@@ -119,6 +119,12 @@ class SlotTable:
         self._slots[job.id] = slot
         return slot
 
+    def expect(self, slot: int, seconds: float) -> None:
+        """Plan the new job in a slot with another run time than its estimate (seconds). O(1)."""
+        job = self.jobs[slot]
+        self.jobs[slot] = expected = job.renamed(job.id)
+        expected.estimate = seconds
+
     def replace(self, slot: int, job: Job) -> None:
         """Put another job into a slot, whose numbers are the same. O(1).
 

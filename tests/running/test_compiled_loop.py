@@ -88,6 +88,11 @@ ON_FEWER = [
     ),
     ("fqops", {"kill_and_restart": True, "kill_after": 0.0}),
     ("foresight", {"kill_and_restart": True, "kill_after": 0.0, "restart_price": 9.0}),
+    ("qops", {"run_times": "predicted"}),
+    (
+        "foresight",
+        {"kill_and_restart": True, "restart_price": 9.0, "run_times": "predicted"},
+    ),
     ("fqops", {"kill_and_restart": True, "max_kills_per_job": None, "tolerance_factor": 4.0}),
 ]
 

@@ -159,9 +159,11 @@ def broken_rule(outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0) -> str
 
 
 def _held(outcomes: JobOutcomes, late: Booleans) -> Booleans:
-    """Return which late jobs break a rule: none where an estimate is too short."""
+    """Return which late jobs break a rule: none where an estimate or prediction is too short."""
     if late.any():
         estimates = np.concatenate([each.columns.estimates for each in outcomes.workloads])
+        if outcomes.predicted is not None:
+            estimates = np.fmin(estimates, outcomes.predicted)
         if (outcomes.run_time > estimates + PLAN_TOLERANCE).any():
             return np.zeros_like(late)
     return late

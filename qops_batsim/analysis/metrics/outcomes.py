@@ -49,6 +49,7 @@ class JobOutcomes:
     killed; ``lost`` are the runs killed before the last one of the same job: start, finish and
     processors, shape (runs, 3). ``source`` is for messages. ``latest_start`` are the starts that
     were promised, as by slack-based backfilling, NaN for none; None where that was not asked.
+    ``predicted`` are run times that were planned with in place of estimates, likewise.
     ``drift`` is what the delays of messages added up to while a job waited whose promise would be
     broken without (seconds; see :mod:`~qops_batsim.analysis.results.message_drift`).
     """
@@ -69,6 +70,7 @@ class JobOutcomes:
     wasted: Floats
     lost: Floats
     latest_start: Floats | None = None
+    predicted: Floats | None = None
     drift: Floats | float = 0.0
 
     def is_late(self, came: Floats, promised: Floats, grace: float) -> Booleans:
@@ -401,7 +403,7 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
     if result.decisions is None:
         none: Floats = np.empty(0)
         nobody = np.empty(0, np.bool_)
-        no_decisions = Decisions([], np.empty(0, np.int8), none, none, none, none, nobody)
+        no_decisions = Decisions([], np.empty(0, np.int8), none, none, none, none, none, nobody)
         result = replace(result, decisions=no_decisions)
     if len(workloads) == 1 and not result.earlier_runs:
         ((name, workload),) = workloads.items()

@@ -87,8 +87,9 @@ class Decisions(NamedTuple):
     """The decisions of a ``_qos.csv`` by column.
 
     ``ids`` are full identifiers, ``decisions`` positions in :data:`DECISIONS`; dates are in
-    seconds, NaN without one. Requested deadlines are the users' and artificial ones; ``cancelled``
-    tells which jobs were rejected because their users cancelled them.
+    seconds, as predicted run times, NaN without one. Requested deadlines are the users' and
+    artificial ones; ``cancelled`` tells which jobs were rejected because their users cancelled
+    them.
     """
 
     ids: Sequence[str]
@@ -96,6 +97,7 @@ class Decisions(NamedTuple):
     requested_deadlines: Floats
     admitted_deadlines: Floats
     latest_starts: Floats
+    predicted_run_times: Floats
     new_promises: Floats
     cancelled: Booleans
 
@@ -205,7 +207,13 @@ def _machine_states_of(table: Table) -> MachineStates:
 _QOS = Form(
     what="a _qos.csv",
     needed=("job_id", "decision", "admitted_deadline"),
-    numbers=("requested_deadline", "admitted_deadline", "latest_start", "new_promises"),
+    numbers=(
+        "requested_deadline",
+        "admitted_deadline",
+        "latest_start",
+        "predicted_run_time",
+        "new_promises",
+    ),
     choices={"decision": DECISIONS, "reason_kind": ("cancelled",)},
     texts=("job_id",),
 )
@@ -223,9 +231,9 @@ def read_qos(path: Path) -> Decisions:
 def _decisions_of(table: Table) -> Decisions:
     decisions = table.choices["decision"]
     table.refuse("decision", decisions < 0, f"{QOS_ACCEPTED}, {QOS_REJECTED} or nothing")
-    requested, deadlines, starts, new = (
-        table.numbers.get(name, np.full(table.size, none))
-        for name, none in zip(_QOS.numbers, (np.nan, np.nan, np.nan, 0.0), strict=True)
+    requested, deadlines, starts, predicted, new = (
+        table.numbers.get(name, np.full(table.size, 0.0 if name == "new_promises" else np.nan))
+        for name in _QOS.numbers
     )
     for column in table.numbers:
         if column == "new_promises":
@@ -237,7 +245,9 @@ def _decisions_of(table: Table) -> Decisions:
             _check_numbers(table, column, limit=MAX_AMOUNT, exempt=exempt, rest=rest)
     kinds = table.choices.get("reason_kind")
     cancelled = np.zeros(table.size, np.bool_) if kinds is None else kinds == 0
-    return Decisions(table.texts["job_id"], decisions, requested, deadlines, starts, new, cancelled)
+    return Decisions(
+        table.texts["job_id"], decisions, requested, deadlines, starts, predicted, new, cancelled
+    )
 
 
 def read_reasons(path: Path) -> dict[str, str]:

@@ -253,9 +253,15 @@ def _estimates(subject: Subject) -> Floats:
     """Return the estimate of each job that planning could know (seconds)."""
     walltimes = subject.result.column("requested_time")
     estimates: Floats = np.where(walltimes > 0, walltimes, np.inf)
-    owners = subject.job_numbers.owners
+    owners, qos = subject.job_numbers.owners, subject.result.decisions
     told = subject.asked("estimates")[owners]
-    return np.where(owners < subject.job_numbers.known, told, estimates)
+    estimates = np.where(owners < subject.job_numbers.known, told, estimates)
+    if qos is None or np.isnan(qos.predicted_run_times).all():
+        return estimates
+    predicted = np.full(len(subject.job_numbers), np.inf)
+    predicted[subject.job_numbers.qos] = np.nan_to_num(qos.predicted_run_times, nan=np.inf)
+    shorter: Floats = np.minimum(estimates, predicted[owners])
+    return shorter
 
 
 @rule()

@@ -106,6 +106,13 @@ class QopsOptions(SchedulerOptions, frozen=True, kw_only=True):
             "of laxity, where it ends in time even so; else it is placed as without",
         ),
     ] = 0.0
+    run_times: Annotated[
+        Literal["estimated", "predicted"],
+        Meta(
+            description="what is planned with: estimates, or run times predicted from the last two "
+            "jobs of the user, which may be too short, so that promises may be broken"
+        ),
+    ] = "estimated"
 
 
 class ForesightOptions(QopsOptions, frozen=True, kw_only=True):

@@ -12,7 +12,8 @@ up when it reaches half the grace.
 
 Ends that come early compress the plan, which moves no start to a later date. A
 running job that outlives its estimate is assumed to run until its walltime, without one
-as long again; only then, or when hosts leave, starts move to later dates.
+as long again, and one that outlives its prediction until its estimate is over; only then, or when
+hosts leave, starts move to later dates.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from qops_batsim.scheduling.core.columns import (
     LOST_DATES,
     PLACES,
     PROMISES,
+    REQUESTED,
     SAVED_STARTS,
     STARTS,
     SUSPENDED,
@@ -475,7 +477,10 @@ def extend_overdue(state: State) -> bool:
             found = True
             start = starts[slot] = actual_start(state, slot)
             state.jobs.numbers[LAGS, slot] = 0.0
-            end = end_of(now, more_time(now - start, state.jobs.numbers[LIMITS, slot]))
+            limit = state.jobs.numbers[LIMITS, slot]
+            if now - start < state.jobs.numbers[REQUESTED, slot]:
+                limit = state.jobs.numbers[REQUESTED, slot]
+            end = end_of(now, more_time(now - start, limit))
         expect_end(state, slot, end)
     return found
 

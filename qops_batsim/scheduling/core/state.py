@@ -152,6 +152,9 @@ class State(NamedTuple):
         Hosts that a job can start on, where jobs reserve certain hosts.
     log
         What was decided, in rows.
+    past
+        By user, run times of the last two jobs that have ended (seconds), where run times are
+        predicted from them; else empty.
     """
 
     jobs: Jobs
@@ -166,6 +169,7 @@ class State(NamedTuple):
     everything: Rows
     free_hosts: Words
     log: RowLog
+    past: Floats
 
 
 def new_state(
@@ -214,6 +218,7 @@ def new_state(
         everything=everything,
         free_hosts=free,
         log=new_log(),
+        past=np.zeros((0, 2)),
     )
     return with_profile(made, profile)
 
