@@ -23,10 +23,18 @@ from numpy.typing import NDArray
 
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require_one_of
+from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.tables import Words
 from qops_batsim.version import __version__
-from qops_batsim.workload.log import STATUS_PARTIAL, Log, Records, RepairCount
+from qops_batsim.workload.log import (
+    NOT_RERUNNABLE,
+    RERUNNABLE,
+    STATUS_PARTIAL,
+    Log,
+    Records,
+    RepairCount,
+)
 from qops_batsim.workload.model import (
     JobColumns,
     JobTable,
@@ -214,6 +222,11 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
     profiles = dict(delay_profile(run_time) for run_time in run_times[order].tolist())
     requested = records["requested_time"]
     walltimes = np.where(requested > 0, requested, np.inf)
+    kept = log.texts.get(RERUNNABLE)
+    requests = None
+    if kept is not None:
+        rerunnable = kept.at(records["job_number"] - 1).where(lambda text: text != NOT_RERUNNABLE)
+        requests = [None if each else QosRequest(rerunnable=False) for each in rerunnable.tolist()]
     columns = JobColumns(
         ids=ids,
         submission_times=records["submit_time"] - origin,
@@ -222,7 +235,7 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
         estimates=walltimes,
         profiles=place[which],
         profile_names=list(profiles),
-        requests=None,
+        requests=requests,
     )
     written = WrittenJobs(_written(columns, as_json, _extras(log, records)), ids, is_ours=True)
     provenance: dict[str, Any] = {
@@ -240,7 +253,10 @@ def _extras(log: Log, records: Records) -> list[list[str]]:
         column = records[name].tolist()
         extras.append(["" if each == -1 else f', "{name}": {each}' for each in column])
     for name, texts in log.texts.items():
-        written = [f', "{name}": {json.dumps(text)}' if text else "" for text in texts.words]
+        if name == RERUNNABLE:
+            written = [', "qos": {"rerunnable": false}' if text else "" for text in texts.words]
+        else:
+            written = [f', "{name}": {json.dumps(text)}' if text else "" for text in texts.words]
         places = texts.which[records["job_number"] - 1]
         extras.append([written[place] for place in places.tolist()])
     for name, column in log.numbers.items():

@@ -36,6 +36,9 @@ STATUS_FAILED, STATUS_COMPLETED, STATUS_CANCELLED = 0, 1, 5
 STATUS_PARTIAL = (2, 3, 4)
 """Statuses of the lines that tell one stretch of a job which another line tells whole."""
 
+RERUNNABLE, NOT_RERUNNABLE = "rerunnable", "false"
+"""The text of a log that says whether a job may be run again, and what it says if it may not."""
+
 Records = NDArray[Any]
 """An array of type :data:`RECORD`; -1 stands for "not known"."""
 

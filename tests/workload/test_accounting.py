@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -272,6 +273,30 @@ def test_small_parts() -> None:
     assert np.isnan(slurm_number((1 << 32) - 2))
     assert slurm_job_id({"job_id": 5, "array": {"job_id": 0}, "het": {"job_id": None}}) == "5"
     assert sacct_dumps.clock(90061) == "1-01:01:01"
+
+
+def test_jobs_that_slurm_must_not_requeue_are_not_run_again(tmp_path: Path) -> None:
+    text = f"{HEAD}|Requeue|SubmitLine\n"
+    told = [
+        ("1", "sbatch job.sh"),
+        ("0", ""),
+        ("", "sbatch --no-requeue x"),
+        ("", "a --no-requeued"),
+    ]
+    for number, (flag, command) in enumerate(told, start=1):
+        text += f"{number}{ROW[1:]}|{flag}|{command}\n"
+    workload = converted(tmp_path, text).workload
+    kept = {"1": None, "2": False, "3": False, "4": None}
+    assert {job.id: job.qos and job.qos.rerunnable for job in workload.jobs} == kept
+    again = parse_workload(format_workload(workload), source="again")
+    assert {job.id: job.qos and job.qos.rerunnable for job in again.jobs} == kept
+    job = {"job_id": 5, "state": "COMPLETED", "time": {"submission": 1, "start": 1, "end": 9}}
+    job |= {"required": {"CPUs": 4}, "submit_line": "sbatch --no-requeue job.sh"}
+    (found,) = converted(tmp_path, json.dumps({"jobs": [job]})).workload.jobs
+    assert found.qos is not None
+    assert found.qos.rerunnable is False
+    with pytest.raises(InputError, match=r"Requeue.*'maybe'.*0 or 1, yes or no"):
+        converted(tmp_path, f"{HEAD}|Requeue\n{ROW}|maybe\n")
 
 
 def test_names_that_json_escapes_come_through(tmp_path: Path) -> None:

@@ -25,7 +25,9 @@ from qops_batsim.limits import MAX_JOBS, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.tables import Booleans, Floats, Words
 from qops_batsim.workload.accounting.cells import Dates, TextTable
 from qops_batsim.workload.log import (
+    NOT_RERUNNABLE,
     RECORD,
+    RERUNNABLE,
     STATUS_CANCELLED,
     STATUS_COMPLETED,
     STATUS_FAILED,
@@ -593,6 +595,29 @@ NAMES = {
 }
 """Fields of a job by what a column says."""
 
+_ASKS_NO_REQUEUE = re.compile(r"(?:^|\s)--no-requeue(?=\s|$)")
+_REQUEUE = {
+    **dict.fromkeys(("", "1", "yes", "true", "y"), ""),
+    **dict.fromkeys(("0", "no", "false", "n"), NOT_RERUNNABLE),
+}
+
+
+def rerunnable_of(flags: Words | None, commands: Words | None) -> dict[str, Words]:
+    """Return the field :data:`RERUNNABLE` of jobs, if any may not be run again.
+
+    Told are requeue flags, and commands with which jobs were submitted: ``sbatch --no-requeue``.
+    """
+    told = []
+    if flags is not None:
+        told.append(
+            Words([_REQUEUE.get(each.strip().lower(), "") for each in flags.words], flags.which)
+        )
+    if commands is not None:
+        said = [NOT_RERUNNABLE if _ASKS_NO_REQUEUE.search(each) else "" for each in commands.words]
+        told.append(Words(said, commands.which))
+    kept = np.logical_or.reduce([each.where(bool) for each in told]) if told else np.zeros(0)
+    return {RERUNNABLE: Words(["", NOT_RERUNNABLE], kept.astype(np.int64))} if kept.any() else {}
+
 
 def rows_of_table(
     table: TextTable,
@@ -628,6 +653,14 @@ def rows_of_table(
     texts = {
         field: table.words(columns[says][0]) for says, field in NAMES.items() if columns.get(says)
     }
+    flags, commands = (
+        table.words(columns[says][0]) if columns.get(says) else None
+        for says in ("requeue", "submit_line")
+    )
+    if flags is not None:
+        wrong = flags.where(lambda word: word.strip().lower() not in _REQUEUE)
+        table.refuse(wrong, columns["requeue"][0], "0 or 1, yes or no, true or false")
+    texts |= rerunnable_of(flags, commands)
     return Rows(
         ids=table.column(columns["id"][0]).to_list(),
         lines=table.lines,

@@ -22,7 +22,8 @@ _AMOUNTS = ("gpus", "memory", "power", "energy")
 
 MAPPED = (
     *("id", "state", "submit", "eligible", "start", "end", "run_time", "walltime"),
-    *("user", "group", "queue", "qos", "reservation", "processors", "nodes", *_AMOUNTS),
+    *("user", "group", "queue", "qos", "reservation", "processors", "nodes", "requeue"),
+    *_AMOUNTS,
 )
 """Meanings that a column of any table may have."""
 

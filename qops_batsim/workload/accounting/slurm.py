@@ -24,6 +24,7 @@ from qops_batsim.workload.accounting.rows import (
     Choices,
     Rows,
     first_known,
+    rerunnable_of,
     rows_of_table,
     state_reader,
     task_numbers,
@@ -53,6 +54,8 @@ _SACCT: dict[str, tuple[str, ...]] = {
     "queue": ("Partition",),
     "qos": ("QOS",),
     "reservation": ("Reservation",),
+    "requeue": ("Requeue",),
+    "submit_line": ("SubmitLine",),
 }
 """Columns of sacct by what they say; the first that has a value counts."""
 
@@ -249,6 +252,7 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
     texts: dict[str, list[str]] = {name: [] for name in names}
     unit = "cores" if choices.by == "binding" else choices.by
     gpus: list[float] = []
+    flags, commands = list[str](), list[str]()
     for place, job in enumerate(jobs, start=1):
         where = f"{source}: jobs[{place - 1}]"
         ids.append(slurm_job_id(job))
@@ -269,6 +273,8 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
         named = (*known, job.get("partition"), job.get("qos"), inside)
         for column, text in zip(texts.values(), named, strict=True):
             column.append(text if isinstance(text, str) else "")
+        flags.append("no" if job.get("requeue") is False else "")
+        commands.append(str(job.get("submit_line") or ""))
     found = {name: np.array(column, np.float64) for name, column in columns.items()}
     submitted = found["submit"]
     if choices.submission == "eligible":
@@ -283,7 +289,8 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
         run_times=found["run_time"],
         processors=found["processors"],
         limits=found["walltime"],
-        texts={name: Words.of(column) for name, column in texts.items()},
+        texts={name: Words.of(column) for name, column in texts.items()}
+        | rerunnable_of(Words.of(flags), Words.of(commands)),
         numbers={} if np.isnan(gpus).all() else {"gpus": np.array(gpus)},
         groups={at: job.partition("+")[0] for at, job in enumerate(ids) if "+" in job},
         tasks={
