@@ -18,7 +18,8 @@ f4      r √n + 530,000 log10(s)
 ======  ==============================  ================================================
 
 Arrivals before 1 s count as at 1 s in the last four. A job that has waited for the starvation
-bound comes before all that have not, in order of arrival.
+bound comes before all that have not, in order of arrival. What the formulas were compared with is
+told in docs/schedulers.md.
 
 W. Tang, Z. Lan, N. Desai, D. Buettner, "Fault-aware, utility-based job scheduling on Blue Gene/P
 systems", IEEE Cluster 2009. D. Carastan-Santos, R. Y. de Camargo, "Obtaining dynamic scheduling

@@ -17,6 +17,7 @@ from qops_batsim.analysis.results.tables import (
     NULL_RUN_TIME,
     Booleans,
     Floats,
+    Integers,
     goes_on,
     lasting,
     tolerance,
@@ -215,6 +216,12 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
         crowds[subject.understated[subject.job_numbers.owners]] = 1.0
         estimates = estimates * crowds
     planned_end = start + estimates - _done_before(subject)
+    if subject.compute_sharing:
+        # Jobs of which no file tells that they may do more are held to what their users said.
+        said = start + _predicted(subject, subject.job_numbers.rows, np.full(len(start), np.inf))
+        planned_end = np.where(
+            subject.understated[subject.job_numbers.owners], np.fmin(planned_end, said), planned_end
+        )
     over = finish - planned_end
     # Of a sleep it is known to the last digit by how much its estimate is too short, and what is
     # killed at its estimate ends a moment later; else the files' rounding may look like one.
@@ -253,15 +260,25 @@ def _estimates(subject: Subject) -> Floats:
     """Return the estimate of each job that planning could know (seconds)."""
     walltimes = subject.result.column("requested_time")
     estimates: Floats = np.where(walltimes > 0, walltimes, np.inf)
-    owners, qos = subject.job_numbers.owners, subject.result.decisions
+    owners = subject.job_numbers.owners
     told = subject.asked("estimates")[owners]
     estimates = np.where(owners < subject.job_numbers.known, told, estimates)
-    if qos is None or np.isnan(qos.predicted_run_times).all():
-        return estimates
-    predicted = np.full(len(subject.job_numbers), np.inf)
-    predicted[subject.job_numbers.qos] = np.nan_to_num(qos.predicted_run_times, nan=np.inf)
-    shorter: Floats = np.minimum(estimates, predicted[owners])
+    # On shared hosts estimates are seconds on one of some speed, and predictions those on others.
+    shorter: Floats = (
+        estimates if subject.compute_sharing else _predicted(subject, owners, estimates)
+    )
     return shorter
+
+
+def _predicted(subject: Subject, numbers: Integers, otherwise: Floats) -> Floats:
+    """Return what the scheduler says that it planned with in place of estimates, by row."""
+    qos = subject.result.decisions
+    if qos is None or np.isnan(qos.predicted_run_times).all():
+        return otherwise
+    by_number = np.full(len(subject.job_numbers), np.inf)
+    by_number[subject.job_numbers.qos] = np.nan_to_num(qos.predicted_run_times, nan=np.inf)
+    found: Floats = np.minimum(otherwise, by_number[numbers])
+    return found
 
 
 @rule()

@@ -58,6 +58,9 @@ class Planner:
         What was predicted of each application that has ended by itself, by job.
     renewals
         Promises made anew since the list was last emptied.
+    outlived
+        Jobs seen to run longer than predicted since the list was last emptied, and how long they
+        were predicted to (seconds).
     """
 
     def __init__(self, mapper: Mapper, fallbacks: Fallbacks, news: News) -> None:
@@ -65,6 +68,7 @@ class Planner:
         self.waiting: list[Application] = []
         self.predictions: dict[str, Prediction] = {}
         self.renewals: list[MappingRenewal] = []
+        self.outlived: list[tuple[str, float]] = []
         self._mapper = mapper
         self._fallbacks = fallbacks
         self._first_ends: dict[str, float] = {}
@@ -282,7 +286,10 @@ class Planner:
             slot = book.slot_of.get(job_id)
             if untold is None and slot is None:
                 continue  # Stopped by this module, or never started by it.
-            end = float((book.mapped[slot] if untold is None else untold.row)["end"])
+            row = book.mapped[slot] if untold is None else untold.row
+            end = float(row["end"])
+            if now > end + PLAN_TOLERANCE:
+                self.outlived.append((job_id, end - float(row["start"])))
             self.predictions[job_id] = Prediction(
                 first=self._first_ends.pop(job_id), last=end, end=now
             )
@@ -304,6 +311,8 @@ class Planner:
         book, now = self.book, self._now
         slots = book.overdue() + self._nominal.restore_outlived(now)
         for slot in slots:
+            expected = float(book.mapped["end"][slot] - book.mapped["start"][slot])
+            self.outlived.append((book.application(slot).job.id, expected))
             again = max(now - float(book.mapped["start"][slot]), 1.0)
             book.mapped["left"][slot] = book.mapped["rate"][slot] * again
         return self._nominal.replan_overdue(now) or bool(slots)

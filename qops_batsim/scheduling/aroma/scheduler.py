@@ -390,6 +390,11 @@ class Aroma(DecisionModule):
             else:
                 record.latest_start = renewal.promise
         self._planner.renewals.clear()
+        for job_id, expected in self._planner.outlived:
+            record = self.qos_log.record(job_id)
+            if record.predicted_run_time is None:
+                record.predicted_run_time = expected
+        self._planner.outlived.clear()
         if self._capacity.is_final and self._capacity.away:
             for application in self._planner.withdraw_wider(self._capacity.present):
                 refusal = self._capacity.never_fits(application.tasks)

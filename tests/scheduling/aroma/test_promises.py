@@ -7,6 +7,7 @@ import math
 import pytest
 
 from aroma_oracles import (
+    SPEED,
     machine,
     mixed_work,
     promises_broken,
@@ -157,3 +158,27 @@ def test_what_is_refused_has_a_reason() -> None:
     assert all("promise" in module.qos_log.record(job_id).reason for job_id in refused)
     decisions = module.qos_log.decisions()
     assert {decisions[job_id] for job_id in refused} == {QOS_REJECTED}
+
+
+# On a host four times as fast as the reference, a is expected to take 4 s and takes 8, so that b,
+# promised by 8, runs from 8 to 12. No file tells that a has outlived but what was expected:
+# its estimate is 16 s. c shows what others do in a second of their estimates.
+def test_work_that_is_understated_is_outlived_earlier_on_a_fast_host(tmp_path) -> None:
+    a = {"service_class": "dedicated", "seconds": 32.0, "estimated_runtime": 16.0}
+    b = {"at": 1.0, "seconds": 16.0, "estimated_runtime": 16.0, "deadline": 8.0}
+    c = {"at": 30.0, "seconds": 1.0, "estimated_runtime": 1.0}
+    workload = work(a, b, c)
+    simulation, module = run(workload, machine([4.0]), reference_speed=SPEED)
+    ended = {each.local_id: each.finish for each in simulation.ended}
+    assert (ended["0"], ended["1"]) == (8.0, 12.0)
+    assert module.qos_log.record("w0!1").admitted_deadline == 8.0
+    write_run(
+        simulation, tmp_path / "run", scheduler="aroma", module=module, workload="", platform=None
+    )
+    result = read_run(tmp_path / "run", hosts=1)
+    assert result.decisions is not None
+    assert result.decisions.predicted_run_times[0] == 4.0
+    assert verify(result, workloads={"w0": workload}) == []
+    # A scheduler cannot excuse itself by an estimate that nothing contradicts.
+    honest = work({**a, "estimated_runtime": 32.0}, b, c)
+    assert [each.jobs for each in verify(result, workloads={"w0": honest})] == [("w0!1",)]
