@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fake_manager import FakeManager
+from fake_manager import FakeJob, FakeManager
 from qops_batsim.live.centre import LIVE, LiveCentre
 from qops_batsim.live.journal import About, Journal
-from qops_batsim.live.manager import ResourceManager
+from qops_batsim.live.manager import JobPhase, ResourceManager
 
 
 class Site:
@@ -52,3 +52,11 @@ class Site:
     def entry(self, job: str) -> Any:
         """Return the last run of a job."""
         return [each for each in self.journal.entries() if each.job == job][-1]
+
+
+def others_job(site: Site, hosts: tuple[str, ...], limit: float, run_time: float) -> FakeJob:
+    """Return a job that somebody else has just started."""
+    other = site.fake.submit(len(hosts), limit, run_time)
+    other.phase, other.start, other.hosts = JobPhase.RUNNING, site.fake.now, hosts
+    other.end = site.fake.now + run_time
+    return other

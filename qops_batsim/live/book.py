@@ -7,7 +7,8 @@ What is new in a poll is told to the decision module as an engine would tell it:
 3. a waiting job that its user cancels is withdrawn; one whose nodes, limit or deadline its user
    changes is withdrawn and submitted anew, under the id of another run;
 4. a run that was requeued ends as killed; it is submitted anew, unless the module had it killed;
-5. a job that somebody else has started takes its nodes away until it ends, as a node that is down;
+5. a job that somebody else has started runs, until its limit and the margin at most; nodes that it
+   shares with another one are away as long as it does;
 6. a node whose state is not known stays as it was.
 """
 
@@ -35,6 +36,7 @@ from qops_batsim.protocol.decisions import (
 )
 from qops_batsim.protocol.events import (
     JOB_CANCELLED,
+    JOB_RUNS,
     MACHINES_AWAY,
     MACHINES_BACK,
     Event,
@@ -70,6 +72,8 @@ class Book:
         Whether a refused job waits on without a deadline.
     takes_best_effort
         Whether jobs without deadline are decided about; else they are somebody else's.
+    tells_others
+        Whether the module can be told of running jobs; else their nodes are away until they end.
     patience
         How long a start may take before it is given up (seconds).
 
@@ -91,12 +95,14 @@ class Book:
         count_runs: Callable[[str], int] = lambda job: 0,
         keeps_refused: bool = False,
         takes_best_effort: bool = True,
+        tells_others: bool = True,
         patience: float = 60.0,
     ) -> None:
         self._about = about
         self._count_runs = count_runs
         self._keeps_refused = keeps_refused
         self._takes_best_effort = takes_best_effort
+        self._tells_others = tells_others
         self._patience = patience
         self._places = {name: place for place, name in enumerate(about.nodes)}
         self.jobs = {each.job: each for each in entries}
@@ -147,11 +153,31 @@ class Book:
         """Take notice of a job that is not in the book."""
         asks = self.deadline_of(job) is not None
         if job.phase is JobPhase.RUNNING:
-            self._set(self.new_entry(job, now, is_ours=False, phase="running", start=job.start))
+            yield from self._joined(
+                self.new_entry(job, now, is_ours=False, phase="running", start=job.start), now
+            )
         elif job.phase is JobPhase.ENDED or not job.is_ready:
             return
         elif asks or self._takes_best_effort:
             yield from self._submit(self.new_entry(job, now), job)
+
+    def _joined(self, entry: Entry, now: float) -> Iterator[Event]:
+        """Yield that somebody else's job runs, on the nodes that no other one has."""
+        hosts = self._hosts_of(entry.hosts) - self._away
+        for each in self.jobs.values():
+            if each.phase in ("starting", "running"):
+                hosts -= self._hosts_of(each.hosts if each.is_ours else each.taken)
+        self._set(entry)
+        if not hosts or not self._tells_others:
+            return
+        entry.taken = [self._about.nodes[host] for host in hosts]
+        start = now if entry.start is None else min(entry.start, now)
+        told = {"job_id": entry.run, "resources": str(hosts), "start": self._seconds(start)}
+        if entry.limit is not None:
+            told["walltime"] = max(entry.limit, round(now - start, 6)) + max(
+                self._about.margin, 1.0
+            )
+        yield Notify.of(JOB_RUNS, **told)
 
     def new_entry(self, job: SeenJob, now: float, **further: object) -> Entry:
         """Return the entry of a job that becomes known now."""
@@ -237,8 +263,12 @@ class Book:
     def _follow(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
         """Yield what has happened to a run."""
         if not entry.is_ours:
-            if job is None or job.phase is not JobPhase.RUNNING:
+            changed = job is not None and (job.limit, [*job.hosts]) != (entry.limit, entry.hosts)
+            if job is None or job.phase is not JobPhase.RUNNING or changed:
                 self._close(entry, job, now)
+                if entry.taken:
+                    hosts = self._hosts_of(entry.taken)
+                    yield JobCompleted(entry.run, entry.outcome, 0, hosts)
         elif entry.phase == "refused":
             if job is None or job.phase is JobPhase.ENDED:
                 self._close(entry, job, now)
@@ -300,7 +330,7 @@ class Book:
 
     def _started_elsewhere(self, entry: Entry, job: SeenJob, now: float) -> Iterator[Event]:
         """Have a job that this program has not started count as somebody else's."""
-        self.alarms.append(f"job {entry.job} was started by somebody else; its nodes count as away")
+        self.alarms.append(f"job {entry.job} was started by somebody else; it is planned around")
         if entry.phase == "waiting":
             yield self._withdrawn(entry, None, now)
         else:
@@ -360,7 +390,7 @@ class Book:
         used = HostSet()
         for entry in self.jobs.values():
             if not entry.is_ours:
-                used |= self._hosts_of(entry.hosts)
+                used |= self._hosts_of(entry.hosts) - self._hosts_of(entry.taken)
         before, self._away = self._away, self._gone | used
         for kind, hosts in (
             (MACHINES_AWAY, self._away - before),

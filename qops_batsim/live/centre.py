@@ -98,21 +98,24 @@ class LiveCentre:
         self._unreachable_since: float | None = None
         self._seen: dict[str, SeenJob] = {}
         self._now = 0.0
-        self.module: DecisionModule | None = None
         begins = self._begin(about) if journal.about is None else None
         assert journal.about is not None
         self.about = journal.about
+        self.module: DecisionModule | None = None
+        if self.about.mode != RECORD:
+            self.module = make_scheduler(self.about.scheduler, self.about.options)
         self._book = Book(
             self.about,
             journal.entries(only_open=True),
             count_runs=journal.count_runs,
             keeps_refused=keeps_refused,
             takes_best_effort=takes_best_effort,
+            tells_others=isinstance(self.module, SpaceSharingScheduler)
+            and self.module.hears_of_others,
             patience=patience,
         )
-        if self.about.mode == RECORD:
+        if self.module is None:
             return
-        self.module = make_scheduler(self.about.scheduler, self.about.options)
         self._driver = ModuleDriver(self.module, any_engine=True)
         if begins is not None:
             with journal.transaction():

@@ -99,6 +99,8 @@ class Entry(msgspec.Struct, kw_only=True):
     outcome: str = ""
     told: str = ""
     is_ours: bool = True
+    taken: list[str] = []
+    """Nodes on which the module knows a job that is not ours."""
     is_victim: bool = False
     """Whether it is to be killed."""
 

@@ -21,6 +21,12 @@ NO_MORE_EXTERNAL_EVENTS = "no_more_external_event_to_occur"
 JOB_CANCELLED = "job_cancelled"
 """Of ours: a user cancels a job that waits (``job_id``)."""
 
+JOB_RUNS = "job_runs"
+"""Of ours: a job runs that the module has not started, and is told to have ended like any other.
+
+``job_id``, ``resources`` (its hosts), ``start``, and ``walltime`` (seconds), if it has one.
+"""
+
 
 class HostDescription(msgspec.Struct, frozen=True):
     """A host as announced at the beginning of the simulation."""

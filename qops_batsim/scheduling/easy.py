@@ -11,6 +11,7 @@ from msgspec import Meta
 from qops_batsim.errors import InputError, SimulationError, shown
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.module import PlannerOptions, SchedulerOptions, System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.timing import GRID_TOLERANCE
@@ -190,6 +191,14 @@ class Easy(SpaceSharingScheduler):
             return float(key)
         told = f"{type(self).__name__}.key({job.id}) returned {shown(key)}"
         raise SimulationError(f"{told}; a number is expected")
+
+    def joined(self, job: Job, start: float, hosts: HostSet) -> None:
+        """Count the job among those that run."""
+        from qops_batsim.scheduling.easy_kernel import insert_running
+
+        slot, freed = self._table.add(job), len(hosts - self.capacity.away)
+        end = start + float(self._table.numbers.estimates[slot])
+        self._running_count = insert_running(self._ending, self._running_count, slot, end, freed)
 
     def left(self, job: Job) -> None:
         """Keep the job for the next pass."""

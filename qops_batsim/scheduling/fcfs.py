@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from qops_batsim.jobs import Job
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.module import SchedulerOptions, System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
@@ -60,6 +61,9 @@ class Fcfs(SpaceSharingScheduler):
     def withdraw(self, job_id: str) -> tuple[Job | None, bool]:
         """Take a job out of the queue."""
         return taken_by_id(self._queue, job_id), False
+
+    def joined(self, job: Job, start: float, hosts: HostSet) -> None:
+        """Do nothing: only the count of free hosts matters."""
 
     def left(self, job: Job) -> None:
         """Do nothing: only the count of free hosts matters."""

@@ -17,6 +17,7 @@ from msgspec import Meta
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.fcfs import taken, taken_by_id
 from qops_batsim.scheduling.module import SchedulerOptions, System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
@@ -149,7 +150,10 @@ class Nqs(SpaceSharingScheduler):
 
     def left(self, job: Job) -> None:
         """Count one running job less for its queue."""
-        self._counts[self._queue_of.pop(job.id)] -= 1
+        self._counts[self._queue_of.pop(job.id, "")] -= 1
+
+    def joined(self, job: Job, start: float, hosts: HostSet) -> None:
+        """Do nothing: the job is in no queue."""
 
     def schedule(self, now: float) -> None:
         """Start jobs from the heads of the queues, those of high priority first."""

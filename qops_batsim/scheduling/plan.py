@@ -201,6 +201,20 @@ class Plan:
             self.state = self.state._replace(past=self._users.with_room(self.state.past))
         self.state.counts[state.KNOWN] = len(self.table)
 
+    def joined(self, job: Job, start: float, hosts: HostSet) -> None:
+        """Add a job that somebody else has started (seconds), on hosts planned for others or not.
+
+        O(1); with the next decision the plan is made anew, as after a loss of hosts.
+        """
+        self.arrived(job)
+        slot, jobs, counts = self.table.slot_of(job.id), self.jobs, self.state.counts
+        jobs.starts[slot] = up_to_grid(start)
+        jobs.reserved[slot] = words_of(hosts, self._words) if self._words else len(hosts)
+        plan.add_running(self.state, slot, end_of(start, float(jobs.estimates[slot])), 0.0)
+        jobs.noted_ends[slot] = jobs.ends[slot]
+        counts[state.IS_RESIZED] = 1
+        counts[state.LOST_HOSTS] += len(hosts)
+
     def left(self, job_id: str) -> None:
         """Note that a running job has ended. O(1)."""
         self._put(state.GONE, self.table.slot_of(job_id))

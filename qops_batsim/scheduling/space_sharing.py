@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from qops_batsim.errors import SimulationError
-from qops_batsim.jobs import QOS_REJECTED, Job
+from qops_batsim.jobs import QOS_REJECTED, Job, QosRequest
 from qops_batsim.platform.hostset import HostSet, lowest_bits
 from qops_batsim.platform.model import Platform
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob, SetJobMetadata
 from qops_batsim.protocol.events import (
     JOB_CANCELLED,
+    JOB_RUNS,
     MACHINES_AWAY,
     MACHINES_BACK,
     NO_MORE_EXTERNAL_EVENTS,
@@ -47,7 +48,8 @@ class SpaceSharingScheduler(DecisionModule):
     take no further job until they are back; what runs there goes on. Jobs that are wider
     than what is left wait until hosts return, and are rejected once none will
     (:meth:`withdraw_wider`). Jobs that their users cancel while they wait are rejected
-    (:meth:`withdraw`).
+    (:meth:`withdraw`). Jobs that somebody else has started are expected to end by their walltimes
+    (:meth:`joined`).
 
     A subclass either implements :meth:`arrived`, :meth:`left` and :meth:`schedule`, or
     returns from :meth:`new_plan` a plan of all starts, which these three then follow.
@@ -172,6 +174,8 @@ class SpaceSharingScheduler(DecisionModule):
             self._restarts.all_submitted = True
         if notification.type == JOB_CANCELLED:
             self._cancelled.append(str(notification.fields.get("job_id", "")))
+        if notification.type == JOB_RUNS:
+            self._join(notification)
         if notification.type == NO_MORE_EXTERNAL_EVENTS:
             capacity.is_final = True
             self._may_be_too_wide = bool(capacity.away)
@@ -191,6 +195,18 @@ class SpaceSharingScheduler(DecisionModule):
             self._free |= hosts.mask
             self.free_count = self._free.bit_count()
         self.resized()
+
+    def _join(self, notification: Notify) -> None:
+        """Count a job among the running ones that somebody else has started."""
+        fields = notification.fields
+        job_id, start, limit = str(fields["job_id"]), float(fields["start"]), fields.get("walltime")
+        hosts = HostSet.parse(str(fields["resources"]))
+        kept = QosRequest(rerunnable=False)
+        job = Job(job_id, start, len(hosts), "", walltime=limit, qos=kept)
+        self._running[job_id] = (job, start, hosts)
+        self._free &= ~hosts.mask
+        self.free_count = self._free.bit_count()
+        self.joined(job, start, hosts)
 
     def decide(self, now: float) -> list[Decision]:
         """Return the rejections since the last message and the jobs that start now."""
@@ -315,6 +331,20 @@ class SpaceSharingScheduler(DecisionModule):
             self.decision_log.decided()
         if restarts is not None:
             self._decisions += restarts.last_decisions()
+
+    @property
+    def hears_of_others(self) -> bool:
+        """Whether it can be told of jobs that somebody else has started (:meth:`joined`)."""
+        kind, base = type(self), SpaceSharingScheduler
+        return kind.joined is not base.joined or kind.new_plan is not base.new_plan
+
+    def joined(self, job: Job, start: float, hosts: HostSet) -> None:
+        """Handle that somebody else has started a job (seconds), whose hosts are not free any more.
+
+        Not implemented: that of the plan, where such jobs take hosts from promises as a loss does,
+        until they are expected to end.
+        """
+        self._planned().joined(job, start, hosts - self.capacity.away)
 
     def resized(self) -> None:
         """Handle that hosts have gone away or returned; free ones are already counted."""

@@ -8,9 +8,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from live_site import Site
+from live_site import Site, others_job
 from qops_batsim.cli.main import main
-from qops_batsim.live.manager import NodeState
+from qops_batsim.live.manager import JobPhase, NodeState
 
 
 @pytest.fixture
@@ -79,6 +79,25 @@ def test_what_was_cut_off_from_outside_is_no_violation(
     site.fake.cancel("2")
     site.pass_time(400)
     assert "verified: 4 jobs" in run(capsys, monkeypatch, "verify", str(site.path))
+
+
+def test_jobs_of_others_are_in_the_story_of_a_job(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """
+    n1-n2 │ 1 1 1 (others') │ 2 2
+    n3-n4 │ 3 │             │ 2 2
+    """
+    others_job(site, ("n1", "n2"), limit=600, run_time=300)
+    wide = site.fake.submit(4, limit=60, run_time=50, deadline=800)
+    site.fake.submit(2, limit=60, run_time=50, deadline=100)
+    site.pass_time(500)
+    assert wide.phase is JobPhase.ENDED
+    told = json.loads(run(capsys, monkeypatch, "explain", str(site.path), "2", "--json"))
+    assert told["outcome"] == "ended"
+    (held,) = told["waited_for"]
+    assert (held["job"], held["processors"], held["running"]) == ("w0!1", 2, True)
+    assert "verified: 2 jobs" in run(capsys, monkeypatch, "verify", str(site.path))
 
 
 def test_quotes_are_given_for_its_queue(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from live_site import Site
+from live_site import Site, others_job
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
 from qops_batsim.live.centre import hand_back
@@ -125,21 +125,104 @@ def test_an_administrator_can_raise_what_schedulers_with_priorities_see(site: Si
     assert job.qos.user_priority == 0.5
 
 
-def test_a_job_that_somebody_else_starts_takes_its_nodes_away(site: Site) -> None:
+@pytest.mark.parametrize(
+    "scheduler", ["qops", "fqops", "conservative", "slack", "easy", "fcfs", "nqs"]
+)
+def test_a_job_of_others_is_planned_around_until_its_limit(tmp_path: Path, scheduler: str) -> None:
+    """
+    n1-n2 │ 1 1 1 1 (others') │ 2        4 would fit before 2, and delays it if its limit is longer
+    n3-n4 │ 3 │               │ 2
+    """
+    site = Site(tmp_path / "j.db", scheduler=scheduler, options={})
     site.pass_time(2)
-    other = site.fake.submit(2, limit=600, run_time=300)
-    other.phase, other.start, other.hosts = JobPhase.RUNNING, site.fake.now, ("n1", "n2")
-    other.end = site.fake.now + 300
-    wide = site.fake.submit(4, limit=60, run_time=30, deadline=5000)
+    other = others_job(site, ("n1", "n2"), limit=600, run_time=300)
+    wide = site.fake.submit(4, limit=60, run_time=30, deadline=800)
     small = site.fake.submit(2, limit=60, run_time=30, deadline=300)
     site.pass_time(5)
-    assert (small.phase, small.hosts) == (JobPhase.RUNNING, ("n3", "n4"))
-    assert wide.told.startswith("refused: asks for 4 processors; 2 of 4 hosts are away")
+    if scheduler not in ("fcfs", "nqs"):
+        assert (small.phase, small.hosts) == (JobPhase.RUNNING, ("n3", "n4"))
+        long = site.fake.submit(2, limit=900, run_time=30)
+        site.pass_time(60)
+        # What slack-based backfilling has promised to the wide job can wait for it.
+        assert (long.phase is JobPhase.WAITING) == (scheduler != "slack")
+    assert wide.phase is JobPhase.WAITING
+    if scheduler in ("qops", "fqops"):
+        assert site.entry("2").promise == site.entry("2").asked
+        site.restart()
+        assert site.centre.module.planned_starts()["w0!2"] == pytest.approx(660, abs=5)  # type: ignore[union-attr]
     site.pass_time(400)
-    assert site.fake.submit(4, deadline=2000).phase is JobPhase.WAITING
-    site.pass_time(2)
-    assert site.entry("4").answer == "promised"
+    assert wide.start == pytest.approx(other.end, abs=3)
     assert not site.entry("1").is_ours
+    assert site.fake.effects["started", "2", 0] == 1
+    site.journal.close()
+
+
+def test_a_changed_limit_of_others_changes_the_plan(site: Site) -> None:
+    site.pass_time(2)
+    other = others_job(site, ("n1", "n2"), limit=600, run_time=3000)
+    site.fake.submit(4, limit=60, run_time=30)
+    site.pass_time(5)
+    first = site.entry("2").planned
+    other.limit = 1200
+    site.pass_time(2)
+    assert site.entry("2").planned - first == pytest.approx(600, abs=3)
+    site.fake.cancel("1")
+    site.pass_time(5)
+    assert site.entry("2").phase == "running"
+
+
+def test_nodes_that_jobs_of_others_share_are_away_until_the_last_has_ended(site: Site) -> None:
+    """
+    n1 │ 1 1 │
+       │ 2 2 2 2 │
+    n2 │ 2 2 2 2 │       job 1 is first, job 2 has n2 only, as the module knows it
+    """
+    site.pass_time(1)
+    others_job(site, ("n1",), limit=600, run_time=100)
+    others_job(site, ("n1", "n2"), limit=600, run_time=300)
+    site.pass_time(2)
+    assert [site.entry(each).taken for each in "12"] == [["n1"], ["n2"]]
+    wide = site.fake.submit(3, limit=60, run_time=30)
+    site.pass_time(200)
+    assert wide.phase is JobPhase.WAITING
+    site.pass_time(110)
+    assert wide.hosts == ("n1", "n2", "n3")
+
+
+def test_a_job_of_others_takes_hosts_from_promises_as_a_loss_does(site: Site) -> None:
+    """What was promised on its nodes is kept if it can be, and replaced in words if not."""
+    site.fake.submit(4, limit=600, run_time=600)
+    site.pass_time(2)
+    for deadline in (1330, 9000):
+        site.fake.submit(4, limit=600, run_time=300, deadline=deadline)
+    site.pass_time(2)
+    site.fake.cancel("1")
+    others_job(site, ("n4",), limit=1200, run_time=1200)
+    site.pass_time(3)
+    assert "lost" in site.entry("2").reason
+    assert site.entry("3").reason == ""
+    site.restart()
+    site.pass_time(2200)
+    assert counts(site.journal.entries())["kept"] == 1
+
+
+def test_a_job_that_a_user_has_released_counts_as_started_by_others(site: Site) -> None:
+    site.fake.submit(4, limit=600, run_time=600)
+    site.pass_time(2)
+    freed = site.fake.submit(2, limit=600, run_time=300)
+    site.pass_time(2)
+    site.fake.cancel("1")
+    freed.phase, freed.start, freed.hosts, freed.end = (
+        JobPhase.RUNNING,
+        site.fake.now,
+        ("n3", "n4"),
+        site.fake.now + 300,
+    )
+    site.pass_time(2)
+    assert (site.entry("2").run, site.entry("2").is_ours) == ("w0!2r1", False)
+    assert any("started by somebody else" in line for line in site.lines)
+    site.pass_time(400)
+    assert site.entry("2").outcome == "COMPLETED_SUCCESSFULLY"
 
 
 def test_a_promise_outlives_the_loss_of_its_node_as_far_as_it_can(site: Site) -> None:

@@ -24,6 +24,7 @@ from qops_batsim.scheduling.core.columns import (
     NOTED_ENDS,
     NOTED_STARTS,
     NOTED_TARGETS,
+    PLACES,
     PROMISES,
     STARTS,
     SUSPENDED,
@@ -199,6 +200,16 @@ def has_room(state: State) -> bool:
 
 
 @kernel
+def note_joined(state: State, slot: int) -> None:
+    """Log that a job runs which somebody else has started, as if it were one of ours."""
+    if state.counts[LOGS] != 0:
+        now, log, start = state.clock[NOW], state.log, state.jobs.numbers[STARTS, slot]
+        append(log, now, SUBMITTED, slot, NO_JOB, 0, 0.0, 0.0, 0.0)
+        append(log, now, ADMITTED, slot, NO_JOB, 0, start, np.inf, np.inf)
+        append(log, now, STARTED, slot, NO_JOB, 0, state.jobs.numbers[ENDS, slot], 0.0, 0.0)
+
+
+@kernel
 def next_question(state: State) -> int:
     """Return the next new job, which may run; :data:`NO_JOB` if there is none, or no room."""
     counts = state.counts
@@ -206,6 +217,9 @@ def next_question(state: State) -> int:
         slot = counts[DECIDED]
         counts[DECIDED] += 1
         if why_never(state, slot) != 0:
+            continue
+        if state.jobs.marks[PLACES, slot] >= 0:
+            note_joined(state, slot)
             continue
         if counts[PHASE] == BEGUN:
             counts[PHASE] = ASKING
