@@ -137,9 +137,9 @@ class FakeManager:
         self._due = [(date, job_id) for date, job_id in self._due if date > self.now]
         used = {name for job in self._running() for name in job.hosts}
         for job in self.all.values():
-            free = [n for n, s in self.states.items() if s is NodeState.THERE and n not in used]
             if job.phase is not JobPhase.WAITING or job.is_held:
                 continue
+            free = [n for n, s in self.states.items() if s is NodeState.THERE and n not in used]
             if any(date > self.now and job_id == job.id for date, job_id in self._due):
                 continue
             if job.wanted is None and not self.starts_by_itself:

@@ -27,6 +27,8 @@ class Site:
 
     def _open(self) -> None:
         self.journal = Journal(self.path, writes=True)
+        # A kill of the process loses nothing that was written; to wait for the disk takes long.
+        self.journal._db.execute("PRAGMA synchronous=OFF")
         new = self.about if self.journal.about is None else None
         self.centre = LiveCentre(
             self.manager,

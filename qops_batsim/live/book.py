@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job
-from qops_batsim.live.journal import About, Entry
+from qops_batsim.live.journal import About, Entry, LiveStanding
 from qops_batsim.live.manager import JobPhase, NodeState, SeenJob, natural_key
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import (
@@ -46,6 +46,7 @@ from qops_batsim.protocol.events import (
     Notify,
     RequestedCall,
 )
+from qops_batsim.scheduling.standing import Standing
 
 WORKLOAD = "w0"
 """Name of the workload whose jobs these are in the protocol."""
@@ -124,6 +125,16 @@ class Book:
             elif isinstance(event, RequestedCall):
                 self._calls.pop(0)
         self._ask_calls(decisions)
+
+    def standing(self, module: Standing) -> LiveStanding:
+        """Return what the next process has to know, beside the open runs."""
+        away, gone = str(self._away), str(self._gone)
+        return LiveStanding(module=module, away=away, gone=gone, calls=self._calls)
+
+    def go_on(self, standing: LiveStanding) -> None:
+        """Go on from a standing."""
+        self._away, self._gone = HostSet.parse(standing.away), HostSet.parse(standing.gone)
+        self._calls = list(standing.calls)
 
     def waiting(self) -> list[Entry]:
         """Return the runs that wait for a decision to start them."""

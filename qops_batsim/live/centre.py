@@ -43,12 +43,19 @@ from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.refusal import sentence
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
+from qops_batsim.scheduling.standing import Standing
 
 RECORD, SHADOW, LIVE = "record", "shadow", "live"
 """Modes: only watch; ask the module and change nothing; decide."""
 
 MOST_TOLD = 20
 """Most users that are told of a new planned start in one step."""
+
+
+OTHER_VERSION = (
+    "the version of the package that made the journal is expected, or a new journal "
+    "(live release-all first)"
+)
 
 
 class _Rehearsed(Exception):
@@ -67,6 +74,9 @@ class LiveCentre:
         Opened for writing.
     about
         What a new journal is begun with, but for nodes and origin; None for one that has begun.
+    forget_after
+        After so many messages the module goes on from its standing, if it can: what has ended is
+        forgotten, and a later process begins there.
     resend
         Time without effect after which an order is sent again (seconds).
     clock
@@ -86,6 +96,7 @@ class LiveCentre:
         journal: Journal,
         about: About | None = None,
         *,
+        forget_after: int = 500,
         resend: float = 10.0,
         keeps_refused: bool = False,
         takes_best_effort: bool = True,
@@ -116,12 +127,17 @@ class LiveCentre:
         )
         if self.module is None:
             return
-        self._driver = ModuleDriver(self.module, any_engine=True)
+        self._driver, self._forget_after = ModuleDriver(self.module, any_engine=True), forget_after
+        self._standing_at = 0
         if begins is not None:
             with journal.transaction():
                 self._ask(0.0, [begins])
         else:
-            self.replayed = replay(self._driver, journal, self._book)
+            self._standing_at, standing = journal.last_standing()
+            if standing is not None:
+                self._go_on(standing.module)
+                self._book.go_on(standing)
+            self.replayed = replay(self._driver, journal, self._book, after=self._standing_at)
         self._now = self.about.origin + journal.last_message[1]
 
     def _begin(self, about: About | None) -> SimulationBegins:
@@ -136,6 +152,29 @@ class LiveCentre:
         with self._journal.transaction():
             self._journal.begin(replace(about, origin=origin, nodes=nodes))
         return simulation_begins(nodes)
+
+    def _go_on(self, standing: Standing) -> None:
+        """Have a fresh module go on from a standing."""
+        module = make_scheduler(self.about.scheduler, self.about.options)
+        assert isinstance(module, SpaceSharingScheduler)
+        self.module, self._driver = module, ModuleDriver(module, any_engine=True)
+        self._driver.decisions_on(0.0, [simulation_begins(self.about.nodes)])
+        try:
+            module.go_on(standing)
+        except ValueError as error:
+            raise InputError(f"{self._journal.path}: {error}; {OTHER_VERSION}") from None
+
+    def _forget(self) -> None:
+        """Go on from the standing of the module, if that is due and possible now."""
+        number = self._journal.last_message[0]
+        if number - self._standing_at < self._forget_after:
+            return
+        module = self.module
+        standing = module.standing() if isinstance(module, SpaceSharingScheduler) else None
+        if standing is not None:
+            self._journal.keep_standing(self._book.standing(standing))
+            self._standing_at = number
+            self._go_on(standing)
 
     # One step
 
@@ -161,6 +200,8 @@ class LiveCentre:
                 while events:
                     events = self._ask(round(now - self.about.origin, 6), events)
             self._write(now)
+            if self.module is not None:
+                self._forget()
         if self.module is not None:
             self._send(now)
             self._tell(now)
@@ -358,21 +399,22 @@ class LiveCentre:
         return asker.ask(Ask(processors=entry.nodes, time=entry.limit)).end
 
 
-def replay(driver: ModuleDriver, journal: Journal, book: Book | None = None) -> int:
-    """Tell a fresh module all that was told before; return how many messages that were.
+def replay(
+    driver: ModuleDriver, journal: Journal, book: Book | None = None, *, after: int = 0
+) -> int:
+    """Tell a module all that was told after a message; return how many messages that were.
 
     InputError if it does not answer as it did: then it is another version of the scheduler.
     """
     count = 0
-    for number, told, answered in journal.messages():
+    for number, told, answered in journal.messages(after):
         events = [each.body for each in told.events]
         before = [each.body for each in answered.events]
         decisions = driver.decisions_on(told.now, events)
         if decisions != before:
             raise InputError(
                 f"{journal.path}: message {number}: the scheduler decides otherwise than it did "
-                "then; the version of the package that made the journal is expected, or a new "
-                "journal (live release-all first)"
+                f"then; {OTHER_VERSION}"
             )
         if book is not None:
             book.recall(events, decisions)

@@ -29,6 +29,7 @@ from qops_batsim.protocol.messages import (
     decode_events,
     encode_message,
 )
+from qops_batsim.scheduling.standing import Standing
 
 Content = TypeVar("Content", bound=msgspec.Struct)
 
@@ -53,6 +54,7 @@ CREATE INDEX IF NOT EXISTS open_orders ON orders (state) WHERE state IN ('decide
 CREATE TABLE IF NOT EXISTS seen (
     job TEXT, submitted REAL, told TEXT NOT NULL, since REAL NOT NULL,
     PRIMARY KEY (job, submitted)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS standings (number INTEGER PRIMARY KEY, standing BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS log (date REAL NOT NULL, kind TEXT NOT NULL, text TEXT NOT NULL);
 """
 
@@ -124,6 +126,15 @@ class Order(msgspec.Struct, kw_only=True):
     confirmed: float | None = None
     times: int = 0
     problem: str = ""
+
+
+class LiveStanding(msgspec.Struct, kw_only=True):
+    """Standing of the module, and of the book: hosts away, those of lost nodes, calls asked for."""
+
+    module: Standing
+    away: str
+    gone: str
+    calls: list[float]
 
 
 class About(msgspec.Struct, kw_only=True, frozen=True):
@@ -219,9 +230,10 @@ class Journal:
             "INSERT INTO messages (date, events, decisions) VALUES (?, ?, ?)", (now, told, answered)
         )
 
-    def messages(self) -> Iterator[tuple[int, Message[Event], Message[Decision]]]:
-        """Yield all messages in order, with their numbers."""
-        rows = self._db.execute("SELECT number, events, decisions FROM messages ORDER BY number")
+    def messages(self, after: int = 0) -> Iterator[tuple[int, Message[Event], Message[Decision]]]:
+        """Yield the messages after a number, all by default, in order, with their numbers."""
+        found = "SELECT number, events, decisions FROM messages WHERE number > ? ORDER BY number"
+        rows = self._db.execute(found, (after,))
         for number, events, decisions in rows:
             yield number, decode_events(events), decode_decisions(decisions)
 
@@ -230,6 +242,21 @@ class Journal:
         """Number and date (seconds since the origin) of the last message; zeros without any."""
         found = "SELECT number, date FROM messages ORDER BY number DESC LIMIT 1"
         return self._db.execute(found).fetchone() or (0, 0.0)
+
+    def keep_standing(self, standing: LiveStanding) -> None:
+        """Keep what the module and the book know after the last message, and no other."""
+        text = msgspec.msgpack.encode(standing)
+        self._db.execute("DELETE FROM standings")
+        self._db.execute("INSERT INTO standings VALUES (?, ?)", (self.last_message[0], text))
+
+    def last_standing(self) -> tuple[int, LiveStanding | None]:
+        """Return what was kept last, and after which message."""
+        row = self._db.execute("SELECT number, standing FROM standings").fetchone()
+        return (
+            (0, None)
+            if row is None
+            else (row[0], msgspec.msgpack.decode(row[1], type=LiveStanding))
+        )
 
     # What is known of jobs
 

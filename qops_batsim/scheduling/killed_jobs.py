@@ -39,6 +39,11 @@ class Restarts:
         self._dead: list[tuple[Kill, bool]] = []
         self._victims: list[str] = []
 
+    @property
+    def are_under_way(self) -> bool:
+        """Whether a job is being killed, or was and is not registered again."""
+        return bool(self._kills or self._dead or self._victims)
+
     def kill(self, kills: Iterable[Kill]) -> None:
         """Have running jobs killed."""
         for kill in kills:

@@ -8,7 +8,7 @@ reasons, charges) it adds itself, with :meth:`QosLog.record`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -216,6 +216,10 @@ class QosLog:
         if record is None:
             record = self._records[job_id] = QosRecord()
         return record
+
+    def learn(self, records: Mapping[str, QosRecord]) -> None:
+        """Take over what was noted in another log."""
+        self._records.update(records)
 
     def promises(self, what: str = "admitted_deadline") -> dict[str, float]:
         """Return deadlines promised, or other numbers of records, by full id. O(records)."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from qops_batsim.scheduling.answers import AdmissionAnswer
     from qops_batsim.scheduling.availability import AvailabilityProfile
     from qops_batsim.scheduling.plan import Plan, Renewal
+    from qops_batsim.scheduling.standing import Standing
 
 
 class RunningJob(NamedTuple):
@@ -134,6 +135,58 @@ class SpaceSharingScheduler(DecisionModule):
         self._listens = self._plan is not None or hasattr(self.options, "grace")
         if self.decision_log is not None:
             self.decision_log.begin(self.machine_size, self._plan)
+
+    # What was before
+
+    def standing(self) -> Standing | None:
+        """Return what another scheduler with these options needs to go on from here.
+
+        None if this one has no plan that can be had without its past, or is in the middle of
+        something: a new job, a kill, a cancellation. O(jobs in the plan).
+        """
+        from qops_batsim.scheduling.standing import Standing, is_settled, living, plan_standing
+
+        plan, restarts = self._plan, self._restarts
+        if plan is None or self._cancelled or not is_settled(plan):
+            return None
+        if restarts is not None and restarts.are_under_way:
+            return None
+        slots, table, log = living(plan), plan.table, self.qos_log
+        names = {job.id for slot in slots for job in (table.jobs[slot], table.original(slot))}
+        return Standing(
+            plan=plan_standing(plan),
+            running=[
+                (slots[table.slot_of(job_id)], start, str(hosts))
+                for job_id, (_, start, hosts) in self._running.items()
+            ],
+            away=str(self.capacity.away),
+            is_final=self.capacity.is_final,
+            is_late=self.news.late,
+            lag=self.news.lag,
+            registered=[] if restarts is None else sorted(restarts.ids & names),
+            records={name: log.record(name) for name in sorted(names)},
+        )
+
+    def go_on(self, standing: Standing) -> None:
+        """Go on from a standing, just after :meth:`begin`, and decide as if all had been told."""
+        from qops_batsim.scheduling.standing import restore_plan
+
+        plan = self._planned()
+        restore_plan(plan, standing.plan)
+        self.capacity.away, self.capacity.is_final = HostSet.parse(standing.away), standing.is_final
+        self._free &= ~self.capacity.away.mask
+        for slot, start, text in standing.running:
+            job, hosts = plan.table.jobs[slot], HostSet.parse(text)
+            self._running[job.id] = (job, start, hosts)
+            self._free &= ~hosts.mask
+        self.free_count = self._free.bit_count()
+        self.news.lag = standing.lag
+        if standing.is_late:
+            self.news.mark_late()
+            self._listens = False
+        if self._restarts is not None:
+            self._restarts.ids.update(standing.registered)
+        self.qos_log.learn(standing.records)
 
     # What engines tell
 

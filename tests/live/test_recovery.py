@@ -103,6 +103,7 @@ def test_fifty_kills_at_random_moments(tmp_path: Path, scheduler: str) -> None:
         random.Random(4),
     )
     site.manager = MortalManager(site.fake, fuse)
+    site.kept = {"forget_after": 20}
     site.restart()
     mortal(site.journal, fuse)
     kills = 0
@@ -138,6 +139,15 @@ def test_fifty_kills_at_random_moments(tmp_path: Path, scheduler: str) -> None:
     if scheduler == "fqops":
         assert any(what == "requeued" for what, _, _ in site.fake.effects)
     site.journal.close()
+
+
+def test_what_is_committed_is_on_the_disk(tmp_path: Path) -> None:
+    with Journal(tmp_path / "j.db", writes=True) as journal:
+        told = [
+            journal._db.execute(f"PRAGMA {name}").fetchone()
+            for name in ("journal_mode", "synchronous")
+        ]
+    assert told == [("wal",), (2,)]  # FULL
 
 
 def test_a_fresh_module_answers_as_before(site: Site) -> None:

@@ -52,6 +52,7 @@ class ShadowSite(Site):
     def _open(self) -> None:
         self.fake.starts_by_itself = True
         self.journal = Journal(self.path, writes=True)
+        self.journal._db.execute("PRAGMA synchronous=OFF")
         known = self.journal.about
         looked = ShadowManager(
             Untouchable(self.fake),
