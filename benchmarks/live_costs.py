@@ -55,7 +55,7 @@ def day(base: Path, hours: int) -> None:
         for job_id, job in list(site.fake.all.items()):
             if job.phase is JobPhase.ENDED and site.fake.now - (job.end or 0) > 600:
                 site.fake.forget(job_id)
-        if hour in (1, hours // 2, hours):
+        if hour % max(hours // 6, 1) == 0:
             held, jobs = tracemalloc.get_traced_memory()[0], len(site.journal.entries())
             print(f"{hour} h, {jobs} jobs: {held / 1e6:.2f} MB")
     site.journal.close()

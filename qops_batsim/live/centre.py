@@ -320,23 +320,26 @@ class LiveCentre:
                 text = f"{order.kind} {order.job} {order.detail}".rstrip()
                 self._journal.note(now, "sent", text)
                 self._on_line(text)
+        holds = [order for order in due if order.kind == "hold"]
+        if holds and not self._try(holds, lambda: self._manager.hold([o.job for o in holds])):
+            return
         # Promises wait for starts; a refusal has time, and is worked out first.
         due.sort(key=lambda order: order.kind == "refuse")
-        entries = self._book.jobs
-        holds = [order for order in due if order.kind == "hold"]
-        if holds:
-            self._try(holds, lambda: self._manager.hold([order.job for order in holds]))
         for order in due:
-            if order.kind == "start":
-                hosts = order.detail.split(",")
-                self._try([order], lambda o=order, h=hosts: self._manager.start(o.job, h))  # type: ignore[misc]
-            elif order.kind == "requeue":
-                self._try([order], lambda o=order: self._manager.requeue(o.job))  # type: ignore[misc]
-            elif order.kind == "refuse" and order.job in entries:
-                why = self._refusal_text(entries[order.job])
-                self._try([order], lambda o=order, w=why: self._manager.refuse(o.job, w))  # type: ignore[misc]
+            if order.kind != "hold" and not self._try([order], lambda o=order: self._carry_out(o)):  # type: ignore[misc]
+                return
 
-    def _try(self, orders: list[Order], send: Callable[[], None]) -> None:
+    def _carry_out(self, order: Order) -> None:
+        """Send the command of an order about one job."""
+        if order.kind == "start":
+            self._manager.start(order.job, order.detail.split(","))
+        elif order.kind == "requeue":
+            self._manager.requeue(order.job)
+        elif order.kind == "refuse" and order.job in self._book.jobs:
+            self._manager.refuse(order.job, self._refusal_text(self._book.jobs[order.job]))
+
+    def _try(self, orders: list[Order], send: Callable[[], None]) -> bool:
+        """Send something, and tell whether there is any sense in sending more now."""
         try:
             send()
         except (CommandFailed, Unreachable) as error:
@@ -346,6 +349,8 @@ class LiveCentre:
                 self._journal.update_orders(orders)
                 self._journal.note(self._now, "alarm", str(error))
             self._on_line(f"alarm: {error}")
+            return isinstance(error, CommandFailed)
+        return True
 
     # What users are told
 

@@ -191,6 +191,11 @@ class Plan:
         self._users = Users()
         self.state = self.state._replace(past=new_past(1))
 
+    @property
+    def learns(self) -> bool:
+        """Whether it plans by what jobs that have ended did."""
+        return self._users is not None or hasattr(getattr(self.policy, "search", None), "recall")
+
     def arrived(self, job: Job) -> None:
         """Add a job that waits from now on. Amortised O(1)."""
         slot = self.table.add(job)

@@ -71,8 +71,7 @@ def is_settled(plan: Plan) -> bool:
 
     state, policy = plan.state, plan.policy
     known = policy is None or isinstance(policy, Admission)
-    learns = hasattr(getattr(policy, "search", None), "recall")
-    if type(plan) is not Plan or not known or learns or plan.new_slots or state.counts[LOGS]:
+    if type(plan) is not Plan or not known or plan.learns or plan.new_slots or state.counts[LOGS]:
         return False
     slots = list(living(plan))
     marks = state.jobs.marks[[IS_HELD, IS_DYING]][:, slots]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
 from qops_batsim.live.centre import hand_back
 from qops_batsim.live.fates import counts
 from qops_batsim.live.journal import Journal
-from qops_batsim.live.manager import JobPhase, NodeState
+from qops_batsim.live.manager import JobPhase, NodeState, Unreachable
 
 
 def test_a_job_with_a_deadline_is_held_promised_started_and_told(site: Site) -> None:
@@ -284,6 +285,28 @@ def test_a_start_without_effect_is_sent_again_and_in_the_end_given_up(site: Site
         "has not started within 60 s on n1; it is planned anew" in line for line in site.lines
     )
     assert job.phase is JobPhase.WAITING
+
+
+def test_nothing_more_is_sent_to_a_manager_that_does_not_answer(site: Site) -> None:
+    for _ in range(3):
+        site.fake.submit(1, limit=60, run_time=30)
+    site.fake.advance(1)
+    hold, site.fake.hold = site.fake.hold, lost(site)  # type: ignore[method-assign]
+    site.centre.step()
+    assert site.fake.said == ["hold"]
+    site.fake.hold = hold  # type: ignore[method-assign]
+    site.pass_time(20)
+    assert all(job.phase is JobPhase.RUNNING for job in site.fake.all.values())
+
+
+def lost(site: Site) -> Callable[[Sequence[str]], None]:
+    """Return a command that is not answered."""
+
+    def send(job_ids: Sequence[str]) -> None:
+        site.fake.said.append("hold")
+        raise Unreachable("no answer")
+
+    return send
 
 
 def test_killed_jobs_are_requeued_and_keep_their_promise(tmp_path: Path) -> None:

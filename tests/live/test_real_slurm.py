@@ -166,6 +166,37 @@ def test_a_shadow_needs_no_rights_and_changes_nothing(
     cluster.run("scancel", *jobs)
 
 
+def test_jobs_without_a_deadline_give_way_below_a_preempting_partition(tmp_path: Path) -> None:
+    """Slurm fills the nodes from below by itself; what is promised above starts all the same."""
+    below = "PartitionName=below Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=0"
+    settings = ["PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE", below]
+    place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
+    with place as base, SlurmCluster(Path(base), 4, settings) as cluster:
+        fill = [cluster.submit("exec sleep 300", "-p", "below", "-N2", "-t9") for _ in range(2)]
+        cluster.wait_for(lambda: cluster.idle() == 0, 20, "all nodes are used")
+        deciding = Deciding(cluster, tmp_path, "--partition", "main", "--leave-best-effort")
+        try:
+            jobs = [submit(cluster, 4, 1, 75), submit(cluster, 2, 1, 400)]
+            left = ["squeue", "-h", "-p", "main", "-t", "PD,R,CG", "-o", "%i"]
+            cluster.wait_for(lambda: not cluster.run(*left).split(), 60, "both have ended")
+            time.sleep(2)
+        finally:
+            deciding.end()
+        form = "JobID:8,RestartCnt:4,Reason:20"
+        said = cluster.run("squeue", "-h", "-p", "below", "-O", form).splitlines()
+    rows = {row[0]: row[1:] for row in map(str.split, said)}
+    assert [rows[each][0] for each in fill] == ["1", "1"]
+    with Journal(deciding.journal) as journal:
+        entries = journal.entries()
+        assert journal.notes("alarm") == []
+    assert [each.job for each in entries] == jobs
+    for each in entries:
+        assert each.promise is not None
+        assert each.end is not None
+        assert each.end <= each.promise
+        assert each.start - each.ordered < 5.0
+
+
 def test_the_shipped_filter_makes_a_deadline_of_users_a_comment() -> None:
     shipped = Path(__file__).resolve().parents[2] / "docs" / "live" / "cli_filter.lua"
     if not shipped.is_file():
