@@ -26,8 +26,8 @@ from qops_batsim.experiments.benchmark_runs import (
     bound_key,
 )
 from qops_batsim.experiments.pool import KeptRuns, run_cases
+from qops_batsim.experiments.report_table import markdown_table
 from qops_batsim.files import write_text
-from qops_batsim.papers.report import markdown_table
 
 FILE = Path(__file__).parents[1] / "qops_batsim" / "experiments" / "benchmark_bounds.json"
 

@@ -23,6 +23,7 @@ from tables_in_page import print_or_put
 from qops_batsim.experiments.campaign import Window
 from qops_batsim.experiments.campaign_report import CampaignSummary, summaries
 from qops_batsim.experiments.campaign_runs import CampaignRuns, read_campaign_runs
+from qops_batsim.experiments.report_table import ReportTable, markdown_table
 from qops_batsim.experiments.statistics import Interval, nested_interval
 from qops_batsim.papers.claims import (
     Claim,
@@ -31,7 +32,6 @@ from qops_batsim.papers.claims import (
     range_claim,
     sign_claim,
 )
-from qops_batsim.papers.report import ReportTable, markdown_table
 
 ADMISSION = ("msb", "mrt", "qops")
 HIGH_LOADS = (1.2, 1.4, 1.6)

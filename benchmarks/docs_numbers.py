@@ -6,6 +6,7 @@ directory of their own where they write files, and the rows of numbers compared 
 printed now, to the digits shown. Numbers that were measured in seconds of a machine are left out.
 
     python benchmarks/docs_numbers.py [--count 20] [--seed 1] [--only PAGE] [--list] [--long]
+        [--limit SECONDS]
 
 Studies that take hours are drawn with --long only; kept runs below ``out`` make them quick.
 Exit code 1: a number did not come out. Logs are read from QOPS_SHARED (default ../shared).
@@ -194,8 +195,11 @@ def all_places(only: str | None, *, long: bool) -> list[Place]:
     return found
 
 
-def printed_by(place: Place) -> tuple[str, float]:
-    """Run the commands of a place; return what the last prints, and how long that takes (s)."""
+def printed_by(place: Place, limit: float | None) -> tuple[str, float]:
+    """Run the commands of a place; return what the last prints, and how long that takes (s).
+
+    A command that takes longer than a limit (s) prints nothing.
+    """
     begin = time.perf_counter()
     shell = {
         **os.environ,
@@ -211,16 +215,18 @@ def printed_by(place: Place) -> tuple[str, float]:
                 command = re.sub(r" --(?:write|pictures) \S+", "", command)
             # Sessions are shown at the width of the tutorial's test, tables whole.
             width = "80" if command == place.commands[-1] and "$ " in session_mark(place) else "400"
-            done = subprocess.run(
-                command,
-                shell=True,
-                cwd=ROOT if here else scratch,
-                env={**shell, "COLUMNS": width},
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-            )
-            said = done.stdout
+            try:
+                said = subprocess.run(
+                    ["bash", "-c", command],
+                    cwd=ROOT if here else scratch,
+                    env={**shell, "COLUMNS": width},
+                    text=True,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    timeout=limit,
+                ).stdout
+            except subprocess.TimeoutExpired:
+                return "", time.perf_counter() - begin
     return said, time.perf_counter() - begin
 
 
@@ -246,6 +252,7 @@ def main() -> None:
     parser.add_argument("--only", help="pages whose name has this in it")
     parser.add_argument("--list", action="store_true", help="list places and numbers, run nothing")
     parser.add_argument("--long", action="store_true", help="also those of studies of hours")
+    parser.add_argument("--limit", type=float, help="longest time of a command (s)")
     arguments = parser.parse_args()
     places = all_places(arguments.only, long=arguments.long)
     if arguments.list:
@@ -259,9 +266,16 @@ def main() -> None:
     drawn = random.Random(arguments.seed).sample(every, min(arguments.count, len(every)))
     seed = arguments.seed
     print(f"{len(drawn)} of {len(every)} numbers beside {len(places)} commands, seed {seed}")
-    failed = 0
+    failed = cut = 0
     for place in dict.fromkeys(place for place, _, _ in drawn):
-        said, seconds = printed_by(place)
+        said, seconds = printed_by(place, arguments.limit)
+        if not said:
+            print(
+                f"    took longer than the limit ({seconds:.0f} s): {place.commands[-1]}",
+                flush=True,
+            )
+            cut += sum(at is place for at, _, _ in drawn)
+            continue
         lines = [numbers_of(each) for each in said.splitlines()]
         for at, row, n in drawn:
             if at is not place:
@@ -274,7 +288,7 @@ def main() -> None:
             where = f"{place.page.name}:{row.line}: {row.numbers[n]}"
             print(f"{where}: {found} ({seconds:.0f} s)", flush=True)
         print(f"    {place.commands[-1]}", flush=True)
-    print(f"{len(drawn) - failed} of {len(drawn)} came out")
+    print(f"{len(drawn) - failed - cut} of {len(drawn)} came out, {cut} were not made again")
     raise SystemExit(failed > 0)
 
 

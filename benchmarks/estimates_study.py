@@ -23,8 +23,8 @@ from tables_in_page import print_or_put
 
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
 from qops_batsim.experiments.campaign_runs import CellOutcome, read_campaign_runs
+from qops_batsim.experiments.report_table import markdown_table
 from qops_batsim.experiments.statistics import Interval, mean_interval
-from qops_batsim.papers.report import markdown_table
 
 SCHEDULERS = ("qops", "foresight", "msb", "mrt", "fqops 1.5")
 UNREFUSING = ("slack", "easy")

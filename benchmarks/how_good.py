@@ -27,11 +27,11 @@ from tables_in_page import print_or_put
 
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario, checked_outcomes
 from qops_batsim.experiments.pool import KeptRuns
+from qops_batsim.experiments.report_table import markdown_table
 from qops_batsim.experiments.traces import find_trace, trace_digest
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.feasibility import ExactFeasibility, first_come_with_hindsight
 from qops_batsim.optimum.problem import NOT_CHOSEN, OBJECTIVES, problem_of, worth_of
-from qops_batsim.papers.report import markdown_table
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload

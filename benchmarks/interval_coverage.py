@@ -25,10 +25,11 @@ from tables_in_page import print_or_put
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
 from qops_batsim.experiments.pool import KeptRuns, run_cases
+from qops_batsim.experiments.report_table import markdown_table
 from qops_batsim.experiments.statistics import LEVEL, quantile
 from qops_batsim.papers.islam2003.study import Source, case_of
 from qops_batsim.papers.logs import BATCH_PARTITION, CTC, find_log
-from qops_batsim.papers.report import PaperRequest, markdown_table
+from qops_batsim.papers.report import PaperRequest
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.swf import read_swf
 

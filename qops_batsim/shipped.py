@@ -1,8 +1,10 @@
-"""Platforms and workloads that come with the package."""
+"""Platforms, workloads and tables of data that come with the package."""
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
+from typing import TypeVar
 
 from qops_batsim.errors import InputError, did_you_mean
 
@@ -63,3 +65,15 @@ def resolve_path(name: str | Path, kind: str) -> Path:
     return (
         shipped if path.parent == Path(kind) and not path.exists() and shipped.is_file() else path
     )
+
+
+DataT = TypeVar("DataT")
+
+
+def packaged_data(package: str, file: str, kind: type[DataT]) -> DataT:
+    """Return the content of a TOML file in a package, as a type."""
+    import tomllib
+
+    import msgspec
+
+    return msgspec.convert(tomllib.loads(files(package).joinpath(file).read_text("utf-8")), kind)

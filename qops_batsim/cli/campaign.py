@@ -15,32 +15,6 @@ from qops_batsim.cli.options import manual
 if TYPE_CHECKING:
     from qops_batsim.experiments.campaign_runs import CampaignRuns
 
-EXAMPLE = """\
-# Every combination of what is listed is run. A list of one value may be the value.
-name = "first look"
-
-# Logs: a shipped workload, a Batsim workload of delay jobs, or an SWF file with the machine's
-# processors, which is looked for beside this file and in $QOPS_SHARED/traces:
-#   logs = [{name = "CTC", file = "CTC-SP2-1996-rebuilt.swf.gz", processors = 430}]
-logs = ["ctc_sp2_1000"]
-
-# Stretches of each log. Intervals and verdicts are over windows if there are several, else over
-# seeds; three are needed for a verdict, twenty decide most of what is worth knowing.
-windows = [{skip = 0, first = 500}]
-
-schedulers = ["easy", "msb", "qops", "qops:k_factor=1", "qops:headroom=0.03", "foresight"]
-baseline = "msb"
-metrics = ["unadmitted_jobs", "unadmitted_work", "utilization"]
-
-loads = [1.2, 1.4]
-methods = ["duplication"]        # or expansion
-stringencies = [0.2]
-deadline_shares = [1.0]
-artificial = ["run-time"]        # of jobs without a user's deadline: or turnaround, none
-relaxations = [2.0]
-seeds = 20                       # seeds 1 to 20; or a list
-"""
-
 _about = manual(
     """
     FILE: The campaign (TOML); `qops-batsim campaign example` prints one.
@@ -71,7 +45,10 @@ def example() -> None:
     \b
         qops-batsim campaign example > campaign.toml
     """
-    typer.echo(EXAMPLE.rstrip("\n"))
+    from importlib.resources import files
+
+    text = files("qops_batsim.experiments").joinpath("campaign_example.toml").read_text("utf-8")
+    typer.echo(text.rstrip("\n"))
 
 
 @app.command("run")

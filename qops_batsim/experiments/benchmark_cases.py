@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-import tomllib
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 
 import msgspec
@@ -17,6 +15,7 @@ from qops_batsim.experiments.deadline_runs import Scenario
 from qops_batsim.experiments.traces import trace_digest, usual_places
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.shipped import packaged_data
 from qops_batsim.workload.estimates import EstimateChoices
 from qops_batsim.workload.generate import generate_workload
 from qops_batsim.workload.model import Workload, check_seed
@@ -99,8 +98,7 @@ class BenchmarkCase(msgspec.Struct, frozen=True, kw_only=True):
 @cache
 def case_list() -> CaseList:
     """Return the cases of this version of the package."""
-    text = files("qops_batsim.experiments").joinpath("benchmark_cases.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), CaseList)
+    return packaged_data("qops_batsim.experiments", "benchmark_cases.toml", CaseList)
 
 
 class BenchmarkLogs:

@@ -1,17 +1,16 @@
 """Requests for reproductions and their reports: tables, figures, claims, choices.
 
-A paper's folder has four modules: the specification (``study``: parameters of the paper, choices
-and cases), the simulations with what they say as plain values (``runs``), ``claims``, and
-``paper`` with tables, figures and the entry ``run(request: PaperRequest) -> PaperReport``. Numbers
-of the paper stand beside measured ones, and a claim that the measurements do not confirm is
-reported so.
+A paper's folder has its specification as data (``paper.toml``: numbers, sentences, choices,
+tables; :mod:`qops_batsim.papers.specification`) and four modules: ``study`` (parameters and cases),
+``runs`` (the simulations with what they say as plain values), ``claims``, and ``paper`` with
+figures and the entry ``run(request: PaperRequest) -> PaperReport``. Numbers of the paper stand
+beside measured ones, and a claim that the measurements do not confirm is reported so.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -19,6 +18,7 @@ import msgspec
 
 from qops_batsim.errors import require_one_of
 from qops_batsim.experiments.pool import CaseT, KeptRuns, RunT, Workers, run_cases
+from qops_batsim.experiments.report_table import ReportTable, markdown_table
 from qops_batsim.experiments.run_table import RunTable, tidy_table
 from qops_batsim.experiments.statistics import Interval
 from qops_batsim.papers.claims import METHOD, OUTCOMES, Claim, whole_claims
@@ -101,56 +101,6 @@ class PaperRequest(msgspec.Struct, frozen=True, kw_only=True):
             on_progress=self.on_progress,
         )
         return RunTable(found, same)
-
-
-class ReportColumn(NamedTuple):
-    """A column whose cells have a format of their own: a format text, or a function."""
-
-    heading: str
-    form: str | Callable[[Any], str]
-
-
-ReportColumns = Mapping[str, str | ReportColumn]
-
-
-def interval_column(heading: str, scale: float = 1.0) -> ReportColumn:
-    """Return a column of means with intervals, times a factor to another unit."""
-    return ReportColumn(heading, lambda value: value.text(scale))
-
-
-@dataclass(frozen=True)
-class ReportTable:
-    """A table, declared once and rendered as text or Markdown; its rows are the report's data.
-
-    Columns are headings, or a :class:`ReportColumn`, by the key of the value in a row;
-    ``"paper.wait"`` is the key ``wait`` in the value of ``paper``. A value that is missing or None
-    is a dash.
-    """
-
-    title: str
-    columns: ReportColumns
-    rows: Sequence[Mapping[str, Any]]
-    note: str = ""
-
-    def headings(self) -> list[str]:
-        """Return the headings."""
-        return [each if isinstance(each, str) else each.heading for each in self.columns.values()]
-
-    def text_rows(self) -> list[list[str]]:
-        """Return the cells as text: numbers in a readable precision unless a column says how."""
-        return [
-            [_text(_value(row, key), column) for key, column in self.columns.items()]
-            for row in self.rows
-        ]
-
-    def markdown(self) -> list[str]:
-        """Return the lines of the table below its title and note."""
-        return [
-            f"### {self.title}",
-            "",
-            *([self.note, ""] if self.note else []),
-            *markdown_table(self.headings(), self.text_rows()),
-        ]
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
@@ -319,22 +269,6 @@ def relative_difference(measured: float, paper: float) -> float:
     return 100.0 * (measured - paper) / paper
 
 
-def number_text(number: float) -> str:
-    """Return a number in a readable precision."""
-    if isinstance(number, int):
-        return f"{number:,}"
-    return f"{number:,.0f}" if abs(number) >= 10_000 else f"{number:,.2f}"
-
-
-def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table in Markdown."""
-    return [
-        f"| {' | '.join(headings)} |",
-        "|" + "---|" * len(headings),
-        *(f"| {' | '.join(row)} |" for row in rows),
-    ]
-
-
 def claim_table(claims: Sequence[Claim]) -> tuple[list[str], list[list[str]]]:
     """Return the headings and rows of a table of claims."""
     rows = []
@@ -366,23 +300,6 @@ def _claim_lines(claims: Sequence[Claim]) -> list[str]:
 def chance_text(chance: float) -> str:
     """Return a probability in a readable precision."""
     return "< 0.001" if chance < 0.001 else f"{chance:.3f}"
-
-
-def _value(row: Mapping[str, Any], key: str) -> Any:
-    """Return the cell of a key, or of the rest of a key within that of its beginning."""
-    if key in row:
-        return row[key]
-    first, _, rest = key.partition(".")
-    inner = row.get(first)
-    return _value(inner, rest) if rest and inner is not None else None
-
-
-def _text(cell: Any, column: str | ReportColumn) -> str:
-    if cell is None:
-        return "-"
-    if isinstance(column, ReportColumn):
-        return column.form.format(cell) if isinstance(column.form, str) else column.form(cell)
-    return number_text(cell) if isinstance(cell, float | int) else str(cell)
 
 
 class Quantity(NamedTuple):

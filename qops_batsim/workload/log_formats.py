@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import io
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
 from qops_batsim.errors import InputError
+from qops_batsim.shipped import packaged_data
 
 PBS_LINE = re.compile(r"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]{1,2});([^;]*);(.*)")
 """Date, type, job and fields of a record of PBS."""
@@ -30,8 +29,8 @@ def delimiter_of(header: str) -> str:
 @cache
 def published_logs() -> dict[str, dict[str, Any]]:
     """Return the profiles of published logs by name."""
-    text = files("qops_batsim.workload").joinpath("log_profiles.toml").read_text("utf-8")
-    return {name: {"name": name, **each} for name, each in tomllib.loads(text).items()}
+    known = packaged_data("qops_batsim.workload", "log_profiles.toml", dict[str, dict[str, Any]])
+    return {name: {"name": name, **each} for name, each in known.items()}
 
 
 @cache

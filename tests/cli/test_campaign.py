@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import re
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
-from qops_batsim.cli.campaign import EXAMPLE
 from qops_batsim.experiments.campaign import read_campaign
 from qops_batsim.experiments.deadline_runs import DeadlineRuns
 
@@ -21,6 +21,8 @@ schedulers = ["msb", "qops"]
 loads = [1.0, 1.3]
 seeds = 2
 """
+
+EXAMPLE = files("qops_batsim.experiments").joinpath("campaign_example.toml").read_text("utf-8")
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ import msgspec
 import polars as pl
 import pytest
 
+from qops_batsim.experiments.report_table import ReportTable
 from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.papers import report
 from qops_batsim.papers.claims import Claim
-from qops_batsim.papers.report import Figure, Panel, PaperReport, PaperRequest, ReportTable, Series
+from qops_batsim.papers.report import Figure, Panel, PaperReport, PaperRequest, Series
 
 
 class Numbers(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ import msgspec
 import pytest
 
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.report_table import ReportColumn, ReportTable
 from qops_batsim.papers import pictures
 from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.logs import find_log
@@ -14,8 +15,6 @@ from qops_batsim.papers.report import (
     Panel,
     PaperReport,
     PaperRequest,
-    ReportColumn,
-    ReportTable,
     Series,
     relative_difference,
     run_paper,

@@ -6,13 +6,13 @@ scheduling", Technical Report OSU-CISRC-4/03-TR21, Ohio State University, 2003, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.deadline_runs import Scenario
+from qops_batsim.experiments.report_table import ReportTable
 from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.papers.claims import NOT_JUDGED, Claim, jointly_judged
 from qops_batsim.papers.islam2003.claims import claims
@@ -32,6 +32,7 @@ from qops_batsim.papers.islam2003.study import (
     QUICK,
     REFERENCES,
     RULES,
+    SPECIFICATION,
     DeadlineSetting,
     PaperFigure,
     Study,
@@ -45,11 +46,7 @@ from qops_batsim.papers.report import (
     PaperReport,
     PaperRequest,
     Quantity,
-    ReportColumn,
-    ReportColumns,
-    ReportTable,
     Series,
-    interval_column,
     line_of_means,
 )
 from qops_batsim.workload.conversion import convert_log
@@ -101,95 +98,30 @@ def tables(results: Results) -> list[ReportTable]:
     loads = {results.study.loads[0], results.study.loads[-1]}
     loads |= {load for load in results.study.loads if load in (1.2, 1.4)}
     shown = [row for row in rows(results) if row["load"] in loads]
+    figures = [
+        {
+            "number": str(each.number),
+            "title": title_of(each),
+            "rules": ", ".join(RULES.values()) if each.mixed else "",
+        }
+        for each in results.study.shown
+    ]
+    mixed = [row for row in shown if row["share"] < 1]
+    table = SPECIFICATION.table
+    compared = {
+        "Readings of the paper, S = 0.2, deadlines for all jobs": list(readings(results)),
+        "Other windows of the logs, S = 0.2": list(windows(results)),
+    }
     return [
-        ReportTable(
-            "Figures",
-            {"number": "figure", "title": "shows", "rules": "artificial deadlines"},
-            [
-                {
-                    "number": str(each.number),
-                    "title": title_of(each),
-                    "rules": ", ".join(RULES.values()) if each.mixed else "",
-                }
-                for each in results.study.shown
-            ],
-        ),
-        ReportTable(
-            "Deadlines for all jobs: mean over seeds and 95 % interval",
-            _ALL,
-            [row for row in shown if row["share"] == 1],
-        ),
+        table("figures", figures),
+        table("all", [row for row in shown if row["share"] == 1]),
         *(
-            ReportTable(
-                f"Mixed jobs, artificial deadlines of the {source}",
-                _MIXED,
-                [row for row in shown if row["share"] < 1 and row["rule"] == rule],
-                note="Unadmitted are deadline jobs; response time and slowdown are the others'.",
-            )
+            table("mixed", [row for row in mixed if row["rule"] == rule], source=source)
             for rule, source in RULES.items()
         ),
-        ReportTable(
-            "Packed schedules of section 4.1: admitted jobs (%)",
-            {"laxity": ReportColumn("r", "{:g}"), **_numbers(**{name: name for name in ADMISSION})},
-            list(packed(results)),
-        ),
-        *_compared(
-            "Readings of the paper, S = 0.2, deadlines for all jobs", list(readings(results))
-        ),
-        *_compared("Other windows of the logs, S = 0.2", list(windows(results))),
+        table("packed", list(packed(results))),
+        *(table("compared", found, title=title) for title, found in compared.items() if found),
     ]
-
-
-def _compared(title: str, found: Sequence[dict[str, Any]]) -> list[ReportTable]:
-    return [ReportTable(title, _COMPARED, found)] if found else []
-
-
-_WHERE: ReportColumns = {
-    "log": "log",
-    "method": "method",
-    "stringency": ReportColumn("S", "{:g}"),
-}
-
-
-def _numbers(**headings: str) -> ReportColumns:
-    return {key: interval_column(heading) for key, heading in headings.items()}
-
-
-_ALL: ReportColumns = {
-    **_WHERE,
-    "load": ReportColumn("load", "{:g}"),
-    "scheduler": "scheduler",
-    **_numbers(
-        unadmitted_jobs="unadmitted jobs (%)",
-        unadmitted_work="unadmitted proc-s (%)",
-        **{USED: "utilization (%)"},
-    ),
-}
-_MIXED: ReportColumns = {
-    **_WHERE,
-    "share": ReportColumn("deadline jobs", "{:.0%}"),
-    "load": ReportColumn("load", "{:g}"),
-    "scheduler": "scheduler",
-    **_numbers(
-        unadmitted_deadline_jobs="unadmitted jobs (%)",
-        unadmitted_deadline_work="unadmitted proc-s (%)",
-        **{USED: "utilization (%)"},
-        slowdown="slowdown",
-    ),
-    "response_time": interval_column("response (h)", 1 / 3600),
-}
-_COMPARED: ReportColumns = {
-    "log": "log",
-    "load": ReportColumn("load", "{:g}"),
-    "reading": "reading",
-    **_numbers(
-        unadmitted_jobs="unadmitted jobs (%)",
-        unadmitted_jobs_less_msb="less MSB",
-        unadmitted_work="unadmitted proc-s (%)",
-        unadmitted_work_less_msb="less MSB",
-        **{USED: "utilization (%)"},
-    ),
-}
 
 
 UNADMITTED = (

@@ -22,8 +22,11 @@ from qops_batsim.papers.logs import (
     WHOLE_LOG,
 )
 from qops_batsim.papers.report import SHIFT
+from qops_batsim.papers.specification import specification
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.deadlines import DAY
+
+SPECIFICATION = specification("islam2003")
 
 FigureKind = Literal["admittance", "utilization", "load", "achieved", "relaxation"]
 LogName = Literal["CTC", "SDSC"]
@@ -395,29 +398,14 @@ def choices(study: Study) -> dict[str, str]:
         + ", ".join(f"{key}={value}" for key, value in msgspec.to_builtins(each).items())
         for name, each in options.items()
     )
-    return {
-        "logs": f"{machines}. The readings are compared on CTC with {WHOLE_LOG} processors, as "
-        f"many as the log tells: that is a higher load than on the {BATCH_PARTITION} of the "
-        "machine's batch partition, with which EASY's utilization and slowdown are as in the "
-        "pictures of the talk",
-        "run times": "known exactly (section 6); a job that exceeds its walltime is cut to it",
-        "load by duplication": "a seeded sample of the jobs is submitted again at random times; "
-        "loads nest",
-        "load by expansion": "run times are multiplied by the load",
-        "deadlines": "arrival + max(run time, (1 - S) x response time), from EASY on the workload "
-        "of the same load and seed",
-        "packed schedules": f"{PACKED_JOBS} jobs on {PACKED_PROCESSORS} processors; sizes and run "
-        "times (1 min to 10 h) are uniform in their logarithm, and a job begins wherever some end",
-        "non-deadline jobs": "max(24 h, R x run time) after their arrival (text), or max(24 h, "
-        f"R x EASY's response time) (slides); R = {RELAXATIONS[0]:g} where none is told",
-        "mixed jobs": "unadmitted jobs and work are those of deadline jobs, in % of these (section "
-        "5.2: the admittance of deadline jobs); response time and slowdown are means over the "
-        "non-deadline jobs that ran",
-        "utilization": "while jobs arrive: from the first submission to the last, without the time "
-        "in which the machine only drains",
-        "seeds": f"{len(study.seeds)}; they choose duplicates and whose jobs have deadlines, and "
-        f"each begins {SHIFT} jobs later in the log than the one before",
-        "schedulers": settings,
-        "defaults": "least laxity was chosen with the first 5,000 jobs of CTC and SDSC in view; "
-        "claims judged on these are no confirmation of that choice, those on other windows are",
-    }
+    return SPECIFICATION.told_choices(
+        machines=machines,
+        whole_log=WHOLE_LOG,
+        batch_partition=BATCH_PARTITION,
+        packed_jobs=PACKED_JOBS,
+        packed_processors=PACKED_PROCESSORS,
+        relaxation=RELAXATIONS[0],
+        seeds=len(study.seeds),
+        shift=SHIFT,
+        schedulers=settings,
+    )

@@ -8,12 +8,14 @@ service guarantees in job scheduling", IEEE International Conference on Cluster 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import product
 from typing import Any
 
 import msgspec
 
 from qops_batsim.economics.charges import PROCESSOR_CLASSES, RUN_TIME_CLASSES
+from qops_batsim.experiments.report_table import ReportColumn, ReportTable
 from qops_batsim.papers.claims import jointly_judged
 from qops_batsim.papers.islam2004.claims import claims
 from qops_batsim.papers.islam2004.runs import (
@@ -28,6 +30,7 @@ from qops_batsim.papers.islam2004.study import (
     COARSE,
     FULL,
     QUICK,
+    SPECIFICATION,
     Case,
     Study,
     ToleranceKind,
@@ -47,12 +50,7 @@ from qops_batsim.papers.report import (
     PaperReport,
     PaperRequest,
     Quantity,
-    ReportColumn,
-    ReportColumns,
-    ReportTable,
-    interval_column,
     line_of_means,
-    number_text,
 )
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
@@ -112,35 +110,19 @@ def tables(results: Results, *, machine: str = "") -> list[ReportTable]:
     """Return the tables; ``machine`` goes behind their titles."""
     study = results.study
     tolerance = [case for load in study.loads for case in study.tolerance_cases(load)]
+    table, load = partial(SPECIFICATION.table, machine=machine), study.kill_load
+    forms = {"percent": lambda share: f"{100 * share:g}"}
     return [
-        ReportTable(
-            f"Fixed tolerance{machine}: mean over seeds and 95 % interval",
-            _TOLERANCE,
-            [case_values(results, case) for case in tolerance],
-            note="The resource charge is the accepted work: estimates are exact.",
-        ),
+        table("tolerance", [case_values(results, case) for case in tolerance]),
         _category_table(results, machine),
-        ReportTable(
-            f"Kill-and-restart{machine}, load {study.kill_load:g}",
-            _KILLS,
-            _kill_rows(results),
-            note="Resource charge in 10⁶ processor-seconds, QoS charge in 10³. With SF above TF no "
-            "user accepts an offer, so that it does not matter by how much.",
-        ),
-        ReportTable(
-            f"Who earns more{machine}, load {study.kill_load:g}: w_r R + w_q Q of mean charges",
-            _BREAK_EVEN,
-            break_even_values(results),
-            note="Without a number, one of both is better, or equal, with any weights.",
-        ),
-        *_readings_table(results, machine),
+        table("kills", _kill_rows(results), forms=forms, load=load),
+        table("break_even", break_even_values(results), load=load),
+        *([table("readings", _reading_rows(results), load=load)] if study.readings else []),
     ]
 
 
-def _readings_table(results: Results, machine: str) -> list[ReportTable]:
-    """Return the table of readings, each beside the usual one, if any were run."""
-    if not results.study.readings:
-        return []
+def _reading_rows(results: Results) -> list[dict[str, Any]]:
+    """Return the rows of readings, each beside the usual one."""
     usual = results.study.reading_pairs("")
     compared = {"tolerance": ("TF = 1", "TF = 10"), "kills": ("TF = 4, SF = 2", "kills")}
     rows = []
@@ -156,38 +138,19 @@ def _readings_table(results: Results, machine: str) -> list[ReportTable]:
     for (edges, metric), (name, (at, what)) in product(metrics.items(), compared.items()):
         row = {"reading": f"categories: {edges}", "at": at, "what": what}
         rows.append({**row, "more_qos": results.change(*usual[name], metric)})
-    return [
-        ReportTable(
-            f"Readings{machine}, load {results.study.kill_load:g}: changes in %",
-            _READINGS,
-            rows,
-            note="The charges of each reading against the usual one, and what tolerance and kills "
-            "change in it. The edges of categories are in the charges only.",
-        )
-    ]
+    return rows
 
 
 def _category_table(results: Results, machine: str) -> ReportTable:
-    columns: dict[str, str | ReportColumn] = {
-        "category": "category",
-        "jobs": ReportColumn("% of jobs", "{:.1f}"),
-        "work": ReportColumn("% of work", "{:.1f}"),
-    }
     factors = [f"{each:g}" for each in shown_factors(results.study.tolerance_factors)]
-    for what in ("jobs", "work"):
-        for factor in factors:
-            heading = f"{what}, TF {factor}"
-            columns[f"accepted_{what}.{factor}"] = ReportColumn(
-                heading, lambda each: f"{each.mean:.0f}"
-            )
+    further = {
+        f"accepted_{what}.{factor}": ReportColumn(f"{what}, TF {factor}", "{.mean:.0f}")
+        for what in ("jobs", "work")
+        for factor in factors
+    }
     load = f"load {max(results.study.loads):g}"
-    return ReportTable(
-        f"Acceptance by category{machine}, fixed TF, {load}",
-        columns,
-        category_values(results),
-        note="Accepted jobs and accepted work in % of those submitted in the category; means over "
-        "seeds, whose intervals are in the JSON.",
-    )
+    rows = category_values(results)
+    return SPECIFICATION.table("categories", rows, further=further, machine=machine, load=load)
 
 
 def _kill_rows(results: Results) -> list[dict[str, Any]]:
@@ -202,48 +165,6 @@ def _kill_rows(results: Results) -> list[dict[str, Any]]:
             key = case.deadline_share, case.tolerance_factor, values["slack_factor"]
             rows.setdefault(key, {**values, "without": plain["metrics"]})
     return list(rows.values())
-
-
-_RESOURCE: ReportColumns = {
-    "metrics.resource_charge": interval_column("resource charge (10⁶ proc-s)", 1e-6),
-    "metrics.qos_charge": interval_column("QoS charge (10³)", 1e-3),
-}
-_TOLERANCE: ReportColumns = {
-    "load": ReportColumn("load", "{:g}"),
-    "tolerance_factor": ReportColumn("TF", "{:g}"),
-    "metrics.accepted_share": interval_column("accepted jobs (%)"),
-    **_RESOURCE,
-}
-_KILLS: ReportColumns = {
-    "deadline_share": ReportColumn("deadline jobs (%)", lambda share: f"{100 * share:g}"),
-    "tolerance_factor": ReportColumn("TF", "{:g}"),
-    "slack_factor": "SF",
-    "without.resource_charge": interval_column("resource charge", 1e-6),
-    "metrics.resource_charge": interval_column("with kills", 1e-6),
-    "without.qos_charge": interval_column("QoS charge", 1e-3),
-    "metrics.qos_charge": interval_column("with kills", 1e-3),
-    "metrics.kills": ReportColumn("kills", lambda value: number_text(value.mean)),
-    "metrics.wasted_work": ReportColumn(
-        "wasted (10⁶ proc-s)", lambda value: number_text(value.mean / 1e6)
-    ),
-}
-_READINGS: ReportColumns = {
-    "reading": "reading",
-    "at": "at",
-    "resource": interval_column("resource charge, against usual (%)"),
-    "qos": interval_column("QoS charge, against usual (%)"),
-    "what": "change by",
-    "more_resource": interval_column("resource charge (%)"),
-    "more_qos": interval_column("QoS charge (%)"),
-}
-_BREAK_EVEN: ReportColumns = {
-    "first": "first",
-    "second": "second",
-    "ratio": "break-even w_q / w_r",
-    "by_seed": interval_column("mean over seeds"),
-    "below": "better below",
-    "above": "better above",
-}
 
 
 ACCEPTED_JOBS = Quantity("accepted_share", "Accepted jobs (% of submitted)")

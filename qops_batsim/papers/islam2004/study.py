@@ -13,8 +13,11 @@ import msgspec
 
 from qops_batsim.economics.charges import Categories
 from qops_batsim.papers.report import SHIFT
+from qops_batsim.papers.specification import specification
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
+
+SPECIFICATION = specification("islam2004")
 
 STRINGENCY = 0.2
 """S of all experiments (section 5)."""
@@ -232,20 +235,12 @@ def choices(parts: Sequence[tuple[Workload, Study]]) -> dict[str, str]:
     )
     seeds = " and ".join(dict.fromkeys(str(len(study.seeds)) for _, study in parts))
     (_, study), *_ = parts
-    return {
-        "jobs": f"the first {study.jobs:,} jobs that fit of {machines}; run times are known "
-        "exactly",
-        "load": "duplicates of random jobs, submitted with their originals and with the same "
-        "deadline",
-        "deadlines": "S = 0.2, from EASY on the jobs of load 1",
-        "category slowdowns": "plain slowdowns under EASY at the same load and seed; categories "
-        "end at 10 min, 1 h, 8 h and at 1, 8, 32 processors",
-        "QoS charge": "category slowdown / slowdown that the admitted deadline grants",
-        "random TF": "uniform between 0 and 2 TF for each job",
-        "jobs without user deadline": f"{100 * (1 - study.deadline_share):g} % in Figures 10 and "
-        "11; artificial deadline max(24 h, 2 x run time), only the resource charge",
-        "seeds": f"{seeds}; they choose duplicates, random TF and who has a deadline, and each "
-        f"begins {SHIFT} jobs later in the log than the one before",
-        "scheduler": f"{SCHEDULER} with "
-        + ", ".join(f"{name} = {value}" for name, value in fixed.items()),
-    }
+    said = ", ".join(f"{name} = {value}" for name, value in fixed.items())
+    return SPECIFICATION.told_choices(
+        jobs=study.jobs,
+        machines=machines,
+        others=100 * (1 - study.deadline_share),
+        seeds=seeds,
+        shift=SHIFT,
+        scheduler=f"{SCHEDULER} with {said}",
+    )

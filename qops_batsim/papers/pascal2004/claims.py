@@ -19,6 +19,7 @@ from qops_batsim.papers.claims import (
     INCONCLUSIVE,
     TOO_FEW,
     Claim,
+    Told,
     Values,
     changes,
     claim_with_parts,
@@ -28,20 +29,10 @@ from qops_batsim.papers.claims import (
     sign_claim,
 )
 from qops_batsim.papers.pascal2004.runs import TableRows, rejected_percent
-from qops_batsim.papers.pascal2004.study import ALL, ORIGINAL, REBUILT, RUN_TIME
+from qops_batsim.papers.pascal2004.study import ALL, ORIGINAL, REBUILT, RUN_TIME, SPECIFICATION
 from qops_batsim.workload.service_classes import APART
 
-_TEXTS = {
-    "guarantees": "no guarantee given to an accepted application is broken (broken)",
-    "dedicated-wait": "dedicated applications wait longest of all classes (s more than the next)",
-    "high-priority": "a mapping is found for every high priority application (all rejects)",
-    "deadline-rejects": "as large a share of the deadline applications is rejected as in the "
-    "paper, within half a point (%)",
-    "classes-cost-waits": "with four classes applications wait longer than with best effort only "
-    "(s more)",
-    "mapping-time": "mapping takes less than 80 ms on average, also with best effort only (ms, the "
-    "slower of both)",
-}
+_TABLE_2 = tuple(name for name, (section, _) in SPECIFICATION.claims.items() if section == "4.2")
 """Claims about Table 2."""
 
 _SAME = 0.5
@@ -54,18 +45,9 @@ _SHORTER = 1.0
 def claims(first: TableRows, second: TableRows, third: TableRows) -> list[Claim]:
     """Return the paper's claims with what the tables say to them."""
     waits = [claim for row in first for claim in _claims_of_row(row)]
-    found = _of_cases(
-        "shorter-waits",
-        "4.1",
-        "alone on their hosts, applications wait less under AROMA than under NQS (change in %)",
-        waits,
-    )
-    found += _of_cases(
-        "shorter-waits-fair",
-        "4.1",
-        "and less than under an NQS with as many queues as requested times, which is more fair",
-        [_against_fair_nqs(row) for row in first],
-    )
+    found = _of_cases("shorter-waits", *_told("shorter-waits"), waits)
+    fair = [_against_fair_nqs(row) for row in first]
+    found += _of_cases("shorter-waits-fair", *_told("shorter-waits-fair"), fair)
     pairs = list(zip(second[::2], second[1::2], strict=True))
     told = [share for pair in pairs for share in _paper_rejects(pair[0])]
     for suffix, behind, of_paper in (
@@ -73,17 +55,24 @@ def claims(first: TableRows, second: TableRows, third: TableRows) -> list[Claim]
         ("-real", ", with the real queues of the log's beginning", False),
     ):
         cases = [_claims_of_case(*pair, told) for pair in pairs if _is_judged(pair[0], of_paper)]
-        for name, text in _TEXTS.items():
+        for name in _TABLE_2:
+            section, text = _told(name)
             parts = [case[name] for case in cases if name in case]
             if parts:
-                found += _of_cases(f"{name}{suffix}", "4.2", f"{text}{behind}", parts)
+                found += _of_cases(f"{name}{suffix}", section, f"{text}{behind}", parts)
     if third and told:
         row = third[-1]
-        text = f"{row['candidates']} candidates for each fall-back: {_TEXTS['deadline-rejects']}"
-        values = row["deadline_rejects_percent"]
-        ends = _around(told[0])
-        found.append(range_claim("deadline-rejects-candidates", text, values, *ends, section="4.2"))
+        section, text = _told("deadline-rejects")
+        text = f"{row['candidates']} candidates for each fall-back: {text}"
+        values, name = row["deadline_rejects_percent"], "deadline-rejects-candidates"
+        found.append(range_claim(name, text, values, *_around(told[0]), section=section))
     return found
+
+
+def _told(name: str, **names: object) -> tuple[str, str]:
+    """Return section and text of a claim, with names filled in."""
+    section, text = SPECIFICATION.claims[name]
+    return section, text.format(**names)
 
 
 def _of_cases(name: str, section: str, text: str, parts: Sequence[Claim]) -> list[Claim]:
@@ -113,17 +102,12 @@ def _claims_of_row(row: Mapping[str, Any]) -> list[Claim]:
     """Return the claims of Table 1."""
     paper = row["paper"] or {}
     told = paper.get("aroma_to_nqs")
-    jobs = f"{row['jobs']:,} jobs" + (" with real queues" if row["log"] == ORIGINAL else "")
-    shorter = sign_claim(
+    shorter = _shorter(
         f"shorter-waits-{row['jobs']}",
-        "alone on their hosts, applications wait less under AROMA than under our NQS, "
-        f"and than the paper's log tells of NQS where it does (AROMA against our NQS, {jobs}; %)",
-        changes(row["aroma_by_seed"], row["nqs_by_seed"]),
-        -1,
+        "shorter-waits-jobs",
+        row,
+        row["nqs_by_seed"],
         paper=None if told is None else 100.0 * (told - 1.0),
-        section="4.1",
-        margin=_SHORTER,
-        relative=True,
     )
     if row["aroma"] >= paper.get("nqs", math.inf):
         # Ours is then a worse NQS than the paper's log tells of.
@@ -133,32 +117,26 @@ def _claims_of_row(row: Mapping[str, Any]) -> list[Claim]:
         )
     if row["recorded"] is None:
         return [shorter]
-    text = f"... and less than the log recorded (AROMA against that, {jobs}; %)"
-    against = changes(row["aroma_by_seed"], [row["recorded"]] * len(row["aroma_by_seed"]))
-    recorded = sign_claim(
-        "shorter-waits-than-recorded",
-        text,
-        against,
-        -1,
-        section="4.1",
-        margin=_SHORTER,
-        relative=True,
-    )
-    return [shorter, recorded]
+    recorded = [row["recorded"]] * len(row["aroma_by_seed"])
+    name = "shorter-waits-than-recorded"
+    return [shorter, _shorter(name, name, row, recorded)]
 
 
 def _against_fair_nqs(row: Mapping[str, Any]) -> Claim:
     """Return the claim of Table 1 against an NQS with a queue for each requested time."""
-    return sign_claim(
-        f"shorter-waits-fair-{row['jobs']}",
-        f"AROMA against an NQS with a queue for each requested time, {row['jobs']:,} jobs"
-        f"{' with real queues' if row['log'] == ORIGINAL else ''} (%)",
-        changes(row["aroma_by_seed"], row["fair_nqs_by_seed"]),
-        -1,
-        section="4.1",
-        margin=_SHORTER,
-        relative=True,
-    )
+    name = f"shorter-waits-fair-{row['jobs']}"
+    return _shorter(name, "shorter-waits-fair-jobs", row, row["fair_nqs_by_seed"])
+
+
+def _shorter(
+    name: str, sentence: str, row: Mapping[str, Any], others: Values, paper: float | None = None
+) -> Claim:
+    """Return a claim that waits under AROMA are shorter than others."""
+    jobs = f"{row['jobs']:,} jobs" + (" with real queues" if row["log"] == ORIGINAL else "")
+    section, text = _told(sentence, jobs=jobs)
+    found = changes(row["aroma_by_seed"], others)
+    told = Told(section=section, paper=paper, margin=_SHORTER, relative=True)
+    return sign_claim(name, text, found, -1, **told)
 
 
 def _paper_rejects(case: Mapping[str, Any]) -> list[float]:
@@ -204,13 +182,13 @@ def _claims_of_case(
         judged["deadline-rejects"] = rejected_percent(mixed), *ends
     facts: dict[str, float] = {"guarantees": broken, "high-priority": urgent}
     found = {}
-    for name, text in _TEXTS.items():
+    for name in _TABLE_2:
+        section, text = _told(name)
         full, text, told = f"{name}-{short}", f"{case}: {text}", paper.get(name)
         if name in facts:
-            found[name] = invariant_claim(full, text, facts[name], told, section="4.2")
+            found[name] = invariant_claim(full, text, facts[name], told, section=section)
         elif name in judged:
-            values, low, high = judged[name]
-            found[name] = range_claim(full, text, values, low, high, section="4.2", paper=told)
+            found[name] = range_claim(full, text, *judged[name], section=section, paper=told)
     return found
 
 

@@ -7,9 +7,11 @@ jobs, and the log's first 4,961 jobs with the queues that their users chose.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
+from qops_batsim.experiments.report_table import ReportTable, number_text
 from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.papers.claims import jointly_judged
 from qops_batsim.papers.logs import find_log
@@ -25,12 +27,12 @@ from qops_batsim.papers.pascal2004.runs import (
 )
 from qops_batsim.papers.pascal2004.study import (
     ALL,
-    CHOICES,
     FULL,
     ORIGINAL,
     QUANTITIES,
     QUICK,
     REBUILT,
+    SPECIFICATION,
     Study,
 )
 from qops_batsim.papers.report import (
@@ -38,12 +40,8 @@ from qops_batsim.papers.report import (
     Panel,
     PaperReport,
     PaperRequest,
-    ReportColumn,
-    ReportColumns,
-    ReportTable,
     Series,
     line_of_means,
-    number_text,
 )
 
 
@@ -66,7 +64,7 @@ def run_with(study: Study, request: PaperRequest) -> PaperReport:
     return PaperReport(
         paper="pascal2004",
         quick=request.quick,
-        choices=CHOICES | {"seeds": ", ".join(map(str, study.seeds))},
+        choices=SPECIFICATION.choices | {"seeds": ", ".join(map(str, study.seeds))},
         data={
             "table1": {"rows": first, "recorded_waits": recorded},
             "table2": {"cases": second},
@@ -82,49 +80,18 @@ def run_with(study: Study, request: PaperRequest) -> PaperReport:
 def tables(first: TableRows, second: TableRows, third: TableRows) -> list[ReportTable]:
     """Return Table 1, Table 2 with one row a case and class, guarantees, and candidates."""
     labelled = [{**case, "label": _label(case)} for case in second]
+    of_classes = [
+        _of_class(case, name)
+        for case in labelled
+        # Where all have one class, it is what all are.
+        for name in (case["wait"] if case["classes"] == "by queue" else [ALL])
+    ]
+    table = partial(SPECIFICATION.table, forms=_FORMS)
     return [
-        ReportTable(
-            "Table 1: mean wait (s), all jobs dedicated, tasks start together",
-            _TABLE_1,
-            first,
-            note="Only the first 4,961 jobs have recorded waits, queues and CPU times; of them "
-            "those that ran are simulated. The paper's NQS column is what its log recorded. "
-            "Conservative backfilling with exact run times is there for orientation.",
-        ),
-        ReportTable(
-            "Table 2: influence of the quality of service",
-            _TABLE_2,
-            [
-                _of_class(case, name)
-                for case in labelled
-                # Where all have one class, it is what all are.
-                for name in (case["wait"] if case["classes"] == "by queue" else [ALL])
-            ],
-            note="Cases 1 to 4 are the paper's; then the log's first jobs with their real queues, "
-            "with run times, with the CPU time field, and with tasks that progress together. "
-            "Stretch: (end - start) / CPU time, the price of sharing hosts. Mapping times are "
-            "processor times of this machine.",
-        ),
-        ReportTable(
-            "Predicted ends against simulated ones (s), and guarantees",
-            _GUARANTEES,
-            labelled,
-            note="Last: the prediction made when the last thing happened before the end. First: "
-            "that made at the mapping, which later arrivals change. Stops count tasks.",
-        ),
-        *(
-            [
-                ReportTable(
-                    "Candidates for each fall-back, the first case of the paper with four classes",
-                    _CANDIDATES,
-                    third,
-                    note="Waiting and running applications of weaker classes that are tried to be "
-                    "moved or stopped for one that finds no place (options moves and stops).",
-                )
-            ]
-            if third
-            else []
-        ),
+        table("table_1", first),
+        table("table_2", of_classes),
+        table("guarantees", labelled),
+        *([table("candidates", third)] if third else []),
     ]
 
 
@@ -162,50 +129,11 @@ def _mean_text(values: Sequence[float | None]) -> str:
     return "-" if known is None else number_text(_without_fraction(known))
 
 
-_TABLE_1: ReportColumns = {
-    "log": ReportColumn("log", lambda name: name.partition(".")[0]),
-    "jobs": "jobs",
-    "days": "days",
-    "recorded": "as recorded",
-    "nqs_by_seed": ReportColumn("our NQS", _interval_text),
-    "fair_nqs_by_seed": ReportColumn("fair NQS", _interval_text),
-    "paper.nqs": "paper: NQS (log)",
-    "aroma": "AROMA, run time",
-    "aroma_cpu_time_field": "AROMA, CPU time field",
-    "paper.aroma": "paper: AROMA",
-    "difference_percent.aroma": ReportColumn("difference", "{:+.1f} %"),
-    "conservative": "conservative, exact",
-}
-_TABLE_2: ReportColumns = {
-    "label": "case",
-    "class": "class",
-    "jobs": ReportColumn("jobs", _mean_text),
-    "wait": ReportColumn("wait (s)", _interval_text),
-    "paper.wait": "paper",
-    "mapping_ms": ReportColumn("mapping (ms)", _mean_text),
-    "mapping_p99_ms": ReportColumn("p99 (ms)", _mean_text),
-    "paper.mapping_ms": "paper",
-    "rejected": ReportColumn("rejects", _count_text),
-    "paper.rejected": "paper",
-    "stretch": ReportColumn("stretch", _mean_text),
-}
-_CANDIDATES: ReportColumns = {
-    "candidates": "candidates",
-    "deadline_rejects": ReportColumn("deadline rejects", _count_text),
-    "deadline_rejects_percent": ReportColumn("%", _interval_text),
-    "high_priority_rejects": ReportColumn("high priority rejects", _count_text),
-    "wait": ReportColumn("wait (s), all", _interval_text),
-    "mapping_ms": ReportColumn("mapping (ms)", _mean_text),
-    "mapping_p99_ms": ReportColumn("p99 (ms)", _mean_text),
-    "broken_promises": "broken guarantees",
-}
-_GUARANTEES: ReportColumns = {
-    "label": "case",
-    "prediction_error_s.mean": ReportColumn("last, mean", "{:.1e}"),
-    "prediction_error_s.max": ReportColumn("last, max", "{:.1e}"),
-    "prediction_error_s.first_mean": "first, mean",
-    "stopped": "stops",
-    "broken_promises": "broken guarantees",
+_FORMS: dict[str, Callable[[Any], str]] = {
+    "log": lambda name: name.partition(".")[0],
+    "by_seed": _interval_text,
+    "count": _count_text,
+    "mean_of": _mean_text,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -10,50 +10,40 @@ from qops_batsim.jobs import QOS_CLASSES
 from qops_batsim.papers.claims import ENOUGH
 from qops_batsim.papers.logs import SDSC
 from qops_batsim.papers.report import SHIFT
+from qops_batsim.papers.specification import specification
 from qops_batsim.scheduling.aroma.scheduler import AromaOptions
 from qops_batsim.workload.service_classes import APART, TOGETHER
+
+SPECIFICATION = specification("pascal2004")
 
 ALL = "all"
 """Name of the group of all jobs, beside those of the classes."""
 
-TABLE_1: Mapping[int, Mapping[str, float]] = {
-    10_000: {"nqs": 10_796.0, "aroma": 4_008.0},
-    35_000: {"nqs": 8_979.0, "aroma": 4_202.0},
-}
+_NUMBERS = SPECIFICATION.numbers
+
+TABLE_1 = msgspec.convert(_NUMBERS["table_1"], dict[int, dict[str, float]], strict=False)
 """Mean waiting times (s) by number of jobs; NQS are the log's own."""
 
-DAYS = {10_000: 112.0, 35_000: 249.0}
+DAYS = msgspec.convert(_NUMBERS["days"], dict[int, float], strict=False)
 """Time from the first to the last submission of the paper's jobs (days)."""
 
 QUANTITIES = ("wait", "mapping_ms", "rejected")
 """Numbers of the paper by class: mean wait (s), mean mapping time (ms), rejects."""
-_NAMES = (*QOS_CLASSES, ALL)
 
 
-def _mixed(
-    wait: Sequence[float], mapping_ms: Sequence[float], rejected: Sequence[float]
-) -> dict[str, dict[str, float]]:
-    """Return quantities by class, of all jobs last."""
-    columns = zip(QUANTITIES, (wait, mapping_ms, rejected), strict=True)
-    return {name: dict(zip(_NAMES, numbers, strict=False)) for name, numbers in columns}
+def _by_class(numbers: Sequence[float]) -> dict[str, float]:
+    """Return numbers by class, of all jobs last; a single one is that of all."""
+    return dict(zip((*QOS_CLASSES, ALL) if len(numbers) > 1 else (ALL,), numbers, strict=False))
 
 
-TABLE_2: Mapping[tuple[int, str | None], Mapping[str, Mapping[str, float]]] = {
-    (10_000, None): _mixed(
-        (30.51, 0.0036, 4_845.0, 4.55, 710.5), (20.22, 3.6, 269.3, 7.2, 50.3), (21, 0, 0, 0)
-    ),
-    (10_000, "best_effort"): {
-        "wait": {ALL: 64.68},
-        "mapping_ms": {ALL: 13.0},
-        "rejected": {ALL: 0},
-    },
-    (35_000, None): _mixed(
-        (30.7, 0.003, 5_182.0, 30.5, 396.0), (21.1, 3.0, 334.4, 28.6, 49.1), (154, 0, 0, 0)
-    ),
-    (35_000, "best_effort"): {"wait": {ALL: 70.3}, "mapping_ms": {ALL: 76.4}, "rejected": {ALL: 0}},
+TABLE_2 = {
+    (int(jobs), None if every == "by_queue" else every): {
+        quantity: _by_class(numbers) for quantity, numbers in quantities.items()
+    }
+    for jobs, cases in _NUMBERS["table_2"].items()
+    for every, quantities in cases.items()
 }
 """By number of jobs and class of all (None: four classes), quantity and class."""
-
 
 REBUILT = SDSC
 """All jobs of the log that ran, without queues, waits and CPU times."""
@@ -210,26 +200,3 @@ FULL = Study(
     candidates=(0, 2, 64),
 )
 """The first 21,752 usable jobs were submitted within 249 days, as the paper's 35,000 were."""
-
-CHOICES = {
-    "applications": "a job of n processors is an application of n tasks without communication. "
-    "Table 1: they start together, alone on their hosts. Table 2: each task starts and progresses "
-    "by itself, several may share a host, and the wait is that of the last to start; with tasks "
-    "that progress together, as parts of one Batsim job, the same is shown for the real queues",
-    "hosts": "128 equal hosts of one processor; memory unknown, so the weight M_f has no effect",
-    "requested CPU time": "the run time, cut to the requested time, known exactly to AROMA; the "
-    "log's CPU time field where it has one is reported beside it (4,347 of 4,606 simulated jobs)",
-    "jobs": "jobs that ran; those cancelled before (355 of the first 4,961) are left out",
-    "queues": "drawn with the mix of the first 4,961 jobs (normal 2,765, low 867, express 662, "
-    "high 602, standby 65) where the rebuilt log lacks them, whatever a job's size and length",
-    "classes": "low and standby: best_effort, normal: deadline, high: dedicated, express: "
-    "high_priority; the paper does not mention standby",
-    "as recorded": "the log's own waits; only the first 4,961 jobs have them here, so the paper's "
-    "column NQS for 10,000 and 35,000 jobs cannot be computed again",
-    "our NQS": "queues by name and requested time (limits 1, 4, 12, 18 h), first come first served "
-    "in each, no reservations, no run limits; the site's own configuration is not known",
-    "fair NQS": "one queue for each requested time, the shortest first, whatever queue users chose",
-    "mapping time": "processor time of mapping one application, measured around the scheduler's "
-    "search; the paper's is of a computer of 2004",
-    "waiting time": "start - submission of applications that were not rejected",
-}

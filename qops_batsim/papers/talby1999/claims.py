@@ -36,63 +36,6 @@ from qops_batsim.papers.talby1999.study import BASELINE, EASY, Case, Reading
 WITHIN = 3.0
 """Points of difference to the paper's improvement that count as the same."""
 
-_TEXTS = {
-    "improvement": "the slack-based scheduler waits less than conservative backfilling (yearly "
-    "average, %)",
-    "improvement-size": f"by as much as in the paper, within {WITHIN:g} points (%)",
-    "easy": "the slack-based scheduler waits less than EASY (%)",
-    "easy-size": f"by about 15 % (within {WITHIN:g} points)",
-    "easy-conservative": f"conservative backfilling waits as long as EASY, within {WITHIN:g} % (%)",
-    "every-month": "every month but September improves (months that do not)",
-    "guarantee": "no job starts after its first start plus its first slack (jobs that do)",
-    **{
-        f"best-heuristic-{name}": f"ascending_scheduled_time waits less than {name} (points of "
-        "improvement)"
-        for name in study.HEURISTIC_IMPROVEMENTS
-    },
-    "all-heuristics": "all heuristics improve on conservative backfilling (the worst of them, %)",
-    "slack-factor-9": "a slack factor of 9 improves on one of 3 (points of improvement)",
-    "slack-factor-0": "a slack factor of 0 is conservative backfilling, for which the reading was "
-    "chosen (months whose average wait differs)",
-    "monthly-average-wait": "an average wait of each month brings a few more points of improvement",
-    "higher-priorities": "user and political priority 1 for all jobs makes them wait longer than 0 "
-    "(%)",
-    "preferred-wait-less": "preferred jobs wait less than the others (s)",
-    "preferred-gain": "preferred jobs wait less than all jobs do with equal priorities (%)",
-    "priorities-cost": "unequal priorities raise the average wait (%)",
-    "unequal-beats-conservative": "with unequal priorities, jobs still wait less than with "
-    "conservative backfilling (%)",
-    "others-beat-conservative": "so do those that are not preferred, than all jobs with "
-    "conservative backfilling (%)",
-    "unequal-beats-easy": "with unequal priorities, jobs still wait less than with EASY (%)",
-    "others-beat-easy": "so do those that are not preferred, than all jobs with EASY (%)",
-    "unequal-arrival-order": "with unequal priorities, jobs wait less with ascending_arrival_time "
-    "than with ascending_scheduled_time (%)",
-    "smaller-gaps": "preferred jobs wait less than the others at every gap, by most at the widest",
-    "gap-jump": "the average wait stays near that of equal priorities, within "
-    f"{WITHIN:g} %, but for the widest gap",
-    "weights-preferred": "with the other weights at 0.2, preferred jobs wait longer than with 1 "
-    "(%)",
-    "weights-others": "with the other weights at 0.2, the other jobs wait longer than with 1 (%)",
-    "weights-gap": "and the gap between the two groups becomes wider (s)",
-}
-"""The claims by their ids."""
-
-_SECTIONS = {
-    "abstract": ("easy", "easy-size"),
-    "2.3": ("guarantee",),
-    "4.8": ("slack-factor-0", "higher-priorities"),
-    "5.1": ("easy-conservative",),
-    "5.3": (
-        *("preferred-wait-less", "preferred-gain", "priorities-cost"),
-        *("unequal-beats-conservative", "others-beat-conservative", "unequal-arrival-order"),
-        *("unequal-beats-easy", "smaller-gaps", "gap-jump"),
-        *("weights-preferred", "weights-others", "weights-gap"),
-    ),
-    "6": ("others-beat-easy",),
-}
-"""Claims by section of the paper, where that is not 5.2."""
-
 _Side = tuple[Case, JobGroup]
 
 
@@ -119,15 +62,19 @@ class _Longer(NamedTuple):
 
 
 def _positive(name: str, found: Interval, told: float | None = None) -> Claim:
-    return sign_claim(name, _TEXTS[name], found, 1, paper=told, section=_section(name))
+    section, text = _sentence(name)
+    return sign_claim(name, text, found, 1, paper=told, section=section)
 
 
 def _never(name: str, violations: float) -> Claim:
-    return invariant_claim(name, _TEXTS[name], violations, 0.0, section=_section(name))
+    section, text = _sentence(name)
+    return invariant_claim(name, text, violations, 0.0, section=section)
 
 
-def _section(name: str) -> str:
-    return next((each for each, names in _SECTIONS.items() if name in names), "5.2")
+def _sentence(name: str) -> tuple[str, str]:
+    """Return section and text of a claim."""
+    section, text = study.SPECIFICATION.claims[name]
+    return section, text.format(within=WITHIN)
 
 
 def _points(name: str, longer: Case, shorter: Case, told: float | None) -> _Longer:
@@ -167,7 +114,7 @@ def monthly_claims(years: Years, reading: Reading) -> list[Claim]:
     base, equal = years[BASELINE], years[reading.equal]
     claims = [
         *_improvements("improvement", equal, base, study.IMPROVEMENT),
-        *_improvements("easy", equal, years[EASY], study.IMPROVEMENT_OVER_EASY),
+        *_improvements("easy", equal, years[EASY], study.NUMBERS["improvement_over_easy"]),
         _in_range("easy-conservative", improvement_interval(base, years[EASY]), 0.0),
     ]
     monthly = monthly_improvements(base, equal)
@@ -184,8 +131,9 @@ def _improvements(name: str, year: YearMeasures, base: YearMeasures, told: float
 
 def _in_range(name: str, found: Interval, told: float) -> Claim:
     """Return the claim that a number is that of the paper, within a few points."""
+    section, text = _sentence(name)
     ends = told - WITHIN, told + WITHIN
-    return range_claim(name, _TEXTS[name], found, *ends, section=_section(name), paper=told)
+    return range_claim(name, text, found, *ends, section=section, paper=told)
 
 
 def all_claims(years: Years, reading: Reading) -> list[Claim]:
@@ -220,7 +168,7 @@ def _parameter_claims(years: Years, reading: Reading) -> list[Claim]:
     factors = reading.slack_factors()
     pairs = zip(years[factors[0.0]].monthly(), years[BASELINE].monthly(), strict=True)
     collapsed = sum(not math.isclose(one, other, rel_tol=1e-9) for one, other in pairs)
-    gain = study.IMPROVEMENT_SLACK_FACTOR_9 - study.IMPROVEMENT
+    gain = study.NUMBERS["improvement_slack_factor_9"] - study.IMPROVEMENT
     monthly = monthly_average_case(years, reading)
     equal: _Side = (reading.equal, "all")
     higher: _Side = (reading.all_priorities()[1.0], "all")
@@ -252,8 +200,8 @@ def _gap_claims(years: Years, reading: Reading) -> list[Claim]:
         ends = (WITHIN, math.inf) if case == widest[1] else (-WITHIN, WITHIN)
         near.append(range_claim(f"gap-jump.{gap:g}", text, change, *ends))
     return [
-        *claim_with_parts("smaller-gaps", "5.3", _TEXTS["smaller-gaps"], smaller),
-        *claim_with_parts("gap-jump", "5.3", _TEXTS["gap-jump"], near),
+        *claim_with_parts("smaller-gaps", *_sentence("smaller-gaps"), smaller),
+        *claim_with_parts("gap-jump", *_sentence("gap-jump"), near),
     ]
 
 

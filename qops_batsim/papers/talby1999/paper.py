@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from qops_batsim.experiments.report_table import ReportTable
 from qops_batsim.papers.claims import Claim, jointly_judged, whole_claims
 from qops_batsim.papers.logs import KTH, read_log
 from qops_batsim.papers.report import (
@@ -18,7 +19,6 @@ from qops_batsim.papers.report import (
     Panel,
     PaperReport,
     PaperRequest,
-    ReportTable,
     Series,
     claim_value,
     series_of,
@@ -32,7 +32,7 @@ from qops_batsim.papers.talby1999.runs import (
     monthly_values,
     run_years,
 )
-from qops_batsim.papers.talby1999.study import BOTH, CHOICES, first_cases
+from qops_batsim.papers.talby1999.study import BOTH, first_cases
 from qops_batsim.workload.swf import SwfLog
 
 
@@ -57,7 +57,7 @@ def report_on(log: SwfLog, request: PaperRequest) -> PaperReport:
     return PaperReport(
         paper="talby1999",
         quick=quick,
-        choices=CHOICES,
+        choices=study.SPECIFICATION.choices,
         data=data,
         tables=[
             *(monthly_tables(data) if quick else all_tables(data)),
@@ -72,99 +72,13 @@ def report_on(log: SwfLog, request: PaperRequest) -> PaperReport:
 Data = Mapping[str, Any]
 
 
-_IMPROVEMENT_COLUMNS = {
-    "improvement_percent": "improvement %",
-    "literal.improvement_percent": "literal",
-    "paper_improvement_percent": "paper",
-}
-_MONTHLY = {
-    "month": "month",
-    "jobs": "jobs",
-    "conservative": "conservative",
-    "paper_conservative": "paper",
-    "slack": "slack",
-    "literal.slack": "literal",
-    "paper_slack": "paper",
-    **_IMPROVEMENT_COLUMNS,
-}
-_EASY = {
-    "simulator": "simulator",
-    "easy": "EASY (s)",
-    "conservative": "conservative (s)",
-    "chosen.average": "slack (s)",
-    "literal.average": "literal (s)",
-    "conservative_improvement_percent": "conservative over EASY %",
-    "chosen.improvement": "slack over EASY %",
-    "literal.improvement": "literal over EASY %",
-    "paper_improvement_percent": "paper",
-}
-_CONSERVATIVE = {
-    "months_by": "months by",
-    "notice": "early ends noticed",
-    "jobs": "jobs",
-    "average": "average wait (s)",
-    "difference_percent": "difference %",
-    "rms_difference_percent": "rms of months %",
-    "correlation": "correlation",
-    "first_month_total_wait": "first month's waits (s)",
-    "paper_average_by_these_jobs": "paper's months by our jobs (s)",
-}
-_WAITS = {
-    "reading": "reading",
-    "equal": "equal (s)",
-    "unequal": "unequal (s)",
-    "high_priority": "high (s)",
-    "low_priority": "low (s)",
-}
-_HEURISTICS = {
-    "heuristic": "heuristic",
-    **_WAITS,
-    "improvement_percent": "improvement %",
-    "performance_loss_percent": "loss %",
-}
-_UNEQUAL = {"month": "month", **_WAITS}
-
-
-def _group_columns(x: str, heading: str, *others: str) -> dict[str, str]:
-    """Return the columns of average waits by a parameter, in both readings."""
-    found = {x: heading}
-    for key, name in (("unequal", "all"), ("high_priority", "high"), ("low_priority", "low")):
-        found |= {key: name, f"literal.{key}": "literal"}
-        found |= {f"paper_{key}": "paper" for other in others if other == key}
-    return found
-
-
-_SLACK_FACTORS = {
-    "slack_factor": "slack factor",
-    "average": "average wait (s)",
-    "literal.average": "literal",
-    **_IMPROVEMENT_COLUMNS,
-}
-_ALL_PRIORITIES = {
-    "priority": "priority",
-    "average": "average wait (s)",
-    "literal.average": "literal",
-    "improvement_percent": "improvement %",
-    "literal.improvement_percent": "literal",
-}
-_READINGS = {
-    "early_gain": "a gained start is",
-    "removal": "moved by",
-    "improvement_percent": "improvement %",
-    "smallest_month_percent": "worst month %",
-    "slack_factor_0_percent": "SF 0 %",
-    "slack_factor_9_percent": "SF 9 %",
-    "unequal": "unequal (s)",
-    "high_priority": "high (s)",
-    "low_priority": "low (s)",
-    "plain_improvement_percent": "plain clock %",
-}
+_table = study.SPECIFICATION.table
 _PAPER_READING = {
     "early_gain": "paper",
     "improvement_percent": study.IMPROVEMENT,
-    "smallest_month_percent": study.SMALLEST_IMPROVEMENT,
+    "smallest_month_percent": study.NUMBERS["smallest_improvement"],
     "slack_factor_0_percent": 0.0,
-    "slack_factor_9_percent": study.IMPROVEMENT_SLACK_FACTOR_9,
+    "slack_factor_9_percent": study.NUMBERS["improvement_slack_factor_9"],
     "unequal": study.YEAR.unequal,
     "high_priority": study.YEAR.high,
     "low_priority": study.YEAR.low,
@@ -180,26 +94,9 @@ def monthly_tables(data: Data) -> list[ReportTable]:
     year["literal"]["slack"] = equal["literal"]["slack_average"]
     easy = [{**row, **{name: _with_interval(row[name]) for name in BOTH}} for row in data["easy"]]
     return [
-        ReportTable(
-            "Average wait (s), equal priorities (section 5.2)",
-            _MONTHLY,
-            [*equal["months"], year],
-            note="Literal: section 4.2 word for word, where an early end lengthens slacks.",
-        ),
-        ReportTable(
-            "Against EASY: yearly averages and improvement (abstract)",
-            _EASY,
-            easy,
-            note="The paper's simulator notices early ends at arrivals and slots; a usual one at "
-            "once, with months by submission.",
-        ),
-        ReportTable(
-            "Conservative backfilling: months and what the simulator notices",
-            _CONSERVATIVE,
-            data["conservative_column"],
-            note="Paper: 28,284 jobs, average 2401.44 s, September's waits 440.6 s x 85 jobs = "
-            "37,451 s. rms and correlation leave out September.",
-        ),
+        _table("monthly", [*equal["months"], year]),
+        _table("easy", easy),
+        _table("conservative", data["conservative_column"]),
     ]
 
 
@@ -214,21 +111,7 @@ def claims_in_both_readings(chosen: Sequence[Claim], literal: Sequence[Claim]) -
         }
         for one, other in zip(whole_claims(chosen), whole_claims(literal), strict=True)
     ]
-    return ReportTable(
-        "Claims in both readings",
-        _CLAIMS,
-        rows,
-        note="The claims of each reading and section are judged together, by 95 % intervals "
-        "(Student) over the twelve months, corrected for their number.",
-    )
-
-
-_CLAIMS = {
-    "text": "claim (section)",
-    "chosen": "chosen reading",
-    "literal": "literal",
-    "paper": "paper",
-}
+    return _table("claims", rows)
 
 
 def _with_interval(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -263,57 +146,23 @@ def _priority_tables(data: Data) -> list[ReportTable]:
     for row in (*unequal["months"], {**unequal, "month": "year"}):
         months += _by_reading(row, {key: row[f"paper_{key}"] for key in WAITS})
     return [
-        ReportTable(
-            "Order heuristics: yearly average waits (s) (sections 5.2 and 5.3)",
-            _HEURISTICS,
-            heuristics,
-        ),
-        ReportTable(
-            "Average wait (s), every fifth job preferred (section 5.3)",
-            _UNEQUAL,
-            months,
-            note="The paper's low priority number for November is below both of the numbers that "
-            "it should lie between with the others.",
-        ),
-        ReportTable(
-            "Average wait (s) by the gap between the priorities (section 5.3)",
-            _group_columns("gap", "gap", "unequal"),
-            data["priority_gap"],
-        ),
-        ReportTable(
-            "Average wait (s) by the weight of all but priority, every fifth job preferred",
-            _group_columns("other_weights", "other weights"),
-            data["weights"],
-        ),
+        _table("heuristics", heuristics),
+        _table("unequal", months),
+        _table("gap", data["priority_gap"]),
+        _table("weights", data["weights"]),
     ]
 
 
 def _parameter_tables(data: Data) -> list[ReportTable]:
     monthly = data["monthly_average_wait"]
+    told = {}
+    for name, each in (("chosen", monthly), ("literal", monthly["literal"])):
+        told[name] = each["improvement_percent"]
+        told[f"{name}_fixed"] = each["fixed_improvement_percent"]
     return [
-        ReportTable(
-            "Improvement by slack factor (section 5.2)",
-            _SLACK_FACTORS,
-            data["slack_factors"],
-            note="With each month's own average wait instead of 2401 s, at slack factor 3: "
-            + "; ".join(
-                f"{each['improvement_percent']:.2f} % instead of "
-                f"{each['fixed_improvement_percent']:.2f} % ({name})"
-                for name, each in (("chosen", monthly), ("literal", monthly["literal"]))
-            )
-            + ".",
-        ),
-        ReportTable(
-            "All jobs with the same user and political priority",
-            _ALL_PRIORITIES,
-            data["all_priorities"],
-        ),
-        ReportTable(
-            "Readings of what happens at an early end",
-            _READINGS,
-            [*data["readings"], _PAPER_READING],
-            note="Plain clock: months by submission, ends noticed at once.",
-        ),
+        _table("slack_factors", data["slack_factors"], **told),
+        _table("all_priorities", data["all_priorities"]),
+        _table("readings", [*data["readings"], _PAPER_READING]),
     ]
 
 

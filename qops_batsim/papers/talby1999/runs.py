@@ -423,7 +423,7 @@ def easy_values(years: Years) -> list[dict[str, Any]]:
             "easy": years[easy].average(),
             "conservative": years[base].average(),
             "conservative_improvement_percent": improvement(years[base], years[easy]),
-            "paper_improvement_percent": study.IMPROVEMENT_OVER_EASY,
+            "paper_improvement_percent": study.NUMBERS["improvement_over_easy"],
         }
         for which, reading in study.BOTH.items():
             year = years[getattr(reading, of)]
@@ -504,7 +504,11 @@ def unequal_priorities(years: Years, reading: Reading) -> dict[str, Any]:
 
 def slack_factors(years: Years, reading: Reading) -> list[dict[str, Any]]:
     """Return the improvement by slack factor (section 5.2)."""
-    told = {3.0: study.IMPROVEMENT, 9.0: study.IMPROVEMENT_SLACK_FACTOR_9, 0.0: 0.0}
+    told = {
+        3.0: study.IMPROVEMENT,
+        9.0: study.NUMBERS["improvement_slack_factor_9"],
+        0.0: 0.0,
+    }
     return [
         {
             "slack_factor": factor,

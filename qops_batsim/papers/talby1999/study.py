@@ -1,4 +1,4 @@
-"""Specification of Talby and Feitelson (1999): numbers of section 5, cases, choices.
+"""Cases of Talby and Feitelson (1999), and the numbers of section 5 (``paper.toml``).
 
 Waits are averages in seconds.
 """
@@ -6,12 +6,13 @@ Waits are averages in seconds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
-if TYPE_CHECKING:
-    pass
+from qops_batsim.papers.specification import specification
+
+SPECIFICATION = specification("talby1999")
 
 
 class PaperWaits(NamedTuple):
@@ -33,55 +34,25 @@ class PaperWaits(NamedTuple):
         return self.slack, self.unequal, self.high, self.low
 
 
-# November's low cannot be right: it is below both neighbours.
-MONTHS = {
-    "1996-09": PaperWaits(440.6, 440.6, 440.6, 0.0, 550.8),
-    "1996-10": PaperWaits(3062.7, 2504.3, 2783.7, 2295.6, 2906.0),
-    "1996-11": PaperWaits(4887.0, 3774.6, 4797.7, 4460.2, 1882.3),
-    "1996-12": PaperWaits(2157.2, 1904.2, 2026.0, 1814.8, 2078.8),
-    "1997-01": PaperWaits(3302.3, 2531.9, 2777.4, 2603.8, 2820.8),
-    "1997-02": PaperWaits(2624.3, 2373.9, 2728.7, 2369.2, 2818.7),
-    "1997-03": PaperWaits(2644.8, 2196.9, 2220.9, 1687.2, 2354.6),
-    "1997-04": PaperWaits(2220.3, 1905.2, 2056.2, 1797.4, 2120.9),
-    "1997-05": PaperWaits(2093.6, 1779.2, 1889.3, 1491.9, 1988.7),
-    "1997-06": PaperWaits(1443.2, 1282.0, 1374.7, 1323.3, 1387.6),
-    "1997-07": PaperWaits(399.9, 354.1, 372.6, 320.2, 385.8),
-    "1997-08": PaperWaits(1941.5, 1670.8, 1847.1, 1817.5, 1854.5),
-}
-FIRST_MONTH = "1996-09"
+NUMBERS = SPECIFICATION.numbers
+"""Numbers of the paper."""
+
+MONTHS = msgspec.convert(NUMBERS["months"], dict[str, PaperWaits])
+FIRST_MONTH = min(MONTHS)
 """September has 85 jobs only, and no improvement."""
 
-YEAR = PaperWaits(2401.44, 2004.46, 2226.17, 1955.28, 2294.0)
+YEAR = PaperWaits(*NUMBERS["year"])
 
-IMPROVEMENT = 16.5
+IMPROVEMENT: float = NUMBERS["improvement"]
 """Of the yearly average over conservative backfilling (%)."""
 
-IMPROVEMENT_OVER_EASY = 15.0
-"""Of the average over EASY, "about" (abstract, %)."""
-
-IMPROVEMENT_SLACK_FACTOR_9 = 19.25
-SMALLEST_IMPROVEMENT = 9.5
-"""Of a month but September (%)."""
-
-AVERAGE_WAIT = 2401.0
+AVERAGE_WAIT: float = NUMBERS["average_wait"]
 """Average wait that the paper's priorities and slacks rest on (seconds)."""
 
-HEURISTICS = {
-    "ascending_scheduled_time": (2004.5, 2226.2, 1955.3, 2294.0),
-    "ascending_arrival_time": (2088.5, 2223.3, 1952.6, 2291.1),
-    "descending_cost": (2179.9, 2250.1, 1988.1, 2315.7),
-    "descending_utilization": (2206.0, 2279.8, 2048.9, 2337.6),
-    "descending_priority": (2120.0, 2228.5, 1962.3, 2295.1),
-}
+HEURISTICS: dict[str, list[float]] = NUMBERS["heuristics"]
 """Yearly averages: equal priorities; unequal ones: all, preferred and other jobs."""
 
-HEURISTIC_IMPROVEMENTS = {
-    "ascending_scheduled_time": 16.5,
-    "ascending_arrival_time": 13.0,
-    "descending_priority": 11.7,
-    "descending_cost": 9.2,
-    "descending_utilization": 8.1,
-}
+HEURISTIC_IMPROVEMENTS: dict[str, float] = NUMBERS["heuristic_improvements"]
 """With equal priorities, over conservative backfilling (%), best first."""
 
 
@@ -237,23 +208,6 @@ def first_cases(*, quick: bool) -> list[Case]:
         cases += [case for reading in READINGS for case in reading.compared().values()]
     return list(dict.fromkeys(cases))
 
-
-CHOICES = {
-    "machine": "128 processors, as in the paper; the log's own machine has 100",
-    "months": "of the log's site, each simulated by itself from an empty machine; jobs that "
-    "were submitted and ended in the same month. So the months have nearly as many jobs as the "
-    "paper's, 28,232 instead of about 28,284; run times of 0 s are 1 s",
-    "estimates": "the users'; jobs that exceed them are killed",
-    "early ends": "noticed at the next arrival or beginning of a time slot of the plan, which "
-    "the paper's September shows; at once in a usual simulator",
-    "removal": "waiting jobs are moved up one by one in order of their starts (compression), "
-    "and a start gained so is a promise like any other: only so is a slack factor of 0 "
-    "conservative backfilling, as section 4.8 says. The improvements of all four readings were "
-    "known when this one was chosen; they are in a table",
-    "average wait": "2401 s for all months, the paper's, except where it is said",
-    "preferred jobs": "every fifth of a month by submission: the 5th, the 10th, ...",
-    "intervals": "95 % (Student) over the months",
-}
 
 PROCESSORS = 128
 """The paper's machine; the log's own has 100."""

@@ -1,0 +1,44 @@
+"""Specifications of papers: what a paper says, in the file ``paper.toml`` of its folder.
+
+That are the numbers of the paper, its sentences by section, what was chosen where it leaves
+something open, and the tables in which its numbers stand beside measured ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from qops_batsim.experiments.report_table import ReportTable, TableText
+from qops_batsim.shipped import packaged_data
+
+
+class Sentence(NamedTuple):
+    """A sentence of a paper, in our words, with its section."""
+
+    section: str
+    text: str
+
+
+class Specification(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a paper says: numbers, sentences by the ids of claims, choices, and tables."""
+
+    choices: dict[str, str]
+    tables: dict[str, TableText]
+    numbers: dict[str, Any] = {}
+    claims: dict[str, Sentence] = {}
+
+    def table(self, name: str, rows: Sequence[Any], /, **names: Any) -> ReportTable:
+        """Return a table of some rows: see :meth:`TableText.table`."""
+        return self.tables[name].table(rows, **names)
+
+    def told_choices(self, **names: object) -> dict[str, str]:
+        """Return the choices in words, with names filled in."""
+        return {topic: choice.format(**names) for topic, choice in self.choices.items()}
+
+
+def specification(paper: str) -> Specification:
+    """Return the specification of a paper."""
+    return packaged_data(f"qops_batsim.papers.{paper}", "paper.toml", Specification)
