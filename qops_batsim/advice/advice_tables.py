@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
 
 from qops_batsim.advice.advise import (
@@ -23,7 +25,6 @@ from qops_batsim.advice.backtest import Backtest
 from qops_batsim.advice.fit import HIGH, LEAST_WAIT, LOW, SIZES, size_classes, wait_quantiles
 from qops_batsim.advice.recommendations import (
     CANNOT_SAY,
-    QUANTILES,
     best_offer,
     earliness,
     factor_text,
@@ -36,14 +37,29 @@ from qops_batsim.advice.trace_runs import (
     MOST_REFUSALS,
     REASONS,
     AdviceCase,
+    GroupCount,
     add_up,
     reason_of,
 )
 from qops_batsim.economics.charges import Categories
 from qops_batsim.experiments.page import PageTable
+from qops_batsim.experiments.report_table import TableText
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
+from qops_batsim.shipped import packaged_data
 from qops_batsim.tables import Floats, Words
 from qops_batsim.workload.conversion import DONE
+
+_TABLES = packaged_data("qops_batsim.advice", "tables.toml", dict[str, TableText])
+_FORMS: dict[str, Callable[[Any], str]] = {
+    "hours": hours,
+    "percent": percent,
+    "done": DONE.__getitem__,
+}
+
+
+def _table(title: str, rows: Sequence[Any], /, **names: Any) -> PageTable:
+    """Return a table of ``tables.toml`` with some rows."""
+    return _TABLES[title].table(rows, forms=_FORMS, **names).block()
 
 
 def read_facts(advice: Advice) -> dict[str, str]:
@@ -73,14 +89,8 @@ def read_facts(advice: Advice) -> dict[str, str]:
 
 def repairs_table(advice: Advice) -> PageTable | None:
     """Return the records left out or changed, None if there are none."""
-    rows = [
-        [each.description, DONE[each.choice], f"{each.jobs:,}"]
-        for each in advice.trace.repairs
-        if each.jobs
-    ]
-    if not rows:
-        return None
-    return PageTable(title="Left out or changed", headings=["what", "done", "jobs"], rows=rows)
+    rows = [each for each in advice.trace.repairs if each.jobs]
+    return _table("repairs", rows) if rows else None
 
 
 def windows_table(advice: Advice) -> PageTable:
@@ -92,29 +102,25 @@ def windows_table(advice: Advice) -> PageTable:
         advice.windows, advice.of(choices.easy()), advice.of(choices.chosen), strict=True
     ):
         begin = float(ordered[window.skip])
-        load, used = easy.metrics.offered_load, utilization(run)
         rows.append(
-            [
-                str(window.number),
-                f"{begin:,.0f} s" if calendar is None else calendar.text(begin),
-                f"{window.jobs:,}",
-                "-" if load is None else f"{load:.3f}",
-                f"{promised(run) or 0:.2f}",
-                "-" if used is None else f"{used:.2f}",
-            ]
+            {
+                "window": str(window.number),
+                "from": f"{begin:,.0f} s" if calendar is None else calendar.text(begin),
+                "jobs": window.jobs,
+                "load": easy.metrics.offered_load,
+                "promised": promised(run) or 0.0,
+                "used": utilization(run),
+                "processors": window.processors,
+            }
         )
-    name = choices.scheduler.name
-    return PageTable(
-        title="Windows of the trace that were simulated",
-        headings=["window", "from", "jobs", "offered load", f"{name}: promised (%)", "used (%)"],
-        rows=rows,
-    )
+    sized = all(each.processors is not None for each in advice.windows)
+    return _table("sized_windows" if sized else "windows", rows, name=choices.scheduler.name)
 
 
 def sizes_table(advice: Advice) -> PageTable | None:
     """Return the most processors in use at once by month, where the trace tells starts and dates.
 
-    A machine that grew or shrank while the trace was made is simulated with one size.
+    Where no nodes are told, a machine that grew or shrank is simulated with one size.
     """
     records, calendar = advice.trace.records, advice.trace.calendar
     known = (records["wait_time"] >= 0) & (records["run_time"] > 0)
@@ -133,37 +139,20 @@ def sizes_table(advice: Advice) -> PageTable | None:
         months[month] = max(months.get(month, 0), int(most))
     if len(months) < 2:
         return None
-    return PageTable(
-        title="Most in use at once",
-        headings=["month", "processors"],
-        rows=[[month, f"{most:,}"] for month, most in months.items()],
-        note=f"All windows are simulated with {advice.trace.workload.processors:,}.",
+    simulated = (
+        "Windows are simulated with the nodes of their time."
+        if advice.trace.sizes
+        else f"All windows are simulated with {advice.trace.workload.processors:,}."
     )
+    rows = [{"month": month, "processors": most} for month, most in months.items()]
+    return _table("sizes", rows, simulated=simulated)
 
 
 def fit_table(advice: Advice) -> PageTable | None:
     """Compare waits simulated with EASY with logged ones; None without these."""
     if not advice.fit.is_known:
         return None
-    rows = [
-        [
-            each.group,
-            f"{each.jobs:,}",
-            *map(hours, (*each.logged, *each.simulated)),
-            *(f"{ratio:.2f}" for ratio in each.ratios),
-        ]
-        for each in advice.fit.classes
-    ]
-    parts = [f"{who} {q:.0%} (h)" for who in ("log", "EASY") for q in (0.5, 0.9)]
-    return PageTable(
-        title="Does the model fit?",
-        headings=["processors", "jobs", *parts, "ratio 50%", "ratio 90%"],
-        rows=rows,
-        note="The wait that half and nine tenths of the simulated jobs did not exceed: in the "
-        "log, with the site's own policies, and with EASY backfilling. Ratios are EASY's wait over "
-        f"the logged one, where waits below {LEAST_WAIT / 60:.0f} minutes count as this much; "
-        f"outside {LOW:g} to {HIGH:g} nothing is recommended.",
-    )
+    return _table("fit", advice.fit.classes, least=LEAST_WAIT / 60, low=LOW, high=HIGH)
 
 
 _MOST_GROUPS = 12
@@ -203,18 +192,13 @@ def _waits_table(title: str, column: Words, waits: Floats, work: Floats) -> Page
     for name, inside in groups:
         known = waits[inside & (waits >= 0)]
         if inside.any():
-            mean = f"{known.mean() / HOUR:,.2f}" if len(known) else "-"
-            quantiles = map(hours, wait_quantiles(known))
-            rows.append([name, f"{inside.sum():,}", f"{work[inside].sum():,.0f}", mean, *quantiles])
+            half, most = wait_quantiles(known)
+            row = {"name": name, "jobs": int(inside.sum()), "work": work[inside].sum()}
+            row |= {"mean": known.mean() / HOUR if len(known) else None, "half": half, "most": most}
+            rows.append(row)
     more = len(of_word) - _MOST_GROUPS
-    return PageTable(
-        title=f"Waits in the log by {title}",
-        headings=[title, "jobs", "core-hours", "mean (h)", "50% (h)", "90% (h)"],
-        rows=rows,
-        note=f"Of all jobs of the trace; {more:,} with less work are not shown."
-        if more > 0
-        else "Of all jobs of the trace.",
-    )
+    told = f"; {more:,} with less work are not shown" if more > 0 else ""
+    return _table("waits", rows, group=title, more=told)
 
 
 def before_after_table(before: Advice, after: Advice, changes: str) -> PageTable:
@@ -228,7 +212,8 @@ def before_after_table(before: Advice, after: Advice, changes: str) -> PageTable
         for name, measure in MEASURES.items():
             pair = [each.mean(case, measure) for each in (before, after)]
             if any(each is not None and each.mean > 0 for each in pair):
-                rows.append([f"{who}: {name}", *map(percent, pair)])
+                before_it, after_it = map(percent, pair)
+                rows.append({"measure": f"{who}: {name}", "before": before_it, "after": after_it})
         waits = [
             wait_quantiles(
                 np.array([w for r in each.of(case) for ws in r.waits.values() for w in ws])
@@ -237,39 +222,23 @@ def before_after_table(before: Advice, after: Advice, changes: str) -> PageTable
         ]
         if not np.isnan(waits).any():
             for at, part in enumerate(("50%", "90%")):
-                rows.append([f"{who}: wait {part} (h)", *(hours(each[at]) for each in waits)])
-    return PageTable(
-        title="Before and after",
-        headings=["measure", "as it is", changes],
-        rows=rows,
-        note="The same windows, simulated without and with the changes.",
-    )
+                before_it, after_it = (hours(each[at]) for each in waits)
+                name = f"{who}: wait {part} (h)"
+                rows.append({"measure": name, "before": before_it, "after": after_it})
+    return _table("before_after", rows, changes=changes)
 
 
 def backtest_table(found: Backtest) -> PageTable:
     """Return the calibration of quotes."""
     rows = [
-        [
-            each.group,
-            "earliest end" if each.said is None else f"{each.said:.1f} %",
-            f"{each.quotes:,}",
-            f"{each.came:.1f}",
-            f"{each.chance:.1f}",
-            "-" if each.said is None else hours(each.margin),
-        ]
+        {
+            **msgspec.structs.asdict(each),
+            "said": "earliest end" if each.said is None else f"{each.said:.1f} %",
+            "added": None if each.said is None else hours(each.margin),
+        }
         for each in found.table()
     ]
-    return PageTable(
-        title="Quotes made at submissions",
-        headings=["quotes", "said to hold", "number", "came true (%)", "chance (±)", "added (h)"],
-        rows=rows,
-        note="By the wait quoted, and by size. The earliest end is what could have been promised, "
-        "and the log's own scheduler did not aim at it; a quote that is to hold with a "
-        "probability adds to its start what earlier quotes were off by (added: mean), as far as "
-        "that was known then; where even a start at once is surer, it says so. Chance: half of the "
-        "95 % interval, from ten stretches of quotes: what differs by less may be chance. Waiting "
-        "jobs are planned in the order of submission.",
-    )
+    return _table("backtest", rows)
 
 
 def overview_table(parts: Mapping[str, Advice], title: str = "Partitions") -> PageTable:
@@ -279,47 +248,25 @@ def overview_table(parts: Mapping[str, Advice], title: str = "Partitions") -> Pa
         choices, fit, trace = advice.choices, advice.fit, advice.trace
         all_jobs = next((each for each in fit.classes if each.group == "all"), None)
         offer, kind = best_offer(advice)
-        waits = (
-            ("-", "-")
-            if all_jobs is None
-            else map(hours, (all_jobs.logged[1], all_jobs.simulated[1]))
-        )
         verdict = "not known" if not fit.is_known else "yes" if fit.fits else "no"
         told = factor_text(offer.stringency).removesuffix(" times EASY's response")
         told = {"EASY's response": "1"}.get(told, told)
         rows.append(
-            [
-                name,
-                f"{len(trace.workload.jobs):,}",
-                f"{trace.workload.processors:,}",
-                "-" if trace.offered_load is None else f"{trace.offered_load:.2f}",
-                *waits,
-                verdict,
-                *(percent(advice.mean(choices.chosen, each)) for each in (promised, refused_work)),
-                percent(advice.mean(choices.easy(), missed)),
-                CANNOT_SAY if not fit.fits else told if kind != "none" else "none tried",
-            ]
+            {
+                "name": name,
+                "jobs": len(trace.workload.jobs),
+                "processors": trace.workload.processors,
+                "load": trace.offered_load,
+                "logged": all_jobs and all_jobs.logged[1],
+                "simulated": all_jobs and all_jobs.simulated[1],
+                "fits": verdict,
+                "promised": advice.mean(choices.chosen, promised),
+                "refused": advice.mean(choices.chosen, refused_work),
+                "missed": advice.mean(choices.easy(), missed),
+                "offer": CANNOT_SAY if not fit.fits else told if kind != "none" else "none tried",
+            }
         )
-    return PageTable(
-        title=title,
-        headings=[
-            title.lower().removesuffix("s"),
-            "jobs",
-            "processors",
-            "offered load",
-            "log 90% (h)",
-            "EASY 90% (h)",
-            "fits",
-            "promised (%)",
-            "refused core-hours (%)",
-            "missed by EASY (%)",
-            "times EASY's response to offer",
-        ],
-        rows=rows,
-        note="Waits that nine tenths of the simulated jobs did not exceed, in the log and under "
-        "EASY. Promised, refused and missed: of deadlines at the stringency asked for. To offer: "
-        "the strictest deadline tried of which enough jobs and core-hours could be promised.",
-    )
+    return _table("overview", rows, title=title, kind=title.lower().removesuffix("s"))
 
 
 MEASURES = {
@@ -338,9 +285,6 @@ WORDS = {
 }
 """Meanings of the reasons for refusals."""
 
-FIRST = [name for name in MEASURES if name != "refused (%)"]
-"""Measures of the first table; the others follow from them."""
-
 CLASSES = (
     "{} up to 10 min (very short), 1 h (short), 8 h (long), more; processors up to 1 "
     "(sequential), 8 (narrow), 32 (wide), more."
@@ -348,8 +292,8 @@ CLASSES = (
 _INTERVALS = "Means over windows, with 95 % intervals (Student) where there are at least two."
 
 
-def _measures(advice: Advice, case: AdviceCase) -> list[str]:
-    return [percent(advice.mean(case, measure)) for measure in MEASURES.values()]
+def _measures(advice: Advice, case: AdviceCase) -> dict[str, str]:
+    return {name: percent(advice.mean(case, measure)) for name, measure in MEASURES.items()}
 
 
 def _rate(choices: AdviceChoices) -> str:
@@ -371,46 +315,29 @@ def first_table(advice: Advice) -> PageTable:
     named = {manager_name(each): each.name for each in (choices.scheduler, *choices.compared)}
     options = "; ".join(f"{name} is {own}" for name, own in named.items() if name != own)
     for name, case in compared_cases(choices).items():
-        income = f"{advice.income(case):,.0f}"
-        measures = [advice.mean(case, MEASURES[each]) for each in FIRST]
-        rows.append([name, *map(percent, measures), income])
-    return PageTable(
-        title="Schedulers",
-        headings=["scheduler", *FIRST, f"income ({choices.currency})"],
-        rows=rows,
-        note=f"{_INTERVALS} Income: {_rate(choices)}, and "
-        f"{advice.deadline_price:,.4g} for a QoS charge of 1, which a deadline that is missed "
-        "costs the centre. Later than asked: the user takes an offer, with the tolerance that "
-        "the scheduler's options say. Utilization: while jobs were submitted."
-        + (f" In --against, {options}." if options else ""),
+        rows.append({"scheduler": name, **_measures(advice, case), "income": advice.income(case)})
+    return _table(
+        "schedulers",
+        rows,
+        currency=choices.currency,
+        intervals=_INTERVALS,
+        rate=_rate(choices),
+        price=advice.deadline_price,
+        options=f" In --against, {options}." if options else "",
     )
 
 
 def earliness_tables(advice: Advice) -> list[PageTable]:
     """Return the earliest promises, by processors and by category."""
-    names = [f"{quantile:.0%}" for quantile in QUANTILES]
-    tables = []
-    for by_processors, title in ((True, "processors"), (False, "walltime and processors")):
-        rows = [
-            [each.group, f"{each.jobs:,}", f"{each.at_once:.1f}"]
-            + [hours(value) for value in (*each.responses, *each.delays[1:4:2])]
-            for each in earliness(advice.promises, by_processors=by_processors)
-        ]
-        classes = "" if by_processors else f" Classes: {CLASSES.format('walltime')}"
-        tables.append(
-            PageTable(
-                title=f"Earliest promise by class of {title}",
-                headings=["class", "jobs", "at once (%)"]
-                + [f"{each} (h)" for each in names]
-                + [f"delay {each} (h)" for each in (names[1], names[3])],
-                rows=rows,
-                note="Hours from the submission to the earliest end that could be promised then, "
-                "given all that had been promised before: so many of the jobs, or more, could be "
-                "promised that or better. Delay: what it has beyond the job's own estimate."
-                + classes,
-            )
+    return [
+        _table(
+            "earliness",
+            earliness(advice.promises, by_processors=by_processors),
+            classes=title,
+            explained="" if by_processors else f" Classes: {CLASSES.format('walltime')}",
         )
-    return tables
+        for by_processors, title in ((True, "processors"), (False, "walltime and processors"))
+    ]
 
 
 def categories_table(advice: Advice) -> PageTable:
@@ -418,32 +345,18 @@ def categories_table(advice: Advice) -> PageTable:
     groups = advice.groups(advice.choices.chosen)
     easy = advice.groups(advice.choices.easy())
     rows = [
-        [
-            name,
-            f"{group.jobs:,}",
-            f"{group.promised:,}",
-            f"{group.refused:,}",
-            f"{100 * group.refused / group.jobs:.1f}",
-            f"{group.refused_work / HOUR:,.0f}",
-            f"{easy[name].missed:,}",
-        ]
+        {"category": name, **_asked(group), "missed": easy[name].missed}
         for name in Categories().labels()
         if (group := groups.get(name)) is not None
     ]
-    return PageTable(
-        title="Deadlines by category",
-        headings=[
-            "category",
-            "asked",
-            "promised",
-            "refused",
-            "refused (%)",
-            "core-hours refused",
-            "missed by EASY",
-        ],
-        rows=rows,
-        note=f"Categories of Islam et al. (2004): {CLASSES.format('run time')}",
-    )
+    return _table("categories", rows, classes=CLASSES.format("run time"))
+
+
+def _asked(group: GroupCount) -> dict[str, float]:
+    """Return the fates of the deadlines of a group."""
+    fates = {"jobs": group.jobs, "promised": group.promised, "refused": group.refused}
+    lost = {"share": 100 * group.refused / group.jobs, "work": group.refused_work / HOUR}
+    return fates | lost
 
 
 def queues_table(advice: Advice) -> PageTable | None:
@@ -452,14 +365,10 @@ def queues_table(advice: Advice) -> PageTable | None:
     names = sorted({name for run in runs for name in run.queues})
     if names in ([], ["-"]):
         return None
-    rows = []
-    for name in names:
-        group = add_up(run.queues[name] for run in runs if name in run.queues)
-        share = 100 * group.refused / group.jobs
-        rows.append([name, f"{group.jobs:,}", f"{group.refused:,}", f"{share:.1f}"])
-        rows[-1].append(f"{group.refused_work / HOUR:,.0f}")
-    headings = ["queue", "asked", "refused", "refused (%)", "core-hours refused"]
-    return PageTable(title="Deadlines by queue or partition", headings=headings, rows=rows)
+    groups = {
+        name: add_up(run.queues[name] for run in runs if name in run.queues) for name in names
+    }
+    return _table("queues", [{"queue": name, **_asked(each)} for name, each in groups.items()])
 
 
 def refusals_table(advice: Advice) -> PageTable | None:
@@ -470,35 +379,23 @@ def refusals_table(advice: Advice) -> PageTable | None:
         return None
     calendar = advice.prepared.workload.calendar
     rows = [
-        [
-            each.id,
-            f"{each.submission:,.0f} s" if calendar is None else calendar.text(each.submission),
-            each.user,
-            each.queue,
-            f"{each.processors:,}",
-            hours(each.estimate),
-            f"{each.work / HOUR:,.0f}",
-            _why(each.refusal),
-        ]
+        {
+            **msgspec.structs.asdict(each),
+            "submitted": f"{each.submission:,.0f} s"
+            if calendar is None
+            else calendar.text(each.submission),
+            "work": each.work / HOUR,
+            "reason": _why(each.refusal),
+        }
         for each in largest
     ]
-    headings = [
-        "job",
-        "submitted",
-        "user",
-        "queue",
-        "processors",
-        "estimate (h)",
-        "core-hours",
-        "reason",
-    ]
+    found = _table("refusals", rows)
     # Not every trace tells users and queues.
-    told = [at for at in range(len(headings)) if any(row[at] for row in rows)]
-    return PageTable(
-        title="The largest refused jobs",
-        headings=[headings[at] for at in told],
-        rows=[[row[at] for at in told] for row in rows],
-        note="By the core-hours that they would have used.",
+    told = [at for at in range(len(found.headings)) if any(row[at] for row in found.rows)]
+    return msgspec.structs.replace(
+        found,
+        headings=[found.headings[at] for at in told],
+        rows=[[row[at] for at in told] for row in found.rows],
     )
 
 
@@ -513,16 +410,11 @@ def reasons_table(advice: Advice) -> PageTable:
     """Count the reasons of refusals."""
     counts = advice.counts(advice.choices.chosen)
     rows = [
-        [WORDS[kind], f"{found:,}", f"{100 * found / counts.refused:.1f}"]
+        {"reason": WORDS[kind], "jobs": found, "share": 100 * found / counts.refused}
         for kind in REASONS
         if (found := counts.reasons.get(kind, 0))
     ]
-    return PageTable(
-        title="Why jobs are refused",
-        headings=["reason", "jobs", "share (%)"],
-        rows=rows,
-        note="The last obstacle that the search has met, not a proof.",
-    )
+    return _table("reasons", rows)
 
 
 def charges_table(advice: Advice) -> PageTable:
@@ -543,36 +435,19 @@ def charges_table(advice: Advice) -> PageTable:
         qos = sum(each.charge.qos for each in ours)
         penalty = sum(each.penalty for each in theirs)
         rows.append(
-            [
-                name,
-                f"{charged:,}",
-                f"{work:,.0f}",
-                f"{choices.rate * work:,.2f}",
-                f"{qos:,.2f}",
-                f"{price * qos:,.2f}",
-                f"{price * qos / charged:,.4g}" if charged else "-",
-                f"{price * penalty:,.2f}",
-            ]
+            {
+                "category": name,
+                "jobs": charged,
+                "work": work,
+                "resources": choices.rate * work,
+                "qos": qos,
+                "deadlines": price * qos,
+                "each": price * qos / charged if charged else None,
+                "missed": price * penalty,
+            }
         )
-    money = choices.currency
-    return PageTable(
-        title=f"What jobs pay under {choices.scheduler.name}",
-        headings=[
-            "category",
-            "jobs",
-            "core-hours",
-            f"resources ({money})",
-            "QoS charge",
-            f"deadlines ({money})",
-            f"a deadline ({money})",
-            f"missed by EASY ({money})",
-        ],
-        rows=rows,
-        note=f"Resources: {_rate(choices)}; QoS charge (Islam et al. 2004): mean slowdown "
-        "of the category under EASY / slowdown that the promise grants, at "
-        f"{price:,.4g} {money} for 1. The last column: what the deadlines that EASY misses would "
-        "have brought.",
-    )
+    told = {"name": choices.scheduler.name, "money": choices.currency, "rate": _rate(choices)}
+    return _table("charges", rows, price=price, **told)
 
 
 def loads_table(advice: Advice) -> PageTable:
@@ -584,10 +459,8 @@ def loads_table(advice: Advice) -> PageTable:
             ("EASY", choices.easy(load=load)),
             (choices.scheduler.name, choices.case(load=load, promises=load == 1)),
         ):
-            rows.append([f"{load:g}", name, *_measures(advice, case)])
-    note = "Load 1 is the trace; at 1.2 a fifth of its jobs, drawn at random, come twice."
-    headings = ["load", "scheduler", *MEASURES]
-    return PageTable(title="Load", headings=headings, rows=rows, note=f"{note} {_INTERVALS}")
+            rows.append({"load": load, "scheduler": name, **_measures(advice, case)})
+    return _table("loads", rows, intervals=_INTERVALS)
 
 
 def other_tables(advice: Advice) -> tuple[PageTable, PageTable]:
@@ -599,13 +472,8 @@ def other_tables(advice: Advice) -> tuple[PageTable, PageTable]:
         ("exact, the same deadlines", choices.case(estimates=EXACT)),
         ("exact, deadlines by them as well", both),
     ):
-        rows.append([text, *_measures(advice, case)])
-    estimates = PageTable(
-        title="How exact the estimates are",
-        headings=["estimates", *MEASURES],
-        rows=rows,
-        note=f"A promise cannot be earlier than the walltime that the user gave. {_INTERVALS}",
-    )
+        rows.append({"estimates": text, **_measures(advice, case)})
+    estimates = _table("estimates", rows, intervals=_INTERVALS)
     rows = []
     for value in sorted({choices.stringency, *choices.stringencies}, reverse=True):
         for name, case in (
@@ -615,18 +483,11 @@ def other_tables(advice: Advice) -> tuple[PageTable, PageTable]:
                 choices.case(stringency=value, promises=value == choices.stringency),
             ),
         ):
-            rows.append([factor_text(value), name, *_measures(advice, case)])
+            rows.append({"asked": factor_text(value), "scheduler": name} | _measures(advice, case))
     for name, case in (
         ("EASY", choices.easy(share=FEW)),
         (choices.scheduler.name, choices.case(share=FEW)),
     ):
         text = f"{factor_text(choices.stringency)}, {FEW:.0%} of users ask"
-        rows.append([text, name, *_measures(advice, case)])
-    stringencies = PageTable(
-        title="What users ask for",
-        headings=["response asked for", "scheduler", *MEASURES],
-        rows=rows,
-        note="Response under EASY: the wait in a simulation with EASY + the estimate. Users never "
-        f"ask for an end before their estimate has passed. {_INTERVALS}",
-    )
-    return estimates, stringencies
+        rows.append({"asked": text, "scheduler": name, **_measures(advice, case)})
+    return estimates, _table("stringencies", rows, intervals=_INTERVALS)

@@ -33,6 +33,7 @@ from qops_batsim.advice.trace_runs import (
     choose_windows,
     prepare,
     shared_work,
+    sized_windows,
 )
 from qops_batsim.advice.what_if import WhatIf
 from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
@@ -314,6 +315,7 @@ def advise(
     prepared = prepare(trace.workload)
     count = len(prepared.workload.jobs)
     windows = choose_windows(count, choices.windows, choices.window_jobs, is_part=bool(name))
+    windows = sized_windows(windows, prepared.workload, trace.sizes)
     cases = [
         msgspec.structs.replace(case, window=number)
         for number in range(len(windows))

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.advice.plan_asker import EarliestPromises, watched_scheduler
-from qops_batsim.advice.what_if import WhatIf
+from qops_batsim.advice.what_if import WhatIf, on_machine
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics
 from qops_batsim.analysis.metrics.charges import (
     CategoryCharges,
@@ -34,12 +34,16 @@ from qops_batsim.workload.model import Workload, plain_number
 from qops_batsim.workload.scale import subset
 
 
-class TraceWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of a trace, in jobs by submission; its number seeds what is drawn."""
+class TraceWindow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A stretch of a trace, in jobs by submission; its number seeds what is drawn.
+
+    The machine had so many ``processors`` then, if that is known to change.
+    """
 
     number: int
     skip: int
     jobs: int
+    processors: int | None = None
 
 
 def choose_windows(
@@ -61,6 +65,24 @@ def choose_windows(
         TraceWindow(number=number + 1, skip=number * room + (room - size) // 2, jobs=size)
         for number in range(windows)
     ]
+
+
+def sized_windows(
+    windows: Sequence[TraceWindow], workload: Workload, sizes: Sequence[tuple[float, int]]
+) -> list[TraceWindow]:
+    """Return windows with the size of the machine at the middle one of their jobs.
+
+    ``sizes`` are processors since some dates. No job of a window is wider than its machine.
+    """
+    columns, found = workload.columns, []
+    order = np.argsort(columns.submission_times, kind="stable")
+    for each in windows if sizes else ():
+        rows = order[each.skip : each.skip + each.jobs]
+        middle = columns.submission_times[rows[len(rows) // 2]]
+        since = [size for date, size in sizes if date <= middle] or [sizes[0][1]]
+        size = max(since[-1], int(columns.processors[rows].max()))
+        found.append(msgspec.structs.replace(each, processors=size))
+    return found or list(windows)
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -274,6 +296,8 @@ class TraceRuns:
         if self._scaled is None or self._scaled[0] != key:
             window = self.windows[case.window]
             part = subset(self.trace, first=window.jobs, skip=window.skip)
+            if window.processors is not None:
+                part = on_machine(part, window.processors)
             easy = run_easy(self.what_if.change(part, case.load, window.number))
             if self.what_if.estimates != USERS:
                 jobs = easy.workload.jobs

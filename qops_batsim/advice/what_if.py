@@ -40,9 +40,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
         if self.processors:
             size = part.processors + self.processors
             require(1 <= size <= MAX_PROCESSORS, "processors", size, "at least 1 is accepted")
-            fit = [job for job in part.jobs if job.processors <= size]
-            part = derived(part, fit, None, {"step": "machine", "processors": size})
-            part.processors = size
+            part = on_machine(part, size)
         return scale_load(part, load * self.load, seed=seed)
 
     def estimate(self, part: Workload, ends: Mapping[str, float]) -> Workload:
@@ -51,6 +49,14 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
             return part
         choices = EstimateChoices(model="predicted", risk=RISK)
         return with_estimates(part, choices, ends=ends)
+
+
+def on_machine(part: Workload, size: int) -> Workload:
+    """Return a workload for so many processors, with the jobs that fit there."""
+    fit = [job for job in part.jobs if job.processors <= size]
+    part = derived(part, fit, None, {"step": "machine", "processors": size})
+    part.processors = size
+    return part
 
 
 def parse_what_if(text: str, cores_per_node: float | None = None) -> WhatIf:

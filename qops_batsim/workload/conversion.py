@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import repeat
 from typing import Any, TypedDict, Unpack
@@ -81,6 +81,8 @@ class Conversion(msgspec.Struct, kw_only=True):
     """Source of the machine's size, if neither the caller nor the log tells it."""
     counted: str = ""
     """The rule by which sizes of jobs were counted, where that needs words."""
+    sizes: Sequence[tuple[float, int]] = ()
+    """Processors of the machine since some dates (seconds since the log's start), if known."""
     texts: dict[str, Words] = {}
     """Names by field of a job (``user``, ``group``, ``queue``), for each record."""
     offered_load: float | None

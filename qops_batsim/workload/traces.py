@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -13,6 +13,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.files import Stored, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.shipped import find_input
+from qops_batsim.workload.accounting.nodes import nodes_over_time
 from qops_batsim.workload.accounting.rows import AccountingLog, Choices, Rows, log_of
 from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Conversion, convert_log, offered_load
@@ -136,9 +137,10 @@ def read_partitions(
         rows.choose(msgspec.structs.replace(choices, **inside))
         inside["reservations"] = ("all",) if choices.reservations else ()
         of_part = msgspec.structs.replace(choices, **everywhere, **inside)
-        pools, parts = rows.pools(), {}
+        pools, parts, steps = rows.pools(), {}, {}
         for name in choices.partitions or sorted(set(pools.words)):
             part = rows.part(pools.where(lambda each, name=name: each == name))  # type: ignore[misc]
+            steps[name] = nodes_over_time(part)
             parts[name] = _log(part, of_part, kind, stored, source)
         small = {} if choices.partitions else _small(parts)
         loaded = {name: log for name, log in parts.items() if name not in small}
@@ -149,6 +151,9 @@ def read_partitions(
                 "nodes instead"
             )
         found_in = {name: convert_log(log, processors=processors) for name, log in loaded.items()}
+        for name, trace in found_in.items() if processors is None else ():
+            nodes = (choices.nodes or {}).get(name, {}).get("nodes")
+            trace.sizes = _sizes(trace, steps[name], nodes)
     for each in found_in.values() if len(found_in) == 1 and small else ():
         told = f"of partitions with few jobs ({', '.join(small)})"
         jobs = sum(small.values())
@@ -156,6 +161,21 @@ def read_partitions(
             RepairCount(rule="small_partitions", description=told, choice="drop", jobs=jobs)
         )
     return found_in, small
+
+
+def _sizes(
+    trace: Conversion, steps: Sequence[tuple[float, int]], told: int | None
+) -> list[tuple[float, int]]:
+    """Return the processors of a partition since some dates, where its nodes have changed.
+
+    Its size is that of the nodes that are ``told``, else of the most that were there at once; each
+    is taken to have an equal part.
+    """
+    if trace.calendar is None or len({count for _, count in steps}) < 2:
+        return []
+    size, start = trace.workload.processors, trace.calendar.unix_start
+    of_all = told or max(count for _, count in steps)
+    return [(date - start, max(round(size * count / of_all), 1)) for date, count in steps]
 
 
 def _small(parts: Mapping[str, Log]) -> dict[str, int]:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 import math
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from centre_dumps import CENTRE, OPPOSITE, make_rows, text_of
+from centre_dumps import BEGIN, CENTRE, OPPOSITE, make_rows, text_of
 from qops_batsim import run
 from qops_batsim.advice.advice_page import advice_document, advice_page, centre_page
+from qops_batsim.advice.advice_tables import windows_table
 from qops_batsim.advice.advise import Advice, AdviceChoices, advise
 from qops_batsim.advice.fit import HIGH, LEAST_WAIT, LOW, model_fit
 from qops_batsim.advice.recommendations import CANNOT_SAY, recommended, summary
+from qops_batsim.advice.trace_runs import AdviceCase, TraceRuns, choose_windows, sized_windows
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import contestant_of
 from qops_batsim.workload.accounting import Choices
-from qops_batsim.workload.accounting.nodes import read_nodes
+from qops_batsim.workload.accounting.nodes import node_names, read_nodes
 from qops_batsim.workload.traces import read_partitions
 
 FEW = AdviceChoices(
@@ -227,6 +230,47 @@ def test_jobs_of_several_partitions_count_where_they_ran(tmp_path: Path) -> None
     parts, _ = read_partitions(path, accounting=Choices(partitions=("a", "b")))
     ids = {name: [job.id for job in each.workload.jobs] for name, each in parts.items()}
     assert ids == {"a": ["1", "2"], "b": ["3", "4", "5"]}
+
+
+def dump_of_nodes(path: Path, spans: list[tuple[int, int, str]]) -> Path:
+    """Write a dump of a job a day, of one hour, on nodes of four cores: days and nodes."""
+    rows = ["JobID|Partition|NodeList|State|Submit|Start|End|AllocCPUS|Timelimit"]
+    for begin, end, nodes in spans:
+        for day in range(begin, end):
+            date = f"{datetime.fromtimestamp(BEGIN + 86_400 * day, UTC):%Y-%m-%dT}"
+            told = f"{len(rows)}|cpu|{nodes}|COMPLETED|{date}10:00:00|{date}10:00:00"
+            rows.append(f"{told}|{date}11:00:00|{4 * len(node_names(nodes))}|90:00")
+    return written(path, "\n".join(rows) + "\n")
+
+
+def test_a_partition_has_the_nodes_that_ran_jobs(tmp_path: Path) -> None:
+    # n[1-2]: days 0 to 99, n[3-4] from day 40 on, n1 away from day 70 on; n2 rests for ten days.
+    spans = [(0, 90, "n2"), (5, 70, "n1"), (40, 100, "n[3-4]")]
+    trace = read_partitions(dump_of_nodes(tmp_path / "dump.txt", spans))[0]["cpu"]
+    assert trace.workload.processors == 16
+    day, hour = 86_400, 3_600
+    assert list(trace.sizes) == [(0, 8), (40 * day, 16), (69 * day + hour, 12)]
+    windows = sized_windows(choose_windows(215, 3, 70), trace.workload, trace.sizes)
+    assert [each.processors for each in windows] == [8, 16, 12]
+    runs = TraceRuns(trace.workload, windows)
+    measured = [runs(AdviceCase(window=n)).metrics.offered_load for n in range(3)]
+    assert None not in measured
+    told = advise(trace, FEW, name="cpu")
+    assert windows_table(told).headings[-1] == "processors"
+
+
+def test_a_partition_that_stays_has_one_size(tmp_path: Path) -> None:
+    # Ten days without a job on a node do not make it go away.
+    spans = [(0, 90, "n2"), (10, 80, "n1")]
+    assert read_partitions(dump_of_nodes(tmp_path / "a.txt", spans))[0]["cpu"].sizes == []
+    path = dump_of_nodes(tmp_path / "b.txt", [(0, 60, "n2"), (0, 10, "n1")])
+    (trace,) = read_partitions(path)[0].values()
+    assert list(trace.sizes) == [(0, 8), (9 * 86_400 + 3_600, 4)]
+    (trace,) = read_partitions(path, processors=6)[0].values()
+    assert list(trace.sizes) == []
+    nodes = written(tmp_path / "sinfo.txt", "PARTITION NODES CPUS GRES\ncpu 1 4 (null)\n")
+    (trace,) = read_partitions(path, accounting=Choices(nodes=read_nodes(nodes)))[0].values()
+    assert (trace.workload.processors, [size for _, size in trace.sizes]) == (4, [8, 4])
 
 
 def test_partitions_of_few_jobs_are_told(rows, tmp_path: Path) -> None:

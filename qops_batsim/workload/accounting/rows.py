@@ -201,7 +201,8 @@ class Rows:
     ``processors`` counts what was allocated, else asked for, in the unit that was chosen.
     ``groups`` tells rows that are parts of one job (the components of a heterogeneous one) by its
     id, ``tasks`` the waiting tasks that a row stands for. ``texts`` are names by field of a job,
-    ``numbers`` are counts and amounts likewise, as ``gpus``.
+    ``numbers`` are counts and amounts likewise, as ``gpus``. ``nodes`` are lists of those on which
+    jobs ran, as Slurm writes them.
     """
 
     ids: list[str]
@@ -215,6 +216,7 @@ class Rows:
     limits: Floats
     texts: dict[str, Words]
     numbers: dict[str, Floats] = field(default_factory=dict)
+    nodes: Words | None = None
     groups: dict[int, str] = field(default_factory=dict)
     tasks: dict[int, list[int] | None] = field(default_factory=dict)
     left_out: list[RepairCount] = field(default_factory=list)
@@ -232,6 +234,7 @@ class Rows:
         self.states = self.states.at(places)
         self.texts = {name: texts.at(places) for name, texts in self.texts.items()}
         self.numbers = {name: column[places] for name, column in self.numbers.items()}
+        self.nodes = self.nodes and self.nodes.at(places)
         moved = new.tolist()
         self.groups = {moved[old]: job for old, job in self.groups.items() if moved[old] >= 0}
         self.tasks = {moved[old]: tasks for old, tasks in self.tasks.items() if moved[old] >= 0}

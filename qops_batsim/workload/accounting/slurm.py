@@ -91,7 +91,8 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     if (gpus > 0).any():
         rows.numbers["gpus"] = gpus
     if "NodeList" in table:
-        _where_they_ran(rows, table.words("NodeList"))
+        rows.nodes = table.words("NodeList")
+        _where_they_ran(rows, rows.nodes)
     for dates in (rows.submitted, rows.started, rows.ended):
         dates[dates == 0] = np.nan  # Slurm's 0 is no date.
     _split_ids(rows, table, name)
