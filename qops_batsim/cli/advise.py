@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from qops_batsim.cli import console, options
 from qops_batsim.cli.options import manual
-from qops_batsim.cli.workload_accounting import selection
+from qops_batsim.cli.workload_accounting import (
+    Accounts,
+    NodesFile,
+    Qos,
+    Reservations,
+    selection,
+)
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,14 +29,8 @@ _about = manual(
     TRACE: Accounting of Slurm or PBS, a table of a published log, a workload log (SWF) or a Batsim
         workload (JSON), also .gz; or a shipped workload; - for standard input.
     --partition NAME: Advise on this partition (repeatable). Default: on every loaded one.
-    --qos NAME: Take the jobs of this QOS (repeatable).
-    --account NAME: Take the jobs of this account (repeatable).
-    --reservation NAME: Take the jobs inside this reservation only (repeatable); all: every job.
-        Default: none of those inside one.
     --by cores|nodes|gpus|binding: Unit in which jobs and the machine are counted. Default:
         binding: cores, of which a job that takes GPUs has those that belong to them.
-    --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
-        CPUS and GRES. Default: the most in use at once.
     --out, -o FILE: The page to write (HTML, one file).
     --processors N: Processors of the machine. Default: what the trace tells.
     --time-zone NAME: Time zone of the site (Europe/Stockholm), if the trace does not tell it.
@@ -62,11 +62,11 @@ def advise(
     trace: Annotated[str, _about("TRACE")],
     out: Annotated[Path, _about("--out")] = Path("report.html"),
     partition: Annotated[list[str] | None, _about("--partition")] = None,
-    qos: Annotated[list[str] | None, _about("--qos")] = None,
-    account: Annotated[list[str] | None, _about("--account")] = None,
-    reservation: Annotated[list[str] | None, _about("--reservation")] = None,
+    qos: Qos = None,
+    account: Accounts = None,
+    reservation: Reservations = None,
     by: Annotated[str | None, _about("--by")] = None,
-    nodes: Annotated[Path | None, _about("--nodes")] = None,
+    nodes: NodesFile = None,
     processors: Annotated[int | None, _about("--processors", min=1)] = None,
     time_zone: Annotated[str | None, _about("--time-zone")] = None,
     scheduler: Annotated[str, _about("--scheduler")] = "qops",
