@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
+from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,6 @@ from qops_batsim.advice.history import read_history
 from qops_batsim.advice.queue_state import read_queue
 from qops_batsim.advice.quote import quote
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.cli.campaign import EXAMPLE
 from qops_batsim.engine.execution import read_traces
 from qops_batsim.errors import QopsError
 from qops_batsim.experiments import campaign_report
@@ -44,6 +44,8 @@ from sacct_dumps import PBS, make_dump
 
 Cli = Callable[..., Any]
 FREE = PriceList(None)
+
+EXAMPLE = files("qops_batsim.experiments").joinpath("campaign_example.toml").read_text("utf-8")
 
 EVIL = '''
 from pathlib import Path

@@ -23,7 +23,7 @@ class Sentence(NamedTuple):
 
 
 class Specification(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a paper says: numbers, sentences by the ids of claims, choices, and tables."""
+    """Numbers of a paper, its sentences by the ids of claims, our choices, and tables."""
 
     choices: dict[str, str]
     tables: dict[str, TableText]
