@@ -1,7 +1,9 @@
 """The compiled loop against both others: the same schedule, files and log, to the byte."""
 
 import math
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from hypothesis import given, settings
 
 from qops_batsim import kernels
 from qops_batsim.engine.options import EngineOptions
-from qops_batsim.engine.outputs import write_outputs
+from qops_batsim.engine.outputs import add_outputs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import Job, QosRequest
@@ -28,7 +30,7 @@ from qops_batsim.scheduling.admission.fqops import Fqops
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.easy import Easy
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.qos_log import write_qos_log
+from qops_batsim.scheduling.qos_log import format_qos
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import read_workload
@@ -119,6 +121,16 @@ class OnlyMessages:
         return self._driver.exchange(message)
 
 
+class Kept(dict[str, bytes]):
+    """The contents of files by name, written nowhere: putting files in place takes longer."""
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BytesIO]:
+        stream = BytesIO()
+        yield stream
+        self[name] = stream.getvalue()
+
+
 class Loops:
     """The same simulation in all loops."""
 
@@ -136,8 +148,8 @@ class Loops:
         self.workload, self.machine = workload, make_cluster(hosts)
         self.scheduler, self.options, self.announces = scheduler, options, announces
 
-    def outputs(self, directory: Path, loop: str) -> dict[str, Any]:
-        """Return all files that are written, and what Python users see."""
+    def outputs(self, loop: str) -> dict[str, Any]:
+        """Return the files of a run, and what Python users see."""
         module = make_scheduler(self.scheduler, self.options)
         module.keep_decisions()
         driver = ModuleDriver(module, any_engine=True)
@@ -151,9 +163,9 @@ class Loops:
                 assert run_compiled(simulation, self.workload, driver, None)
         else:
             simulation.run()
-        prefix = directory / "run"
-        paths = [*write_outputs(simulation, prefix), write_qos_log(driver.log, prefix)]
-        told: dict[str, Any] = {path.name: path.read_text() for path in paths}
+        files = Kept()
+        add_outputs(files, simulation)
+        told: dict[str, Any] = {**files, "_qos.csv": b"".join(format_qos(driver.log))}
         told["records"] = [
             (name, repr(record), record.return_code) for name, record in simulation.records.items()
         ]
@@ -167,11 +179,19 @@ class Loops:
             "repr": repr(simulation),
         }
 
-    def check(self, directory: Path) -> None:
-        plain = self.outputs(directory, "messages")
+    def check(self) -> str:
+        """Compare all loops; return the table of jobs."""
+        plain = self.outputs("messages")
         for loop in ("compiled", "delays"):
-            for what, told in self.outputs(directory, loop).items():
+            for what, told in self.outputs(loop).items():
                 assert told == plain[what], (loop, what)
+        return plain["_jobs.csv"].decode()
+
+
+def shipped(name: str, jobs: int = 150) -> Workload:
+    """Return a shipped workload, as Python only so many jobs of it."""
+    workload = read_workload(find_input(name, "workloads"))
+    return workload if Loops.are_compiled else subset(workload, first=jobs)
 
 
 @pytest.mark.parametrize(("scheduler", "options"), COMPILED)
@@ -185,10 +205,10 @@ class Loops:
     ],
 )
 def test_shipped_workloads_give_the_same_files(
-    name: str, scheduler: Named, options: dict[str, str], tmp_path: Path
+    name: str, scheduler: Named, options: dict[str, str]
 ) -> None:
-    workload = read_workload(find_input(name, "workloads"))
-    Loops(workload, workload.processors, scheduler, options).check(tmp_path)
+    workload = shipped(name)
+    Loops(workload, workload.processors, scheduler, options).check()
 
 
 dates = st.one_of(
@@ -240,13 +260,10 @@ def workloads(draw: st.DrawFn, shortest: float = 0.0) -> Workload:
 @settings(max_examples=30, deadline=None)
 def test_random_workloads_give_the_same_files(
     workload: Workload,
-    scheduler: str | type[DecisionModule],
+    scheduler: Named,
     options: dict[str, str],
-    tmp_path_factory: Any,
 ) -> None:
-    directory = tmp_path_factory.getbasetemp() / "loops"
-    directory.mkdir(exist_ok=True)
-    Loops(workload, 5, scheduler, options).check(directory)
+    Loops(workload, 5, scheduler, options).check()
 
 
 @pytest.mark.parametrize(("scheduler", "options"), ON_FEWER)
@@ -254,20 +271,17 @@ def test_random_workloads_give_the_same_files(
 @settings(max_examples=30, deadline=None)
 def test_random_workloads_of_longer_jobs_give_the_same_files(
     workload: Workload,
-    scheduler: str | type[DecisionModule],
+    scheduler: Named,
     options: dict[str, str],
-    tmp_path_factory: Any,
 ) -> None:
-    directory = tmp_path_factory.getbasetemp() / "loops"
-    directory.mkdir(exist_ok=True)
-    Loops(workload, 5, scheduler, options).check(directory)
+    Loops(workload, 5, scheduler, options).check()
 
 
 @SWEEP
 @pytest.mark.parametrize("scheduler", ["easy", "qops"])
-def test_a_recorded_log_gives_the_same_files(scheduler: str, shared: Path, tmp_path: Path) -> None:
+def test_a_recorded_log_gives_the_same_files(scheduler: str, shared: Path) -> None:
     workload = read_workload(shared / "batsim" / "inputs" / "sdsc5k_delay.json.gz")
-    Loops(workload, 128, scheduler, {}).check(tmp_path)
+    Loops(workload, 128, scheduler, {}).check()
 
 
 def test_a_simulation_goes_on_after_each_slice_and_as_room_grows(
@@ -294,9 +308,7 @@ def test_a_simulation_goes_on_after_each_slice_and_as_room_grows(
     assert {str(simulation.records[f"w0!w{n}"].hosts) for n in range(40)} == {str(wide)}
 
 
-def test_slack_is_called_as_often_as_it_asks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slack_is_called_as_often_as_it_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled_loop, "CALLS", 1)
     full = event_kernels.with_room
     grown = []
@@ -309,7 +321,7 @@ def test_slack_is_called_as_often_as_it_asks(
         asked = QosRequest(estimated_runtime=estimate)
         jobs.append(Job(f"{index:02}", 1.1 * index, 1 + index % 4, name, None, asked))
     workload = Workload(jobs=jobs, profiles=profiles, processors=5)
-    Loops(workload, 5, "slack", {"average_wait": 8.0, "removal": "compression"}).check(tmp_path)
+    Loops(workload, 5, "slack", {"average_wait": 8.0, "removal": "compression"}).check()
     assert grown
 
 
@@ -331,28 +343,24 @@ def killing(jobs: int) -> Workload:
 
 
 @pytest.mark.parametrize(("scheduler", "options"), ON_FEWER)
-def test_a_shipped_workload_gives_the_same_files(
-    scheduler: Named, options: dict[str, str], tmp_path: Path
-) -> None:
-    workload = read_workload(find_input("kth_sp2_mixed_500", "workloads"))
-    if scheduler == "slurm":  # Sets of hosts, bit by bit, take long as Python.
-        workload = subset(workload, first=40)
-    Loops(workload, workload.processors, scheduler, options).check(tmp_path)
+def test_a_shipped_workload_gives_the_same_files(scheduler: Named, options: dict[str, str]) -> None:
+    # Sets of hosts, bit by bit, take long as Python.
+    workload = shipped("kth_sp2_mixed_500", 40 if scheduler == "slurm" else 150)
+    Loops(workload, workload.processors, scheduler, options).check()
 
 
 @pytest.mark.parametrize("scheduler", ["fqops", "foresight"])
 @pytest.mark.parametrize("announces", [True, False])
-def test_killed_jobs_run_again(scheduler: str, announces: bool, tmp_path: Path) -> None:
+def test_killed_jobs_run_again(scheduler: str, announces: bool) -> None:
     options = {"kill_and_restart": True, "kill_after": 0.0, "max_kills_per_job": None}
     if scheduler == "foresight":
         options |= {"restart_price": 9.0, "admission_price": 0.0}
-    Loops(killing(90), 5, scheduler, options, announces=announces).check(tmp_path)
-    jobs = (tmp_path / "run_jobs.csv").read_text()
+    jobs = Loops(killing(90), 5, scheduler, options, announces=announces).check()
     assert "#1,w0" in jobs
     assert "#2,w0" in jobs
 
 
-def test_more_runs_are_killed_than_jobs_come(tmp_path: Path) -> None:
+def test_more_runs_are_killed_than_jobs_come() -> None:
     """Four long jobs of one processor give way to each of twelve urgent jobs of four."""
     (long, sleep), (short, nap) = delay_profile(100.0), delay_profile(1.0)
     jobs = [Job(f"l{n}", 0.0, 1, long, None, QosRequest(estimated_runtime=100.0)) for n in range(4)]
@@ -361,8 +369,8 @@ def test_more_runs_are_killed_than_jobs_come(tmp_path: Path) -> None:
         jobs.append(Job(f"u{number:02}", 3.0 + 3 * number, 4, short, None, asked))
     workload = Workload(jobs=jobs, profiles={long: sleep, short: nap}, processors=4)
     options = {"kill_and_restart": True, "restart_price": 99.0, "admission_price": 0.0}
-    Loops(workload, 4, "foresight", options).check(tmp_path)
-    assert (tmp_path / "run_jobs.csv").read_text().count("COMPLETED_KILLED") == 48
+    jobs_table = Loops(workload, 4, "foresight", options).check()
+    assert jobs_table.count("COMPLETED_KILLED") == 48
 
 
 def test_what_could_not_be_registered_again_takes_the_plain_loop() -> None:
