@@ -323,12 +323,12 @@ def test_every_job_starts_by_its_latest_start(
 
 @pytest.mark.parametrize("heuristic", HEURISTICS)
 def test_runs_are_verified_and_repeat(heuristic: str, tmp_path) -> None:
-    rng = random.Random(heuristic)
+    rng = random.Random(0)
     rows = []
-    for _ in range(300):
+    for _ in range(60):
         run_time = rng.randint(1, 40)
         walltime = max(1, run_time + rng.randint(-2, 40))
-        rows.append(Row(rng.randint(0, 2000), rng.randint(1, 6), run_time, walltime))
+        rows.append(Row(rng.randint(0, 400), rng.randint(1, 6), run_time, walltime))
     rows.sort(key=lambda row: row.arrival)
     options = {"heuristic": heuristic, "average_wait": 60, "exhaustive_up_to": 3, "slack_factor": 2}
     outcome, again = run(6, rows, **options), run(6, rows, **options)
