@@ -41,11 +41,18 @@ def ordinary_signals() -> None:
             signal.signal(number, handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def patience_before_compiling() -> Iterator[None]:
+    """Run kernels as Python for longer than to compile them takes: fixtures as well as tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "COMPILING", 20.0)
+        yield
+
+
 @pytest.fixture(autouse=True)
-def a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run the kernels of each test as Python at first, as its own process would, but longer."""
+def a_process_of_its_own(monkeypatch: pytest.MonkeyPatch, patience_before_compiling: None) -> None:
+    """Run the kernels of each test as Python at first, as its own process would."""
     monkeypatch.setattr(kernels, "_interpreted_seconds", 0.0)
-    monkeypatch.setattr(kernels, "COMPILING", 8.0)
 
 
 @pytest.fixture(scope="session")

@@ -62,7 +62,7 @@ def test_the_documentation_shows_what_is_printed(cli: Cli, monkeypatch: pytest.M
 
 
 def test_a_run_tells_of_its_decision_log(cli: Cli) -> None:
-    result = cli("run", "msb", "--out", "again/msb")
+    result = cli("run", "msb", "--workload", "tiny_8", "--out", "again/msb")
     assert result.exit_code == 0, result.err
     assert "again/msb_decisions.jsonl" in result.err
 

@@ -181,7 +181,7 @@ def uneven_cluster(rng: random.Random, hosts: int, folder: Path) -> Path:
     return path
 
 
-def busy_workload(rng: random.Random, hosts: int, jobs: int = 150) -> Workload:
+def busy_workload(rng: random.Random, hosts: int, jobs: int = 80) -> Workload:
     """Jobs for more than the machine, many of them urgent; some end early, some arrive at once."""
     made, profiles, date, scale = [], {}, 0.0, rng.choice([20, 300, 3600])
     for index in range(jobs):

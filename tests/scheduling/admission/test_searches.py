@@ -125,18 +125,20 @@ def slowed(case: Case, factor: int) -> Case:
 @pytest.mark.parametrize("price", ["moves", "delays"])
 @pytest.mark.parametrize("order", ["scheduled_start", *ORDERS])
 def test_msb_agrees_with_its_oracle(order: str, price: str, fairness: bool) -> None:
-    rng = random.Random(price)
+    rng = random.Random(f"{order} {price} {fairness}")
     verdicts, unfair, by_start = set(), False, False
     options = {"order": order, "price": price, "fairness": fairness}
-    for _ in range(500):
+    for _ in range(200):
         case = with_arrivals(random_case(rng), rng)
         expected = oracles.msb(case, **options)
         check(case, ask(MsbSearch(MsbOptions(**options)), case), expected)
         verdicts.add(expected.starts is None)
-        other = oracles.msb(case, **options | {"fairness": not fairness})
-        unfair |= expected.starts != other.starts
-        other = oracles.msb(case, **options | {"order": "scheduled_start"})
-        by_start |= expected.starts != other.starts
+        if not unfair:
+            other = oracles.msb(case, **options | {"fairness": not fairness})
+            unfair = expected.starts != other.starts
+        if not by_start:
+            other = oracles.msb(case, **options | {"order": "scheduled_start"})
+            by_start = expected.starts != other.starts
     assert verdicts == {True, False}
     assert unfair
     assert by_start == (order != "scheduled_start")
