@@ -38,7 +38,7 @@ TINY = Study(
     kill_tolerance_factors=(2.0, 4.0),
     deadline_share=0.2,
     seeds=(1, 2),
-    jobs=150,
+    jobs=90,
     readings=("on_failure=reject",),
 )
 
@@ -108,7 +108,7 @@ def test_runs_are_consistent(results: Results) -> None:
         assert sum(part.work for part in parts) == pytest.approx(run.work)
         assert sum(part.accepted_work for part in parts) == pytest.approx(run.accepted_work)
         assert run.kills == 0 or case.kill_and_restart
-    assert {run.jobs for run in results.runs.values()} == {150, 240}
+    assert {run.jobs for run in results.runs.values()} == {90, 144}
 
 
 def test_slack_beyond_tolerance_is_no_tolerance(trace: Workload) -> None:
