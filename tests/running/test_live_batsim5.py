@@ -58,8 +58,11 @@ def test_schedules_with_latencies_are_equal(tmp_path: Path, scheduler: str) -> N
     ("scheduler", "workload", "platform", "settings"),
     [
         ("qops", "kth_1300_deadlines", "net100", {}),
-        ("msb", "kth_1300_deadlines", "net100_1ms", {}),
-        ("fqops", "kth_1300_deadlines", "net100", {"kill_and_restart": True}),
+        pytest.param("msb", "kth_1300_deadlines", "net100_1ms", {}, marks=pytest.mark.sweep),
+        pytest.param(
+            *("fqops", "kth_1300_deadlines", "net100", {"kill_and_restart": True}),
+            marks=pytest.mark.sweep,
+        ),
         ("aroma", "aroma_mixed", "aroma_grid", {}),
     ],
 )
@@ -89,7 +92,9 @@ def refused(made: Run) -> set[str]:
         return {row["job_id"] for row in rows if row["final_state"] == "REJECTED"}
 
 
-@pytest.mark.parametrize("scheduler", ["easy", "conservative"])
+@pytest.mark.parametrize(
+    "scheduler", ["easy", pytest.param("conservative", marks=pytest.mark.sweep)]
+)
 def test_a_real_log(tmp_path: Path, shared: Path, scheduler: str) -> None:
     log = read_swf(shared / "traces" / "KTH-SP2-1996-2.swf.gz")
     write_workload(convert_log(log, processors=100, first=1000).workload, tmp_path / "kth.json")
