@@ -169,9 +169,10 @@ def _sizes(
     """Return the processors of a partition since some dates, where its nodes have changed.
 
     Its size is that of the nodes that are ``told``, else of the most that were there at once; each
-    is taken to have an equal part.
+    is taken to have an equal part. One in a hundred may be a node that is seldom used.
     """
-    if trace.calendar is None or len({count for _, count in steps}) < 2:
+    counts = [count for _, count in steps] or [0]
+    if trace.calendar is None or max(counts) - min(counts) <= LEAST_SHARE * max(counts):
         return []
     size, start = trace.workload.processors, trace.calendar.unix_start
     of_all = told or max(count for _, count in steps)

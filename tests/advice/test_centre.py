@@ -263,6 +263,8 @@ def test_a_partition_that_stays_has_one_size(tmp_path: Path) -> None:
     # Ten days without a job on a node do not make it go away.
     spans = [(0, 90, "n2"), (10, 80, "n1")]
     assert read_partitions(dump_of_nodes(tmp_path / "a.txt", spans))[0]["cpu"].sizes == []
+    spans = [(0, 60, "n[1-200]"), (30, 60, "x1")]
+    assert read_partitions(dump_of_nodes(tmp_path / "c.txt", spans))[0]["cpu"].sizes == []
     path = dump_of_nodes(tmp_path / "b.txt", [(0, 60, "n2"), (0, 10, "n1")])
     (trace,) = read_partitions(path)[0].values()
     assert list(trace.sizes) == [(0, 8), (9 * 86_400 + 3_600, 4)]
