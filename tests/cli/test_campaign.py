@@ -40,6 +40,7 @@ def test_the_example_is_a_campaign(cli, tmp_path: Path) -> None:
     assert read_campaign(path).name == "first look"
 
 
+@pytest.mark.sweep
 def test_the_example_decides_something(cli, tmp_path: Path) -> None:
     """A part of it: headroom refuses fewer jobs than msb at the higher load."""
     path = tmp_path / "campaign.toml"

@@ -205,6 +205,7 @@ def test_fcfs_equals_batsched_job_by_job(shared: Path, log: str) -> None:
     assert our_rows(run(shared, log, "fcfs")) == recorded_rows(shared, log, "fcfs")
 
 
+@pytest.mark.sweep  # Its kernels take half a minute to compile; there they are compiled anyway.
 @pytest.mark.parametrize("log", LOGS)
 def test_conservative_with_hosts_equals_batsched_job_by_job(shared: Path, log: str) -> None:
     ours = our_rows(run(shared, log, "conservative", {"reserve": "hosts"}))
@@ -225,6 +226,7 @@ def test_easy_is_close_to_batscheds_mean_wait(
     assert states == {job: row["final_state"] for job, row in recorded.items()}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("log", "ours"), [("kth", 7008.948), ("sdsc5k", 3899.183)])
 def test_conservative_planning_processors_waits_less(shared: Path, log: str, ours: float) -> None:
     rows = our_rows(run(shared, log, "conservative", {"reserve": "processors"}))
