@@ -19,7 +19,7 @@ FILES = sorted(NOTEBOOKS.glob("*.ipynb"))
 
 
 def test_every_paper_has_its_notebook() -> None:
-    beyond = {"advise", "best_possible", "wrong_estimates"}
+    beyond = {"advise", "best_possible", "shadow_week", "wrong_estimates"}
     assert {"quick_start", "own_scheduler", *beyond, *PAPERS} == {file.stem for file in FILES}
 
 
