@@ -59,6 +59,10 @@ CHANGING = (LXF, WFP3, UNICEF)
 """Orders that change as time passes."""
 
 
+LOGARITHMS = np.array([1.0, 1.0, *(math.log2(processors) for processors in range(2, 1025))])
+"""Base-2 logarithms of numbers of processors, at least 1, which take long to calculate."""
+
+
 class LineOrder(NamedTuple):
     """Order in which jobs get a reservation, that in which others are started, and patience.
 
@@ -85,7 +89,9 @@ def key_of(order: int, wait: float, arrival: float, processors: int, estimate: f
         ratio = wait / estimate
         return -ratio * ratio * ratio * processors
     if order == UNICEF:
-        return -wait / (estimate if processors <= 2 else math.log2(processors) * estimate)
+        if processors < len(LOGARITHMS):
+            return float(-wait / (LOGARITHMS[processors] * estimate))
+        return -wait / (math.log2(processors) * estimate)
     since = math.log10(max(arrival, 1.0))
     if order == F1:
         return math.log10(estimate) * processors + 870.0 * since
@@ -135,14 +141,14 @@ def ordered_pass(
     narrowest = NO_WIDTH
     for place in range(used):
         narrowest = min(narrowest, processors[slots[place]])
+        if narrowest <= nominal:
+            break
     if narrowest > nominal:
         return 0, running
     count = extra = chosen = 0
-    if order.reserving != OWN and order.reserving != FCFS:
-        for place in range(used):
-            slot = slots[place]
-            wait, needed = now - arrivals[slot], processors[slot]
-            keys[slot] = key_of(order.reserving, wait, arrivals[slot], needed, estimates[slot])
+    # With patience the first look ends at a job that has lost it, and each key is made anew.
+    has_keys = order.reserving == OWN
+    keeps_keys = has_keys or order.patience == np.inf
     latest, first, last = np.inf, used, len(started)
     is_reserved = False
     while True:
@@ -162,16 +168,19 @@ def ordered_pass(
             wait = now - arrivals[slot]
             if code == FCFS or wait >= order.patience:
                 key = -np.inf
-            elif code == order.reserving:
+            elif code == order.reserving and has_keys:
                 key = keys[slot]
             else:
                 key = key_of(code, wait, arrivals[slot], needed, estimates[slot])
+                if not is_reserved:
+                    keys[slot] = key
             if place == NO_JOB or key < best:
                 best, place = key, index
             if key == -np.inf:
                 break
         if place == NO_JOB:
             break
+        has_keys = keeps_keys
         slot = slots[place]
         needed, end = processors[slot], now + estimates[slot]
         if needed > nominal:
