@@ -33,7 +33,7 @@ def plain_jobs(ended: Sequence[JobRecord]) -> str:
         if record.state == REJECTED:
             lines.append(f'{head},,,,,,,,,"{metadata}"')
             continue
-        start, finish = record.start, record.written_finish
+        start, finish = record.start, _written_finish(record)
         turnaround, run_time = finish - job.submission_time, _run_time(record)
         dates = (start, run_time, finish, start - job.submission_time, turnaround)
         cells = ",".join(f"{value:.6f}" for value in (*dates, turnaround / run_time))
@@ -53,7 +53,7 @@ def plain_schedule(simulation: Simulation) -> str:
     ran = [record for record in ended if record.state != REJECTED]
     successes = sum(record.state == COMPLETED_SUCCESSFULLY for record in ran)
     waits = [record.start - record.submission_time for record in ran]
-    turnarounds = [record.written_finish - record.submission_time for record in ran]
+    turnarounds = [_written_finish(record) - record.submission_time for record in ran]
     stretches = [
         turnaround / _run_time(record) for turnaround, record in zip(turnarounds, ran, strict=True)
     ]
@@ -68,7 +68,7 @@ def plain_schedule(simulation: Simulation) -> str:
     values: dict[str, str | float] = {
         "batsim_version": f"qops-batsim-{__version__}",
         "consumed_joules": joules,
-        "makespan": max((record.written_finish for record in ran), default=0.0),
+        "makespan": max((_written_finish(record) for record in ran), default=0.0),
         "max_slowdown": max(stretches, default=0.0),
         "max_turnaround_time": max(turnarounds, default=0.0),
         "max_waiting_time": max(waits, default=0.0),
@@ -129,6 +129,11 @@ def _run_time(record: JobRecord) -> float:
     if record.finish > record.start:
         return record.finish - record.start
     return max(SHORTEST_RUN_TIME, math.ulp(record.start))
+
+
+def _written_finish(record: JobRecord) -> float:
+    later = record.finish > record.start
+    return record.finish if later else record.start + _run_time(record)
 
 
 def _union(spans: list[tuple[float, float]]) -> float:

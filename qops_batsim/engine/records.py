@@ -89,13 +89,6 @@ class JobRecord(msgspec.Struct, eq=False):
         return self.job.submission_time
 
     @property
-    def written_finish(self) -> float:
-        """Date of the end as files have it (seconds): never that of the start."""
-        if self.finish > self.start:
-            return self.finish
-        return self.start + max(SHORTEST_RUN_TIME, math.ulp(self.start))
-
-    @property
     def local_id(self) -> str:
         """Identifier within the workload, the part after ``!``."""
         return self.job.id.partition("!")[2]

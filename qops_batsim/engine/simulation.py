@@ -34,7 +34,7 @@ from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.jobs import RUNNING, SUBMITTED, Job
-from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.hostset import HostSet, WrittenHosts
 from qops_batsim.platform.model import Host, Platform
 from qops_batsim.protocol.decisions import Decision, ExecuteJob
 from qops_batsim.protocol.events import (
@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from qops_batsim.engine.delay_jobs import DelayColumns, DelayJobs, Outcome
-    from qops_batsim.engine.delay_loop import DelayLoop
     from qops_batsim.engine.ended_jobs import EndedJobs, HostChanges
     from qops_batsim.engine.records import JobRecord
 
@@ -134,6 +133,9 @@ def deadlock_report(world: World) -> str:
 __all__ = ["DecisionSide", "EngineOptions", "Simulation"]
 
 ENDED_PER_PROGRESS_REPORT = 256
+
+MANY_HOSTS = 1_000
+"""On more hosts than that, those of jobs that have ended are kept as texts."""
 
 
 class Deadlock(SimulationError):
@@ -335,17 +337,7 @@ class Simulation:
         ExternalEventSubmitter(world, external, self._closing_notices.note).begin()
         world.tell(simulation_begins(world, self.platform))
         self._deliver()
-        loop = self._delay_loop()
-        rest = () if loop is None else loop.run(self._on_progress)
-        if loop is not None and not rest:
-            self.finish(loop.outcome, loop.now, loop.ended_count)
-            self._end(loop.ended_count)
-            return
-        if loop is not None:
-            loop.hand_over(world, *submitters.begun[0])
-            for decision in rest:
-                apply_decision(world, decision)
-        elif not submitters:
+        if not submitters:
             world.tell(Notify.of(NO_MORE_STATIC_JOBS))
         if external is not None and not external:
             world.tell(Notify.of(NO_MORE_EXTERNAL_EVENTS))
@@ -388,18 +380,6 @@ class Simulation:
         self._over = True
         if self._on_progress is not None:
             self._on_progress(ended)
-
-    def _delay_loop(self) -> DelayLoop | None:
-        """Return the loop for jobs that only sleep, if it can take over now."""
-        from qops_batsim.engine.delay_loop import DelayLoop
-
-        world = self._world
-        if self._ask is None or world.outbox or len(world.waits) != 1:
-            return None
-        jobs = self.delay_jobs()
-        if jobs is None:
-            return None
-        return DelayLoop(jobs, world.workloads[jobs.name].jobs, len(self.hosts), self._ask)
 
     def _run_networked(self, world: NetworkedWorld) -> None:
         """Run the simulation with the delays of Batsim's own messages."""
@@ -464,9 +444,13 @@ class Simulation:
         apply_decision(self._world, decision)
 
     def _report_progress(self) -> None:
-        self._next_report = len(self._world.ended) + ENDED_PER_PROGRESS_REPORT
+        ended = self._world.ended
+        if len(self.hosts) > MANY_HOSTS:
+            for record in ended[self._next_report - ENDED_PER_PROGRESS_REPORT :]:
+                record.hosts = WrittenHosts(record.hosts)
+        self._next_report = len(ended) + ENDED_PER_PROGRESS_REPORT
         if self._on_progress is not None:
-            self._on_progress(len(self._world.ended))
+            self._on_progress(len(ended))
 
     def _check_nothing_left(self) -> None:
         trouble = deadlock_report(self._complete_world())

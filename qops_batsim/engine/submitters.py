@@ -8,7 +8,6 @@ from operator import attrgetter
 import msgspec
 
 from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE, ExternalEvent
-from qops_batsim.engine.waits import Wait
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.events import NO_MORE_EXTERNAL_EVENTS, NO_MORE_STATIC_JOBS, Notify
@@ -18,10 +17,7 @@ OnLast = Callable[[Notify], None]
 
 
 class JobSubmitters:
-    """Submitters of jobs: every workload has one, which sleeps until its next job.
-
-    ``begun`` are their first waits, with the jobs that they have yet to submit, the next one last.
-    """
+    """Submitters of jobs: every workload has one, which sleeps until its next job."""
 
     def __init__(self, world: World, on_last: OnLast) -> None:
         self._world = world
@@ -32,7 +28,6 @@ class JobSubmitters:
             for name, each in world.workloads.items()
             if each.jobs
         ]
-        self.begun: list[tuple[Wait, list[Job]]] = []
 
     def __bool__(self) -> bool:
         return bool(self._queues)
@@ -41,8 +36,7 @@ class JobSubmitters:
         """Wait for the first job of each workload."""
         for workload in self._queues:
             date = max(0.0, workload[1][-1].submission_time)
-            wait = self._world.waits.at(date, self._submit, workload)
-            self.begun.append((wait, workload[1]))
+            self._world.waits.at(date, self._submit, workload)
 
     def _submit(self, workload: tuple[str, list[Job]]) -> None:
         name, queue = workload

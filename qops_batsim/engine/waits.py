@@ -58,19 +58,6 @@ class Waits:
         heapq.heappush(self._heap, (date, number, wait))
         return wait
 
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    def restart(self, began: int) -> None:
-        """Forget all waits; that many have begun so far."""
-        self._heap.clear()
-        self._began = began
-
-    def put(self, wait: Wait, date: float, number: int) -> None:
-        """Set the end of a wait, which has such a number, to a date (seconds)."""
-        wait.date, wait.number = date, number
-        heapq.heappush(self._heap, (date, number, wait))
-
     def after(
         self, now: float, seconds: float, action: Callable[[Any], None], argument: Any = None
     ) -> Wait:

@@ -17,9 +17,11 @@ from qops_batsim.engine.execution import (
     WALLTIME_RETURN_CODE,
     Execution,
     Replay,
+    Step,
     Traces,
     directory_of,
     execution_of,
+    plain_delay,
 )
 from qops_batsim.engine.fluid import Computation, FluidModel, HostResource
 from qops_batsim.engine.hosts import HostOccupation, PowerProfile, SwitchableHosts, limited_hosts
@@ -167,14 +169,19 @@ class World:
         key = (workload_name, profile, processors)
         known = self._executions.get(key)
         if known is None:
-            known = execution_of(
-                profile,
-                self.profiles[workload_name],
-                processors=processors,
-                where=where,
-                directory=directory_of(self.workloads.get(workload_name)),
-                over_pairs=self.options.rules.spread_over_pairs,
-            )
+            profiles = self.profiles[workload_name]
+            delay = plain_delay(profiles.get(profile))
+            if delay is not None:
+                known = Execution((Step(profile, delay, None, 0),))
+            else:
+                known = execution_of(
+                    profile,
+                    profiles,
+                    processors=processors,
+                    where=where,
+                    directory=directory_of(self.workloads.get(workload_name)),
+                    over_pairs=self.options.rules.spread_over_pairs,
+                )
             self._executions[key] = known
         return known
 
@@ -235,16 +242,6 @@ class World:
             record.energy = self.energy.read(hosts, self.now)
             self.energy.note(JOB_STARTS, self.now)
         self._begin_step(record)
-
-    def resume(self, record: JobRecord, start: float, hosts: HostSet, *, at_walltime: bool) -> None:
-        """Resume a sleeping job that another loop has started; its wait has no date yet."""
-        self.occupation.take(hosts, start)
-        record.state, record.start, record.hosts = RUNNING, start, hosts
-        record.step_began = start
-        if record.job.walltime is not None:
-            record.walltime_left = record.job.walltime
-        action = self._reach_walltime if at_walltime else self._end_step
-        record.waits = (Wait(math.nan, 0, action, record),)
 
     def end(self, record: JobRecord, state: str, return_code: int) -> None:
         """End a running job now; what killed it reports that, else it does so itself."""

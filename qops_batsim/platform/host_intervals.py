@@ -24,14 +24,6 @@ class HostIntervals(Intervals):
         pairs = np.fromiter(bounds, np.int64, 2 * int(offsets[-1])).reshape(-1, 2)
         return cls(offsets, pairs[:, 0].copy(), pairs[:, 1].copy())
 
-    @classmethod
-    def joined(cls, parts: Sequence[HostIntervals]) -> HostIntervals:
-        """Return the sets of each part, one after the other. O(intervals)."""
-        counts = [np.diff(each.offsets) for each in parts]
-        offsets = np.concatenate([[0], *counts]).cumsum()
-        first, last = ([each[column] for each in parts] for column in (1, 2))
-        return cls(offsets, np.concatenate(first), np.concatenate(last))
-
     def sets(self) -> list[HostSet]:
         """Return the sets. O(intervals)."""
         lengths = (self.last - self.first + 1).tolist()

@@ -47,25 +47,7 @@ class HostSet:
 
     @classmethod
     def _parsed(cls, text: str) -> HostSet:
-        if len(text) > _LONGEST:
-            raise InputError(
-                f"host set {shown(text)}: has {len(text)} letters; no set of hosts needs more "
-                f"than {_LONGEST}"
-            )
-        intervals = []
-        for part in text.replace(",", " ").split():
-            first, hyphen, last = part.partition("-")
-            if not (_is_id(first) and (_is_id(last) if hyphen else True)):
-                raise InputError(
-                    f"host set {shown(text)}: {shown(part)} is not a host id or FIRST-LAST"
-                )
-            low, high = int(first), int(last or first)
-            if high < low:
-                raise InputError(f"host set {shown(text)}: {shown(part)} ends before it starts")
-            if high > MAX_HOST_ID:
-                raise InputError(f"host set {shown(text)}: {high} is above {MAX_HOST_ID}")
-            intervals.append((low, high))
-        return cls(_mask_of(intervals))
+        return cls(_mask_of(_intervals_in(text)))
 
     def lowest(self, count: int) -> HostSet:
         """Return the ``count`` lowest hosts of this set; ValueError if it has fewer.
@@ -136,6 +118,45 @@ class HostSet:
 
     def __repr__(self) -> str:
         return f"HostSet.parse({str(self)!r})"
+
+
+class WrittenHosts(HostSet):
+    """A set of hosts that is kept as its text: of a large machine it takes far less memory."""
+
+    __slots__ = ()
+
+    def __init__(self, hosts: HostSet) -> None:
+        self._text = str(hosts)
+
+    @property
+    def mask(self) -> int:  # type: ignore[override]
+        return _mask_of(_intervals_in(self._text))
+
+    def intervals(self) -> Iterator[tuple[int, int]]:
+        return iter(_intervals_in(self._text))
+
+
+def _intervals_in(text: str) -> list[tuple[int, int]]:
+    """Return the intervals of a text, as they stand there."""
+    if len(text) > _LONGEST:
+        raise InputError(
+            f"host set {shown(text)}: has {len(text)} letters; no set of hosts needs more "
+            f"than {_LONGEST}"
+        )
+    intervals = []
+    for part in text.replace(",", " ").split():
+        first, hyphen, last = part.partition("-")
+        if not (_is_id(first) and (_is_id(last) if hyphen else True)):
+            raise InputError(
+                f"host set {shown(text)}: {shown(part)} is not a host id or FIRST-LAST"
+            )
+        low, high = int(first), int(last or first)
+        if high < low:
+            raise InputError(f"host set {shown(text)}: {shown(part)} ends before it starts")
+        if high > MAX_HOST_ID:
+            raise InputError(f"host set {shown(text)}: {high} is above {MAX_HOST_ID}")
+        intervals.append((low, high))
+    return intervals
 
 
 _LONGEST_KEPT = 200

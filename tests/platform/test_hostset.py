@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_HOST_ID
-from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.hostset import HostSet, WrittenHosts
 
 _HOSTS = st.frozensets(st.integers(min_value=0, max_value=300), max_size=80)
 
@@ -25,6 +25,9 @@ def test_text_round_trip(hosts: frozenset[int]) -> None:
     assert list(host_set) == sorted(hosts)
     assert len(host_set) == len(hosts)
     assert bool(host_set) == bool(hosts)
+    written = WrittenHosts(host_set)
+    assert (written, str(written)) == (host_set, str(host_set))
+    assert list(written.intervals()) == list(host_set.intervals())
 
 
 @given(_HOSTS)

@@ -1,4 +1,4 @@
-"""The loop for jobs that only sleep against the other one, also where it hands over."""
+"""A decision side in this process against one that exchanges messages."""
 
 import random
 from typing import Any
@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from qops_batsim.engine import delay_loop
+from qops_batsim.engine import simulation as engine
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import Job
@@ -135,7 +135,7 @@ def workloads(draw: st.DrawFn) -> Workload:
 
 @given(workload=workloads(), seed=st.integers(0, 99), patience=st.integers(0, 30))
 @settings(max_examples=200)
-def test_both_loops_tell_the_same_and_hand_over_at_any_decision(
+def test_both_sides_hear_the_same_whatever_they_decide(
     workload: Workload, seed: int, patience: int
 ) -> None:
     options: dict[str, Any] = {"seed": seed, "patience": patience, "wrong": []}
@@ -180,12 +180,12 @@ def test_jobs_that_are_never_started_are_named() -> None:
         simulation.run()
 
 
-def test_on_many_hosts_those_of_ended_jobs_are_kept_as_intervals(
+def test_on_many_hosts_those_of_ended_jobs_are_kept_as_texts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     jobs = [Job(f"{number:03}", number // 3, 1 + number % 3, "p") for number in range(700)]
     workload = Workload(jobs=jobs, profiles={"p": {"type": "delay", "delay": 1.5}}, processors=4)
     options: dict[str, Any] = {"seed": 1, "patience": 10**6, "wrong": []}
     expected = lives(workload, direct=False, **options)
-    monkeypatch.setattr(delay_loop, "MOST_HOSTS_IN_SETS", 2)
+    monkeypatch.setattr(engine, "MANY_HOSTS", 2)
     assert lives(workload, direct=True, **options) == expected
