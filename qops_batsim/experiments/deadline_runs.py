@@ -20,7 +20,6 @@ from qops_batsim.analysis.metrics.admission import (
 from qops_batsim.analysis.metrics.charges import References, reference_of_workload
 from qops_batsim.analysis.metrics.outcomes import (
     JobOutcomes,
-    outcomes_of_columns,
     outcomes_of_simulation,
 )
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
@@ -291,9 +290,7 @@ def outcomes_of(
         {job_id.partition("!")[2]: noted for job_id, noted in module.qos_log.promises(each).items()}
         for each in ("admitted_deadline", "latest_start", "predicted_run_time")
     )
-    outcomes = outcomes_of_columns(simulation.ended_jobs, workload, promised)
-    if outcomes is None:
-        outcomes = outcomes_of_simulation(simulation.ended, workload, promised)
+    outcomes = outcomes_of_simulation(simulation.ended_jobs, workload, promised)
     if latest:
         dates = np.array([latest.get(job_id, math.nan) for job_id in outcomes.ids])
         outcomes = replace(outcomes, latest_start=dates)

@@ -277,7 +277,7 @@ def schedule_of(problem: Problem, scheduler: str) -> Ints:
     """Return the schedule of a scheduler, without the jobs that end late."""
     workload = problem.workload
     simulation = simulate(scheduler, workload, make_cluster(workload.processors))
-    outcomes = outcomes_of_simulation(simulation.ended, workload)
+    outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
     in_time = outcomes.finish <= outcomes.deadline + PLAN_TOLERANCE
     dates = np.where(in_time, outcomes.start, math.nan)[problem.places]
     starts = problem.ticks_of(dates)

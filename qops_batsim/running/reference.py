@@ -11,7 +11,6 @@ from qops_batsim.analysis.metrics.outcomes import (
     DeadlineMetrics,
     JobOutcomes,
     deadline_metrics,
-    outcomes_of_columns,
     outcomes_of_simulation,
 )
 from qops_batsim.engine.simulation import EngineOptions
@@ -54,8 +53,7 @@ def easy_reference(inputs: RunInputs, grace: float = 0.0) -> EasyReference:
         engine=msgspec.structs.replace(engine, dynamic_jobs=False, profile_reuse=False),
         allow_smaller_machine=smaller_machine,
     )
-    outcomes = outcomes_of_columns(simulation.ended_jobs, workload, {})
-    outcomes = outcomes or outcomes_of_simulation(simulation.ended, workload)
+    outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
     used = utilization_to_the_end(outcomes, len(simulation.hosts))
     return EasyReference(
         outcomes=outcomes,

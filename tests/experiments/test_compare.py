@@ -141,7 +141,7 @@ def test_csv(found: Comparison) -> None:
 def test_a_broken_promise_ends_the_comparison(
     trace: Workload, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = module.outcomes_of_columns
+    real = module.outcomes_of_simulation
 
     def later(
         ended: Iterable[object], workload: Workload, promised: dict[str, float]
@@ -149,7 +149,7 @@ def test_a_broken_promise_ends_the_comparison(
         found = real(ended, workload, promised)
         return replace(found, start=found.start + 1e6, finish=found.finish + 1e6)
 
-    monkeypatch.setattr(module, "outcomes_of_columns", later)
+    monkeypatch.setattr(module, "outcomes_of_simulation", later)
     grid = comparison_of(contestants("qops"), loads=(1.0,), seeds=(1,), first=20)
     with pytest.raises(SimulationError, match="qops at load 1 with seed 1: job .* its promised"):
         run_comparison(trace, grid)

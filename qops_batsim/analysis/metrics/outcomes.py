@@ -7,7 +7,7 @@ and the runs before it are lost work.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -17,7 +17,7 @@ import numpy as np
 
 from qops_batsim.analysis.results.message_drift import message_drift
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import Booleans, Decisions, Floats, Integers, original_id
+from qops_batsim.analysis.results.tables import Booleans, Floats, Integers, original_id
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -28,13 +28,14 @@ from qops_batsim.jobs import (
     Job,
     QosRequest,
 )
-from qops_batsim.tables import Choices
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.model import JobColumns, Workload
 
-_ENDED_BY_ITSELF = (COMPLETED_SUCCESSFULLY, COMPLETED_FAILED, COMPLETED_WALLTIME_REACHED)
-_ONCE = [FINAL_STATES.index(state) for state in (*_ENDED_BY_ITSELF, REJECTED)]
+_ENDED_BY_ITSELF = [
+    FINAL_STATES.index(state)
+    for state in (COMPLETED_SUCCESSFULLY, COMPLETED_FAILED, COMPLETED_WALLTIME_REACHED)
+]
 
 
 @dataclass(frozen=True)
@@ -92,20 +93,8 @@ class JobOutcomes:
         return np.concatenate([run_times_until_killed(each) for each in self.workloads])
 
 
-class EndedJob(Protocol):
-    """A job that ended, as the engine's records have it."""
-
-    state: str
-    start: float
-    finish: float
-
-    @property
-    def local_id(self) -> str:
-        """Identifier within the workload."""
-
-
 class EndedColumns(Protocol):
-    """The same of all jobs in columns; the engine's have it."""
+    """Runs of jobs that have ended, in columns; the engine's have it."""
 
     @property
     def ids(self) -> list[str]:
@@ -124,13 +113,14 @@ class EndedColumns(Protocol):
         """Dates (seconds), likewise."""
 
 
-class _RunOfJob(NamedTuple):
-    """Final state, dates and duration (seconds; NaN if it was rejected) of one run of a job."""
+class _Runs(NamedTuple):
+    """Runs of jobs in columns: final states by position, dates, and seconds (NaN if rejected)."""
 
-    state: str
-    start: float
-    finish: float
-    seconds: float
+    ids: Sequence[str]
+    states: np.ndarray
+    starts: Floats
+    finishes: Floats
+    seconds: Floats
 
 
 def has_user_deadline(job: Job) -> bool:
@@ -143,57 +133,118 @@ def _is_of_user(qos: QosRequest | None) -> bool:
 
 
 def outcomes_of_simulation(
-    ended: Iterable[EndedJob], workload: Workload, promised: Mapping[str, float] | None = None
+    ended: EndedColumns, workload: Workload, promised: Mapping[str, float] | None = None
 ) -> JobOutcomes:
-    """Return the outcome of each job of a workload in a simulation; O(jobs).
+    """Return the outcome of each job of a workload in a simulation; O(n log n).
 
-    ``ended`` are the jobs of ``Simulation.ended``, of which those of other workloads are left out;
+    ``ended`` are ``Simulation.ended_jobs``, of which those of other workloads are left out;
     ``promised`` are the scheduler's deadlines (seconds) by job id within the workload.
     """
-    runs = (
-        (each.local_id, _RunOfJob(each.state, each.start, each.finish, each.finish - each.start))
-        for each in ended
-    )
+    seconds = ended.finishes - ended.starts
+    runs = _Runs(ended.ids, ended.states, ended.starts, ended.finishes, seconds)
     given = (promised or {}).items()
     return _outcomes(workload.source, {"": workload}, runs, given, only_known=False)
 
 
-def outcomes_of_columns(
-    ended: EndedColumns, workload: Workload, promised: Mapping[str, float]
-) -> JobOutcomes | None:
-    """Return :func:`outcomes_of_simulation` where each job ran once and ended by itself, else None.
+def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
+    """Return the outcome of each job, from a run's files; O(n log n).
 
-    O(jobs), and for less than a tenth of the time.
+    The run needs its ``_qos.csv``; ``workloads`` are all that was run, by name (``"w0"``, …).
     """
-    columns = workload.columns
-    places = {job_id: place for place, job_id in enumerate(columns.ids)}
-    found = [places.get(job_id, -1) for job_id in ended.ids]
-    if sorted(found) != list(range(len(places))) or not np.isin(ended.states, _ONCE).all():
-        return None
-    order = np.array(found)
-    start, finish = np.empty((2, len(order)))
-    start[order], finish[order] = ended.starts, ended.finishes
-    deadline, of_user = _deadlines(columns)
-    promises = np.full(len(order), math.nan)
-    for job_id, date in promised.items():
-        promises[places[job_id]] = date
-    nothing = np.zeros(len(order))
+    if result.decisions is None:
+        raise InputError(
+            f"{result.source}: the run has no _qos.csv, which says what was promised; "
+            "a run with one is expected"
+        )
+    return outcomes_with_deadlines(result, workloads)
+
+
+def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
+    """Return the outcome of each job, also in runs of schedulers without a ``_qos.csv``."""
+    columns = result.columns("starting_time", "finish_time", "execution_time")
+    promised: list[tuple[str, float]] = []
+    if result.decisions is not None:
+        deadlines = result.decisions.admitted_deadlines.tolist()
+        pairs = zip(result.decisions.ids, deadlines, strict=True)
+        promised = [(job_id, date) for job_id, date in pairs if not math.isnan(date)]
+    found = _with_drift(
+        _outcomes(
+            result.source,
+            {f"{name}!": workload for name, workload in workloads.items()},
+            _Runs(result.ids, result.table.states, *columns),
+            promised,
+            only_known=True,
+        ),
+        result,
+    )
+    if result.cancelled:
+        # Of these no deadline was met or refused.
+        found.of_user[np.isin(found.ids, list(result.cancelled))] = False
+    return found
+
+
+def _outcomes(
+    source: str,
+    workloads: Mapping[str, Workload],
+    runs: _Runs,
+    promised: Iterable[tuple[str, float]],
+    *,
+    only_known: bool,
+) -> JobOutcomes:
+    """Put together what is known of the jobs of workloads, by the prefix of their identifiers."""
+    columns = {prefix: each.columns for prefix, each in workloads.items()}
+    ids = [prefix + job_id for prefix, each in columns.items() for job_id in each.ids]
+    places = {job_id: place for place, job_id in enumerate(ids)}
+    origins = [original_id(job_id, places) for job_id in runs.ids]
+    if only_known and None in origins:
+        raise InputError(
+            f"{source}: job {shown(runs.ids[origins.index(None)])} is in no workload given; the "
+            "workloads that were run are expected"
+        )
+    of_job = np.array([-1 if each is None else places[each] for each in origins], np.int64)
+    # The runs of each job, in the order of their starts.
+    order = np.lexsort((runs.starts, of_job))
+    order = order[of_job[order] >= 0]
+    jobs = of_job[order]
+    missing = np.bincount(jobs, minlength=len(ids)) == 0
+    for prefix, workload in workloads.items():
+        for job_id in columns[prefix].ids if missing.any() else ():
+            if missing[places[prefix + job_id]]:
+                raise InputError(
+                    f"{source}: job {shown(job_id)} of {workload.source} is not in the run; "
+                    "the workload that was run is expected"
+                )
+    promises = np.full(len(ids), math.nan)
+    for job_id, deadline in promised:
+        origin = original_id(job_id, places)
+        if origin is not None:
+            promises[places[origin]] = deadline
+    processors = np.concatenate([each.processors for each in columns.values()]).astype(np.float64)
+    submitted = np.concatenate([each.submission_times for each in columns.values()])
+    deadlines, of_user = map(np.concatenate, zip(*map(_deadlines, columns.values()), strict=True))
+    is_last = np.diff(jobs, append=len(ids)) > 0
+    last, before = order[is_last], order[~is_last]
+    by_itself = np.isin(runs.states, _ENDED_BY_ITSELF)
+    killed = order[~by_itself[order] & ~np.isnan(runs.seconds[order])]
+    victims = of_job[killed]
+    work = processors[victims] * runs.seconds[killed]
+    lost = runs.starts[before], runs.finishes[before], processors[of_job[before]]
     return JobOutcomes(
-        source=workload.source,
-        workloads=(workload,),
-        ids=columns.ids,
-        submission=np.maximum(columns.submission_times, 0.0),
-        start=start,
-        finish=finish,
-        charged_time=finish - start,
-        processors=columns.processors.astype(np.float64),
-        deadline=deadline,
+        source=source,
+        workloads=tuple(workloads.values()),
+        ids=ids,
+        submission=np.maximum(submitted, 0.0),
+        start=runs.starts[last],
+        finish=runs.finishes[last],
+        charged_time=np.where(by_itself[last], runs.seconds[last], np.nan),
+        processors=processors,
+        deadline=deadlines,
         promised=promises,
         of_user=of_user,
-        refused=np.isnan(start),
-        killed_runs=nothing.astype(np.int64),
-        wasted=nothing,
-        lost=np.empty((0, 3)),
+        refused=runs.states[last] == FINAL_STATES.index(REJECTED),
+        killed_runs=np.bincount(victims, minlength=len(ids)),
+        wasted=np.bincount(victims, work, len(ids)).astype(np.float64),
+        lost=np.column_stack(lost),
     )
 
 
@@ -204,109 +255,6 @@ def _deadlines(columns: JobColumns) -> tuple[Floats, Booleans]:
         if qos is not None and qos.deadline is not None:
             deadline[place], of_user[place] = qos.deadline, _is_of_user(qos)
     return deadline, of_user
-
-
-def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
-    """Return the outcome of each job, from a run's files; O(jobs).
-
-    The run needs its ``_qos.csv``; ``workloads`` are all that was run, by name (``"w0"``, …).
-    """
-    if result.decisions is None:
-        raise InputError(
-            f"{result.source}: the run has no _qos.csv, which says what was promised; "
-            "a run with one is expected"
-        )
-    columns = result.columns("starting_time", "finish_time", "execution_time")
-    runs = map(_RunOfJob, result.text("final_state"), *(column.tolist() for column in columns))
-    qos = result.decisions
-    promised = zip(qos.ids, qos.admitted_deadlines.tolist(), strict=True)
-    found = _outcomes(
-        result.source,
-        {f"{name}!": workload for name, workload in workloads.items()},
-        zip(result.ids, runs, strict=True),
-        ((job_id, deadline) for job_id, deadline in promised if not math.isnan(deadline)),
-        only_known=True,
-    )
-    return _without_cancelled(_with_drift(found, result, ""), list(result.cancelled))
-
-
-def _outcomes(
-    source: str,
-    workloads: Mapping[str, Workload],
-    runs: Iterable[tuple[str, _RunOfJob]],
-    promised: Iterable[tuple[str, float]],
-    *,
-    only_known: bool,
-) -> JobOutcomes:
-    """Put together what is known of the jobs of workloads, by the prefix of their identifiers."""
-    jobs = {prefix + job.id: job for prefix, each in workloads.items() for job in each.jobs}
-    runs_of: dict[str, list[_RunOfJob]] = {job_id: [] for job_id in jobs}
-    for job_id, run in runs:
-        origin = original_id(job_id, jobs)
-        if origin is not None:
-            runs_of[origin].append(run)
-        elif only_known:
-            raise InputError(
-                f"{source}: job {shown(job_id)} is in no workload given; the workloads that were "
-                "run are expected"
-            )
-    for prefix, workload in workloads.items():
-        for job in workload.jobs:
-            if not runs_of[prefix + job.id]:
-                raise InputError(
-                    f"{source}: job {shown(job.id)} of {workload.source} is not in the run; "
-                    "the workload that was run is expected"
-                )
-    promises = dict.fromkeys(jobs, math.nan)
-    for job_id, deadline in promised:
-        origin = original_id(job_id, jobs)
-        if origin is not None:
-            promises[origin] = deadline
-    return _columns(source, workloads, jobs, runs_of, promises)
-
-
-def _columns(
-    source: str,
-    workloads: Mapping[str, Workload],
-    jobs: Mapping[str, Job],
-    runs_of: Mapping[str, list[_RunOfJob]],
-    promises: Mapping[str, float],
-) -> JobOutcomes:
-    last: list[_RunOfJob] = []
-    lost: list[tuple[float, float, int]] = []
-    killed_runs, wasted = [], []
-    for job_id, job in jobs.items():
-        runs = sorted(runs_of[job_id], key=lambda run: run.start)
-        last.append(runs[-1])
-        lost += ((run.start, run.finish, job.processors) for run in runs[:-1])
-        # A rejected job has run no time.
-        killed = [
-            job.processors * run.seconds
-            for run in runs
-            if run.state not in _ENDED_BY_ITSELF and not math.isnan(run.seconds)
-        ]
-        killed_runs.append(len(killed))
-        wasted.append(sum(killed))
-    deadlines = (None if job.qos is None else job.qos.deadline for job in jobs.values())
-    return JobOutcomes(
-        source=source,
-        workloads=tuple(workloads.values()),
-        ids=list(jobs),
-        submission=np.maximum([job.submission_time for job in jobs.values()], 0.0),
-        start=np.array([run.start for run in last], np.float64),
-        finish=np.array([run.finish for run in last], np.float64),
-        charged_time=np.array(
-            [run.seconds if run.state in _ENDED_BY_ITSELF else math.nan for run in last]
-        ),
-        processors=np.array([job.processors for job in jobs.values()], np.float64),
-        deadline=np.array([math.nan if each is None else each for each in deadlines], np.float64),
-        promised=np.array(list(promises.values()), np.float64),
-        of_user=np.array([has_user_deadline(job) for job in jobs.values()], np.bool_),
-        refused=np.array([run.state == REJECTED for run in last], np.bool_),
-        killed_runs=np.array(killed_runs, np.int64),
-        wasted=np.array(wasted, np.float64),
-        lost=np.array(lost, np.float64).reshape(-1, 3),
-    )
 
 
 class Tally(msgspec.Struct, frozen=True):
@@ -398,31 +346,12 @@ def has_user_deadlines(workload: Workload) -> bool:
     return any(map(_is_of_user, workload.columns.requests or ()))
 
 
-def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
-    """Return the outcome of each job, also in runs of schedulers without a ``_qos.csv``."""
-    if result.decisions is None:
-        none: Floats = np.empty(0)
-        nobody = np.empty(0, np.bool_)
-        no_decisions = Decisions([], np.empty(0, np.int8), none, none, none, none, none, nobody)
-        result = replace(result, decisions=no_decisions)
-    if len(workloads) == 1 and not result.earlier_runs:
-        ((name, workload),) = workloads.items()
-        found = outcomes_of_columns(_ColumnsOfRun(result), workload, _promised(result, name))
-        if found is not None:
-            ids = [job_id.removeprefix(f"{name}!") for job_id in result.cancelled]
-            return _without_cancelled(_with_drift(found, result, f"{name}!"), ids)
-    return outcomes_of_run(result, workloads)
-
-
-def _with_drift(outcomes: JobOutcomes, result: RunResult, prefix: str) -> JobOutcomes:
-    """Return outcomes with the drift of promises that the grace of a run alone does not excuse.
-
-    The ids of the result are those of the outcomes with a ``prefix``.
-    """
+def _with_drift(outcomes: JobOutcomes, result: RunResult) -> JobOutcomes:
+    """Return outcomes with the drift of promises that the grace of a run alone does not excuse."""
     late = np.flatnonzero(outcomes.is_late(outcomes.finish, outcomes.promised, result.grace))
     if not (len(late) and result.grace) or (result.info and result.info.compute_sharing):
         return outcomes
-    places = {prefix + outcomes.ids[place]: place for place in late.tolist()}
+    places = {outcomes.ids[place]: place for place in late.tolist()}
     drift = np.zeros(len(outcomes.ids))
     ids = result.ids
     rows = [
@@ -432,33 +361,6 @@ def _with_drift(outcomes: JobOutcomes, result: RunResult, prefix: str) -> JobOut
     ]
     drift[[place for _, place in rows]] = message_drift(result, np.array([row for row, _ in rows]))
     return replace(outcomes, drift=drift)
-
-
-def _without_cancelled(outcomes: JobOutcomes, cancelled: list[str]) -> JobOutcomes:
-    """Count no deadline of the jobs that their users cancelled, by id: none was met or refused."""
-    if cancelled:
-        outcomes.of_user[np.isin(outcomes.ids, cancelled)] = False
-    return outcomes
-
-
-class _ColumnsOfRun:
-    """The jobs of a run, each of which ran once, in columns."""
-
-    def __init__(self, result: RunResult) -> None:
-        self.ids = list(result.text("job_id"))
-        self.states: Choices = result.table.states
-        ran = result.executed
-        self.starts = np.where(ran, result.column("starting_time"), np.nan)
-        self.finishes = np.where(ran, result.column("finish_time"), np.nan)
-
-
-def _promised(result: RunResult, name: str) -> dict[str, float]:
-    qos = result.decisions
-    if qos is None:
-        return {}
-    rows = np.flatnonzero(~np.isnan(qos.admitted_deadlines))
-    begin = len(name) + 1
-    return {qos.ids[row][begin:]: float(qos.admitted_deadlines[row]) for row in rows.tolist()}
 
 
 def job_work(outcomes: JobOutcomes) -> Floats | None:

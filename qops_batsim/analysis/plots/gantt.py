@@ -122,13 +122,8 @@ def by_deadline(
     the deadline.
     """
     outcomes = outcomes_with_deadlines(result, workloads)
-    names: Sequence[str] = result.ids
     places = {job_id: place for place, job_id in enumerate(outcomes.ids)}
-    if len(workloads) == 1:
-        # Identifiers may then be without the workload's name.
-        names = result.text("job_id")
-        places = {job_id.rpartition("!")[2]: place for job_id, place in places.items()}
-    origins = [places[original_id(name, places) or name] for name in names]
+    origins = [places[original_id(name, places) or name] for name in result.ids]
     found = fates(outcomes, result.grace)
     at = np.array(origins, np.int64)
     asked = outcomes.deadline - outcomes.submission

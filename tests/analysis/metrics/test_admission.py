@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ended_runs import EndedRun, ended_columns
 from qops_batsim.analysis.metrics.admission import admission_metrics, broken_rule
 from qops_batsim.analysis.metrics.outcomes import (
     JobOutcomes,
-    outcomes_of_columns,
     outcomes_of_run,
     outcomes_of_simulation,
 )
@@ -55,22 +53,21 @@ def workload(rows: tuple[Any, ...] = ROWS) -> Workload:
     )
 
 
-def ended(name: str, start: float, finish: float, state: str = "COMPLETED_SUCCESSFULLY") -> Any:
-    return SimpleNamespace(local_id=name, state=state, start=start, finish=finish)
+def ended(
+    name: str, start: float, finish: float, state: str = "COMPLETED_SUCCESSFULLY"
+) -> EndedRun:
+    return name, start, finish, state
 
 
 def outcomes(promised: dict[str, float] | None = None) -> JobOutcomes:
     """Return outcomes where b was refused and d waited 10 s."""
-    return outcomes_of_simulation(
-        [
-            ended("a", 0.0, 10.0),
-            ended("b", math.nan, math.nan, "REJECTED"),
-            ended("c", 10.0, 15.0),
-            ended("d", 30.0, 50.0),
-        ],
-        workload(),
-        promised,
-    )
+    done = [
+        ended("a", 0.0, 10.0),
+        ended("b", math.nan, math.nan, "REJECTED"),
+        ended("c", 10.0, 15.0),
+        ended("d", 30.0, 50.0),
+    ]
+    return outcomes_of_simulation(ended_columns(done), workload(), promised)
 
 
 def test_hand_computed_metrics() -> None:
@@ -98,19 +95,21 @@ def test_only_missed_deadlines_of_users_count() -> None:
         ended("c", 200.0, 205.0),
         ended("d", 205.0, 225.0),
     ]
-    metrics = admission_metrics(outcomes_of_simulation(records, workload()), 4)
+    metrics = admission_metrics(outcomes_of_simulation(ended_columns(records), workload()), 4)
     assert metrics.missed_deadlines == 100
     assert metrics.unadmitted_jobs == 0
 
 
 def test_what_does_not_exist_is_none() -> None:
     only = workload(ROWS[:1])
-    metrics = admission_metrics(outcomes_of_simulation([ended("a", 0.0, 10.0)], only), 4)
+    done = ended_columns([ended("a", 0.0, 10.0)])
+    metrics = admission_metrics(outcomes_of_simulation(done, only), 4)
     assert metrics.offered_load is None
     assert metrics.utilization_during_submissions is None
     assert metrics.response_time is None
     assert metrics.slowdown is None
-    refused = outcomes_of_simulation([ended("a", math.nan, math.nan, "REJECTED")], only)
+    done = ended_columns([ended("a", math.nan, math.nan, "REJECTED")])
+    refused = outcomes_of_simulation(done, only)
     metrics = admission_metrics(refused, 4)
     assert metrics.unadmitted_work == 100
     assert metrics.utilization is None
@@ -130,30 +129,41 @@ def test_simulation_and_its_files_agree(scheduler: str, tmp_path: Path) -> None:
         platform=None,
     )
     result = read_run(tmp_path / "run")
-    direct = admission_metrics(outcomes_of_simulation(simulation.ended, jobs), 4)
+    direct = admission_metrics(outcomes_of_simulation(simulation.ended_jobs, jobs), 4)
     assert direct == admission_metrics(outcomes_of_run(result, {"w0": jobs}), 4)
     general = compute_metrics(result)
     assert direct.utilization == pytest.approx(100 * (general.utilization or 0))
     assert direct.unadmitted_jobs == 100 * general.jobs_rejected / 4
 
 
-@pytest.mark.parametrize("scheduler", ["easy", "qops", "msb", "mrt"])
-def test_columns_say_the_same_as_records(scheduler: str) -> None:
-    jobs = workload()
-    module = make_scheduler(scheduler)
-    simulation = simulate(jobs, make_cluster(4), module)
-    promised = {name.partition("!")[2]: date for name, date in module.qos_log.promises().items()}
-    found = outcomes_of_columns(simulation.ended_jobs, jobs, promised)
-    expected = outcomes_of_simulation(simulation.ended, jobs, promised)
-    assert found is not None
-    for field in fields(expected):
-        np.testing.assert_array_equal(getattr(found, field.name), getattr(expected, field.name))
-    assert outcomes_of_columns(simulation.ended_jobs, workload(ROWS[:2]), promised) is None
+def test_other_deadlines_leave_the_rest_as_it_is() -> None:
     other = workload(tuple((name, at, size, time, None, None) for name, at, size, time, *_ in ROWS))
-    same = found.with_deadlines_of(other)
+    same = outcomes().with_deadlines_of(other)
     assert np.isnan(same.deadline).all()
     assert not same.of_user.any()
-    np.testing.assert_array_equal(same.start, found.start)
+    np.testing.assert_array_equal(same.start, outcomes().start)
+
+
+def test_runs_of_a_job_are_taken_together() -> None:
+    """The last run counts, those before are lost; of killed ones the work is wasted."""
+    killed = "COMPLETED_KILLED"
+    done = [
+        ended("d", 25.0, 30.0, killed),
+        ended("a", 0.0, 10.0),
+        ended("d#1", 30.0, 34.0, killed),
+        ended("elsewhere", 0.0, 1.0),
+        ended("b", 10.0, 17.0, killed),
+        ended("d#2", 40.0, 60.0),
+        ended("c", 12.0, 17.0),
+    ]
+    found = outcomes_of_simulation(ended_columns(done), workload(), {"d#1": 70.0})
+    assert found.ids == ["a", "b", "c", "d"]
+    assert found.start.tolist() == [0.0, 10.0, 12.0, 40.0]
+    np.testing.assert_array_equal(found.charged_time, [10.0, math.nan, 5.0, 20.0])
+    np.testing.assert_array_equal(found.promised, [math.nan, math.nan, math.nan, 70.0])
+    assert found.killed_runs.tolist() == [0, 1, 0, 2]
+    assert found.wasted.tolist() == [0.0, 28.0, 0.0, 9.0]
+    assert found.lost.tolist() == [[25.0, 30.0, 1.0], [30.0, 34.0, 1.0]]
 
 
 def test_a_possible_schedule_breaks_no_rule() -> None:
@@ -174,7 +184,7 @@ def test_broken_rules_are_told(
     records: list[Any], promised: dict[str, float], message: str
 ) -> None:
     jobs = workload(ROWS[: len(records)])
-    found = broken_rule(outcomes_of_simulation(records, jobs, promised), 4)
+    found = broken_rule(outcomes_of_simulation(ended_columns(records), jobs, promised), 4)
     assert found is not None
     assert message in found
 
@@ -182,12 +192,12 @@ def test_broken_rules_are_told(
 def test_a_job_may_start_when_another_ends() -> None:
     jobs = workload(ROWS[:2])
     records = [ended("a", 0.0, 10.0), ended("b", 10.0, 20.0)]
-    assert broken_rule(outcomes_of_simulation(records, jobs), 4) is None
+    assert broken_rule(outcomes_of_simulation(ended_columns(records), jobs), 4) is None
 
 
 def test_a_run_of_another_workload_is_refused() -> None:
     with pytest.raises(InputError, match="job \"?'?b'?\"? of a workload is not in the run"):
-        outcomes_of_simulation([ended("a", 0.0, 10.0)], workload(ROWS[:2]))
+        outcomes_of_simulation(ended_columns([ended("a", 0.0, 10.0)]), workload(ROWS[:2]))
 
 
 def test_a_machine_has_hosts() -> None:

@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from ended_runs import ended_columns
 from qops_batsim.analysis.metrics.charges import (
     JobCharge,
     charge_jobs,
@@ -157,8 +157,8 @@ def test_a_killed_job_is_charged_once_and_its_lost_work_is_not(write_run, worklo
 
 
 def test_a_job_that_never_ends_by_itself_pays_nothing() -> None:
-    ended = SimpleNamespace(local_id="1", state="COMPLETED_KILLED", start=0.0, finish=7.0)
-    outcomes = outcomes_of_simulation([ended], workload_of(job("1", 0, 3, 100)))
+    ended = ended_columns([("1", 0.0, 7.0, "COMPLETED_KILLED")])
+    outcomes = outcomes_of_simulation(ended, workload_of(job("1", 0, 3, 100)))
     (charged,) = charge_jobs(outcomes, {"1": ReferenceJob(100, 300, 3)}, TABLE)
     assert charged.charge is None
     report = charge_report([charged], TABLE)
@@ -315,7 +315,7 @@ def test_a_simulation_and_its_files_agree_with_plain_sums(tmp_path: Path, share:
 
     references = reference_of_workload(workload, easy)
     table = category_slowdowns(references.values())
-    outcomes = outcomes_of_simulation(simulation.ended, workload, promised)
+    outcomes = outcomes_of_simulation(simulation.ended_jobs, workload, promised)
     report = charge_report(charge_jobs(outcomes, references, table), table)
     assert report.total.charge.resource == pytest.approx(expected.resource)
     assert report.total.charge.qos == pytest.approx(expected.qos)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
+from ended_runs import EndedRun, ended_columns
 from qops_batsim.analysis.metrics.admission import admission_metrics
 from qops_batsim.analysis.metrics.outcomes import (
     Tally,
@@ -38,8 +37,10 @@ ROWS = (
 )
 
 
-def ended(name: str, start: float, finish: float, state: str = "COMPLETED_SUCCESSFULLY") -> Any:
-    return SimpleNamespace(local_id=name, state=state, start=start, finish=finish)
+def ended(
+    name: str, start: float, finish: float, state: str = "COMPLETED_SUCCESSFULLY"
+) -> EndedRun:
+    return name, start, finish, state
 
 
 def workload() -> Workload:
@@ -63,7 +64,7 @@ def test_counts_by_hand() -> None:
         ended("killed", 30.0, 40.0, "COMPLETED_KILLED"),
     ]
     promised = {"met": 12.0, "missed": 8.5, "put off": 20.0, "artificial": 100.0}
-    found = deadline_metrics(outcomes_of_simulation(done, workload(), promised))
+    found = deadline_metrics(outcomes_of_simulation(ended_columns(done), workload(), promised))
     assert found.asked == Tally(5, 20 + 5 + 40 + 30 + 60)
     assert found.promised == Tally(3, 20 + 5 + 30)
     assert found.kept == Tally(2, 20 + 30)
@@ -71,7 +72,9 @@ def test_counts_by_hand() -> None:
     assert found.met == Tally(1, 20)
     assert found.missed == Tally(3, 5 + 30 + 60)
     assert found.refused == Tally(1, 40)
-    late = deadline_metrics(outcomes_of_simulation(done, workload(), promised), grace=1.0)
+    late = deadline_metrics(
+        outcomes_of_simulation(ended_columns(done), workload(), promised), grace=1.0
+    )
     assert late.kept.jobs == 3
 
 
@@ -118,7 +121,7 @@ def test_deadlines_of_another_workload_are_not_counted(tmp_path: Path) -> None:
 def test_work_is_unknown_unless_all_jobs_last() -> None:
     jobs = workload()
     done = [ended(row[0], 0.0, row[2]) for row in ROWS]
-    outcomes = outcomes_of_simulation(done, jobs)
+    outcomes = outcomes_of_simulation(ended_columns(done), jobs)
     jobs.profiles["d5"] = {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}
     found = deadline_metrics(replace(outcomes, workloads=(jobs,)))
     assert (found.asked.work, found.asked.jobs) == (None, 5)

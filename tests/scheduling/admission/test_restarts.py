@@ -228,7 +228,7 @@ def test_jobs_of_a_walltime_keep_it_when_they_run_again(tmp_path: Path) -> None:
 def test_metrics_count_a_job_once() -> None:
     workload = workload_of(1, TWICE)
     simulation = simulate(workload, make_cluster(1), killer())
-    outcomes = outcomes_of_simulation(simulation.ended, workload)
+    outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
     metrics = admission_metrics(outcomes, 1)
     assert (metrics.jobs, metrics.kills) == (3, 2)
     assert metrics.wasted_work == pytest.approx(100 * 4 / 15)
@@ -404,7 +404,7 @@ def test_no_promise_is_broken_killed_jobs_included(seed: int, options: dict[str,
     workload = workload_of(4, jobs)
     module = make_scheduler("fqops", {"kill_and_restart": True, **options})
     simulation = simulate(workload, make_cluster(4), module)
-    outcomes = outcomes_of_simulation(simulation.ended, workload)
+    outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
     rows = {row[0]: row for row in module.qos_log.rows()}
     assert len(rows) == len(jobs)
     for index, each in enumerate(jobs):
@@ -440,7 +440,7 @@ def test_wrong_estimates_leave_no_job_waiting(seed: int, share: float) -> None:
         each.estimate *= share * (0.5 + rng.random())
         each.fields["qos"]["estimated_runtime"] = each.estimate
     simulation = simulate(workload, make_cluster(4), killer(tolerance_factor=2))
-    outcomes = outcomes_of_simulation(simulation.ended, workload)
+    outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
     assert len(outcomes.ids) == len(jobs)
     for record in simulation.ended:
         if record.state == COMPLETED_KILLED:
