@@ -241,8 +241,8 @@ def with_estimates(
 
     Examples
     --------
-    >>> from qops_batsim.workload.generate import tiny_workload
-    >>> found = with_estimates(tiny_workload(), EstimateChoices(model="users"))
+    >>> from qops_batsim.workload.batsim_json import read_workload
+    >>> found = with_estimates(read_workload("tiny_8"), EstimateChoices(model="users"))
     >>> [job.estimate for job in found.jobs][:3]
     [90.0, 150.0, 80.0]
     """

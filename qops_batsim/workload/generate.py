@@ -21,8 +21,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +32,6 @@ from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import MAX_JOBS, MAX_LAXITY
 from qops_batsim.version import __version__
 from qops_batsim.workload import lublin
-from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.estimates import EstimateModel, sample_estimates
 from qops_batsim.workload.lublin import (
     ArrivalModel,
@@ -52,7 +49,6 @@ from qops_batsim.workload.model import (
     delay_profile,
     plain_number,
 )
-from qops_batsim.workload.service_classes import mixed_workload
 
 LOADS = (0.001, 1000.0)
 """Least and greatest offered load that can be asked for."""
@@ -184,56 +180,6 @@ def summarise(workload: Workload) -> WorkloadSummary:
         deadlines=sum(job.qos is not None and job.qos.deadline is not None for job in jobs),
         killed=sum(job.walltime is not None and time >= job.walltime for job, time in pairs),
     )
-
-
-def shipped_workloads() -> dict[str, Callable[[], Workload]]:
-    """Return, by name, what makes each workload under ``workloads/`` again."""
-    thousand = partial(generate_workload, jobs=1000, seed=1, load=0.85)
-    half = partial(generate_workload, jobs=500, seed=1, load=0.9)
-    return {
-        "ctc_sp2_1000": partial(thousand, "ctc-sp2"),
-        "sdsc_sp2_1000": partial(thousand, "sdsc-sp2"),
-        "kth_sp2_1000": partial(thousand, "kth-sp2"),
-        "sdsc_sp2_deadlines_500": partial(half, "sdsc-sp2", deadlines=DeadlineRule(share=1.0)),
-        "kth_sp2_mixed_500": partial(half, "kth-sp2", deadlines=DeadlineRule(share=0.2)),
-        "aroma_mixed": mixed_workload,
-        "tiny_8": tiny_workload,
-    }
-
-
-def write_shipped_workloads(directory: str | Path) -> None:
-    """Write all of :func:`shipped_workloads` as ``<name>.json`` into a directory."""
-    for name, make in shipped_workloads().items():
-        write_workload(make(), Path(directory) / f"{name}.json")
-
-
-def tiny_workload() -> Workload:
-    """Return eight hand-made jobs on four processors, for documentation.
-
-    Two jobs start at once and leave one processor free; job 3 needs the whole machine and holds
-    up the queue; job 4 can be backfilled; job 1 ends before its walltime, job 8 runs into it.
-    """
-    rows = (
-        # submission, processors, run time, walltime, deadline
-        (0, 2, 60, 90, None),
-        (0, 1, 120, 150, 200),
-        (10, 4, 60, 80, 400),
-        (15, 1, 40, 60, None),
-        (20, 2, 100, 200, 600),
-        (30, 1, 30, 40, 90),
-        (200, 3, 50, 60, None),
-        (210, 1, 500, 120, None),
-    )
-    columns = GeneratedColumns(*np.array([row[:4] for row in rows], dtype=np.int64).T)
-    provenance = {"description": "eight hand-made jobs on four processors, for documentation"}
-    workload = _assemble(columns, None, 4, provenance)
-    jobs = []
-    for job, (*_, deadline) in zip(workload.jobs, rows, strict=True):
-        fields = job.fields
-        if deadline is not None:
-            fields["qos"] = {"deadline": deadline, "has_user_deadline": True}
-        jobs.append(Job.from_fields(fields, where="tiny_8"))
-    return msgspec.structs.replace(workload, jobs=jobs)
 
 
 def _check(

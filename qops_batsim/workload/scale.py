@@ -52,8 +52,8 @@ def scale_load(
 
     Examples
     --------
-    >>> from qops_batsim.workload.generate import tiny_workload
-    >>> [job.id for job in scale_load(tiny_workload(), 1.25).jobs]
+    >>> from qops_batsim.workload.batsim_json import read_workload
+    >>> [job.id for job in scale_load(read_workload("tiny_8"), 1.25).jobs]
     ['1', '2', '3', '4', '5', '2d1', '6', '7d1', '7', '8']
     """
     require_one_of("method", method, METHODS)
@@ -179,8 +179,8 @@ def subset(workload: Workload, *, first: int | None = None, skip: int = 0) -> Wo
 
     Examples
     --------
-    >>> from qops_batsim.workload.generate import tiny_workload
-    >>> [job.id for job in subset(tiny_workload(), first=2, skip=3).jobs]
+    >>> from qops_batsim.workload.batsim_json import read_workload
+    >>> [job.id for job in subset(read_workload("tiny_8"), first=2, skip=3).jobs]
     ['4', '5']
     """
     check_counts(skip, first)

@@ -9,16 +9,13 @@ import pytest
 
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.errors import InputError
-from qops_batsim.platform.generate import (
-    make_cluster,
-    shipped_platforms,
-    write_shipped_platforms,
-)
+from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.network import Network
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.platform.simgrid_write import format_platform, write_platform
 from qops_batsim.running.simulate import simulate
 from qops_batsim.shipped import find_input, shipped_directory, shipped_names
+from shipped_inputs import shipped_platforms, write_shipped_platforms
 
 
 def test_cluster_without_network() -> None:

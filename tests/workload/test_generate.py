@@ -13,10 +13,10 @@ from qops_batsim.workload.generate import (
     PRESETS,
     DeadlineRule,
     generate_workload,
-    shipped_workloads,
     summarise,
 )
 from qops_batsim.workload.model import Workload
+from shipped_inputs import shipped_workloads
 
 LOGS = {
     "ctc-sp2": "CTC-SP2-1996-rebuilt.swf.gz",
