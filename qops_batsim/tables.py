@@ -334,29 +334,6 @@ def _places(series: pl.Series, known: Sequence[str], prefix: str) -> Integers:
     return numbers
 
 
-class Chosen(Sequence[str]):
-    """A column of words, each by its position among a few."""
-
-    def __init__(self, words: Sequence[str], which: Choices) -> None:
-        self._words = words
-        self._which = which
-
-    def __len__(self) -> int:
-        return len(self._which)
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [self._words[each] for each in self._which[index].tolist()]
-        return str(self._words[self._which[index]])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self[:])
-
-
 @dataclass(frozen=True)
 class Table:
     """A CSV file in columns.

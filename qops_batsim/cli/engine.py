@@ -110,40 +110,23 @@ class _Redis(TypedDict):
     prefix: str
 
 
-def _named(text: str) -> dict[str, str]:
-    """Return the short name of each long option, empty where none follows it."""
-    return dict(re.findall(r"(--[\w-]+)(?:\s+(-\w))?", text))
+_IN_HELP = re.findall(r"^  (?:(-\w), )?(--[\w-]+)( <\w+>)?", HELP, re.MULTILINE)
 
+VALUES: dict[str, str] = {name: short for short, name, value in _IN_HELP if value}
+"""Options with a value, with their short names, empty where there is none."""
 
-VALUES = _named(
-    """
-    --platform -p  --workload -w  --export -e  --socket-endpoint -s  --master-host -m  --events
-    --sched-cfg  --sched-cfg-file  --mmax  --verbosity -v  --redis-hostname  --redis-port
-    --redis-prefix  --timeout  --max-message-bytes
-    """
-)
-"""Options with a value, with their short names. The last two are ours, not Batsim's."""
-
-SWITCHES = _named(
-    """
-    --energy -E  --enable-compute-sharing  --disable-storage-sharing  --enable-dynamic-jobs
-    --acknowledge-dynamic-jobs  --enable-profile-reuse  --forward-profiles-on-submission
-    --mmax-workload  --enable-redis  --disable-schedule-tracing  --disable-machine-state-tracing
-    --forward-unknown-events  --no-message-delays  --no-sched  --dump-execution-context
-    --all-digits  --quiet -q  --help -h  --version
-    """
-)
-"""Options without a value, with their short names; ``--no-message-delays`` and ``--all-digits``
-are ours."""
+SWITCHES: dict[str, str] = {name: short for short, name, value in _IN_HELP if not value}
+"""Options without a value, with their short names."""
 
 REPEATABLE = ("--workload", "--events")
 """Options that may be given several times."""
 
-REFUSED = _named(
-    """
-    --workflow -W  --workflow-start  --WS  --add-role-to-hosts -r  --workflow-jobs-limit
-    --ignore-beyond-last-workflow  --sg-cfg  --sg-log  --simgrid-version
-    """
+REFUSED = {"--workflow": "-W", "--add-role-to-hosts": "-r"} | dict.fromkeys(
+    (
+        *("--workflow-start", "--WS", "--workflow-jobs-limit", "--ignore-beyond-last-workflow"),
+        *("--sg-cfg", "--sg-log", "--simgrid-version"),
+    ),
+    "",
 )
 """Batsim's options that the embedded engine has not."""
 
@@ -437,7 +420,7 @@ def _full_name(written: str) -> str:
         return written
     matches = [name for name in known if name.startswith(written)]
     if len(matches) > 1:
-        raise InputError(f"option {shown(written)} is ambiguous ({', '.join(matches)})")
+        raise InputError(f"option {shown(written)} is ambiguous ({', '.join(sorted(matches))})")
     if not matches:
         hint = did_you_mean(written, [*VALUES, *SWITCHES])
         raise InputError(f"unknown option {shown(written)}{hint}")

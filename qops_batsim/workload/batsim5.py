@@ -58,12 +58,6 @@ def in_our_words(profiles: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _in_our_words(profile) for name, profile in profiles.items()}
 
 
-def is_batsim5(profiles: Mapping[str, Any]) -> bool:
-    """Tell whether any of a file's profiles is named as Batsim 5 names them."""
-    known = (*_TYPES, TRACE)
-    return any(isinstance(each, dict) and each.get("type") in known for each in profiles.values())
-
-
 class _Profiles(msgspec.Struct):
     profiles: dict[str, dict[str, Any]]
 

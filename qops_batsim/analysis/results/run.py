@@ -40,16 +40,16 @@ from qops_batsim.analysis.results.tables import (
     read_machine_states,
     read_qos,
     read_schedule,
+    read_totals,
     rows_before,
 )
-from qops_batsim.analysis.results.totals import read_totals
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED, Job
 from qops_batsim.limits import MAX_OCCUPATIONS
 from qops_batsim.platform.model import Outage
 from qops_batsim.shipped import find_input
-from qops_batsim.tables import Chosen, Texts
+from qops_batsim.tables import Texts
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.model import Workload
 
@@ -174,9 +174,11 @@ class RunResult:
 
     def text(self, name: str) -> Sequence[str]:
         """Return a column of text, one value a job."""
-        if name == "final_state":
-            return Chosen(FINAL_STATES, self.table.states)
-        return self.table.texts[name]
+        return self._final_states if name == "final_state" else self.table.texts[name]
+
+    @cached_property
+    def _final_states(self) -> list[str]:
+        return [FINAL_STATES[state] for state in self.table.states.tolist()]
 
     @property
     def ids(self) -> list[str]:

@@ -7,16 +7,20 @@ Numbers have six decimals. ``15#1`` is job ``15`` once more, which was killed an
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.errors import InputError
-from qops_batsim.jobs import FINAL_STATES, QOS_ACCEPTED, QOS_REJECTED, REJECTED
-from qops_batsim.limits import MAX_AMOUNT, MAX_SPAN, MAX_STRETCH
+from qops_batsim.errors import InputError, shown
+from qops_batsim.files import decoded, read_bytes
+from qops_batsim.jobs import FINAL_STATES, QOS_ACCEPTED, QOS_REJECTED, REJECTED, is_number
+from qops_batsim.limits import MAX_AMOUNT, MAX_DESCRIPTION_BYTES, MAX_SPAN, MAX_STRETCH
 from qops_batsim.tables import Choices, Form, Table, number_in, read_table
 from qops_batsim.timing import PLAN_TOLERANCE
 
@@ -168,15 +172,18 @@ def _local_names(profiles: Sequence[str], workloads: Sequence[str]) -> Sequence[
     return [profile.removeprefix(f"{workload}!") for profile, workload in pairs]
 
 
+TOTALS = ("nb_jobs", "nb_jobs_finished", "nb_computing_machines", "makespan")
+"""Totals that each run has."""
+
+
 def read_schedule(path: Path) -> dict[str, float]:
     """Read a ``_schedule.csv``: its values by column, NaN for what is not a number."""
-    needed = ("nb_jobs", "nb_jobs_finished", "nb_computing_machines", "makespan")
-    form = Form(what="a _schedule.csv of Batsim", needed=needed, numbers=needed, others=True)
+    form = Form(what="a _schedule.csv of Batsim", needed=TOTALS, numbers=TOTALS, others=True)
 
     def values_of(table: Table) -> dict[str, float]:
         if table.size != 1:
             raise InputError(f"{path}: {table.size} rows; a _schedule.csv has one")
-        for column in needed:
+        for column in TOTALS:
             _check_numbers(table, column)
         return {
             name: number_in(table.texts[name][0])
@@ -186,6 +193,33 @@ def read_schedule(path: Path) -> dict[str, float]:
         }
 
     return read_table(path, form, values_of)
+
+
+_WRONG = ("time_computing", "time_idle")
+"""Totals that 5.0.0-rc2 gets wrong: no host is idle again."""
+
+_totals = msgspec.json.Decoder(dict[str, Any])
+_UNDEFINED = re.compile(rb"(:\s*)-?nan\b")
+"""Undefined means are written as C does, which is no JSON."""
+
+
+def read_totals(path: Path) -> dict[str, float]:
+    """Read a ``schedule.json``: its values by name, NaN for what is not a number.
+
+    The time that hosts compute or idle is left out, since it is wrong there.
+    """
+    what = "a schedule.json of Batsim 5"
+    content = read_bytes(path, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
+    told = decoded(_UNDEFINED.sub(rb"\1null", content), _totals, path, what)
+    for name in TOTALS:
+        if not is_number(told.get(name)):
+            found = shown(told[name]) if name in told else "missing"
+            raise InputError(f"{path}: {name} is {found}; a number is expected")
+    return {
+        name: float(each) if is_number(each) else math.nan
+        for name, each in told.items()
+        if name not in _WRONG
+    }
 
 
 _MACHINE_STATES = Form(

@@ -15,7 +15,7 @@ from qops_batsim.analysis.plots.gantt import to_jobset
 from qops_batsim.analysis.results.difference import compare_runs
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.series import busy_hosts
-from qops_batsim.analysis.results.totals import read_totals
+from qops_batsim.analysis.results.tables import read_totals
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.errors import InputError
 from qops_batsim.workload.batsim_json import read_workload

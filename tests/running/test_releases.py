@@ -10,7 +10,7 @@ import pytest
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.file_set import run_files
-from qops_batsim.running.batsim5_files import write_as_batsim4
+from qops_batsim.running.releases import write_as_batsim4
 
 
 @pytest.mark.parametrize("name", ["delays_nonet", "het_nonet", "share_host", "empty"])
