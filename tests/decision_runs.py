@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from qops_batsim.advice.history import DecisionHistory, parse_log
-from qops_batsim.engine.simulation import EngineOptions
+from qops_batsim.engine.options import EngineOptions
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate, write_run

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.engine.options import read_external_events
-from qops_batsim.engine.simulation import EngineOptions, Simulation
+from qops_batsim.engine.options import EngineOptions, read_external_events
+from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform import Host, Platform, read_platform
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event

@@ -25,7 +25,8 @@ from qops_batsim.signals import EXIT_CODES, EndingSignal, ending_signals_raise
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
-    from qops_batsim.engine.simulation import EngineOptions, Simulation
+    from qops_batsim.engine.options import EngineOptions
+    from qops_batsim.engine.simulation import Simulation
     from qops_batsim.file_set import FileSet
     from qops_batsim.platform.model import Platform
     from qops_batsim.protocol.redis_descriptions import RedisDescriptions

@@ -130,8 +130,6 @@ def deadlock_report(world: World) -> str:
     return ""
 
 
-__all__ = ["DecisionSide", "EngineOptions", "Simulation"]
-
 ENDED_PER_PROGRESS_REPORT = 256
 
 MANY_HOSTS = 1_000

@@ -13,7 +13,7 @@ from qops_batsim.analysis.metrics.outcomes import (
     deadline_metrics,
     outcomes_of_simulation,
 )
-from qops_batsim.engine.simulation import EngineOptions
+from qops_batsim.engine.options import EngineOptions
 from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Platform

@@ -11,9 +11,14 @@ from typing import Any, overload
 
 import msgspec
 
-from qops_batsim.engine.options import cancellations_of, check_cancellations, outages_of
+from qops_batsim.engine.options import (
+    EngineOptions,
+    cancellations_of,
+    check_cancellations,
+    outages_of,
+)
 from qops_batsim.engine.outputs import add_outputs
-from qops_batsim.engine.simulation import Deadlock, EngineOptions, Simulation
+from qops_batsim.engine.simulation import Deadlock, Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.file_set import FileSet, document_with_digests, run_files
 from qops_batsim.garbage import without_garbage_collection

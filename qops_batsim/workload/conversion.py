@@ -46,8 +46,6 @@ from qops_batsim.workload.model import (
     plain_number,
 )
 
-__all__ = ["Bounds", "Conversion", "Repairs", "convert_log"]
-
 _NEXT_JOB = "},\n"
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
 """Types that JSON has itself."""

@@ -12,9 +12,9 @@ import pandas as pd
 import pytest
 
 import qops_batsim
-from qops_batsim.engine.options import ExternalEvent
+from qops_batsim.engine.options import EngineOptions, ExternalEvent
 from qops_batsim.engine.outputs import format_jobs, format_schedule
-from qops_batsim.engine.simulation import EngineOptions, Simulation
+from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform import Host, HostSet, Platform

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.engine.options import ExternalEvent
+from qops_batsim.engine.options import EngineOptions, ExternalEvent
 from qops_batsim.engine.outputs import write_outputs
-from qops_batsim.engine.simulation import EngineOptions, Simulation
+from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform import Host, HostSet, Platform

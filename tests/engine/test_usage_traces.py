@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from platform_text import parse_zone
-from qops_batsim.engine.simulation import EngineOptions, Simulation
+from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.platform import HostSet
 from qops_batsim.protocol.decisions import (

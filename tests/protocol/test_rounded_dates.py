@@ -8,8 +8,9 @@ import pytest
 
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import rules_checked, verify
+from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import write_outputs
-from qops_batsim.engine.simulation import EngineOptions, Simulation
+from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform import read_platform
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event

@@ -11,8 +11,9 @@ import pytest
 import zmq
 
 from decision_process import Engine, decision_process, recorded_process, scheduler_process
+from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import write_outputs
-from qops_batsim.engine.simulation import EngineOptions, Simulation
+from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.platform import Platform, read_platform
 from qops_batsim.platform.generate import make_cluster

@@ -316,7 +316,7 @@ def read_cells(
             raise InputError(f"{source}: more than {MAX_ODD_LINES} lines are no records")
 
     if quoted and b'"' in content:
-        header, frame, lines = _split_quoted(_decoded(content), delimiter, refuse, (source, what))
+        header, frame, lines = _split_quoted(text_in(content), delimiter, refuse, (source, what))
     else:
         header, frame, lines = _split(content, delimiter, rest, refuse)
     table = TextTable(source, header, frame, lines, malformed)
@@ -326,10 +326,10 @@ def read_cells(
     return table
 
 
-def _decoded(content: bytes) -> str:
+def text_in(content: bytes) -> str:
     """Return a text in UTF-8, or in Latin-1 if it is none."""
     try:
-        return content.decode()
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         return content.decode("latin-1")
 
@@ -353,7 +353,7 @@ def _lines(content: bytes) -> pl.Series:
             ).to_series()
         except ComputeError:
             pass  # It is not UTF-8.
-    return pl.Series(_decoded(content).split("\n"), dtype=pl.String)
+    return pl.Series(text_in(content).split("\n"), dtype=pl.String)
 
 
 _Refuse = Callable[[int, Sequence[str], int], None]

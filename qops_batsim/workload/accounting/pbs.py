@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from qops_batsim.tables import Words
-from qops_batsim.workload.accounting.cells import read_duration
+from qops_batsim.workload.accounting.cells import read_duration, text_in
 from qops_batsim.workload.accounting.rows import Choices, Rows
 from qops_batsim.workload.log import Malformed, RepairCount
 from qops_batsim.workload.log_formats import PBS_LINE
@@ -50,7 +50,7 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[
     arrays: list[int] = []
     zone = ZoneInfo(choices.zone_name)
     read = 0
-    for number, line in enumerate(_text(content).split("\n"), start=1):
+    for number, line in enumerate(text_in(content).split("\n"), start=1):
         if not line.strip():
             continue
         read += 1
@@ -72,7 +72,7 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[
                 job.line = number
             else:
                 job.happened.append((match[2], date, number, fields))
-    rows = _rows_of(jobs, "cores" if choices.by == "binding" else choices.by)
+    rows = _rows_of(jobs, choices.unit)
     rows.read = read
     for rule, what, lines in (
         ("other_records", "records of no job (licences, reservations and others)", others),
@@ -81,13 +81,6 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[
         if lines:
             rows.left_out.append(RepairCount.of_lines(rule, what, lines))
     return rows, malformed
-
-
-def _text(content: bytes) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return content.decode("latin-1")
 
 
 def _date(text: str, zone: ZoneInfo) -> float | None:

@@ -181,6 +181,11 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
             Calendar(0, self.time_zone).check("the given time zone")
 
     @property
+    def unit(self) -> str:
+        """The unit in which sizes are told: what binds is counted in cores."""
+        return "cores" if self.by == "binding" else self.by
+
+    @property
     def zone_name(self) -> str:
         """The zone of dates without UTC offset."""
         return self.time_zone or "UTC"
@@ -559,11 +564,11 @@ def binding_sizes(
 
 def _size(rows: Rows, run_times: Floats, choices: Choices) -> tuple[int | None, str]:
     """Return the size of the machine, and where it comes from."""
-    unit = "cores" if choices.by == "binding" else choices.by
     pools = set(rows.pools().words)
     if choices.nodes is not None and pools <= choices.nodes.keys():
-        return sum(choices.nodes[name][unit] for name in pools), f"{unit} of the nodes told"
-    return _most_in_use(rows, run_times), f"the most {unit} in use at once"
+        size = sum(choices.nodes[name][choices.unit] for name in pools)
+        return size, f"{choices.unit} of the nodes told"
+    return _most_in_use(rows, run_times), f"the most {choices.unit} in use at once"
 
 
 def _most_in_use(rows: Rows, run_times: Floats, sizes: Floats | None = None) -> int | None:

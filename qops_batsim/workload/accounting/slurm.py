@@ -77,8 +77,7 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     header = content[:4096].removeprefix(BOM_UTF8).partition(b"\n")[0].decode("latin-1")
     delimiter = delimiter_of(header)
     table = read_cells(content, source, SACCT, delimiter=delimiter, quoted=False, rest=_FREE)
-    unit = "cores" if choices.by == "binding" else choices.by
-    _spell(table, unit, header)
+    _spell(table, choices.unit, header)
     read = len(table.lines) + len(table.malformed)
     name = "JobID" if "JobID" in table else "JobIDRaw"
     steps = table.column(name).str.contains(".", literal=True).to_numpy()
@@ -86,8 +85,8 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     table.keep(~steps)
     columns = {key: [each for each in names if each in table] for key, names in _SACCT.items()}
     rows = rows_of_table(table, columns, {"run_time": 1.0, "walltime": 60.0}, choices)
-    rows.processors = _slurm_processors(table, unit)
-    gpus = rows.processors if unit == "gpus" else _slurm_processors(table, "gpus")
+    rows.processors = _slurm_processors(table, choices.unit)
+    gpus = rows.processors if choices.unit == "gpus" else _slurm_processors(table, "gpus")
     if (gpus > 0).any():
         rows.numbers["gpus"] = gpus
     if "NodeList" in table:
@@ -251,7 +250,6 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
     ids, states, steps = [], [], []
     names = ("user", "group", "queue", "qos_name", "reservation")
     texts: dict[str, list[str]] = {name: [] for name in names}
-    unit = "cores" if choices.by == "binding" else choices.by
     gpus: list[float] = []
     flags, commands = list[str](), list[str]()
     for place, job in enumerate(jobs, start=1):
@@ -266,7 +264,7 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
             value = slurm_number(time.get(key))
             columns[name].append(value if value > 0 else math.nan)
         columns["walltime"].append(slurm_number(time.get("limit")) * 60)
-        columns["processors"].append(_size(job, unit))
+        columns["processors"].append(_size(job, choices.unit))
         gpus.append(_size(job, "gpus"))
         of = _object(job.get("association"))
         known = (job.get("user") or of.get("user"), job.get("account") or of.get("account"))

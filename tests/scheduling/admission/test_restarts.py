@@ -22,8 +22,9 @@ from qops_batsim.analysis.metrics.admission import admission_metrics
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_simulation
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
+from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import format_jobs
-from qops_batsim.engine.simulation import EngineOptions, Simulation
+from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
