@@ -19,7 +19,6 @@ from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import rules_checked, verify
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
-from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.generate import packed_workload
@@ -460,11 +459,6 @@ def test_what_ran_late_is_forgotten(scheduler: str) -> None:
     rows = [Row(0, 1, 20, 4, estimate=4), Row(1, 1, 5, 9), Row(30, 1, 5, 35), Row(31, 1, 4, 39)]
     found = run(scheduler, 1, rows)
     assert found.starts == {"A": 0, "B": 20, "C": 30, "D": 35}
-
-
-@every_scheduler
-def test_the_contract_of_schedulers(scheduler: str) -> None:
-    assert check_scheduler(scheduler) == 19
 
 
 # Promises
