@@ -318,17 +318,13 @@ class Texts(Sequence[str]):
 def _places(series: pl.Series, known: Sequence[str], prefix: str) -> Integers:
     import polars as pl
 
+    texts = pl.Series(known, dtype=pl.String)
     if prefix:
-        behind = pl.DataFrame({"text": series}).select(
-            pl.when(pl.col("text").str.starts_with(prefix)).then(
-                pl.col("text").str.strip_prefix(prefix)
-            )
-        )
-        series = behind.to_series()
+        texts = prefix + texts
+    if series.equals(texts):
+        return np.arange(len(texts))
     wanted = pl.DataFrame({"text": series})
-    places = pl.DataFrame(
-        {"text": pl.Series(known, dtype=pl.String), "place": np.arange(len(known))}
-    )
+    places = pl.DataFrame({"text": texts, "place": np.arange(len(known))})
     found = wanted.join(places, on="text", how="left", maintain_order="left")
     numbers: Integers = found["place"].fill_null(-1).to_numpy().copy()
     return numbers
