@@ -106,16 +106,19 @@ class QosRequest(
                 f"estimated_runtime is {estimate}; "
                 f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
             )
-        for name in ("tolerance_factor", "memory"):
-            value = getattr(self, name)
+        amounts = ("tolerance_factor", self.tolerance_factor), ("memory", self.memory)
+        for name, value in amounts:
             if value is not None and not 0 <= value < math.inf:
                 return f"{name} is {value}; a number from 0 up is accepted"
-        for name in ("user_priority", "political_priority"):
-            value = getattr(self, name)
-            if isinstance(value, (int, float)) and not 0 <= value <= 1:
-                return f"{name} is {value}; a number from 0 to 1 is accepted"
-        for name in ("queue", "application"):
-            if getattr(self, name) == "":
+        priorities = (
+            ("user_priority", self.user_priority),
+            ("political_priority", self.political_priority),
+        )
+        for name, priority in priorities:
+            if isinstance(priority, (int, float)) and not 0 <= priority <= 1:
+                return f"{name} is {priority}; a number from 0 to 1 is accepted"
+        for name, text in (("queue", self.queue), ("application", self.application)):
+            if text == "":
                 return f"{name} is empty; a name is accepted"
         return None
 

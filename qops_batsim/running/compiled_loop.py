@@ -402,8 +402,9 @@ class _PlannerLoop:
         admitted = codes[:, 0] == rows.ADMITTED
         slots, promises = codes[admitted, 1], numbers[admitted, 2]
         assured = state.jobs.assured_starts
-        for slot in np.flatnonzero(assured < MAX_SECONDS).tolist():
-            log.record(id_of(slot)).latest_start = float(assured[slot])
+        dated = np.flatnonzero(assured < MAX_SECONDS)
+        for slot, date in zip(dated.tolist(), assured[dated].tolist(), strict=True):
+            log.record(id_of(slot)).latest_start = date
         asked = state.jobs.deadlines[slots] < math.inf
         for slot, promise in zip(slots[asked].tolist(), promises[asked].tolist(), strict=True):
             log.record(id_of(slot)).admitted_deadline = promise

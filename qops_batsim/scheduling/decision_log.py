@@ -109,7 +109,7 @@ class DecisionLog:
         # What few jobs say is left out where they do not.
         asked = [each if each.rerunnable is not None else each[:-1] for each in jobs]
         yield encoder.encode((asked, answers)) + b"\n"
-        rows = ((KINDS[kind], *row) for kind, *row in rows_of(self._rows))
+        rows = rows_of(self._rows, KINDS)
         while block := list(islice(rows, BLOCK)):
             yield encoder.encode_lines(block)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from qops_batsim.jobs import QosRequest, restarted_id
 from qops_batsim.scheduling.answers import AdmissionAnswer, refusal_of, with_offer
@@ -220,13 +221,16 @@ def answers_in(
             offer = None
 
 
-def rows_of(pieces: Iterable[tuple[Ints, Floats]]) -> Iterator[Row]:
-    """Yield the rows of codes and numbers in pieces."""
+def rows_of(
+    pieces: Iterable[tuple[Ints, Floats]], kinds: Sequence[Any] = range(len(KINDS))
+) -> Iterator[Any]:
+    """Yield each :data:`Row` of codes and numbers in pieces, its kind as ``kinds`` has it."""
     for codes, numbers in pieces:
         for begin in range(0, len(codes), BLOCK):
             block = slice(begin, begin + BLOCK)
-            columns = (*codes[block].T.tolist(), *numbers[block].T.tolist())
-            yield from zip(*columns, strict=True)
+            told = map(kinds.__getitem__, codes[block, 0].tolist())
+            columns = (*codes[block, 1:].T.tolist(), *numbers[block].T.tolist())
+            yield from zip(told, *columns, strict=True)
 
 
 def _other(target: float, promise: float) -> float | None:

@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
-from operator import attrgetter
+from operator import attrgetter, is_not
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -215,8 +215,7 @@ def _names_of_jobs(values: Mapping[str, list[Any]]) -> int:
     count = sum(len(column) - column.count(None) for column in values.values())
     for request in values.get("qos", ()):
         if request is not None:
-            given = msgspec.structs.astuple(request)
-            count += sum(each is not other for each, other in zip(given, _UNASKED, strict=True))
+            count += sum(map(is_not, msgspec.structs.astuple(request), _UNASKED))
     return count
 
 
