@@ -5,6 +5,7 @@ Tested with Slurm 22.05. Pitfalls that this module knows are in docs/live.md.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -19,6 +20,7 @@ from qops_batsim.jobs import (
     COMPLETED_WALLTIME_REACHED,
 )
 from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, SeenJob, Unreachable
+from qops_batsim.workload.accounting.cells import read_duration
 
 PATIENCE = 20.0
 """Longest time for an answer of Slurm (seconds)."""
@@ -65,7 +67,6 @@ _NOT_READY = re.compile(r"JobHeldUser|Dependency|BeginTime|PartitionDown|Partiti
 _AWAY = ("down", "drain", "fail", "maint", "boot", "power", "reserved", "inval", "blocked")
 _NO_NEWS = ("unk", "future", "no_respond")
 
-_DURATION = re.compile(r"(?:(\d+)-)?(?:(?:(\d+):)?(\d+):)?(\d+)")
 _ASKED = re.compile(r"(?:^|[\s,;])(deadline|tolerance|qops)(?:=([^\s,;]*))?")
 
 Run = Callable[[Sequence[str], str], str]
@@ -242,11 +243,8 @@ def read_limit(text: str) -> float | None:
     >>> [read_limit(text) for text in ("1:00", "30", "2:00:00", "1-12:00:00", "UNLIMITED")]
     [60.0, 30.0, 7200.0, 129600.0, None]
     """
-    match = _DURATION.fullmatch(text)
-    if match is None:
-        return None
-    days, hours, minutes, seconds = (int(each or 0) for each in match.groups())
-    return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
+    found = read_duration(text)
+    return found if found is not None and math.isfinite(found) else None
 
 
 def expanded(names: str) -> Iterator[str]:
