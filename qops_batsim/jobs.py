@@ -71,6 +71,9 @@ class QosRequest(
         date with the same value are its tasks, and are mapped together.
     rerunnable
         Whether the job may be killed and run again from scratch, as it may unless this is false.
+    start
+        Date at which the job has to start, neither before nor after (seconds, absolute): an advance
+        reservation.
 
     Examples
     --------
@@ -92,14 +95,17 @@ class QosRequest(
     queue: str | None = None
     application: str | None = None
     rerunnable: bool | None = None
+    start: float | None = None
 
     def problem(self) -> str | None:
         """Return what is wrong with the values, or None."""
         if self.service_class is not None and self.service_class not in QOS_CLASSES:
             known = ", ".join(QOS_CLASSES)
             return f"class is {shown(self.service_class)}; one of {known} is accepted"
-        if self.deadline is not None and not abs(self.deadline) <= MAX_SECONDS:
-            return f"deadline is {self.deadline}; a date up to {MAX_SECONDS:g} s is accepted"
+        for name in ("deadline", "start"):
+            date = getattr(self, name)
+            if date is not None and not abs(date) <= MAX_SECONDS:
+                return f"{name} is {date}; a date up to {MAX_SECONDS:g} s is accepted"
         estimate = self.estimated_runtime
         if estimate is not None and not 0 < estimate <= MAX_SECONDS:
             return (

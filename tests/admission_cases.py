@@ -11,7 +11,7 @@ import numpy as np
 from admission_oracles import Asking, Case, Seconds, seconds_with
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.scheduling.admission.search import Draft, Question, Search
-from qops_batsim.scheduling.profile import new_profile, new_queue, running_profile
+from qops_batsim.scheduling.profile import new_claims, new_profile, new_queue, running_profile
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.table import SlotTable
 
@@ -93,7 +93,7 @@ def question_of(case: Case) -> Question:
     running.size[0] = len(case.running)
     count, size = len(case.waiting), 2 * (len(case.running) + len(case.waiting) + 2)
     base, found, room = (new_profile(case.machine, size) for _ in range(3))
-    running_profile(base, case.machine, float(case.now), running, jobs)
+    running_profile(base, case.machine, float(case.now), running, new_claims(), jobs)
     waiting = new_queue(count + 1)
     waiting.size[0] = count
     for index, (job, start) in enumerate(case.waiting):

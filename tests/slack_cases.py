@@ -7,7 +7,14 @@ import random
 
 import numpy as np
 
-from qops_batsim.scheduling.profile import Queue, new_jobs, new_profile, reserve, running_profile
+from qops_batsim.scheduling.profile import (
+    Queue,
+    new_claims,
+    new_jobs,
+    new_profile,
+    reserve,
+    running_profile,
+)
 from qops_batsim.scheduling.slack.orders import HEURISTICS
 from qops_batsim.scheduling.slack.search import (
     NewJob,
@@ -76,12 +83,12 @@ def ask(case: Case, heuristic: str, *, compresses: bool = False) -> Schedule | N
     waiting = Queue(slots_waiting, np.array([count]))
     size = 2 * (slots + 2)
     plan = new_profile(case.machine, size)
-    running_profile(plan, case.machine, case.now, running, jobs)
+    running_profile(plan, case.machine, case.now, running, new_claims(), jobs)
     for job in case.waiting:
         reserve(plan, job.start, job.estimate, job.processors)
     weights, new, room = case.weights, case.new, new_room(size, count + 1)
     changed, position, new_start, price, moved = cheapest_schedule(
-        float(case.now), case.machine, running, jobs, waiting, case.fixed,
+        float(case.now), case.machine, running, new_claims(), jobs, waiting, case.fixed,
         NewJob(new.processors, float(new.estimate), float(new.priority), float(new.latest)),
         SlackRules(
             np.array([weights.utilization, weights.time, weights.priority, weights.fairness]),

@@ -243,6 +243,7 @@ def job_of(asked: Submitted) -> Job:
         estimated_runtime=asked.estimate,
         tolerance_factor=asked.tolerance,
         rerunnable=asked.rerunnable,
+        start=asked.start,
     )
     return Job(asked.job, asked.submission, asked.processors, "", qos=qos)
 

@@ -46,8 +46,8 @@ _about = manual(
         Default: {DEFAULT_WORKLOAD}; for deadline schedulers {DEFAULT_DEADLINE_WORKLOAD}; for
         aroma {DEFAULT_SHARING_WORKLOAD}, on platform {DEFAULT_SHARING_PLATFORM}.
     --events FILE: External events, one JSON object a line, as Batsim's: hosts that go away
-        (machine_unavailable) and return (machine_available), and jobs that users cancel
-        (job_cancelled).
+        (machine_unavailable) and return (machine_available), hosts whose maintenance is
+        known ahead (maintenance), and jobs that users cancel (job_cancelled).
     --again FILE: Run once more what this PREFIX_run.json describes. Default of --out:
         PREFIX_again.
     --picture/--no-picture: Draw PREFIX_deadlines.png: which deadlines were kept, missed and

@@ -16,8 +16,8 @@ from qops_batsim.files import read_stored, text_of
 from qops_batsim.jobs import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.platform.model import Outage
-from qops_batsim.protocol.events import JOB_CANCELLED
+from qops_batsim.platform.model import Maintenance, Outage
+from qops_batsim.protocol.events import JOB_CANCELLED, MAINTENANCE
 from qops_batsim.timing import TOLD_DECIMALS
 
 if TYPE_CHECKING:
@@ -26,13 +26,17 @@ if TYPE_CHECKING:
 UNAVAILABLE = "machine_unavailable"
 AVAILABLE = "machine_available"
 
+MAX_WINDOWS = 100_000
+"""Most maintenance windows that one event may stand for."""
+
 
 class ExternalEvent(msgspec.Struct, frozen=True):
     """Something that happens at a date (seconds), whatever the scheduler does.
 
     The type is ``machine_unavailable`` or ``machine_available``, which concern the hosts,
-    ``job_cancelled`` with the ``job_id`` of a job, or any other to be forwarded; ``fields`` is the
-    whole JSON object.
+    ``job_cancelled`` with the ``job_id`` of a job, ``maintenance``, which tells the hosts that
+    will be away between two dates, or any other to be forwarded; ``fields`` is the whole JSON
+    object.
     """
 
     timestamp: float
@@ -46,8 +50,10 @@ def read_external_events(
 ) -> tuple[ExternalEvent, ...]:
     """Read a file of external events: one JSON object a line; empty lines are passed over.
 
-    They are returned in the order in which they happen. Other types than the two about
-    hosts and ``job_cancelled`` are accepted with ``forward_unknown``; the module gets them.
+    They are returned in the order in which they happen, a maintenance window as its notice and
+    the two events of its hosts, each time that it is repeated. Other types than the two about
+    hosts, ``job_cancelled`` and ``maintenance`` are accepted with ``forward_unknown``; the module
+    gets them.
     """
     return read_events_file(path, forward_unknown=forward_unknown)[0]
 
@@ -68,9 +74,10 @@ def listed_events(
     content, digest = read_stored(Path(path), what=what, max_bytes=MAX_DESCRIPTION_BYTES)
     text = text_of(content, Path(path), what=what)
     events = [
-        _read_event(line, f"{path}: line {number}", forward_unknown)
+        event
         for number, line in enumerate(text.splitlines(), start=1)
         if line.strip()
+        for event in _read_events(line, f"{path}: line {number}", forward_unknown)
     ]
     return events, digest
 
@@ -155,19 +162,58 @@ def format_external_events(events: Sequence[ExternalEvent]) -> str:
     return "".join(lines)
 
 
-def _read_event(line: str, where: str, forward_unknown: bool) -> ExternalEvent:
+def maintenance_events(
+    notice: float,
+    hosts: HostSet,
+    start: float,
+    end: float,
+    *,
+    every: float | None = None,
+    until: float = math.inf,
+) -> list[ExternalEvent]:
+    """Return the events of a maintenance window: its notice, and that hosts leave and return.
+
+    All dates in seconds. The window is repeated ``every`` so many seconds, as far as it starts by
+    ``until``; each has its own notice, as long ahead.
+    """
+    count = 1 if every is None else 1 + max(0, math.floor((until - start) / every))
+    found = []
+    for number in range(count):
+        later = number * (every or 0.0)
+        told = {"resources": str(hosts), "start": start + later, "end": end + later}
+        for date, kind, fields in (
+            (notice + later, MAINTENANCE, told),
+            (start + later, UNAVAILABLE, {"resources": str(hosts)}),
+            (end + later, AVAILABLE, {"resources": str(hosts)}),
+        ):
+            whole = {"timestamp": date, "type": kind, **fields}
+            found.append(ExternalEvent(date, kind, hosts, whole))
+    return found
+
+
+def maintenance_of(events: Sequence[ExternalEvent]) -> tuple[Maintenance, ...]:
+    """Return the maintenance windows that events announce, by notice."""
+    return tuple(
+        Maintenance(
+            hosts=str(each.hosts),
+            since=each.fields["start"],
+            to=each.fields["end"],
+            announced=each.timestamp,
+        )
+        for each in events
+        if each.type == MAINTENANCE
+    )
+
+
+def _read_events(line: str, where: str, forward_unknown: bool) -> list[ExternalEvent]:
+    """Return the event of a line, or those that a maintenance window stands for."""
     try:
         fields = json.loads(line)
     except (json.JSONDecodeError, RecursionError, ValueError) as error:
         raise InputError(f"{where}: not JSON ({error}); one object a line is expected") from None
     if not isinstance(fields, dict):
         raise InputError(f"{where}: a JSON object with timestamp and type is expected")
-    date = fields.get("timestamp")
-    if not (is_number(date) and 0 <= date <= MAX_SECONDS):
-        raise InputError(
-            f"{where}: timestamp is {date!r}; a number of seconds from 0 to "
-            f"{MAX_SECONDS:g} is expected"
-        )
+    date = _date(fields, "timestamp", where)
     kind = fields.get("type")
     if not isinstance(kind, str):
         raise InputError(f"{where}: type is {kind!r}; a text is expected")
@@ -177,14 +223,14 @@ def _read_event(line: str, where: str, forward_unknown: bool) -> ExternalEvent:
                 f"{where}: job_id is {fields.get('job_id')!r}; the full id of a job such as "
                 "'w0!12' is expected"
             )
-    elif kind not in (UNAVAILABLE, AVAILABLE) and not forward_unknown:
-        known = (UNAVAILABLE, AVAILABLE, JOB_CANCELLED)
+    elif kind not in (UNAVAILABLE, AVAILABLE, MAINTENANCE) and not forward_unknown:
+        known = (UNAVAILABLE, AVAILABLE, JOB_CANCELLED, MAINTENANCE)
         raise InputError(
             f"{where}: unknown type {kind!r}{did_you_mean(kind, known)}; "
             "other types need the engine's --forward-unknown-events"
         )
-    if kind not in (UNAVAILABLE, AVAILABLE):
-        return ExternalEvent(float(date), kind, HostSet(), fields)
+    if kind not in (UNAVAILABLE, AVAILABLE, MAINTENANCE):
+        return [ExternalEvent(date, kind, HostSet(), fields)]
     resources = fields.get("resources")
     if not isinstance(resources, str):
         raise InputError(f"{where}: resources is {resources!r}; hosts such as '0-3 5' are expected")
@@ -192,7 +238,39 @@ def _read_event(line: str, where: str, forward_unknown: bool) -> ExternalEvent:
         hosts = HostSet.parse(resources)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-    return ExternalEvent(float(date), kind, hosts, fields)
+    if kind == MAINTENANCE:
+        return _read_maintenance(fields, date, hosts, where)
+    return [ExternalEvent(date, kind, hosts, fields)]
+
+
+def _read_maintenance(
+    fields: dict[str, Any], notice: float, hosts: HostSet, where: str
+) -> list[ExternalEvent]:
+    start, end = _date(fields, "start", where), _date(fields, "end", where)
+    if not notice <= start < end or not hosts:
+        raise InputError(
+            f"{where}: maintenance of {str(hosts) or 'no host'} from {start:g} s to {end:g} s, "
+            f"announced at {notice:g} s; hosts, a start from then on, and a later end are expected"
+        )
+    if "every" not in fields and "until" not in fields:
+        return maintenance_events(notice, hosts, start, end)
+    every, until = (_date(fields, name, where) for name in ("every", "until"))
+    if every < end - start or (until - start) / every > MAX_WINDOWS:
+        raise InputError(
+            f"{where}: every is {every:g} s and until {until:g} s; the length of the window or "
+            f"more, and up to {MAX_WINDOWS} windows, are accepted"
+        )
+    return maintenance_events(notice, hosts, start, end, every=every, until=until)
+
+
+def _date(fields: dict[str, Any], name: str, where: str) -> float:
+    date = fields.get(name)
+    if not (is_number(date) and 0 <= date <= MAX_SECONDS):
+        raise InputError(
+            f"{where}: {name} is {date!r}; a number of seconds from 0 to "
+            f"{MAX_SECONDS:g} is expected"
+        )
+    return float(date)
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):

@@ -305,6 +305,12 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
         return math.inf if self.to is None else self.to
 
 
+class Maintenance(Outage, frozen=True, kw_only=True):
+    """An outage that was announced at a date (seconds)."""
+
+    announced: float = 0.0
+
+
 class HostGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Consecutive hosts that differ in nothing but their names; the master has no ids."""
 

@@ -20,6 +20,8 @@ MACHINES_BACK = "event_machine_available"
 NO_MORE_EXTERNAL_EVENTS = "no_more_external_event_to_occur"
 JOB_CANCELLED = "job_cancelled"
 """Of ours: a user cancels a job that waits (``job_id``)."""
+MAINTENANCE = "maintenance"
+"""Of ours: hosts (``resources``) will be away from one date to another (``start``, ``end``)."""
 
 JOB_RUNS = "job_runs"
 """Of ours: a job runs that the module has not started, and is told to have ended like any other.

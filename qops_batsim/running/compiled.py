@@ -37,6 +37,7 @@ from qops_batsim.scheduling.admission.restarts import KillTerms, RestartRoom
 from qops_batsim.scheduling.admission.search import Draft
 from qops_batsim.scheduling.core.columns import ARRIVALS, ESTIMATES, IS_HELD
 from qops_batsim.scheduling.core.decision import decide_conservative
+from qops_batsim.scheduling.core.plan import call_for_start
 from qops_batsim.scheduling.core.state import FREE as PLAN_FREE
 from qops_batsim.scheduling.core.state import (
     GONE,
@@ -260,6 +261,9 @@ def carry_out(events: Events, state: State, is_made: bool) -> bool:
         reject(events, state.lists[REJECTING, index])
     for index in range(state.sizes[STARTING]):
         start_reserved(events, state.jobs.reserved, state.lists[STARTING, index])
+    date = call_for_start(state)
+    if date < np.inf:
+        call_at(events, date)
     for index in range(state.sizes[KILLING]):
         kill(events, gone_in(state), state.lists[KILLING, index])
     return True

@@ -36,7 +36,7 @@ from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.slack.scheduler import Slack
 from qops_batsim.scheduling.slurm.scheduler import Slurm
-from qops_batsim.scheduling.table import durations_on_grid, is_kept, set_jobs
+from qops_batsim.scheduling.table import durations_on_grid, fixed_start_of, is_kept, set_jobs
 from qops_batsim.tables import Words
 from qops_batsim.workload.model import Workload
 
@@ -104,17 +104,22 @@ def run_compiled(
     jobs = simulation.delay_jobs(dynamic=_kills(module)) if is_compiled(module) else None
     if jobs is None:
         return False
+    reservations = int(np.isfinite(_fixed_starts(jobs)).sum())
+    if reservations and (type(module) not in PLANNERS or _kills(module)):
+        return False
     keys = _keys(module, jobs, workload, len(simulation.hosts))
     if keys is None:
         return False
     from qops_batsim.running import event_kernels as kernels
 
     hosts, announces = len(simulation.hosts), simulation.options.acknowledge_dynamic_jobs
+    # Each promise, and each start, leads to one more at most.
     calls = CALLS if isinstance(module, (Slack, Slurm)) else 0
+    calls += 2 * reservations
     events = _new_events(jobs, hosts, kills=_kills(module), announces=announces, calls=calls)
     planner: _PlannerLoop | _SlurmLoop | None = None
     if type(module) in PLANNERS:
-        planner = _PlannerLoop(module, jobs, workload.jobs, hosts)
+        planner = _PlannerLoop(module, jobs, workload.jobs, hosts, reservations)
     elif isinstance(module, Slurm):
         planner = _SlurmLoop(module, jobs, workload, hosts)
     run = (
@@ -256,7 +261,17 @@ def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:
     requests = jobs.columns.requests
     if requests is not None:
         made.is_kept[:] = np.array([is_kept(each) for each in requests])[jobs.places]
+    made.fixed_starts[:] = _fixed_starts(jobs)
     return made
+
+
+def _fixed_starts(jobs: DelayJobs) -> np.ndarray:
+    """Return the starts that jobs insist on (seconds), infinite without."""
+    requests = jobs.columns.requests
+    if requests is None:
+        return np.full(len(jobs.places), math.inf)
+    found: np.ndarray = np.array([fixed_start_of(each) for each in requests])[jobs.places]
+    return found
 
 
 def _deadlines(jobs: DelayJobs) -> np.ndarray:
@@ -274,7 +289,12 @@ class _PlannerLoop:
     """The loop of a scheduler that keeps a plan."""
 
     def __init__(
-        self, module: DecisionModule, jobs: DelayJobs, listed: Sequence[Job], hosts: int
+        self,
+        module: DecisionModule,
+        jobs: DelayJobs,
+        listed: Sequence[Job],
+        hosts: int,
+        reservations: int,
     ) -> None:
         from qops_batsim.scheduling.core.columns import LATEST_STARTS, TARGETS
         from qops_batsim.scheduling.core.rows import new_log
@@ -294,7 +314,13 @@ class _PlannerLoop:
         if isinstance(module, Fqops):
             planned.tolerances[:] = _tolerances(module, jobs)
         state = new_state(
-            planned, hosts, words=words, promises=promises, promised=promised, logs=logs
+            planned,
+            hosts,
+            words=words,
+            promises=promises,
+            promised=promised,
+            logs=logs,
+            claims=reservations,
         )
         everything = state.everything if words else hosts
         profile, log = new_profile(everything, self._steps), new_log(max(4 * count, 1024))

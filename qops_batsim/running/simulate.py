@@ -12,9 +12,12 @@ from typing import Any, overload
 import msgspec
 
 from qops_batsim.engine.options import (
+    AVAILABLE,
+    UNAVAILABLE,
     EngineOptions,
     cancellations_of,
     check_cancellations,
+    maintenance_of,
     outages_of,
 )
 from qops_batsim.engine.outputs import add_outputs
@@ -189,8 +192,8 @@ def default_engine(
 def _about_events(events: AnyEvents | None) -> dict[str, Any]:
     """Return the options of an engine that external events lead to."""
     loaded = load_events(events)[0]
-    # The real Batsim knows no cancellations, and forwards them if it is told to.
-    forwards = bool(loaded and cancellations_of(loaded))
+    # The real Batsim knows hosts only, and forwards all else if it is told to.
+    forwards = any(each.type not in (AVAILABLE, UNAVAILABLE) for each in loaded or ())
     return {"external_events": loaded, "forward_unknown_events": forwards}
 
 
@@ -303,6 +306,8 @@ def describe_run(
         description["outages"] = msgspec.to_builtins(outages_of(options.external_events, hosts))
         if cancelled := cancellations_of(options.external_events):
             description["cancellations"] = cancelled
+        if announced := maintenance_of(options.external_events):
+            description["maintenance"] = msgspec.to_builtins(announced)
     return description
 
 

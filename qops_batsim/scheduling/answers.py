@@ -14,6 +14,7 @@ from qops_batsim.scheduling.refusal import (
     RefusalKind,
     missed_deadline,
     no_time,
+    start_taken,
 )
 
 
@@ -172,6 +173,8 @@ def refusal_of(
             return Refusal(kind=kind, processors=processors, machine_size=size, hosts=gone)
         case RefusalKind.CANCELLED:
             return Refusal(kind=kind)
+        case RefusalKind.START_TAKEN:
+            return start_taken(first, second)
         case RefusalKind.NO_TIME:
             return no_time(first, second, third)
         case RefusalKind.TOO_DEAR:

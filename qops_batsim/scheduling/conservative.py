@@ -44,6 +44,11 @@ class Conservative(SpaceSharingScheduler):
     Options = ConservativeOptions
     options: ConservativeOptions
 
+    @property
+    def drains(self) -> bool:  # type: ignore[override]
+        """Whether reservations are of numbers of processors."""
+        return self.options.reserve != "hosts"
+
     def new_plan(self, machine_size: int) -> Plan:
         """Return an empty plan in which every job gets its earliest fit."""
         from qops_batsim.scheduling.plan import Plan

@@ -60,6 +60,7 @@ class Submission(NamedTuple):
     tolerance: float | None
     user_deadline: bool | None
     rerunnable: bool | None = None
+    start: float | None = None
 
 
 class WordedAnswer(NamedTuple):
@@ -98,9 +99,9 @@ class Submitted(_Event, frozen=True, kw_only=True):
         Date of submission (seconds), which engines may tell later.
     estimate
         Estimated run time (seconds).
-    deadline, tolerance, user_deadline, rerunnable
+    deadline, tolerance, user_deadline, rerunnable, start
         The job's ``qos.deadline`` (seconds, absolute), ``qos.tolerance_factor``,
-        ``qos.has_user_deadline`` and ``qos.rerunnable``.
+        ``qos.has_user_deadline``, ``qos.rerunnable`` and ``qos.start`` (seconds, absolute).
     """
 
     job: str
@@ -111,6 +112,7 @@ class Submitted(_Event, frozen=True, kw_only=True):
     tolerance: float | None = None
     user_deadline: bool | None = None
     rerunnable: bool | None = None
+    start: float | None = None
 
 
 def told(refusal: Refusal | None) -> dict[str, Any]:

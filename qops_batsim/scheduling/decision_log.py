@@ -107,11 +107,16 @@ class DecisionLog:
             for slot, answer in self._worded.items()
         ]
         # What few jobs say is left out where they do not.
-        asked = [each if each.rerunnable is not None else each[:-1] for each in jobs]
+        asked = [each if each.start is not None else _without_end(each[:-1]) for each in jobs]
         yield encoder.encode((asked, answers)) + b"\n"
         rows = rows_of(self._rows, KINDS)
         while block := list(islice(rows, BLOCK)):
             yield encoder.encode_lines(block)
+
+
+def _without_end(fields: tuple[object, ...]) -> tuple[object, ...]:
+    """Return fields without the last one, if it says nothing."""
+    return fields if fields[-1] is not None else fields[:-1]
 
 
 def format_decisions(

@@ -69,7 +69,7 @@ def submission_of(job_id: str, date: float, processors: int, estimate: float,
     if asked is None:
         return Submission(job_id, date, processors, _finite(estimate), None, None, None)
     told = asked.deadline, asked.tolerance_factor, asked.has_user_deadline, asked.rerunnable
-    return Submission(job_id, date, processors, _finite(estimate), *told)
+    return Submission(job_id, date, processors, _finite(estimate), *told, asked.start)
 
 
 CAUSES: dict[int, Cause] = {

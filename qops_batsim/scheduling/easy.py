@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, SupportsFloat
 
 from msgspec import Meta
@@ -82,6 +82,8 @@ class Easy(SpaceSharingScheduler):
     8
     """
 
+    drains = False
+    backfills = True
     summary = "EASY backfilling: one reservation, shadow time and extra processors"
     Options: ClassVar[type[SchedulerOptions]] = EasyOptions
 
@@ -237,12 +239,7 @@ class Easy(SpaceSharingScheduler):
     def schedule(self, now: float) -> None:
         """Start the jobs that fit without delaying the first one that does not."""
         jobs, numbers, order = self._table.jobs, self._table.numbers, self._order
-        if self.predicts:
-            new, self._predicted = self._predicted, len(jobs)
-            self._running_count = self._renew_predictions(
-                float(now) - self._grace(), numbers, self._past, new, len(jobs), self._ending,
-                self._running_count, self._gone,
-            )  # fmt: skip
+        self._predict(now)
         decide: Callable[..., tuple[int, int]] = self._pass
         asked: tuple[Any, ...] = numbers.processors, numbers.estimates
         if order is not None:
@@ -265,6 +262,67 @@ class Easy(SpaceSharingScheduler):
         self._gone.size[0] = 0
         for index in range(count):
             self.start(jobs[self._started[index]])
+
+    def _predict(self, now: float) -> None:
+        """Predict the run times of new jobs, if any are, and learn from those that have ended."""
+        if not self.predicts:
+            return
+        new, self._predicted = self._predicted, len(self._table.jobs)
+        self._running_count = self._renew_predictions(
+            float(now) - self._grace(), self._table.numbers, self._past, new, self._predicted,
+            self._ending, self._running_count, self._gone,
+        )  # fmt: skip
+
+    def _in_line(self, now: float) -> Sequence[Job]:
+        """Return the jobs in the order in which they get the reservation."""
+        from qops_batsim.scheduling.easy_kernel import remove_running
+
+        self._predict(now)
+        slots, size = self._gone
+        self._running_count = remove_running(self._ending, self._running_count, slots, size[0])
+        size[0] = 0
+        if self._order is None and not self._sorted:
+            self._put_in_order(self._line, self._table.numbers.keys)
+            self._sorted = True
+        waiting: list[int] = self._waiting().tolist()
+        if self._order is not None:
+            waiting.sort(key=lambda slot: self._key_at(now, slot))
+        return [self._table.jobs[slot] for slot in waiting]
+
+    def _key_at(self, now: float, slot: int) -> float:
+        """Return what the job in a slot is ordered by at a date (seconds)."""
+        from qops_batsim.scheduling.easy_orders import FCFS, OWN
+
+        assert self._order is not None
+        numbers, code = self._table.numbers, self._order.reserving
+        arrival = float(numbers.arrivals[slot])
+        if code == FCFS or now - arrival >= self._order.patience:
+            return -math.inf
+        if code == OWN:
+            return float(numbers.keys[slot])
+        estimate, processors = float(numbers.estimates[slot]), int(numbers.processors[slot])
+        return float(self._key_of(code, now - arrival, arrival, processors, estimate))
+
+    def _leave_line(self, jobs: Sequence[Job], now: float) -> None:
+        """Take jobs out of the line that run from now on."""
+        gone = [self._table.slot_of(job.id) for job in jobs]
+        for slot in gone:
+            self._insert_running(slot, now)
+        if gone:
+            waiting = self._waiting()
+            kept = [slot not in gone for slot in waiting.tolist()]
+            self._make_line(waiting[kept], len(self._line.slots))
+
+    def _note_run(self, job: Job, now: float) -> None:
+        """Count the job among the running ones."""
+        self._insert_running(self._table.add(job), now)
+
+    def _insert_running(self, slot: int, now: float) -> None:
+        from qops_batsim.scheduling.easy_kernel import insert_running
+
+        numbers = self._table.numbers
+        end, freed = float(now) + float(numbers.estimates[slot]), int(numbers.processors[slot])
+        self._running_count = insert_running(self._ending, self._running_count, slot, end, freed)
 
     def _waiting(self) -> Ints:
         """Return the slots of the waiting jobs in order. O(queue)."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
@@ -39,6 +40,8 @@ class Fcfs(SpaceSharingScheduler):
     first come, first served. Then it is rejected.
     """
 
+    drains = False
+    backfills = False
     summary = "first come, first served, no backfilling"
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
@@ -67,6 +70,15 @@ class Fcfs(SpaceSharingScheduler):
 
     def left(self, job: Job) -> None:
         """Do nothing: only the count of free hosts matters."""
+
+    def _in_line(self, now: float) -> Sequence[Job]:
+        """Return the jobs by arrival."""
+        return list(self._queue)
+
+    def _leave_line(self, jobs: Sequence[Job], now: float) -> None:
+        """Take so many jobs from the head of the queue."""
+        for _ in jobs:
+            self._queue.popleft()
 
     def schedule(self, now: float) -> None:
         """Start jobs from the head of the queue as long as they fit."""

@@ -31,10 +31,19 @@ from qops_batsim.scheduling.decision_rows import submission_of
 from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.predictions import Users, new_past, renew_estimates
-from qops_batsim.scheduling.profile import Ints, Jobs, Profile, Queue, grown
+from qops_batsim.scheduling.profile import (
+    WINDOW,
+    Ints,
+    Jobs,
+    Profile,
+    Queue,
+    drop_claim,
+    grown,
+    new_claims,
+)
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.scheduling.table import SlotTable
-from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, up_to_grid
+from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid, up_to_grid
 
 FREE_TEXT = RefusalKind.FREE_TEXT.code
 UNFIT = (decision.TOO_WIDE, decision.HOSTS_GONE)
@@ -147,6 +156,13 @@ class Plan:
         return slots[: size[0]]
 
     @property
+    def claimed_slots(self) -> list[int]:
+        """Slots of the jobs with promised starts, and :data:`WINDOW` for maintenance."""
+        claims = self.state.claims
+        found: list[int] = claims.slots[: claims.size[0]].tolist()
+        return found
+
+    @property
     def running_slots(self) -> Ints:
         """Slots of the running jobs in any order: a view, good until the next decision."""
         slots, size = self.state.running
@@ -243,11 +259,14 @@ class Plan:
         if not math.isnan(jobs.suspended[slot]):
             jobs.suspended[slot] = math.nan
             counts[state.SUSPENSIONS] -= 1
-        size = self.waiting_count
-        place = self.waiting_slots.tolist().index(slot)
-        slots = self.state.waiting.slots
-        slots[place : size - 1] = slots[place + 1 : size]
-        self.state.waiting.size[0] -= 1
+        claimed, size = self.claimed_slots, self.waiting_count
+        if slot in claimed:
+            drop_claim(self.state.claims, claimed.index(slot))
+        else:
+            place = self.waiting_slots.tolist().index(slot)
+            slots = self.state.waiting.slots
+            slots[place : size - 1] = slots[place + 1 : size]
+            self.state.waiting.size[0] -= 1
         start = float(self.jobs.starts[slot])
         end = end_of(start, float(self.jobs.estimates[slot]))
         plan.give_back(self.profile, start, end, self.jobs.reserved[slot], self.given)
@@ -264,7 +283,7 @@ class Plan:
             return None, False
         if slot in self.new_slots or self.jobs.is_held[slot]:
             return None, True
-        if slot not in self.waiting_slots:
+        if slot not in self.waiting_slots and slot not in self.claimed_slots:
             return None, False
         self.withdraw(slot)
         self._put(state.CANCELLED, slot)
@@ -277,7 +296,8 @@ class Plan:
     def drop_wider(self, now: float, processors: int) -> list[int]:
         """Drop the waiting jobs that ask for more processors than will ever be there again."""
         is_held, needed, counts = self.jobs.is_held, self.jobs.processors, self.state.counts
-        waiting = self.waiting_slots.tolist()
+        claimed = (slot for slot in self.claimed_slots if slot != WINDOW)
+        waiting = [*self.waiting_slots.tolist(), *claimed]
         wider = [s for s in waiting if needed[s] > processors and not is_held[s]]
         date, size = up_to_grid(float(now)), int(counts[state.MACHINE])
         for slot in wider:
@@ -289,19 +309,71 @@ class Plan:
 
     def resized(self, capacity: Capacity, running: Mapping[str, HostSet]) -> None:
         """Learn which hosts are there, and on which each job runs, by its id. O(running)."""
-        counts, away, words = self.state.counts, capacity.away, self._words
-        counts[state.IS_RESIZED] = 1
+        counts = self.state.counts
         counts[state.LOST_HOSTS] += max(0, self.present - capacity.present)
         self._note_size(capacity.present, is_final=capacity.is_final)
+        self.refit(capacity, running)
+
+    def announced(self, hosts: int) -> None:
+        """Learn that so many hosts will leave: promises may have to give way."""
+        self.state.counts[state.LOST_HOSTS] += hosts
+
+    def refit(self, capacity: Capacity, running: Mapping[str, HostSet]) -> None:
+        """Learn likewise, where as many hosts are there as before. O(running × windows)."""
+        away, words = capacity.away, self._words
+        self.state.counts[state.IS_RESIZED] = 1
         there = HostSet.first(capacity.machine_size) - away
         self.state.everything[:] = words_of(there, words) if words else len(there)
         self.state.sizes[[state.LOSING, state.LOSSES]] = 0
+        # Where hosts are numbers, nothing starts on those of a window: it has them already.
+        closed = away if words else capacity.closed(drains=True)
+        self._claim_windows(capacity, running)
         for job_id, hosts in running.items():
-            slot, left = self.table.slot_of(job_id), hosts - away
+            slot, left = self.table.slot_of(job_id), hosts - closed
             self.jobs.reserved[slot] = words_of(left, words) if words else len(left)
             if gone := len(hosts & away):
                 self._put(state.LOSING, slot)
                 self._put(state.LOSSES, gone)
+
+    def _claim_windows(self, capacity: Capacity, running: Mapping[str, HostSet]) -> None:
+        """Claim the hosts of maintenance windows until these are over, or what runs there ends.
+
+        Those that are drained are claimed at once, the others from the window's start on.
+        """
+        found: list[tuple[float, float, HostSet]] = []
+        for window in capacity.windows:
+            hosts = window.hosts - capacity.away
+            if self._words or not (window.has_begun or capacity.is_drained(window)):
+                found.append((window.since, window.until, hosts))
+                continue
+            for job_id, used in running.items():
+                end = float(self.jobs.ends[self.table.slot_of(job_id)])
+                if end > window.until and used & hosts:
+                    found.append((0.0, end, used & hosts))
+                    hosts -= used
+            found.append((0.0, window.until, hosts))
+        while WINDOW in self.claimed_slots:
+            drop_claim(self.state.claims, self.claimed_slots.index(WINDOW))
+        self._make_claims(len(found))
+        dates, amounts, slots, size = self.state.claims
+        for since, until, hosts in found:
+            place = int(size[0])
+            dates[place] = on_grid(since), on_grid(until)
+            amounts[place] = words_of(hosts, self._words) if self._words else len(hosts)
+            slots[place] = WINDOW
+            size[0] += 1
+
+    def _make_claims(self, more: int) -> None:
+        """Make room for so many claims more."""
+        claims = self.state.claims
+        while len(claims.slots) < int(claims.size[0]) + more:
+            room = 2 * len(claims.slots) + 8
+            larger = new_claims(room, self._words)
+            for old, new in zip(claims[:3], larger[:3], strict=True):
+                new[: len(old)] = old
+            larger.size[0] = claims.size[0]
+            claims = larger
+        self.state = self.state._replace(claims=claims)
 
     def finished_resizing(self, capacity: Capacity) -> None:
         """Learn that no host will leave or return any more."""
@@ -334,7 +406,9 @@ class Plan:
             promise = float(self.jobs.promises[slot])
             if not late_news and promise + DEADLINE_TOLERANCE < each.target < math.inf:
                 self.jobs.aims[slot] = promise
-            if each.end is None:
+            if each.end is None and self.jobs.fixed_starts[slot] < math.inf:
+                plan.claim(self.state, slot, each.start)
+            elif each.end is None:
                 plan.insert_by_start(self.waiting, self.jobs.starts, slot)
             else:
                 plan.add_running(self.state, slot, float(each.end), float(each.lag))
@@ -528,6 +602,11 @@ class Plan:
         log.size[0] = self._read = 0
         return log.codes[:end].copy(), log.numbers[:end].copy()
 
+    def call_for_start(self) -> float | None:
+        """Return the date (seconds) of the next promised start, once, or None."""
+        date = float(plan.call_for_start(self.state))
+        return date if date < math.inf else None
+
     # Changing the plan
 
     def _place_new(self, slot: int) -> None:
@@ -545,7 +624,9 @@ class Plan:
         """
         running = len(self.running_slots)
         new = len(self.table) - int(self.state.counts[state.DECIDED])
-        steps = state.steps_for(self.waiting_count + new + running, running)
+        self._make_claims(new)
+        claims = len(self.state.claims.slots)
+        steps = state.steps_for(self.waiting_count + new + running + claims, running)
         profile = self.profile
         while len(profile.times) < steps:
             times, free, size = profile

@@ -19,6 +19,7 @@ from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.core.columns import (
     CORRECTIONS,
     ESTIMATES,
+    FIXED_STARTS,
     IS_DYING,
     REQUESTED,
     USERS,
@@ -74,7 +75,9 @@ def predict(jobs: Jobs, past: Floats, slot: int) -> None:
     """Expect a new job to run as long as its user's last ones."""
     user, requested = jobs.marks[USERS, slot], jobs.numbers[ESTIMATES, slot]
     jobs.numbers[REQUESTED, slot] = requested
-    if user != NO_USER and not np.isnan(past[user, 1]):
+    # A fixed start is reserved for as long as was asked for.
+    is_fixed = jobs.numbers[FIXED_STARTS, slot] < np.inf
+    if user != NO_USER and not is_fixed and not np.isnan(past[user, 1]):
         mean = up_to_grid((past[user, 0] + past[user, 1]) / 2.0)
         jobs.numbers[ESTIMATES, slot] = min(requested, max(mean, SHORTEST))
 

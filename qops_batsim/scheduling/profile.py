@@ -25,6 +25,7 @@ from qops_batsim.scheduling.core.columns import (
     ASSURED_STARTS,
     DEADLINES,
     ENDS,
+    FIXED_STARTS,
     LIMITS,
     MARKS,
     NUMBERS,
@@ -108,7 +109,7 @@ def grown_jobs(jobs: Jobs) -> Jobs:
 
 def _clear(numbers: Floats, marks: Ints) -> None:
     """Write what holds of a job of which nothing is known."""
-    numbers[[LIMITS, DEADLINES, PROMISES, TARGETS, AIMS, ASSURED_STARTS]] = np.inf
+    numbers[[LIMITS, DEADLINES, PROMISES, TARGETS, AIMS, ASSURED_STARTS, FIXED_STARTS]] = np.inf
     numbers[SUSPENDED], marks[[PLACES, USERS]] = np.nan, -1
 
 
@@ -117,6 +118,37 @@ class Queue(NamedTuple):
 
     slots: Ints
     size: Ints
+
+
+class Claims(NamedTuple):
+    """Reservations at fixed dates: of jobs with promised starts, and maintenance windows.
+
+    Attributes
+    ----------
+    dates
+        First and last date of each (seconds).
+    amounts
+        Processors, or a row of hosts.
+    slots
+        The job, or :data:`WINDOW`.
+    size
+        How many there are.
+    """
+
+    dates: Floats
+    amounts: Rows
+    slots: Ints
+    size: Ints
+
+
+WINDOW = -1
+"""In place of the slot of a job: a maintenance window."""
+
+
+def new_claims(room: int = 0, words: int = 0) -> Claims:
+    """Return no claims, on processors or on hosts of so many words, with room for so many."""
+    amounts = np.zeros((room, words), np.uint64) if words else np.zeros(room, np.int64)
+    return Claims(np.zeros((room, 2)), amounts, np.zeros(room, np.int64), np.zeros(1, np.int64))
 
 
 def new_profile(everything: int | Words, steps: int = 64) -> Profile:
@@ -359,13 +391,30 @@ def set_everything(free: Rows, everything: Any) -> None:
 
 @kernel
 def running_profile(
-    profile: Profile, everything: Any, now: float, running: Queue, jobs: Jobs
+    profile: Profile, everything: Any, now: float, running: Queue, claims: Claims, jobs: Jobs
 ) -> None:
-    """Write the profile of the running jobs alone; ``everything`` is free else. O(running²)."""
+    """Write the profile of what runs and of what is claimed; ``everything`` is free else.
+
+    O(running² + claims × steps).
+    """
     profile.times[0] = now
     set_everything(profile.free, everything)
     profile.size[0] = 1
     take_running(profile.free, profile, now, running, jobs)
+    for index in range(claims.size[0]):
+        first, end = max(now, claims.dates[index, 0]), claims.dates[index, 1]
+        change(profile, first, end, claims.amounts[index], False)
+
+
+@kernel
+def drop_claim(claims: Claims, place: int) -> None:
+    """Take a claim out; those behind it move up. O(claims)."""
+    claims.size[0] -= 1
+    for index in range(place, claims.size[0]):
+        claims.dates[index, 0] = claims.dates[index + 1, 0]
+        claims.dates[index, 1] = claims.dates[index + 1, 1]
+        copy_row(claims.amounts, index + 1, claims.amounts, index)
+        claims.slots[index] = claims.slots[index + 1]
 
 
 @kernel

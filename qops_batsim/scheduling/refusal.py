@@ -53,6 +53,10 @@ class RefusalKind(StrEnum):
     """Hosts had left, so that a promise gave way to a later one."""
     CANCELLED = "cancelled"
     """Its user cancelled it while it waited."""
+    START_TAKEN = "start_taken"
+    """Its processors are not free at the start that it asks for."""
+    NO_FIXED_STARTS = "no_fixed_starts"
+    """The scheduler promises no start at a date."""
 
     @property
     def code(self) -> int:
@@ -177,6 +181,12 @@ def no_time(estimate: float, left: float, deadline: float) -> Refusal:
         estimate=estimate if estimate < math.inf else None,
         time_left=left,
     )
+
+
+def start_taken(asked: float, earliest: float) -> Refusal:
+    """Return that a job could start only later than it asks for (seconds), at the earliest."""
+    free = earliest if earliest < math.inf else None
+    return Refusal(kind=RefusalKind.START_TAKEN, date=asked, offered=free)
 
 
 def missed_deadline(
@@ -307,6 +317,13 @@ def _hosts_lost(r: Refusal, moment: _Moment) -> str:
     return f"{lost}; the promise of {r.broken:.6f} s could not be kept"
 
 
+def _start_taken(r: Refusal, moment: _Moment) -> str:
+    asked = f"asks to start at {moment(r.date or 0.0)}"
+    if r.offered is None:
+        return f"{asked}, and its processors are never free for so long from then on"
+    return f"{asked}, and its processors are free for so long from {moment(r.offered)} on"
+
+
 _REASONS: dict[RefusalKind, Callable[[Refusal, _Moment], str]] = {
     RefusalKind.NONE: lambda r, _: "",
     RefusalKind.FREE_TEXT: lambda r, _: r.text,
@@ -325,6 +342,8 @@ _REASONS: dict[RefusalKind, Callable[[Refusal, _Moment], str]] = {
     RefusalKind.STOPPED: _stopped,
     RefusalKind.HOSTS_LOST: _hosts_lost,
     RefusalKind.CANCELLED: lambda r, _: "its user cancelled it",
+    RefusalKind.START_TAKEN: _start_taken,
+    RefusalKind.NO_FIXED_STARTS: lambda r, moment: f"no start at {moment(r.date or 0)} is promised",
 }
 
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import QOS_REJECTED, Job, QosRequest
 from qops_batsim.platform.hostset import HostSet, lowest_bits
 from qops_batsim.platform.model import Platform
-from qops_batsim.protocol.decisions import Decision, ExecuteJob, RejectJob, SetJobMetadata
+from qops_batsim.protocol.decisions import (
+    CallMeLater,
+    Decision,
+    ExecuteJob,
+    RejectJob,
+    SetJobMetadata,
+)
 from qops_batsim.protocol.events import (
     JOB_CANCELLED,
     JOB_RUNS,
-    MACHINES_AWAY,
-    MACHINES_BACK,
+    MAINTENANCE,
     NO_MORE_EXTERNAL_EVENTS,
     NO_MORE_STATIC_JOBS,
     JobCompleted,
@@ -24,12 +31,14 @@ from qops_batsim.scheduling.killed_jobs import Restarts
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
 from qops_batsim.scheduling.news import LATE, News, with_least_grace
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text
+from qops_batsim.timing import DEADLINE_TOLERANCE
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.answers import AdmissionAnswer
     from qops_batsim.scheduling.availability import AvailabilityProfile
     from qops_batsim.scheduling.plan import Plan, Renewal
     from qops_batsim.scheduling.standing import Standing
+    from qops_batsim.scheduling.timetable import Timetable
 
 
 class RunningJob(NamedTuple):
@@ -80,7 +89,16 @@ class SpaceSharingScheduler(DecisionModule):
         How late news is.
     free_hosts, free_count
         Hosts that a job can start on, and their number.
+    drains
+        Whether hosts take no job from the notice of their maintenance on, because the scheduler
+        does not plan on which hosts jobs will run.
+    backfills
+        Whether jobs of the line start beside the first one; None if :meth:`_in_line` is not
+        implemented. Without that and without a plan, no job gets a fixed start.
     """
+
+    drains = True
+    backfills: ClassVar[bool | None] = None
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         super().__init__(options)
@@ -98,9 +116,12 @@ class SpaceSharingScheduler(DecisionModule):
         self._running: dict[str, tuple[Job, float, HostSet]] = {}
         self._now = 0.0
         self.capacity = Capacity(0)
+        self._closed = 0
+        self._refits = False
         self._may_be_too_wide = False
         self._cancelled: list[str] = []
         self._restarts: Restarts | None = None
+        self._timetable: Timetable | None = None
 
     @property
     def free_hosts(self) -> HostSet:
@@ -121,6 +142,7 @@ class SpaceSharingScheduler(DecisionModule):
         self._decisions = []
         self._running = {}
         self.capacity = Capacity(self.machine_size)
+        self._closed, self._refits = 0, False
         self._may_be_too_wide = False
         self._cancelled = []
         self._newest, self._left = None, []
@@ -128,10 +150,15 @@ class SpaceSharingScheduler(DecisionModule):
         may_kill = hasattr(self.options, "kill_and_restart")
         self._restarts = Restarts(registers=system.dynamic_jobs) if may_kill else None
         self._plan = self.new_plan(self.machine_size)
+        self.capacity.is_planned = self._plan is not None
         if self._plan is not None:
             self._plan.news = self.news
             if getattr(self.options, "run_times", "estimated") == "predicted":
                 self._plan.predict_run_times()
+        elif self.backfills is not None:
+            from qops_batsim.scheduling.timetable import Timetable
+
+            self._timetable = Timetable(self.machine_size)
         self._listens = self._plan is not None or hasattr(self.options, "grace")
         if self.decision_log is not None:
             self.decision_log.begin(self.machine_size, self._plan)
@@ -196,6 +223,12 @@ class SpaceSharingScheduler(DecisionModule):
             return  # The announcement of one that was registered here.
         # A plan refuses by itself what never fits.
         refusal = None if self._plan is not None else self.capacity.never_fits(job.processors)
+        asked = None if self._plan is not None or job.qos is None else job.qos.start
+        if refusal is None and asked is not None:
+            if self._timetable is not None:
+                self._timetable.asked.append(job)
+                return
+            refusal = Refusal(kind=RefusalKind.NO_FIXED_STARTS, date=asked)
         if refusal is None:
             self._newest = job
             self.arrived(job)
@@ -210,10 +243,11 @@ class SpaceSharingScheduler(DecisionModule):
         job, start, hosts = running
         if self._listens:
             self._left.append((job, start))
-        away = self.capacity.away.mask
-        self._free = free = self._free | (hosts.mask & ~away if away else hosts.mask)
+        closed = self._closed
+        self._free = free = self._free | (hosts.mask & ~closed if closed else hosts.mask)
         self.free_count = free.bit_count()
         self.left(job)
+        self._refits |= any(hosts & window.hosts for window in self.capacity.windows)
         if self._restarts is not None:
             self._restarts.ended(event)
 
@@ -234,19 +268,14 @@ class SpaceSharingScheduler(DecisionModule):
             self._may_be_too_wide = bool(capacity.away)
             if capacity.away and self._plan is not None:
                 self._plan.finished_resizing(capacity)
-        if notification.type not in (MACHINES_AWAY, MACHINES_BACK):
+        lost = capacity.note(notification)
+        if lost is None:
             return
-        hosts = HostSet.parse(str(notification.fields.get("resources", "")))
-        if notification.type == MACHINES_AWAY:
-            capacity.away |= hosts
-            self._free &= ~hosts.mask
-            self.free_count = self._free.bit_count()
-        else:
-            capacity.away -= hosts
-            for _, _, used in self._running.values():
-                hosts -= used
-            self._free |= hosts.mask
-            self.free_count = self._free.bit_count()
+        if lost and self._timetable is not None:
+            self._timetable.note_loss(len(lost))
+        if notification.type == MAINTENANCE and self._plan is not None:
+            self._plan.announced(len(lost))
+        self._count_free()
         self.resized()
 
     def _join(self, notification: Notify) -> None:
@@ -261,16 +290,30 @@ class SpaceSharingScheduler(DecisionModule):
         self.free_count = self._free.bit_count()
         self.joined(job, start, hosts)
 
+    def _count_free(self) -> None:
+        """Count the hosts on which a job can start anew. O(running)."""
+        self._closed = self.capacity.closed(drains=self.drains).mask
+        free = HostSet.first(self.machine_size).mask & ~self._closed
+        for _, _, used in self._running.values():
+            free &= ~used.mask
+        self._free, self.free_count = free, free.bit_count()
+
     def decide(self, now: float) -> list[Decision]:
         """Return the rejections since the last message and the jobs that start now."""
         self._now = now
         if self._listens:
             self._listen(now)
+        if self.capacity.windows and self.capacity.check_dates(now + self.news.tolerance):
+            self._count_free()
+            self.resized()
         if self._may_be_too_wide:
             self._reject_wider()
         if self._cancelled:
             self._reject_cancelled()
-        self.schedule(now)
+        if self._timetable is not None and self._timetable.is_needed(self.capacity):
+            self._schedule_around(now, self._timetable)
+        else:
+            self.schedule(now)
         if self._cancelled:
             self._reject_cancelled()
         if self._may_be_too_wide:
@@ -330,8 +373,10 @@ class SpaceSharingScheduler(DecisionModule):
         """
         plan = self._plan
         if plan is None:
-            return {}
-        jobs, slots = plan.table.jobs, plan.waiting_slots.tolist()
+            booked = [] if self._timetable is None else self._timetable.bookings
+            return {each.job.id: each.start for each in booked}
+        claimed = (slot for slot in plan.claimed_slots if slot >= 0)
+        jobs, slots = plan.table.jobs, [*plan.waiting_slots.tolist(), *claimed]
         return {jobs[slot].id: float(plan.jobs.starts[slot]) for slot in slots}
 
     def availability(self, now: float) -> AvailabilityProfile:
@@ -353,9 +398,9 @@ class SpaceSharingScheduler(DecisionModule):
     def returning(self, job_id: str) -> int:
         """Return how many processors of a running job come free at its end.
 
-        Those are left out whose hosts have gone away.
+        Those are left out whose hosts have gone away, or will take no other job.
         """
-        return len(self._running[job_id][2] - self.capacity.away)
+        return len(self._running[job_id][2] - HostSet(self._closed))
 
     # What a subclass implements, unless it has a plan
 
@@ -375,10 +420,9 @@ class SpaceSharingScheduler(DecisionModule):
             self._decisions += registrations
             # Hosts may have gone for ever since the kill.
             self._may_be_too_wide |= bool(registrations) and self.capacity.is_final
-        due = plan.decide(now, self.free_hosts)
-        self._note_answers()
-        for job, hosts in due:
+        for job, hosts in self._decided(now):
             self.start(job, hosts)
+        self._call_for_start(now)
         self._note_renewals()
         if self.decision_log is not None:
             self.decision_log.decided()
@@ -399,11 +443,74 @@ class SpaceSharingScheduler(DecisionModule):
         """
         self._planned().joined(job, start, hosts - self.capacity.away)
 
+    def _decided(self, now: float) -> list[tuple[Job, HostSet | None]]:
+        """Note what the plan decides about new jobs, and return which jobs it starts."""
+        plan = self._planned()
+        if self._refits:
+            self._refits = False
+            plan.refit(self.capacity, self._used())
+        due = plan.decide(now, self.free_hosts)
+        self._note_answers()
+        return due
+
+    def _call_for_start(self, now: float) -> None:
+        """Ask to be called at the next promised start of the plan."""
+        date = self._planned().call_for_start()
+        if date is not None:
+            self._call_at(date, now)
+
+    def _schedule_around(self, now: float, timetable: Timetable) -> None:
+        """Start what is promised to start now, and what leaves room for that and maintenance."""
+        line = self._in_line(now)
+        running = self._running.values()
+        room = len(line) + len(timetable.asked)
+        profile = timetable.profile(now, self.capacity, running, room)
+        for job, refusal in timetable.answers(now, profile):
+            if refusal is not None:
+                self.reject(job, refusal)
+            elif job.qos is not None:
+                self.qos_log.record(job.id).latest_start = job.qos.start
+        for job, _, hosts, lost in timetable.due(now, self.free_hosts):
+            self.start(job, hosts)
+            self._note_run(job, now)
+            assert job.qos is not None
+            promise = job.qos.start
+            if lost and promise is not None and now > promise + DEADLINE_TOLERANCE:
+                record = self.qos_log.record(job.id)
+                record.latest_start = now
+                record.note_renewal(promise, Refusal(kind=RefusalKind.HOSTS_LOST, hosts=lost))
+        backfills = bool(self.backfills)
+        chosen = timetable.starts(now, profile, line, self.free_hosts, backfills=backfills)
+        for job, hosts in chosen:
+            self.start(job, hosts)
+        self._leave_line([job for job, _ in chosen], now)
+        date = timetable.call_for_start(now)
+        if date is not None:
+            self._call_at(date, now)
+
+    def _in_line(self, now: float) -> Sequence[Job]:
+        """Return the waiting jobs in the order in which they are to start."""
+        raise NotImplementedError
+
+    def _leave_line(self, jobs: Sequence[Job], now: float) -> None:
+        """Take jobs, in the order of the line, out of it, which were started."""
+        raise NotImplementedError
+
+    def _note_run(self, job: Job, now: float) -> None:
+        """Note that a job was started at the start that it was promised, and never in the line."""
+
     def resized(self) -> None:
         """Handle that hosts have gone away or returned; free ones are already counted."""
         if self._plan is not None:
-            used = {job_id: hosts for job_id, (_, _, hosts) in self._running.items()}
-            self._plan.resized(self.capacity, used)
+            self._plan.resized(self.capacity, self._used())
+
+    def _used(self) -> dict[str, HostSet]:
+        """Return the hosts of the running jobs by id."""
+        return {job_id: hosts for job_id, (_, _, hosts) in self._running.items()}
+
+    def _call_at(self, date: float, now: float) -> None:
+        asked = self.news.reachable(date, now, len(self._decisions))
+        self._decisions.append(CallMeLater(asked))
 
     def withdraw_wider(self, processors: int) -> list[Job]:
         """Take the waiting jobs out that ask for more processors than that, and return them.
@@ -432,7 +539,10 @@ class SpaceSharingScheduler(DecisionModule):
     def renewed(self, renewal: Renewal) -> None:
         """Note a promise that was made anew because hosts have left."""
         record = self.qos_log.record(self.original_id(renewal.slot))
-        record.admitted_deadline = renewal.promise
+        if math.isfinite(self._planned().jobs.fixed_starts[renewal.slot]):
+            record.latest_start = renewal.promise
+        else:
+            record.admitted_deadline = renewal.promise
         record.note_renewal(renewal.broken, renewal.loss)
 
     def original_id(self, slot: int) -> str:
@@ -440,7 +550,10 @@ class SpaceSharingScheduler(DecisionModule):
         return self._planned().table.original(slot).id
 
     def _reject_wider(self) -> None:
-        for job in self.withdraw_wider(self.capacity.present):
+        wider, present = [], self.capacity.present
+        if self._timetable is not None:
+            wider = self._timetable.withdraw(wider_than=present)
+        for job in [*wider, *self.withdraw_wider(present)]:
             refusal = self.capacity.never_fits(job.processors)
             assert refusal is not None
             self.reject(job, refusal)
@@ -448,7 +561,8 @@ class SpaceSharingScheduler(DecisionModule):
     def _reject_cancelled(self) -> None:
         asked, self._cancelled = self._cancelled, []
         for job_id in asked:
-            job, later = self.withdraw(job_id)
+            booked = [] if self._timetable is None else self._timetable.withdraw(job_id)
+            job, later = (booked[0], False) if booked else self.withdraw(job_id)
             if job is not None:
                 self.reject(job, Refusal(kind=RefusalKind.CANCELLED))
             if later:
@@ -482,8 +596,12 @@ class SpaceSharingScheduler(DecisionModule):
             self._restarts.kill(answer.kills)
         if answer.refusal:
             self.reject(job, answer.refusal)
-        elif job.qos is not None and job.qos.deadline is not None:
-            self.qos_log.record(job.id).admitted_deadline = float(plan.jobs.promises[slot])
+        elif job.qos is not None:
+            record = self.qos_log.record(job.id)
+            if job.qos.start is not None:
+                record.latest_start = job.qos.start
+            if job.qos.deadline is not None:
+                record.admitted_deadline = float(plan.jobs.promises[slot])
 
     def _listen(self, now: float) -> None:
         """Learn from what was told whether news is late."""

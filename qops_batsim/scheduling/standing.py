@@ -73,6 +73,8 @@ def is_settled(plan: Plan) -> bool:
     known = policy is None or isinstance(policy, Admission)
     if type(plan) is not Plan or not known or plan.learns or plan.new_slots or state.counts[LOGS]:
         return False
+    if state.claims.size[0] > 0:
+        return False  # Promised starts are not told on.
     slots = list(living(plan))
     marks = state.jobs.marks[[IS_HELD, IS_DYING]][:, slots]
     return not marks.any() and not state.sizes[[GONE, UNDONE, CANCELLED]].any()

@@ -12,13 +12,14 @@ from qops_batsim.scheduling.core.columns import (
     ARRIVALS,
     DEADLINES,
     ESTIMATES,
+    FIXED_STARTS,
     IS_KEPT,
     LIMITS,
     PROMISES,
     TARGETS,
 )
 from qops_batsim.scheduling.profile import Floats, Jobs, grown_jobs, new_jobs
-from qops_batsim.timing import SAME_DATE, SHORTEST, duration_on_grid
+from qops_batsim.timing import SAME_DATE, SHORTEST, duration_on_grid, on_grid
 
 FIRST_CAPACITY = 1024
 
@@ -26,6 +27,11 @@ FIRST_CAPACITY = 1024
 def is_kept(qos: QosRequest | None) -> bool:
     """Return whether a job must not be killed, because it cannot be run again."""
     return qos is not None and qos.rerunnable is False
+
+
+def fixed_start_of(qos: QosRequest | None) -> float:
+    """Return the only start that a user accepts (seconds), infinite without."""
+    return math.inf if qos is None or qos.start is None else on_grid(float(qos.start))
 
 
 def durations_on_grid(durations: Floats) -> Floats:
@@ -116,6 +122,7 @@ class SlotTable:
             deadlines=deadline,
         )
         numbers.marks[IS_KEPT, slot] = is_kept(qos)
+        numbers.numbers[FIXED_STARTS, slot] = fixed_start_of(qos)
         self._slots[job.id] = slot
         return slot
 

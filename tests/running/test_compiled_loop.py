@@ -277,6 +277,42 @@ def test_random_workloads_of_longer_jobs_give_the_same_files(
     Loops(workload, 5, scheduler, options).check()
 
 
+@pytest.mark.parametrize(
+    ("scheduler", "options"),
+    [
+        ("conservative", {}),
+        ("conservative", {"reserve": "processors"}),
+        ("slack", {}),
+        ("qops", {}),
+        ("fqops", {"tolerance_factor": 4.0, "slack_factor": 2.0}),
+        ("foresight", {}),
+        ("msb", {}),
+        ("mrt", {}),
+    ],
+)
+@given(workload=workloads(), wanted=st.lists(st.integers(0, 20), min_size=14, max_size=14))
+@settings(max_examples=10, deadline=None)
+def test_fixed_starts_give_the_same_files(
+    workload: Workload,
+    wanted: list[int],
+    scheduler: str,
+    options: dict[str, Any],
+    tmp_path_factory: Any,
+) -> None:
+    jobs = []
+    for job, start in zip(workload.jobs, wanted, strict=False):
+        asked = job.qos or QosRequest(estimated_runtime=4.0)
+        if start > 10:
+            asked = msgspec.structs.replace(asked, deadline=None, start=float(start))
+        given = job.id, job.submission_time, job.processors, job.profile, job.walltime
+        jobs.append(Job(*given, asked))
+    directory = tmp_path_factory.getbasetemp() / "loops"
+    directory.mkdir(exist_ok=True)
+    Loops(
+        Workload(jobs=jobs, profiles=workload.profiles, processors=5), 5, scheduler, options
+    ).check(directory)
+
+
 @SWEEP
 @pytest.mark.parametrize("scheduler", ["easy", "qops"])
 def test_a_recorded_log_gives_the_same_files(scheduler: str, shared: Path) -> None:

@@ -31,7 +31,7 @@ from qops_batsim.files import (
 from qops_batsim.jobs import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_HOST_ID
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.platform.model import Outage
+from qops_batsim.platform.model import Maintenance, Outage
 from qops_batsim.timing import least_grace
 
 Name = str | PathLike[str]
@@ -63,6 +63,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     hosts: int | None = None
     compute_sharing: bool | None = None
     outages: list[Outage] = []
+    maintenance: list[Maintenance] = []
     cancellations: dict[str, float] = {}
     cut_off: list[str] = []
     calendar: Calendar | None = None
@@ -224,7 +225,7 @@ def _content(path: Path) -> bytes:
 
 def _parsed(path: Path, content: bytes) -> RunInfo:
     info = decoded(content, _descriptions, path, "the description of a run")
-    for outage in info.outages:
+    for outage in (*info.outages, *info.maintenance):
         try:
             HostSet.parse(outage.hosts)
         except InputError as error:

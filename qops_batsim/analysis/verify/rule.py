@@ -46,6 +46,9 @@ OUTAGES = Need("", lambda subject: bool(subject.result.outages))
 CANCELLATIONS = Need(
     "", lambda subject: bool(subject.result.cancellations or subject.result.cancelled)
 )
+MAINTENANCE = Need(
+    "", lambda subject: bool(subject.result.info and subject.result.info.maintenance)
+)
 NO_OUTAGES = Need("no host that was away", lambda subject: not subject.result.outages, usual=True)
 NO_SHARING = Need("a run without compute sharing", lambda subject: not subject.compute_sharing)
 

@@ -23,6 +23,7 @@ from qops_batsim.analysis.results.tables import (
     tolerance,
 )
 from qops_batsim.analysis.verify.rule import (
+    MAINTENANCE,
     QOS_FILE,
     WORKLOAD,
     Violation,
@@ -37,6 +38,7 @@ from qops_batsim.jobs import (
     QOS_REJECTED,
     REJECTED,
 )
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.timing import PLAN_TOLERANCE, SAME_DATE, TOLD_DECIMALS
 
 SLIGHT_OVERRUN = 1e-4
@@ -93,6 +95,56 @@ def latest_start(subject: Subject) -> Iterator[Violation]:
     """
     said = "starts at {real:.6f} s, but was promised to start by {promised:.6f} s"
     return _broken(subject, _latest_starts(subject), said)
+
+
+@rule(WORKLOAD)
+def fixed_start(subject: Subject) -> Iterator[Violation]:
+    """A job with a fixed start does not start before; that it is not late is another rule."""
+    starts, due = subject.result.column("starting_time"), _fixed_starts(subject)
+    early = subject.executed & (starts < due - tolerance(starts, np.nan_to_num(due)))
+    said = "starts at {start:.6f} s, but is to start at {due:.6f} s"
+    return violations(subject, early, said, at="starting_time", start=starts, due=due)
+
+
+def _fixed_starts(subject: Subject) -> Floats:
+    """Return the starts that jobs ask for, a value a row of ``_jobs.csv`` (s); NaN without."""
+    asked, begin = np.full(len(subject.job_numbers), np.nan), 0
+    for columns in subject.columns:
+        for number, request in enumerate(columns.requests or (), begin):
+            if request is not None and request.start is not None:
+                asked[number] = request.start
+        begin += len(columns.ids)
+    return asked[subject.job_numbers.owners]
+
+
+@rule(MAINTENANCE)
+def maintenance(subject: Subject) -> Iterator[Violation]:
+    """No job that starts after the notice of maintenance is expected to be on its hosts then.
+
+    One that outlives its estimate may be, and one that was promised its start before.
+    """
+    result = subject.result
+    assert result.info is not None
+    rows, first, last = result.allocations
+    promised = np.where(np.isnan(_fixed_starts(subject)), np.inf, result.column("submission_time"))[
+        rows
+    ]
+    start = result.column("starting_time")[rows]
+    margin = tolerance(start) + subject.grace
+    end = start + _estimates(subject)[rows]
+    for window in result.info.maintenance:
+        known = (start > window.announced + margin) & (start < window.until - margin)
+        known &= promised >= window.announced
+        reaches = known & (end > window.since + margin + tolerance(end))
+        for low, high in HostSet.parse(window.hosts).intervals():
+            for place in np.flatnonzero(reaches & (first <= high) & (last >= low)).tolist():
+                name, date = result.id(int(rows[place])), float(start[place])
+                host = max(low, int(first[place]))
+                said = (
+                    f"job {name!r} starts on host {host} at {date:.6f} s and may run until "
+                    f"{end[place]:.6f} s, but maintenance begins there at {window.since:.6f} s"
+                )
+                yield Violation(jobs=(name,), host=host, time=date, message=said)
 
 
 class Lateness(msgspec.Struct, frozen=True, kw_only=True):

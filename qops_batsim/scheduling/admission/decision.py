@@ -60,7 +60,7 @@ def prepare_search(state: State, room: Room, now: float) -> None:
     if state.counts[HAS_PROFILE] != 0 and room.free.times[0] == now:
         return
     everything = everything_of(state.jobs.reserved, state.everything)
-    running_profile(room.free, everything, now, state.running, state.jobs)
+    running_profile(room.free, everything, now, state.running, state.claims, state.jobs)
     state.counts[HAS_PROFILE] = 1
 
 

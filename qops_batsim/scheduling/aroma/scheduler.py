@@ -16,6 +16,7 @@ from qops_batsim.protocol.events import (
     JOB_CANCELLED,
     MACHINES_AWAY,
     MACHINES_BACK,
+    MAINTENANCE,
     NO_MORE_EXTERNAL_EVENTS,
     NO_MORE_STATIC_JOBS,
     JobCompleted,
@@ -187,6 +188,8 @@ class Aroma(DecisionModule):
         if job.id in self._rests:
             return  # Registered by this module, and planned already.
         refusal = self._capacity.never_fits(job.processors)
+        if refusal is None and job.qos is not None and job.qos.start is not None:
+            refusal = Refusal(kind=RefusalKind.NO_FIXED_STARTS, date=job.qos.start)
         if refusal is None:
             self._arrived.append(self._application(job))
             return
@@ -232,12 +235,13 @@ class Aroma(DecisionModule):
             )
         if notification.type == NO_MORE_STATIC_JOBS:
             self._may_arrive = False
-        elif notification.type in (MACHINES_AWAY, MACHINES_BACK):
-            hosts = HostSet.parse(str(notification.fields.get("resources", "")))
-            back = notification.type == MACHINES_BACK
-            away = self._capacity.away
-            self._capacity.away = away - hosts if back else away | hosts
-            self._planner.set_available(hosts, back)
+        elif notification.type in (MACHINES_AWAY, MACHINES_BACK, MAINTENANCE):
+            # Hosts take no job from the notice of their maintenance on.
+            capacity, before = self._capacity, self._capacity.closed(drains=True)
+            capacity.note(notification)
+            closed = capacity.closed(drains=True)
+            self._planner.set_available(before - closed, True)
+            self._planner.set_available(closed - before, False)
         elif notification.type == NO_MORE_EXTERNAL_EVENTS:
             self._capacity.is_final = True
 

@@ -30,7 +30,8 @@ from __future__ import annotations
     ASSURED_STARTS,
     SAVED_ENDS,
     REQUESTED,
-) = range(27)
+    FIXED_STARTS,
+) = range(28)
 """Rows of ``Jobs.numbers``; dates and durations in seconds.
 
 ESTIMATES, LIMITS
@@ -64,6 +65,8 @@ SAVED_STARTS, SAVED_ENDS
     Room for starts and ends.
 REQUESTED
     The estimate that came with a job whose run time is predicted.
+FIXED_STARTS
+    The only start that a user accepts (an advance reservation), infinite without.
 ASSURED_STARTS
     The earliest latest start that was ever promised, infinite without.
 """

@@ -16,6 +16,8 @@ import numpy as np
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.core.columns import (
     ENDS,
+    ESTIMATES,
+    FIXED_STARTS,
     IS_DYING,
     KILLS,
     LAGS,
@@ -31,8 +33,10 @@ from qops_batsim.scheduling.core.columns import (
     TARGETS,
 )
 from qops_batsim.scheduling.core.plan import (
+    claim,
     compress_plan,
     extend_overdue,
+    first_fit_from,
     forget_gone,
     has_lost_hosts,
     has_missed_start,
@@ -105,14 +109,15 @@ from qops_batsim.scheduling.core.state import (
     UNDONE,
     State,
 )
-from qops_batsim.scheduling.profile import trim
+from qops_batsim.scheduling.profile import end_of, trim
 from qops_batsim.scheduling.refusal import RefusalKind
-from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE
 
 NO_JOB = -1
 """In place of a slot: none."""
 
 TOO_WIDE, HOSTS_GONE = RefusalKind.TOO_WIDE.code, RefusalKind.HOSTS_GONE.code
+START_TAKEN, NO_TIME = RefusalKind.START_TAKEN.code, RefusalKind.NO_TIME.code
 
 
 @kernel
@@ -193,7 +198,7 @@ def renew_plan(state: State) -> bool:
 def has_room(state: State) -> bool:
     """Tell whether the log has room for the rows of one more job, and those of the end."""
     counts, log = state.counts, state.log
-    rows = 64 + 2 * (counts[KNOWN] - counts[FIRST_NEW])
+    rows = 64 + 2 * (counts[KNOWN] - counts[FIRST_NEW]) + state.claims.size[0]
     if counts[LOGS] != 0:
         rows += 6 * state.waiting.size[0] + 4 * state.running.size[0] + state.sizes[LOSING]
     return bool(log.size[0] + rows <= len(log.codes))
@@ -211,7 +216,10 @@ def note_joined(state: State, slot: int) -> None:
 
 @kernel
 def next_question(state: State) -> int:
-    """Return the next new job, which may run; :data:`NO_JOB` if there is none, or no room."""
+    """Return the next new job, which may run; :data:`NO_JOB` if there is none, or no room.
+
+    Those with fixed starts are no question to an algorithm: :func:`reserve_start`.
+    """
     counts = state.counts
     while counts[DECIDED] < counts[KNOWN] and has_room(state):
         slot = counts[DECIDED]
@@ -229,8 +237,34 @@ def next_question(state: State) -> int:
                 look(state)
                 counts[HAS_LOOKED] = 1
             append(state.log, state.clock[NOW], SUBMITTED, slot, NO_JOB, 0, 0.0, 0.0, 0.0)
+        if state.jobs.numbers[FIXED_STARTS, slot] < np.inf:
+            reserve_start(state, slot)
+            continue
         return int(slot)
     return NO_JOB
+
+
+@kernel
+def reserve_start(state: State, slot: int) -> None:
+    """Promise a new job the start that it asks for if it fits there beside all others, else refuse.
+
+    What is planned stays, so no promise suffers.
+    """
+    numbers = state.jobs.numbers
+    asked, estimate, target = (
+        numbers[FIXED_STARTS, slot],
+        numbers[ESTIMATES, slot],
+        numbers[TARGETS, slot],
+    )
+    if end_of(asked, estimate) > target + DEADLINE_TOLERANCE:
+        refuse(state, slot, NO_JOB, NO_TIME, estimate, target - asked, target)
+        return
+    start = first_fit_from(state, slot)
+    if start > asked:
+        refuse(state, slot, NO_JOB, START_TAKEN, asked, start, 0.0)
+        return
+    claim(state, slot, asked)
+    note_admission(state, slot, 0)
 
 
 @kernel

@@ -28,10 +28,12 @@ from qops_batsim.scheduling.core.columns import (
     ASSURED_STARTS,
     ENDS,
     ESTIMATES,
+    FIXED_STARTS,
     GIVEN_FROM,
     GIVEN_UNTIL,
     IS_DYING,
     IS_HELD,
+    IS_KEPT,
     KEYS,
     LAGS,
     LATEST_STARTS,
@@ -51,9 +53,11 @@ from qops_batsim.scheduling.core.rows import (
     append,
 )
 from qops_batsim.scheduling.core.state import (
+    CALLED_FOR,
     EVER,
     FREE,
     GONE,
+    HAS_PROFILE,
     HAS_PROMISES,
     IS_FREED,
     IS_LATE,
@@ -80,6 +84,8 @@ from qops_batsim.scheduling.host_fits import (
     keeps_hosts,
 )
 from qops_batsim.scheduling.profile import (
+    WINDOW,
+    Claims,
     Floats,
     Ints,
     Jobs,
@@ -88,6 +94,8 @@ from qops_batsim.scheduling.profile import (
     Rows,
     Words,
     change,
+    copy_row,
+    drop_claim,
     end_of,
     on_grid,
     release,
@@ -276,6 +284,7 @@ def rebuild(
     profile: Profile,
     everything: Any,
     running: Queue,
+    claims: Claims,
     jobs: Jobs,
     waiting: Queue,
     mend: bool,
@@ -288,7 +297,7 @@ def rebuild(
     reason aims at its new end from now on: otherwise no plan could meet its target. With ``mend``,
     that is until it can be held to an earlier one (:func:`aim_again`). O(waiting × steps).
     """
-    late = place_waiting(now, profile, everything, running, jobs, waiting)
+    late = place_waiting(now, profile, everything, running, claims, jobs, waiting)
     if mend and late > 0:
         slots, size = waiting
         for index in range(size[0]):
@@ -300,10 +309,10 @@ def rebuild(
         sort_slots(slots, 0, size[0], jobs.numbers[KEYS])
         for index in range(size[0]):
             jobs.numbers[KEYS, slots[index]] = jobs.numbers[STARTS, slots[index]]
-        if place_waiting(now, profile, everything, running, jobs, waiting) >= late:
+        if place_waiting(now, profile, everything, running, claims, jobs, waiting) >= late:
             for index in range(size[0]):
                 jobs.numbers[STARTS, slots[index]] = jobs.numbers[KEYS, slots[index]]
-            reserve_all(now, profile, everything, running, jobs, waiting)
+            reserve_all(now, profile, everything, running, claims, jobs, waiting)
     for index in range(waiting.size[0]):
         slot = waiting.slots[index]
         end = end_of(jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot])
@@ -327,10 +336,16 @@ def more_time(so_far: float, limit: float) -> float:
 
 @kernel
 def place_waiting(
-    now: float, profile: Profile, everything: Any, running: Queue, jobs: Jobs, waiting: Queue
+    now: float,
+    profile: Profile,
+    everything: Any,
+    running: Queue,
+    claims: Claims,
+    jobs: Jobs,
+    waiting: Queue,
 ) -> int:
     """Place the waiting jobs as they stand beside the running ones; return how many are late."""
-    running_profile(profile, everything, now, running, jobs)
+    running_profile(profile, everything, now, running, claims, jobs)
     late = 0
     for index in range(waiting.size[0]):
         slot = waiting.slots[index]
@@ -355,10 +370,16 @@ def aim_again(jobs: Jobs, waiting: Queue) -> None:
 
 @kernel
 def reserve_all(
-    now: float, profile: Profile, everything: Any, running: Queue, jobs: Jobs, waiting: Queue
+    now: float,
+    profile: Profile,
+    everything: Any,
+    running: Queue,
+    claims: Claims,
+    jobs: Jobs,
+    waiting: Queue,
 ) -> None:
     """Write the profile of the running and the waiting jobs. O(jobs²)."""
-    running_profile(profile, everything, now, running, jobs)
+    running_profile(profile, everything, now, running, claims, jobs)
     for index in range(waiting.size[0]):
         slot = waiting.slots[index]
         reserve(
@@ -398,10 +419,15 @@ def everything_of(rows: Rows, everything: Rows) -> Any:
 def nominal(state: State) -> float:
     """Return the date (seconds) to plan from: now, or the start that news still holds up."""
     slots, size = state.waiting
-    now = state.clock[NOW]
-    if state.clock[IS_LATE] == 0.0 or size[0] == 0:
+    now, claims = state.clock[NOW], state.claims
+    if state.clock[IS_LATE] == 0.0:
         return float(now)
-    return float(min(now, state.jobs.numbers[STARTS, slots[0]]))
+    if size[0] > 0:
+        now = min(now, state.jobs.numbers[STARTS, slots[0]])
+    for place in range(claims.size[0]):
+        if claims.slots[place] != WINDOW:
+            now = min(now, claims.dates[place, 0])
+    return float(now)
 
 
 @kernel
@@ -490,7 +516,21 @@ def has_missed_start(state: State) -> bool:
     """Tell whether a job should have started before: its processors come free only now."""
     slots, size = state.waiting
     due = state.clock[NOW] - state.clock[TOLERANCE]
-    return bool(size[0] > 0 and state.jobs.numbers[STARTS, slots[0]] < due)
+    postponed = postpone_claims(state, due)
+    return bool(postponed or (size[0] > 0 and state.jobs.numbers[STARTS, slots[0]] < due))
+
+
+@kernel
+def postpone_claims(state: State, due: float) -> bool:
+    """Let promised starts that were due before a date be due now; tell whether there are any."""
+    found, now, claims, numbers = False, state.clock[NOW], state.claims, state.jobs.numbers
+    for place in range(claims.size[0]):
+        slot = claims.slots[place]
+        if slot != WINDOW and claims.dates[place, 0] < due:
+            found = True
+            numbers[STARTS, slot] = claims.dates[place, 0] = now
+            claims.dates[place, 1] = end_of(now, numbers[ESTIMATES, slot])
+    return found
 
 
 @kernel
@@ -535,7 +575,7 @@ def rebuild_plan(state: State) -> None:
     everything = everything_of(state.jobs.reserved, state.everything)
     mend = state.counts[HAS_PROMISES] != 0 and state.clock[IS_LATE] == 0.0
     running, jobs, waiting = state.running, state.jobs, state.waiting
-    rebuild(state.clock[NOW], state.profile, everything, running, jobs, waiting, mend)
+    rebuild(state.clock[NOW], state.profile, everything, running, state.claims, jobs, waiting, mend)
     if by_start:
         # Besides an end that comes late there can be one that comes early.
         promise_gains(state)
@@ -573,7 +613,9 @@ def promise_gains(state: State) -> None:
 def reserve_plan(state: State, now: float) -> None:
     """Write the profile of the running and the waiting jobs where they are planned."""
     everything = everything_of(state.jobs.reserved, state.everything)
-    reserve_all(now, state.profile, everything, state.running, state.jobs, state.waiting)
+    reserve_all(
+        now, state.profile, everything, state.running, state.claims, state.jobs, state.waiting
+    )
 
 
 # Hosts that leave and return
@@ -589,6 +631,8 @@ def has_lost_hosts(state: State) -> bool:
     counts, waiting, jobs = state.counts, state.waiting, state.jobs
     lost = counts[LOST_HOSTS]
     counts[IS_RESIZED] = counts[LOST_HOSTS] = 0
+    if lost > 0 and state.claims.size[0] > 0:
+        refit_claims(state, lost)
     if lost > 0 and (counts[HAS_PROMISES] != 0 or counts[PROMISED] == LATEST_STARTS):
         for index in range(waiting.size[0]):
             slot = waiting.slots[index]
@@ -668,27 +712,132 @@ def can_start(state: State, slot: int) -> bool:
 
 
 @kernel
+def start_now(state: State, slot: int) -> bool:
+    """Start a job that is due and fits; tell whether the plan has to know that it was late."""
+    now, jobs = state.clock[NOW], state.jobs
+    start = jobs.numbers[STARTS, slot]
+    state.counts[FREE] -= jobs.processors[slot]
+    take_free_hosts(jobs.reserved, slot, state.free_hosts)
+    lag = 0.0 if start == now else on_grid(now - start)
+    add_running(state, slot, end_of(start, jobs.numbers[ESTIMATES, slot]), lag)
+    state.lists[STARTING, state.sizes[STARTING]] = slot
+    state.sizes[STARTING] += 1
+    return bool(start < now - state.clock[MOST_LAG])
+
+
+@kernel
 def start_due(state: State) -> bool:
     """Start what is due and fits; tell whether the plan has to know that it was late."""
     slots, size = state.waiting
-    now, jobs, late = state.clock[NOW], state.jobs, False
-    soon, in_time = now + GRID_TOLERANCE, now - state.clock[MOST_LAG]
+    late, soon = start_claimed(state), state.clock[NOW] + GRID_TOLERANCE
     count = 0
     while state.counts[FREE] > 0 and count < size[0]:
         slot = slots[count]
-        start = jobs.numbers[STARTS, slot]
-        if start > soon or not can_start(state, slot):
+        if state.jobs.numbers[STARTS, slot] > soon or not can_start(state, slot):
             break
-        state.counts[FREE] -= jobs.processors[slot]
-        take_free_hosts(jobs.reserved, slot, state.free_hosts)
-        late = late or start < in_time
-        lag = 0.0 if start == now else on_grid(now - start)
-        add_running(state, slot, end_of(start, jobs.numbers[ESTIMATES, slot]), lag)
-        state.lists[STARTING, state.sizes[STARTING]] = slot
-        state.sizes[STARTING] += 1
+        late = start_now(state, slot) or late
         count += 1
     if count > 0:
         for index in range(count, size[0]):
             slots[index - count] = slots[index]
         size[0] -= count
     return late
+
+
+# Promised starts
+
+
+@kernel
+def start_claimed(state: State) -> bool:
+    """Start the jobs whose promised starts are due; tell whether the plan has to know."""
+    late, place, claims = False, 0, state.claims
+    soon = state.clock[NOW] + GRID_TOLERANCE
+    while place < claims.size[0]:
+        slot = claims.slots[place]
+        if slot != WINDOW and claims.dates[place, 0] <= soon and can_start(state, slot):
+            late = start_now(state, slot) or late
+            drop_claim(claims, place)
+            note_broken_start(state, slot)
+        else:
+            place += 1
+    return late
+
+
+@kernel
+def note_broken_start(state: State, slot: int) -> None:
+    """Log that a job starts later than it was promised, if hosts had left before."""
+    promised, start = state.jobs.numbers[FIXED_STARTS, slot], state.jobs.numbers[STARTS, slot]
+    lost, date = state.jobs.marks[LOST, slot], state.jobs.numbers[LOST_DATES, slot]
+    if lost > 0 and start > promised + DEADLINE_TOLERANCE:
+        append(state.log, state.clock[NOW], RENEWED, slot, lost, 0, promised, start, date)
+
+
+@kernel
+def first_fit_from(state: State, slot: int) -> float:
+    """Return from when on a job fits into the plan, not before its fixed start (seconds)."""
+    jobs, profile = state.jobs, state.profile
+    start = max(nominal(state), jobs.numbers[FIXED_STARTS, slot])
+    estimate, needed = jobs.numbers[ESTIMATES, slot], jobs.processors[slot]
+    return float(fit_in(profile.free, profile, start, estimate, needed, jobs.reserved[slot]))
+
+
+@kernel
+def claim(state: State, slot: int, start: float) -> None:
+    """Promise a start to a job that fits there: no other job is planned in its place, nor it moved.
+
+    It ends in time, and is never killed for another one.
+    """
+    jobs, claims = state.jobs, state.claims
+    place, end = claims.size[0], end_of(start, jobs.numbers[ESTIMATES, slot])
+    claims.dates[place, 0], claims.dates[place, 1] = start, end
+    claims.slots[place] = slot
+    copy_row(jobs.reserved, slot, claims.amounts, place)
+    claims.size[0] = place + 1
+    change(state.profile, start, end, jobs.reserved[slot], False)
+    jobs.marks[IS_KEPT, slot], state.counts[HAS_PROFILE] = 1, 0
+    jobs.numbers[STARTS, slot] = jobs.numbers[ASSURED_STARTS, slot] = start
+
+
+@kernel
+def refit_claims(state: State, lost: int) -> None:
+    """Keep promised starts, where hosts were lost, as far as these let; else at the next fit.
+
+    The profile is without waiting jobs then: a plan is made anew. O(claims × steps).
+    """
+    claims, jobs, now, profile = state.claims, state.jobs, state.clock[NOW], state.profile
+    everything, count = everything_of(jobs.reserved, state.everything), claims.size[0]
+    claims.size[0] = 0
+    running_profile(profile, everything, now, state.running, claims, jobs)
+    claims.size[0] = count
+    for place in range(count):
+        if claims.slots[place] == WINDOW:
+            first = max(now, claims.dates[place, 0])
+            change(profile, first, claims.dates[place, 1], claims.amounts[place], False)
+    for place in range(count):
+        slot = claims.slots[place]
+        if slot == WINDOW:
+            continue
+        jobs.marks[LOST, slot], jobs.numbers[LOST_DATES, slot] = lost, now
+        duration, after = jobs.numbers[ESTIMATES, slot], max(now, claims.dates[place, 0])
+        needed, reserved = jobs.processors[slot], jobs.reserved[slot]
+        start = fit_in(profile.free, profile, after, duration, needed, reserved)
+        if start < np.inf:
+            jobs.numbers[STARTS, slot] = claims.dates[place, 0] = start
+            claims.dates[place, 1] = end_of(start, duration)
+            copy_row(jobs.reserved, slot, claims.amounts, place)
+        else:
+            copy_row(claims.amounts, place, jobs.reserved, slot)
+        change(profile, claims.dates[place, 0], claims.dates[place, 1], reserved, False)
+
+
+@kernel
+def call_for_start(state: State) -> float:
+    """Return the date of the next promised start (seconds) once; infinite if there is none."""
+    date, now, claims = np.inf, state.clock[NOW], state.claims
+    for place in range(claims.size[0]):
+        if claims.slots[place] != WINDOW and claims.dates[place, 0] > now:
+            date = min(date, claims.dates[place, 0])
+    if date == np.inf or date == state.clock[CALLED_FOR]:
+        return np.inf
+    state.clock[CALLED_FOR] = date
+    return float(date)

@@ -17,6 +17,7 @@ from qops_batsim.scheduling.core.columns import TARGETS
 from qops_batsim.scheduling.core.rows import RowLog, new_log
 from qops_batsim.scheduling.profile import (
     STEPS_PER_RESERVATION,
+    Claims,
     Floats,
     Ints,
     Jobs,
@@ -24,6 +25,7 @@ from qops_batsim.scheduling.profile import (
     Queue,
     Rows,
     Words,
+    new_claims,
     new_profile,
     new_queue,
 )
@@ -67,11 +69,12 @@ the decision; whether latest starts move up with starts.
 IDLE, BEGUN, ASKING = range(3)
 """Phases of a decision."""
 
-NOW, IS_LATE, NEWS_GRACE, TOLERANCE, MOST_LAG, SOONEST = range(6)
+NOW, IS_LATE, NEWS_GRACE, TOLERANCE, MOST_LAG, SOONEST, CALLED_FOR = range(7)
 """Indices into :attr:`State.clock`.
 
 The date (seconds); whether news is late, and the grace, the tolerance and the most lag of
-:class:`~qops_batsim.scheduling.news.News`; no running job is expected to end before the last one.
+:class:`~qops_batsim.scheduling.news.News`; no running job is expected to end before the next one;
+the promised start for which a call was asked last.
 """
 
 
@@ -140,6 +143,8 @@ class State(NamedTuple):
         The waiting jobs by planned start, ties by arrival.
     running
         The running jobs in any order, also killed ones until their ends are told.
+    claims
+        Promised starts and maintenance windows to come.
     lists, sizes
         Lists of slots and their lengths: see :data:`GONE` and the others.
     given
@@ -161,6 +166,7 @@ class State(NamedTuple):
     profile: Profile
     waiting: Queue
     running: Queue
+    claims: Claims
     lists: Ints
     sizes: Ints
     given: Given
@@ -180,6 +186,7 @@ def new_state(
     promises: bool = False,
     promised: int = TARGETS,
     logs: bool = False,
+    claims: int = 0,
 ) -> State:
     """Return an empty plan for these jobs, none of which has arrived.
 
@@ -192,13 +199,15 @@ def new_state(
         latest starts.
     logs
         Whether decisions are logged.
+    claims
+        Room for so many promised starts and windows.
     """
     slots, most = len(jobs.processors), 2 * machine_size + 2
-    counts, clock = np.zeros(21, np.int64), np.zeros(6)
+    counts, clock = np.zeros(21, np.int64), np.zeros(7)
     counts[MACHINE] = counts[PRESENT] = counts[NOTED_PRESENT] = counts[FREE] = machine_size
     counts[HAS_PROMISES], counts[PROMISED], counts[LOGS] = promises, promised, logs
     clock[NEWS_GRACE], clock[TOLERANCE], clock[MOST_LAG] = GRACE, GRID_TOLERANCE, GRID_TOLERANCE
-    clock[SOONEST] = np.inf
+    clock[SOONEST], clock[CALLED_FOR] = np.inf, -np.inf
     everything: Any = np.array([machine_size], np.int64)
     free: Any = np.zeros(0, np.uint64)
     profile = new_profile(machine_size)
@@ -210,6 +219,7 @@ def new_state(
         profile=profile,
         waiting=new_queue(slots),
         running=new_queue(most),
+        claims=new_claims(claims, words),
         lists=np.zeros((12, slots + most), np.int64),
         sizes=np.zeros(12, np.int64),
         given=new_given(words),

@@ -17,6 +17,7 @@ from qops_batsim.scheduling.core.columns import (
     ENDS,
     ESTIMATES,
     FIRST_SLACKS,
+    FIXED_STARTS,
     LATEST_STARTS,
     PRIORITIES,
     STARTS,
@@ -160,8 +161,8 @@ def reschedule(
     if heuristic == EXHAUSTIVE and state.waiting.size[0] > slacks.exhaustive_up_to:
         heuristic = AST
     changed, position, start, price, _ = cheapest_schedule(
-        now, state.counts[PRESENT], state.running, state.jobs, state.waiting, fixed, new,
-        SlackRules(rules.weights, heuristic, rules.compresses), state.profile, room,
+        now, state.counts[PRESENT], state.running, state.claims, state.jobs, state.waiting, fixed,
+        new, SlackRules(rules.weights, heuristic, rules.compresses), state.profile, room,
     )  # fmt: skip
     if not price < most:
         return np.inf
@@ -261,8 +262,10 @@ def end_slack(state: State, slacks: Slacks) -> bool:
     if slacks.unsettled[0] > 0:
         promise_later(state, slacks, state.waiting.slots[: state.waiting.size[0]])
         promise_later(state, slacks, started)
-    now, requests = state.clock[NOW], slacks.requests
+    now, requests, numbers = state.clock[NOW], slacks.requests, state.jobs.numbers
     for slot in started:
+        if numbers[FIXED_STARTS, slot] < np.inf:
+            continue  # Nobody had it wait.
         learn(slacks.average, requests.classes[slot], now - requests.submissions[slot], now)
     return True
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.protocol.decisions import CallMeLater, KillJob
+from qops_batsim.protocol.decisions import KillJob
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.scheduling.slack.options import SlackOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
@@ -53,12 +53,12 @@ class Slack(SpaceSharingScheduler):
         if watching:
             for overrun in plan.overruns(now, extend=self.options.on_overrun == "extend"):
                 self._settle(overrun, now)
-        started = plan.decide(now, self.free_hosts)
-        self._note_answers()
+        started = self._decided(now)
         for job, hosts in started:
             self.start(job, hosts)
             if watching and _may_outlive(job):
                 self._call_at(plan.watch(job), now)
+        self._call_for_start(now)
         date = plan.call_for()
         if date is not None:
             self._call_at(date, now)
@@ -79,10 +79,6 @@ class Slack(SpaceSharingScheduler):
         record.latest_start = renewal.promise if renewal.promise < MAX_SECONDS else None
         self._slack_plan.renew(renewal.slot, renewal.promise)
         record.note_renewal(renewal.broken, renewal.loss)
-
-    def _call_at(self, date: float, now: float) -> None:
-        asked = self.news.reachable(date, now, len(self._decisions))
-        self._decisions.append(CallMeLater(asked))
 
     def _settle(self, overrun: Overrun, now: float) -> None:
         """Kill a job that has reached its estimate, or let it go on."""

@@ -17,6 +17,7 @@ from qops_batsim.scheduling.core.columns import (
 )
 from qops_batsim.scheduling.core.plan import sort_slots
 from qops_batsim.scheduling.profile import (
+    Claims,
     Floats,
     Ints,
     Jobs,
@@ -252,6 +253,7 @@ def cheapest_schedule(
     now: float,
     everything: int,
     running: Queue,
+    claims: Claims,
     jobs: Jobs,
     waiting: Queue,
     fixed: int,
@@ -283,7 +285,7 @@ def cheapest_schedule(
         O(waiting² × steps), O(waiting! × steps) if exhaustive.
     """
     base, rows, line = room.base, room.rows[: waiting.size[0]], room.line
-    running_profile(base, everything, now, running, jobs)
+    running_profile(base, everything, now, running, claims, jobs)
     clear(room.base_bounds)
     for index in range(fixed):
         slot = waiting.slots[index]

@@ -14,9 +14,10 @@ WAITING, RUNNING, RECORDS, USERS, CHANGED, WAITED, STARTED, CANCELLED, GONE = ra
 are known, whether anything has changed since the last backfill pass, whether jobs waited before;
 how many jobs start now, are cancelled now, and have ended since the last decision."""
 
-TICK, BACKFILL, ASKED, LATE = range(4)
+TICK, BACKFILL, ASKED, LATE, FRACTION = range(5)
 """Indices into :attr:`Book.dates` (seconds): of the next calculation of priorities, of the last
-backfill pass, of the next call asked for, and of the pass that finds the next job late."""
+backfill pass, of the next call asked for, and of the pass that finds the next job late; what now is
+after the last whole second."""
 
 USER_LEVEL, ACCOUNT_LEVEL, ACCOUNT_SHARES, ACCOUNT_USAGE = range(4)
 """Rows of :attr:`Book.levels`: level factors of users and of accounts, shares and usage of the
@@ -75,6 +76,8 @@ class Book(NamedTuple):
         What runs: by QOS and user, and by QOS; the last row is that of all QOS.
     free, present
         Hosts that are free, and that are there.
+    window_dates, window_hosts
+        Maintenance windows to come: when each begins and ends, and its hosts.
     trial, chosen, future, left
         Room for sets of hosts.
     started, cancelled, gone
@@ -112,6 +115,8 @@ class Book(NamedTuple):
     qos_processors: Ints
     free: Words
     present: Words
+    window_dates: Floats
+    window_hosts: Words
     trial: Words
     chosen: Words
     future: Words
@@ -159,6 +164,8 @@ def new_book(slots: int, users: int, hosts: int, rules: Rules) -> Book:
         qos_processors=np.zeros(kinds, np.int64),
         free=everything.copy(),
         present=everything,
+        window_dates=np.zeros((0, 2)),
+        window_hosts=np.zeros((0, words), np.uint64),
         trial=np.zeros(words, np.uint64),
         chosen=np.zeros(words, np.uint64),
         future=np.zeros(words, np.uint64),
@@ -167,6 +174,6 @@ def new_book(slots: int, users: int, hosts: int, rules: Rules) -> Book:
         cancelled=np.zeros(slots, np.int64),
         gone=np.zeros(most, np.int64),
         cancel_dates=np.full(slots, np.nan),
-        dates=np.array([0.0, -np.inf, np.inf, np.inf]),
+        dates=np.array([0.0, -np.inf, np.inf, np.inf, 0.0]),
         counts=np.zeros(9, np.int64),
     )

@@ -17,6 +17,7 @@ from qops_batsim.scheduling.slurm.book import (
     BACKFILL,
     CANCELLED,
     CHANGED,
+    FRACTION,
     GONE,
     JOBS,
     JOBS_PER_USER,
@@ -59,6 +60,7 @@ def decide_slurm(now: float, rules: Rules, jobs: Jobs, book: Book) -> float:
     O(tests × map × words).
     """
     counts, dates, second = book.counts, book.dates, np.floor(now + PLAN_TOLERANCE)
+    dates[FRACTION] = max(now - second, 0.0)
     calculate_priorities(now, rules, jobs, book)
     for index in range(counts[GONE]):
         leave(second, rules, jobs, book, book.gone[index])
@@ -393,12 +395,15 @@ def main_pass(now: float, rules: Rules, jobs: Jobs, book: Book) -> None:
         needed = jobs.processors[slot]
         if is_late(now, rules, jobs, slot):
             cancel(now, book, place)
-        elif is_over_jobs(rules, book, slot):
             continue
-        elif needed > bit_count(book.free):
+        if is_over_jobs(rules, book, slot):
+            continue
+        copy_hosts(book.free, book.trial)
+        leave_windows(now, now + requested(jobs, slot), book)
+        if needed > bit_count(book.trial):
             return
-        elif not is_over_processors(rules, jobs, book, slot):
-            choose(book.free, needed, book)
+        if not is_over_processors(rules, jobs, book, slot):
+            choose(book.trial, needed, book)
             start_chosen(now, jobs, book, place)
 
 
@@ -473,7 +478,8 @@ def planned_start(
         if start > now + rules.window:
             return np.inf, is_tested
         end = down(start + duration, rules.resolution)
-        if not overlaps(down(start, rules.resolution), end, book):
+        is_kept = overlaps(down(start, rules.resolution), end, book)
+        if not is_kept and not sees_maintenance(start, start + duration, book):
             return start, is_tested
         later = start
 
@@ -484,8 +490,9 @@ def hosts_until(after: float, end: float, book: Book) -> float:
 
     That is 0 if there never are. O(map × words).
     """
-    trial, later, record = book.trial, 0.0, 0
+    trial, record = book.trial, 0
     copy_hosts(book.present, trial)
+    later = leave_windows(after, end, book)
     while True:
         following = book.map_next[record]
         if book.map_ends[record] > after and following and later == 0:
@@ -567,6 +574,41 @@ def overlaps(start: float, end: float, book: Book) -> bool:
         record = book.map_next[record]
         if record == 0:
             return False
+
+
+@kernel
+def reaches(start: float, end: float, book: Book, window: int) -> bool:
+    """Tell whether what runs from a date to another would see a maintenance window. O(1)."""
+    dates = book.window_dates
+    end += book.dates[FRACTION] - PLAN_TOLERANCE
+    return bool(start < dates[window, 1] and end > dates[window, 0])
+
+
+@kernel
+def sees_maintenance(start: float, end: float, book: Book) -> bool:
+    """Tell whether a chosen host has maintenance between two dates. O(windows × words)."""
+    for window in range(len(book.window_dates)):
+        if reaches(start, end, book, window) and shares_hosts(
+            book.window_hosts[window], book.chosen
+        ):
+            return True
+    return False
+
+
+@kernel
+def leave_windows(start: float, end: float, book: Book) -> float:
+    """Take the hosts out of the trial that have maintenance between two dates.
+
+    Returned is when the first of it is over, 0 if there is none. O(windows × words).
+    """
+    later = 0.0
+    for window in range(len(book.window_dates)):
+        if reaches(start, end, book, window):
+            over = np.ceil(book.window_dates[window, 1])
+            later = over if later == 0 else min(later, over)
+            for word in range(len(book.trial)):
+                book.trial[word] &= ~book.window_hosts[window, word]
+    return later
 
 
 @kernel

@@ -41,6 +41,7 @@ class Slurm(SpaceSharingScheduler):
     nodes.
     """
 
+    drains = False
     summary = "Slurm: multifactor priority, backfill passes, limits, --deadline"
     Options = SlurmOptions
     options: SlurmOptions
@@ -148,12 +149,21 @@ class Slurm(SpaceSharingScheduler):
         counts[GONE] += 1
 
     def resized(self) -> None:
-        """Note which hosts are there."""
+        """Note which hosts are there, and which will not be."""
+        import numpy as np
+
         from qops_batsim.scheduling.host_words import words_of
         from qops_batsim.scheduling.slurm.book import CHANGED
 
-        present = HostSet.first(self.machine_size) - self.capacity.away
-        self.book.present[:] = words_of(present, len(self.book.present))
+        present, words = HostSet.first(self.machine_size) - self.capacity.away, len(self.book.free)
+        self.book.present[:] = words_of(present, words)
+        windows = self.capacity.windows
+        self.book = self.book._replace(
+            window_dates=np.array([each[1:3] for each in windows]).reshape(-1, 2),
+            window_hosts=np.array(
+                [words_of(each.hosts, words) for each in windows], np.uint64
+            ).reshape(-1, words),
+        )
         self.book.free[:] = words_of(self.free_hosts, len(self.book.free))
         self.book.counts[CHANGED] = 1
 

@@ -46,7 +46,9 @@ def test_a_valid_run_obeys_every_rule(write_run, mixed_run):
     assert verify(result, workloads=workload()) == []
     checked = [rule.name for rule in rules_checked(result, workloads=workload())]
     assert checked == [
-        rule.name for rule in RULES if rule.name not in ("hosts-present", "cancelled-jobs")
+        rule.name
+        for rule in RULES
+        if rule.name not in ("hosts-present", "cancelled-jobs", "maintenance")
     ]
 
 
@@ -66,6 +68,8 @@ def test_rules_apply_to_the_files_that_exist(write_run, mixed_run):
         "rejected-never-runs",
         "admitted-deadline",
         "latest-start",
+        "fixed-start",
+        "maintenance",
         "dedicated-alone",
     }
 
@@ -285,6 +289,35 @@ def test_no_job_starts_on_a_host_that_is_away(write_run, start, run_time, hosts,
     assert message in "".join(found)
 
 
+# Maintenance of host 1 from 20 to 30 was announced at 4; the job may take 8 s.
+@pytest.mark.parametrize(
+    ("start", "hosts", "message"),
+    [
+        (12.0, [1], ""),
+        (13.0, [0], ""),
+        (30.0, [1], ""),
+        (3.0, [1], ""),  # before the notice
+        (12.5, [0, 1], "starts on host 1 at 12.500000 s and may run until 20.500000 s, but main"),
+        (29.0, [1], "but maintenance begins there at 20.000000 s"),
+    ],
+)
+def test_no_job_reaches_into_maintenance(write_run, start, hosts, message):
+    prefix = write_run([write_run.ran("a", 0, len(hosts), start, 2, hosts, walltime=8)])
+    window = {"hosts": "1", "since": 20.0, "to": 30.0, "announced": 4.0}
+    Path(f"{prefix}_run.json").write_text(json.dumps({"hosts": 4, "maintenance": [window]}))
+    found = [each.message for each in verify(read_run(prefix)) if each.rule == "maintenance"]
+    assert len(found) == bool(message)
+    assert message in "".join(found)
+
+
+@pytest.mark.parametrize(("start", "broken"), [(9.0, True), (10.0, False), (11.0, False)])
+def test_no_job_starts_before_its_fixed_start(write_run, start, broken):
+    result = read_run(write_run([write_run.ran("a", 0, 1, start, 5, [1])]))
+    job = {"id": "a", "subtime": 0, "res": 1, "profile": "d4", "qos": {"start": 10}}
+    found = {each.rule for each in verify(result, workloads=workload(jobs=[job]))}
+    assert ("fixed-start" in found) == broken
+
+
 @pytest.mark.parametrize(
     ("start", "kind", "cancellations", "message"),
     [
@@ -379,7 +412,7 @@ def test_a_rule_has_the_name_of_its_function():
         "a _qos.csv and the workload",
     )
     names = [each.name for each in RULES]
-    assert len(set(names)) == len(names) == 29
+    assert len(set(names)) == len(names) == 31
     assert (names[0], names[-1]) == ("unique-jobs", "dedicated-alone")
 
 

@@ -1,0 +1,225 @@
+"""Maintenance known ahead and fixed starts, in schedules drawn by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from qops_batsim.engine.options import (
+    ExternalEvent,
+    events_in_order,
+    maintenance_events,
+    read_external_events,
+)
+from qops_batsim.errors import InputError
+from qops_batsim.jobs import REJECTED, Job, QosRequest
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.model import Workload, delay_profile
+
+Row = tuple[float, int, float] | tuple[float, int, float, dict[str, float]]
+"""Submission (s), processors, run time (s), and what the user asks for beside."""
+
+
+def jobs_of(*rows: Row) -> Workload:
+    profiles, jobs = {}, []
+    for name, (submission, processors, run_time, *asked) in zip("abcdefgh", rows, strict=False):
+        profile, content = delay_profile(run_time)
+        profiles[profile] = content
+        qos = QosRequest(estimated_runtime=run_time, **(asked[0] if asked else {}))
+        jobs.append(Job(name, submission, processors, profile, qos=qos))
+    return Workload(jobs=jobs, profiles=profiles, processors=4)
+
+
+def window(
+    notice: float, hosts: str, start: float, end: float, **repeated: float
+) -> tuple[ExternalEvent, ...]:
+    return events_in_order(maintenance_events(notice, HostSet.parse(hosts), start, end, **repeated))
+
+
+def outcome(
+    scheduler: str,
+    workload: Workload,
+    events: tuple[ExternalEvent, ...] | None = None,
+    **settings: object,
+) -> dict[str, float | str]:
+    """Return the start of each job, or the kind of its refusal."""
+    module = make_scheduler(scheduler, settings)
+    done = simulate(workload, make_cluster(4), module, events=events)
+    found: dict[str, float | str] = {}
+    for record in sorted(done.ended, key=lambda record: record.local_id):
+        start: float | str = record.start if record.start is not None else ""
+        if record.state == REJECTED:
+            start = module.qos_log.record(record.job.id).reasons[0].kind.value
+        found[record.local_id] = start
+    return found
+
+
+NUMBERS = [
+    ("conservative", {"reserve": "processors"}),
+    ("slack", {"slack_factor": 0.0}),
+    ("qops", {}),
+    ("msb", {}),
+    ("mrt", {}),
+    ("fqops", {}),
+    ("foresight", {}),
+]
+by_numbers = pytest.mark.parametrize(("scheduler", "options"), NUMBERS)
+
+
+# Hosts 2 and 3 have maintenance (#) from 10 to 20, known from the beginning. a and b take 15 s and
+# c 8 s, each on two hosts.
+#
+#   3 | c c c c . # # # # # .           3 | . . . . . # # # # # c c c c
+#   2 | c c c c . # # # # # .           2 | . . . . . # # # # # c c c c
+#   1 | a a a a a a a(b b b b           1 | a a a a a a a(b b b b b b b
+#   0 | a a a a a a a(b b b b           0 | a a a a a a a(b b b b b b b
+#     0       8   10 15   20                0         10 15    20
+#       hosts are planned                   numbers are planned: 2 and 3 are drained
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "options", "last"),
+    [("easy", {}, 0.0), ("conservative", {}, 0.0), ("fcfs", {}, 20.0)]
+    # MSB's least price has c first.
+    + [(scheduler, options, 20.0) for scheduler, options in NUMBERS if scheduler != "msb"]
+    + [("nqs", {}, 20.0)],
+)
+def test_nothing_reaches_into_maintenance(scheduler, options, last):
+    workload = jobs_of((0, 2, 15), (0, 2, 15), (0, 2, 8))
+    found = outcome(scheduler, workload, window(0, "2-3", 10, 20), **options)
+    assert found == {"a": 0.0, "b": 15.0, "c": last}
+
+
+# All four hosts have maintenance from 10 to 20, and again from 30 to 40: nothing is drained, what
+# ends in time starts before. b fits between, c behind; d, in time without, is refused.
+#
+#   0-3 | a a a a a a # # # b b b . # # # # c c
+#       0           9 10   20   26  30     40
+
+
+@by_numbers
+def test_jobs_are_planned_around_windows_of_all_hosts(scheduler, options):
+    workload = jobs_of((0, 4, 9), (1, 4, 6), (2, 4, 12), (3, 4, 8, {"deadline": 25.0}))
+    events = window(0, "0-3", 10, 20, every=20.0, until=30.0)
+    assert len(events) == 6
+    found = outcome(scheduler, workload, events, **options)
+    refused = found.pop("d")
+    assert found == {"a": 0.0, "b": 20.0, "c": 40.0}
+    assert refused in (
+        (28.0, 52.0) if scheduler in ("conservative", "slack") else ("own_deadline", "no_time")
+    )
+
+
+# a runs on two hosts up to 20. f wants three from 10 on, when two are free, and is refused; g gets
+# three from 30 on. h (4 hosts, 12 s) would reach into that: it starts behind g; i fits before it.
+#
+#   3 | . . . . . i i i . g h h h
+#   2 | . . . . . i i i . g h h h
+#   1 | a a a a a i i i . g h h h
+#   0 | a a a a a . . . . . h h h
+#     0          20   28 30 35
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "options"),
+    [("easy", {}), ("easy", {"order": "lxf"}), ("conservative", {}), *NUMBERS],
+)
+def test_a_fixed_start_is_promised_or_refused_and_kept(scheduler, options):
+    workload = jobs_of(
+        (0, 2, 20),
+        (1, 3, 5, {"start": 10.0}),
+        (1, 3, 5, {"start": 30.0}),
+        (2, 4, 12),
+        (3, 3, 8),
+        (40, 1, 1, {"start": 39.0}),
+    )
+    found = outcome(scheduler, workload, **options)
+    assert found == {
+        "a": 0.0, "b": "start_taken", "c": 30.0, "d": 35.0, "e": 20.0, "f": "start_taken"
+    }  # fmt: skip
+
+
+def test_first_come_first_served_keeps_a_fixed_start():
+    workload = jobs_of((0, 2, 20), (1, 3, 5, {"start": 30.0}), (2, 4, 12), (3, 3, 8))
+    assert outcome("fcfs", workload) == {"a": 0.0, "b": 30.0, "c": 35.0, "d": 47.0}
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "nqs", "aroma"])
+def test_who_promises_no_starts_refuses(scheduler):
+    assert outcome(scheduler, jobs_of((0, 1, 5, {"start": 9.0}))) == {"a": "no_fixed_starts"}
+
+
+@pytest.mark.parametrize("scheduler", ["easy", "conservative", "qops"])
+def test_a_job_that_ends_early_leaves_a_fixed_start_where_it_is(scheduler):
+    # a is estimated at 20 and ends at 4; b moves up to 4, the fixed start of c stays at 12.
+    name, profile = delay_profile(4.0)
+    workload = jobs_of((0, 4, 20), (1, 2, 5), (2, 4, 5, {"start": 30.0}))
+    workload.profiles[name] = profile
+    jobs = [Job("a", 0, 4, name, qos=QosRequest(estimated_runtime=20.0)), *workload.jobs[1:]]
+    early = Workload(jobs=jobs, profiles=workload.profiles, processors=4)
+    assert outcome(scheduler, early) == {"a": 0.0, "b": 4.0, "c": 30.0}
+
+
+@pytest.mark.parametrize("scheduler", ["easy", "conservative", "qops"])
+def test_a_start_that_was_promised_before_the_notice_is_renewed(scheduler):
+    # The start at 12 is promised at 1; at 5 all hosts are announced to leave from 10 to 20.
+    module = make_scheduler(scheduler)
+    workload = jobs_of((0, 1, 2), (1, 4, 5, {"start": 12.0}))
+    done = simulate(workload, make_cluster(4), module, events=window(5, "0-3", 10, 20))
+    assert {record.local_id: record.start for record in done.ended} == {"a": 0.0, "b": 20.0}
+    record = module.qos_log.record("w0!b")
+    assert (record.latest_start, record.new_promises) == (20.0, 1)
+    assert record.reasons[0].kind == "hosts_lost"
+
+
+def test_hosts_that_leave_before_their_maintenance_count_as_away():
+    # Hosts 2 and 3 leave at 4, though maintenance is announced from 10 on: c cannot use them.
+    away = HostSet.parse("2-3")
+    events = events_in_order(
+        [
+            *maintenance_events(0, away, 30.0, 40.0),
+            ExternalEvent(4.0, "machine_unavailable", away, {}),
+            ExternalEvent(8.0, "machine_available", away, {}),
+        ]
+    )
+    workload = jobs_of((0, 2, 20), (5, 2, 5))
+    assert outcome("easy", workload, events) == {"a": 0.0, "b": 8.0}
+
+
+def test_the_file_repeats_a_window(tmp_path: Path) -> None:
+    path = tmp_path / "events.txt"
+    path.write_text(
+        '{"timestamp": 5, "type": "maintenance", "resources": "1", "start": 10, "end": 20, '
+        '"every": 100, "until": 250}\n'
+    )
+    told = [(each.timestamp, each.type) for each in read_external_events(path)]
+    assert told == [
+        (date + later, kind)
+        for later in (0.0, 100.0, 200.0)
+        for date, kind in (
+            (5.0, "maintenance"), (10.0, "machine_unavailable"), (20.0, "machine_available")
+        )
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ('"start": 10, "end": 10', "from 10 s to 10 s, announced at 5 s; hosts, a start"),
+        ('"start": 4, "end": 10', "a start from then on, and a later end are expected"),
+        ('"start": 10', "end is None; a number of seconds"),
+        ('"start": 10, "end": 20, "every": 9, "until": 50', "every is 9 s and until 50 s; the"),
+        ('"start": 10, "end": 20, "every": 10, "until": 9e9', "up to 100000 windows"),
+        ('"start": 10, "end": 20, "every": 10', "until is None"),
+    ],
+)
+def test_a_wrong_window_is_refused(tmp_path: Path, fields: str, message: str) -> None:
+    path = tmp_path / "events.txt"
+    path.write_text(f'{{"timestamp": 5, "type": "maintenance", "resources": "0", {fields}}}\n')
+    with pytest.raises(InputError, match="line 1: ") as caught:
+        read_external_events(path)
+    assert message in str(caught.value)
