@@ -83,13 +83,9 @@ class Capacity:
         """
         if notice.type == MAINTENANCE:
             window = Window.told(notice)
-            if not window.hosts - self.away:
-                # Told last of what happens at one date: :meth:`check_dates` sees if it is another.
-                window = window._replace(has_begun=True)
-                self.away -= window.hosts
             self.windows.append(window)
             self.windows.sort(key=lambda each: each.since)
-            return window.hosts
+            return window.hosts - self.away
         if notice.type not in (MACHINES_AWAY, MACHINES_BACK):
             return None
         hosts = HostSet.parse(str(notice.fields.get("resources", "")))
@@ -105,13 +101,27 @@ class Capacity:
         self.away |= hosts
         return hosts
 
-    def check_dates(self, now: float) -> bool:
-        """Count hosts as away that have left before their maintenance; tell if there are any."""
-        early = [each for each in self.windows if each.has_begun and each.since > now]
-        for window in early:
-            self.windows[self.windows.index(window)] = window._replace(has_begun=False)
-            self.away |= window.hosts
-        return bool(early)
+    def check_dates(self, now: float) -> HostSet | None:
+        """Tell windows that have begun from other outages of their hosts; None if that is as noted.
+
+        Else the hosts are returned that have left though they are under no maintenance yet. Of what
+        happens at one date, the notice of a window is told last. O(windows).
+        """
+        gone = self.away
+        for window in self.windows:
+            gone |= window.hosts if window.has_begun else HostSet()
+        windows = [
+            each._replace(has_begun=each.since <= now and not each.hosts - gone)
+            for each in self.windows
+        ]
+        away = gone
+        for window in windows:
+            away -= window.hosts if window.has_begun else HostSet()
+        if windows == self.windows and away == self.away:
+            return None
+        lost = away - self.away
+        self.windows, self.away = windows, away
+        return lost
 
     def never_fits(self, processors: int) -> Refusal | None:
         """Return why a job of so many processors can never run, if so."""

@@ -31,7 +31,7 @@ from qops_batsim.scheduling.killed_jobs import Restarts
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
 from qops_batsim.scheduling.news import LATE, News, with_least_grace
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text
-from qops_batsim.timing import DEADLINE_TOLERANCE
+from qops_batsim.timing import DEADLINE_TOLERANCE, end_of
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.answers import AdmissionAnswer
@@ -271,10 +271,20 @@ class SpaceSharingScheduler(DecisionModule):
         lost = capacity.note(notification)
         if lost is None:
             return
-        if lost and self._timetable is not None:
-            self._timetable.note_loss(len(lost))
         if notification.type == MAINTENANCE and self._plan is not None:
             self._plan.announced(len(lost))
+        self._note_change(lost)
+
+    def _check_windows(self, now: float) -> None:
+        """Tell maintenance that has begun from other outages of its hosts."""
+        lost = self.capacity.check_dates(now + self.news.tolerance)
+        if lost is not None:
+            self._note_change(lost)
+
+    def _note_change(self, lost: HostSet) -> None:
+        """Note that hosts leave, return or will leave, and which of them nobody knew of."""
+        if lost and self._timetable is not None:
+            self._timetable.note_loss(len(lost))
         self._count_free()
         self.resized()
 
@@ -303,9 +313,8 @@ class SpaceSharingScheduler(DecisionModule):
         self._now = now
         if self._listens:
             self._listen(now)
-        if self.capacity.windows and self.capacity.check_dates(now + self.news.tolerance):
-            self._count_free()
-            self.resized()
+        if self.capacity.windows:
+            self._check_windows(now)
         if self._may_be_too_wide:
             self._reject_wider()
         if self._cancelled:
@@ -576,9 +585,14 @@ class SpaceSharingScheduler(DecisionModule):
             self.answered(slot, answer)
 
     def _note_renewals(self) -> None:
-        """Note what promises the plan has made anew."""
-        for renewal in self._planned().take_renewals():
+        """Note what promises the plan has made anew: deadlines with fixed starts as well."""
+        plan = self._planned()
+        for renewal in plan.take_renewals():
             self.renewed(renewal)
+            record, slot = self.qos_log.record(self.original_id(renewal.slot)), renewal.slot
+            if record.admitted_deadline is not None and plan.jobs.fixed_starts[slot] < math.inf:
+                end = end_of(renewal.promise, float(plan.jobs.estimates[slot]))
+                record.admitted_deadline = max(record.admitted_deadline, end)
 
     def answered(self, slot: int, answer: AdmissionAnswer) -> None:
         """Reject a new job that the plan refused, else note what was promised, and kill for it.

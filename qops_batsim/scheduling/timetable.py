@@ -195,15 +195,18 @@ class Timetable:
         return date
 
     def withdraw(self, job_id: str | None = None, wider_than: int | None = None) -> list[Job]:
-        """Take a job out that is booked, or those that ask for more processors, and return them."""
-        gone = [
-            each
-            for each in self.bookings
-            if each.job.id == job_id
-            or (wider_than is not None and each.job.processors > wider_than)
-        ]
-        self.bookings = [each for each in self.bookings if each not in gone]
-        return [each.job for each in gone]
+        """Take a job out that asks for a start or has one, or those that ask for more processors.
+
+        They are returned.
+        """
+
+        def leaves(job: Job) -> bool:
+            return job.id == job_id or (wider_than is not None and job.processors > wider_than)
+
+        gone = [job for job in (*(each.job for each in self.bookings), *self.asked) if leaves(job)]
+        self.bookings = [each for each in self.bookings if not leaves(each.job)]
+        self.asked = [job for job in self.asked if not leaves(job)]
+        return gone
 
 
 @kernel

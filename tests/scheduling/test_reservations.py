@@ -176,18 +176,56 @@ def test_a_start_that_was_promised_before_the_notice_is_renewed(scheduler):
     assert record.reasons[0].kind == "hosts_lost"
 
 
+def away_from_4_to_8(hosts: str, *announced: ExternalEvent) -> tuple[ExternalEvent, ...]:
+    """Return what is announced, and hosts that are away for another reason before."""
+    away = HostSet.parse(hosts)
+    leaves = ExternalEvent(4.0, "machine_unavailable", away, {})
+    returns = ExternalEvent(8.0, "machine_available", away, {})
+    return events_in_order([*announced, leaves, returns])
+
+
 def test_hosts_that_leave_before_their_maintenance_count_as_away():
-    # Hosts 2 and 3 leave at 4, though maintenance is announced from 10 on: c cannot use them.
-    away = HostSet.parse("2-3")
-    events = events_in_order(
-        [
-            *maintenance_events(0, away, 30.0, 40.0),
-            ExternalEvent(4.0, "machine_unavailable", away, {}),
-            ExternalEvent(8.0, "machine_available", away, {}),
-        ]
-    )
-    workload = jobs_of((0, 2, 20), (5, 2, 5))
-    assert outcome("easy", workload, events) == {"a": 0.0, "b": 8.0}
+    # Hosts 2 and 3 leave at 4, though maintenance is announced from 30 on: b cannot use them.
+    events = away_from_4_to_8("2-3", *window(0, "2-3", 30, 40))
+    assert outcome("easy", jobs_of((0, 2, 20), (5, 2, 5)), events) == {"a": 0.0, "b": 8.0}
+
+
+@pytest.mark.parametrize("scheduler", ["easy", "conservative", "slack", "qops"])
+def test_a_promised_start_gives_way_to_hosts_that_leave_before_their_maintenance(scheduler):
+    # Nothing but the outage from 4 to 8 is in the way of a start at 6, and of its deadline.
+    module = make_scheduler(scheduler)
+    workload = jobs_of((0, 4, 5, {"start": 6.0, "deadline": 12.0}))
+    events = away_from_4_to_8("0-3", *window(0, "0-3", 30, 40))
+    done = simulate(workload, make_cluster(4), module, events=events)
+    assert [record.start for record in done.ended] == [8.0]
+    record = module.qos_log.record("w0!a")
+    assert (record.latest_start, record.new_promises) == (8.0, 1)
+    assert record.reasons[0].kind == "hosts_lost"
+    # EASY promises no deadlines.
+    assert record.admitted_deadline == (None if scheduler == "easy" else 13.0)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "start"),
+    # Without plans hosts are drained from the first notice on.
+    [
+        ("easy", 20.0), ("slurm", 20.0), ("conservative", 20.0), ("qops", 20.0),
+        ("nqs", 50.0), ("aroma", 50.0),
+    ],
+)  # fmt: skip
+def test_a_window_is_announced_when_a_later_one_of_the_same_hosts_is_known(scheduler, start):
+    # Known at 0: maintenance from 40 to 50. At 10 all hosts leave until 20, announced only then.
+    events = events_in_order([*window(0, "0-3", 40, 50), *window(10, "0-3", 10, 20)])
+    assert outcome(scheduler, jobs_of((12, 2, 5)), events) == {"a": start}
+
+
+@pytest.mark.parametrize("scheduler", ["easy", "fcfs", "conservative", "qops"])
+@pytest.mark.parametrize("date", [1.0, 5.0])
+def test_a_job_with_a_fixed_start_is_cancelled(scheduler, date):
+    cancelled = {"timestamp": date, "type": "job_cancelled", "job_id": "w0!a"}
+    events = (ExternalEvent(date, "job_cancelled", HostSet(), cancelled),)
+    workload = jobs_of((1, 4, 5, {"start": 12.0}), (6, 4, 10))
+    assert outcome(scheduler, workload, events) == {"a": "cancelled", "b": 6.0}
 
 
 def test_the_file_repeats_a_window(tmp_path: Path) -> None:

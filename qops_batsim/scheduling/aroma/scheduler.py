@@ -278,6 +278,7 @@ class Aroma(DecisionModule):
     def decide(self, now: float) -> list[Decision]:
         """Return the rejections, what is stopped, and the applications that start now."""
         planner = self._planner
+        self._capacity.check_dates(now + self._news.tolerance)
         planner.update(now, self._date_of_events(now))
         for application in self._applications():
             self.map_application(application)
