@@ -210,9 +210,11 @@ class Journal:
         self._db.execute("INSERT INTO about VALUES ('about', ?)", (text,))
         self.about = about
 
-    def _decoded(self, text: str, kind: type[Content]) -> Content:
+    def _decoded(self, text: str | bytes, kind: type[Content]) -> Content:
         """Return what was written; an InputError where somebody else has changed it."""
         try:
+            if isinstance(text, bytes):
+                return msgspec.msgpack.decode(text, type=kind)
             return msgspec.json.decode(text, type=kind)
         except (msgspec.MsgspecError, TypeError) as error:
             what = kind.__name__.lower()
@@ -252,11 +254,7 @@ class Journal:
     def last_standing(self) -> tuple[int, LiveStanding | None]:
         """Return what was kept last, and after which message."""
         row = self._db.execute("SELECT number, standing FROM standings").fetchone()
-        return (
-            (0, None)
-            if row is None
-            else (row[0], msgspec.msgpack.decode(row[1], type=LiveStanding))
-        )
+        return (0, None) if row is None else (row[0], self._decoded(row[1], LiveStanding))
 
     # What is known of jobs
 
@@ -284,7 +282,7 @@ class Journal:
         found = [self._decoded(text, Entry) for (text,) in rows]
         nodes = set(self.about.nodes) if self.about else set()
         for each in found:
-            if not nodes.issuperset(each.hosts):
+            if not nodes.issuperset([*each.hosts, *each.taken]):
                 raise InputError(
                     f"{self.path}: {shown(each.run)} has hosts {shown(each.hosts)}; nodes of "
                     "the journal are expected"

@@ -201,12 +201,10 @@ class SpaceSharingScheduler(DecisionModule):
         plan = self._planned()
         restore_plan(plan, standing.plan)
         self.capacity.away, self.capacity.is_final = HostSet.parse(standing.away), standing.is_final
-        self._free &= ~self.capacity.away.mask
         for slot, start, text in standing.running:
             job, hosts = plan.table.jobs[slot], HostSet.parse(text)
             self._running[job.id] = (job, start, hosts)
-            self._free &= ~hosts.mask
-        self.free_count = self._free.bit_count()
+        self._count_free()
         self.news.lag = standing.lag
         if standing.is_late:
             self.news.mark_late()

@@ -92,6 +92,21 @@ def test_a_process_goes_on_from_what_was_kept(site: Site) -> None:
     assert site.centre.module.planned_starts() == starts  # type: ignore[union-attr]
 
 
+def test_a_node_that_is_drained_under_a_job_takes_no_other_one_when_that_ends(site: Site) -> None:
+    # The first of four nodes is drained under a; b waits for the three others.
+    site.kept = {"forget_after": 1}
+    site.restart()
+    first = site.fake.submit(4, limit=600, run_time=30, deadline=9000)
+    site.pass_time(5)
+    (drained, *_) = site.entry(first.id).hosts
+    site.fake.states[drained] = NodeState.AWAY
+    second = site.fake.submit(3, limit=600, run_time=300, deadline=9000)
+    site.pass_time(60)
+    assert site.entry(first.id).phase == "gone"
+    assert len(hosts := site.entry(second.id).hosts) == 3
+    assert drained not in hosts
+
+
 def test_what_another_version_has_kept_is_refused(site: Site) -> None:
     site.kept = {"forget_after": 1}
     site.fake.submit(4, limit=600, run_time=300, deadline=9000)
@@ -102,4 +117,14 @@ def test_what_another_version_has_kept_is_refused(site: Site) -> None:
     kept.module.plan.columns[0] = "other"
     site.journal.keep_standing(kept)
     with pytest.raises(InputError, match="columns of plans are others now; the version of"):
+        site.restart()
+
+
+def test_a_damaged_standing_is_one_error(site: Site) -> None:
+    site.kept = {"forget_after": 1}
+    site.fake.submit(4, limit=600, run_time=300, deadline=9000)
+    site.restart()
+    site.pass_time(2)
+    site.journal._db.execute("UPDATE standings SET standing = ?", (b"\x81\xa6module\x01",))
+    with pytest.raises(InputError, match="livestanding: .* a journal is expected"):
         site.restart()
