@@ -157,10 +157,6 @@ class SlackPlan(Plan):
         """Return the planned or actual start of a job (seconds). O(1)."""
         return float(self.jobs.starts[self.table.slot_of(job_id)])
 
-    def slack_of(self, job_id: str) -> float:
-        """Return by how much a waiting job may still be delayed (seconds). O(1)."""
-        return float(self.jobs.latest_starts[self.table.slot_of(job_id)]) - self.start_of(job_id)
-
     # Jobs that reach their estimates
 
     def watch(self, job: Job) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -75,10 +74,6 @@ class NewJob(NamedTuple):
     estimate: float
     priority: float
     latest: float
-
-
-NULL_JOB = NewJob(0, 0.0, 1.0, math.inf)
-"""Job that is inserted where one is removed (section 4.5)."""
 
 
 class SearchRoom(NamedTuple):
