@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from inspect import Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from qops_batsim.cli.inputs import refuse_same_file
+from qops_batsim.cli.console import say
+from qops_batsim.cli.inputs import duration, refuse_same_file
 from qops_batsim.cli.options import WorkloadOut, manual
 from qops_batsim.cli.workload_logs import (
     FirstJobs,
@@ -26,7 +29,10 @@ from qops_batsim.cli.workload_logs import (
 from qops_batsim.errors import InputError, shown
 
 if TYPE_CHECKING:
+    from qops_batsim.workload.accounting.reservations import Reservation
+    from qops_batsim.workload.accounting.rows import Choices
     from qops_batsim.workload.accounting.site import CsvForm
+    from qops_batsim.workload.conversion import Conversion
 
 _about = manual(
     """
@@ -47,6 +53,10 @@ _about = manual(
         Default: none of those inside one.
     --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
         CPUS and GRES. Default: the most in use at once.
+    --reservations FILE: Write the reservations of this file as maintenance windows, for run
+        --events, to OUT_events.txt: output of scontrol or sacctmgr show reservation.
+    --notice TIME: Announce each window so long before it begins (6h). Default: when the first job
+        is submitted.
     --states NAME,...: Take jobs that ended so. Default: all that ran and ended (completed,
         failed, timeout, node_fail, out_of_memory, preempted, deadline, boot_fail, requeued, and
         cancelled while they ran).
@@ -75,6 +85,8 @@ Qos = Annotated[list[str] | None, _about("--qos")]
 Accounts = Annotated[list[str] | None, _about("--account")]
 Reservations = Annotated[list[str] | None, _about("--reservation")]
 NodesFile = Annotated[Path | None, _about("--nodes")]
+ReservationsFile = Annotated[Path | None, _about("--reservations")]
+Notice = Annotated[str | None, _about("--notice")]
 States = Annotated[str | None, _about("--states")]
 StateNames = Annotated[list[str] | None, _about("--state-name")]
 Restarts = Annotated[str, _about("--restarts")]
@@ -131,6 +143,8 @@ def from_sacct(
     state_name: StateNames = None,
     waits_from: WaitsFrom = "submit",
     date_format: DateFormat = None,
+    reservations: ReservationsFile = None,
+    notice: Notice = None,
     **given: Any,
 ) -> None:
     """Convert Slurm's accounting to a Batsim workload of `delay` jobs.
@@ -151,9 +165,14 @@ def from_sacct(
           --processors 60
         qops-batsim workload from-sacct march.json.gz ok.json.gz \\
           --states completed,timeout
+        sacctmgr -P show reservation start=2024-03-01 end=2024-04-01 \\
+          format=Name,TRES,Start,End,NodeNames,Flags > windows.txt
+        qops-batsim workload from-sacct mar.txt march.json \\
+          --reservations windows.txt --notice 3d
     """
     further = {"state_name": state_name, "submission": waits_from, "date_format": date_format}
-    _convert("sacct", file, out, None, given | further)
+    windows = {"windows": reservations, "notice": notice}
+    _convert("sacct", file, out, None, given | further | windows)
 
 
 @_with_common_options
@@ -217,6 +236,8 @@ def from_any(
     file: Annotated[Path, _about("any")],
     out: WorkloadOut,
     waits_from: WaitsFrom = "submit",
+    reservations: ReservationsFile = None,
+    notice: Notice = None,
     **given: Any,
 ) -> None:
     """Convert a log of any format to a Batsim workload of `delay` jobs; its content tells which.
@@ -234,7 +255,7 @@ def from_any(
         Path("/dev/stdin") if str(file) == "-" else file,
         out,
         None,
-        given | {"submission": waits_from},
+        given | {"submission": waits_from, "windows": reservations, "notice": notice},
     )
 
 
@@ -277,7 +298,9 @@ def selection(
 
 def _convert(kind: str, path: Path, out: Path, form: CsvForm | None, given: dict[str, Any]) -> None:
     """Read, convert and write; print what was read, left out and written."""
+    from qops_batsim.files import write_text
     from qops_batsim.garbage import without_garbage_collection
+    from qops_batsim.workload.accounting.reservations import read_reservations
     from qops_batsim.workload.accounting.rows import Choices
     from qops_batsim.workload.conversion import Bounds, Repairs, convert_log
     from qops_batsim.workload.traces import read_accounting
@@ -294,6 +317,14 @@ def _convert(kind: str, path: Path, out: Path, form: CsvForm | None, given: dict
         **{rule: given[f"on_{rule}"] for rule in ("too_wide", "no_run_time", "overrun")},
         no_requested_time=given["on_no_requested_time"],
     )
+    listed, notice = given.get("windows"), given.get("notice")
+    if notice is not None and listed is None:
+        raise InputError("--notice is given without --reservations; both are expected")
+    ahead = math.inf if notice is None else duration(notice, "--notice")
+    reservations = None if listed is None else read_reservations(listed, choices)
+    events = out.with_name(f"{out.name.removesuffix('.gz').removesuffix('.json')}_events.txt")
+    if listed is not None:
+        refuse_same_file(listed, events, "list of reservations")
     with without_garbage_collection():
         conversion = convert_log(
             read_accounting(path, choices, kind, form),
@@ -304,4 +335,31 @@ def _convert(kind: str, path: Path, out: Path, form: CsvForm | None, given: dict
             rebase=given["rebase"],
             **Bounds(start=given["start"], end=given["end"], month=given["month"]),
         )
+        told = None
+        if reservations is not None:
+            text, told = _events_of(reservations, conversion, choices, ahead)
+            write_text(events, text)
         write_converted(conversion, path, out)
+    if told is not None:
+        say(f"{events}: {told}; `qops-batsim run SCHEDULER -w {out} --events {events}` has them")
+
+
+def _events_of(
+    reservations: Sequence[Reservation], conversion: Conversion, choices: Choices, ahead: float
+) -> tuple[str, str]:
+    """Return the events of the windows of reservations, announced so long ahead, and a report."""
+    from qops_batsim.platform.hostset import HostSet
+    from qops_batsim.workload.accounting.reservations import windows_of
+    from qops_batsim.workload.model import plain_number
+
+    windows, left_out = windows_of(reservations, conversion, choices)
+    first, lines = conversion.workload.jobs[0].submission_time, []
+    for each in windows:
+        dates = {"start": each.start, "end": each.end, "every": each.every, "until": each.until}
+        event = {"timestamp": plain_number(max(first, each.start - ahead)), "type": "maintenance"}
+        event |= {"resources": str(HostSet(each.hosts)), "reservation": each.name}
+        event |= {name: plain_number(date) for name, date in dates.items() if date is not None}
+        lines.append(json.dumps(event) + "\n")
+    without = "".join(f", {number} {reason}" for reason, number in left_out.items())
+    told = f"{len(windows)} maintenance windows of {len(reservations)} reservations"
+    return "".join(lines), f"{told}{' (not' * bool(without)}{without[1:]}{')' * bool(without)}"

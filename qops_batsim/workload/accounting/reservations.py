@@ -1,0 +1,238 @@
+"""Reservations as Slurm tells them, and the windows in which they keep hosts from other jobs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+from itertools import count, pairwise, takewhile
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import msgspec
+import numpy as np
+
+from qops_batsim.errors import InputError, shown
+from qops_batsim.files import read_text
+from qops_batsim.workload.accounting.cells import read_count, read_date
+from qops_batsim.workload.accounting.nodes import node_names
+from qops_batsim.workload.accounting.rows import Choices
+from qops_batsim.workload.accounting.slurm import amount_of
+from qops_batsim.workload.conversion import Conversion
+
+_EXPECTED = (
+    "the output of `scontrol show reservation`, or of `sacctmgr --parsable2 show reservation "
+    "format=Name,TRES,Start,End,NodeNames,Flags`, is expected"
+)
+_COLUMNS = {"Name": "ReservationName", "NodeName": "Nodes"} | {
+    "TimeStart": "StartTime", "TimeEnd": "EndTime"
+}  # fmt: skip
+"""Columns of ``sacctmgr``, and the fields of ``scontrol`` that say the same."""
+
+_REPEATED = {
+    "HOURLY": (1 / 24, range(7)),
+    "DAILY": (1, range(7)),
+    "WEEKDAY": (1, range(5)),
+    "WEEKEND": (1, range(5, 7)),
+    "WEEKLY": (7, range(7)),
+}
+"""Days from one time to the next by flag, and days of the week."""
+
+_COUNTED = {"cores": ("cpu", "CoreCnt"), "nodes": ("node", "NodeCnt"), "gpus": ("gres/gpu", "")}
+
+
+class Reservation(msgspec.Struct, frozen=True):
+    """A reservation; dates in seconds since 1970, ``amounts`` by unit as far as they are told."""
+
+    where: str
+    name: str
+    start: float
+    end: float
+    flags: frozenset[str]
+    partition: str
+    amounts: Mapping[str, float]
+
+    def times(self, until: float, zone: ZoneInfo) -> list[tuple[float, float]]:
+        """Return all starts before a date, and the ends; days have the same time of the clock."""
+        flag = next((each for each in _REPEATED if each in self.flags), None)
+        if flag is None:
+            return [(self.start, self.end)]
+        days, of_week = _REPEATED[flag]
+        first = datetime.fromtimestamp(self.start, UTC if days < 1 else zone)
+        dates = (first + timedelta(days=days * number) for number in count())
+        starts = takewhile(lambda date: date.timestamp() < until, dates)
+        seconds = [each.timestamp() for each in starts if each.weekday() in of_week]
+        return [(each, each + self.end - self.start) for each in seconds]
+
+
+class Window(msgspec.Struct):
+    """A stretch without some hosts, a bit each; seconds of a workload, repeated as events are."""
+
+    name: str
+    hosts: int
+    start: float
+    end: float
+    every: float | None = None
+    until: float | None = None
+
+
+def read_reservations(path: str | Path, choices: Choices) -> list[Reservation]:
+    """Read reservations, each of its beginnings once, as it was told last."""
+    lines = read_text(path, what="a list of reservations").splitlines()
+    is_table = not any("ReservationName=" in each for each in lines)
+    header = next((each.split("|") for each in lines if is_table and "|" in each), [])
+    names = [_COLUMNS.get(each, each) for each in header]
+    found: list[tuple[str, dict[str, str]]] = []
+    for number, line in enumerate(lines, start=1):
+        cells = line.split("|")
+        told = zip(names, cells, strict=False) if names else re.findall(r"(\w+)=(\S+)", line)
+        fields = dict(told) if cells != header else {}
+        if "ReservationName" in fields:
+            found.append((f"{path}: line {number}", fields))
+        elif found and not names:
+            found[-1][1].update(fields)
+    if not found and "ReservationName" not in names and "No reservations" not in "".join(lines):
+        raise InputError(f"{path}: is no list of reservations; {_EXPECTED}")
+    all_read = [_reservation(where, fields, choices) for where, fields in found]
+    return list({(each.name, each.start): each for each in all_read}.values())
+
+
+def _reservation(where: str, fields: Mapping[str, str], choices: Choices) -> Reservation:
+    def date(name: str) -> float:
+        read = read_date(fields.get(name, ""), choices.date_format)
+        if read is None or math.isnan(read[0]):
+            how = choices.date_format or "an ISO date and time or seconds since 1970"
+            raise InputError(f"{where}: {name} is {shown(fields.get(name))}; {how} is expected")
+        zone = ZoneInfo(choices.zone_name) if read[1] else UTC
+        return datetime.fromtimestamp(read[0], UTC).replace(tzinfo=zone).timestamp()
+
+    start, end = date("StartTime"), date("EndTime")
+    if end < start:
+        told = shown(fields["EndTime"])
+        raise InputError(f"{where}: EndTime is {told}; a date after StartTime is expected")
+    amounts = {}
+    nodes = str(len(node_names(fields.get("Nodes", ""))) or "")
+    for unit, (resource, name) in _COUNTED.items():
+        text = fields.get(name, nodes if unit == "nodes" else "")
+        amount = read_count(text)
+        if amount is None:
+            raise InputError(f"{where}: {name} is {shown(text)}; a whole number is expected")
+        known = amount_of(fields.get("TRES", ""), resource)
+        if (known if known == known else amount) >= 0:
+            amounts[unit] = known if known == known else amount
+    flags = frozenset(fields.get("Flags", "").split(","))
+    partition = fields.get("PartitionName", "").replace("(null)", "")
+    return Reservation(where, fields["ReservationName"], start, end, flags, partition, amounts)
+
+
+def windows_of(
+    reservations: Iterable[Reservation], trace: Conversion, choices: Choices
+) -> tuple[list[Window], Counter[str]]:
+    """Return the windows of reservations, by start, and how many have none, by the reason.
+
+    They lie between the first submission and the last end of the log's jobs, on the hosts of the
+    highest numbers that are not away for another: maintenance is placed first, then what lasts
+    longest. One that is periodic is repeated until the next of its name.
+    """
+    records, calendar, of_jobs = trace.records, trace.calendar, trace.workload.calendar
+    if calendar is None or of_jobs is None:
+        raise InputError(f"{trace.workload.source}: has no dates; those of a log are expected")
+    ends = records["submit_time"] + np.maximum(records["wait_time"], 0) + records["run_time"]
+    begin, last = (calendar.unix_start + each for each in (trace.first_submission, ends.max()))
+    left_out: Counter[str] = Counter()
+    wanted = []
+    in_order = sorted(reservations, key=lambda each: (each.name, each.start))
+    for place, each in enumerate(in_order, start=1):
+        following = [
+            other.start for other in in_order[place : place + 1] if other.name == each.name
+        ]
+        times = each.times(min([last, *following]), ZoneInfo(calendar.time_zone))
+        spans = [(max(start, begin), min(end, last)) for start, end in times]
+        spans = [(start, end) for start, end in spans if start < end]
+        maintenance, taken = "MAINT" in each.flags, choices.reservations
+        if each.name in taken or ("all" in taken and not maintenance):
+            left_out["whose jobs are taken"] += 1
+        elif choices.partitions and each.partition not in ("", *choices.partitions):
+            left_out["of other partitions"] += 1
+        elif not spans:
+            left_out["before or after the jobs"] += 1
+        else:
+            hosts = _hosts(each, choices, trace.workload.processors)
+            lasts = sum(end - start for start, end in spans)
+            wanted.append((not maintenance, -lasts, place, each, spans, hosts))
+    placed: list[_Placed] = []
+    windows: list[Window] = []
+    for _, _, _, each, spans, hosts in sorted(wanted, key=lambda one: one[:3]):
+        own: list[_Placed] = []
+        for span in spans:
+            own += _parts(*span, hosts, [*placed, *own], trace.workload.processors)
+        found = [(start - of_jobs.unix_start, end - of_jobs.unix_start, h) for start, end, h in own]
+        windows += _repeated(each, found)
+        placed += own
+        left_out["without hosts, or beside others that have all"] += not own
+    return sorted(windows, key=lambda each: each.start), +left_out
+
+
+def _hosts(reservation: Reservation, choices: Choices, size: int) -> int:
+    """Return how many hosts of a machine of so many a reservation has."""
+    amounts, unit = reservation.amounts, choices.unit
+    if "ALL_NODES" in reservation.flags:
+        return size
+    known = next((each for each in (unit, "cores", "nodes") if each in amounts), unit)
+    amount = amounts.get(known, 0.0)
+    if known != unit and amount:
+        parts = choices.nodes or {}
+        of = (
+            [parts.get(reservation.partition)] if reservation.partition in parts else parts.values()
+        )
+        total, all_known = (sum(each[name] for each in of if each) for name in (unit, known))
+        if not all_known:
+            raise InputError(
+                f"{reservation.where}: TRES tells no {unit} of reservation "
+                f"{shown(reservation.name)}; those, or a list of nodes (--nodes), are expected"
+            )
+        amount *= total / all_known
+    return min(math.ceil(amount), size)
+
+
+_Placed = tuple[float, float, int]
+"""Start, end and hosts, a bit each."""
+
+
+def _parts(start: float, end: float, hosts: int, others: list[_Placed], size: int) -> list[_Placed]:
+    """Return a stretch with its hosts, in parts where others leave it less than it wants."""
+    beside = [each for each in others if each[0] < end and each[1] > start]
+    cuts = {date for each in beside for date in each[:2] if start < date < end}
+    enough = _free(beside, size).bit_count() >= hosts
+    found: list[_Placed] = []
+    for since, to in pairwise(sorted({start, end} if enough else {start, end, *cuts})):
+        free = _free([each for each in beside if each[0] < to and each[1] > since], size)
+        fewer, low = min(hosts, free.bit_count()), 0
+        for bit in reversed(range(size.bit_length())):
+            low += (1 << bit) * ((free >> low + (1 << bit)).bit_count() >= fewer > 0)
+        if fewer:
+            found.append((since, to, free >> low << low))
+    return found
+
+
+def _free(beside: Iterable[_Placed], size: int) -> int:
+    mask = (1 << size) - 1
+    for *_, hosts in beside:
+        mask &= ~hosts
+    return mask
+
+
+def _repeated(reservation: Reservation, parts: Iterable[_Placed]) -> list[Window]:
+    """Return windows, of which those of one that is periodic, at equal distances, are one."""
+    found: list[Window] = []
+    for start, end, hosts in parts:
+        if found and found[-1].hosts == hosts and not reservation.flags.isdisjoint(_REPEATED):
+            last = found[-1]
+            every = start - (last.start if last.until is None else last.until)
+            if last.every in (None, every) and end - start == last.end - last.start <= every:
+                last.every, last.until = every, start
+                continue
+        found.append(Window(reservation.name, hosts, start, end))
+    return found
