@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from qops_batsim.engine.options import read_external_events
+from qops_batsim.workload.accounting import Choices
+from qops_batsim.workload.accounting.reservations import read_reservations
 
 Cli = Callable[..., Any]
 
@@ -151,3 +153,13 @@ def test_gpus_need_their_numbers(cli: Cli, tmp_path: Path) -> None:
     assert cli(*arguments, "--nodes", nodes, "--processors", "40").exit_code == 0
     (line,) = (tmp_path / "w_events.txt").read_text().splitlines()
     assert json.loads(line)["resources"] == "38-39"
+
+
+def test_an_hour_that_comes_twice_may_end_before_it_begins(tmp_path: Path) -> None:
+    """From 02:50 by summer time to 02:10 by winter time are 20 minutes."""
+    listed = tmp_path / "reservations.txt"
+    listed.write_text(
+        "ReservationName=night StartTime=2024-10-27T02:50:00 EndTime=2024-10-27T02:10:00 NodeCnt=1"
+    )
+    (found,) = read_reservations(listed, Choices(time_zone="Europe/Stockholm"))
+    assert found.end - found.start == 1200

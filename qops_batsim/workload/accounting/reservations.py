@@ -100,15 +100,17 @@ def read_reservations(path: str | Path, choices: Choices) -> list[Reservation]:
 
 
 def _reservation(where: str, fields: Mapping[str, str], choices: Choices) -> Reservation:
-    def date(name: str) -> float:
+    def date(name: str, fold: int = 0) -> float:
         read = read_date(fields.get(name, ""), choices.date_format)
         if read is None or math.isnan(read[0]):
             how = choices.date_format or "an ISO date and time or seconds since 1970"
             raise InputError(f"{where}: {name} is {shown(fields.get(name))}; {how} is expected")
         zone = ZoneInfo(choices.zone_name) if read[1] else UTC
-        return datetime.fromtimestamp(read[0], UTC).replace(tzinfo=zone).timestamp()
+        return datetime.fromtimestamp(read[0], UTC).replace(tzinfo=zone, fold=fold).timestamp()
 
     start, end = date("StartTime"), date("EndTime")
+    if end < start:  # Where the clock is put back, an hour comes twice.
+        end = date("EndTime", fold=1)
     if end < start:
         told = shown(fields["EndTime"])
         raise InputError(f"{where}: EndTime is {told}; a date after StartTime is expected")
