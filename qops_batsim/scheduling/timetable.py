@@ -149,17 +149,21 @@ class Timetable:
         """Return whose promised start has come and whose hosts are free; it is booked no more.
 
         Where they are not, because a job outlives its estimate or hosts have left, it takes
-        others that are kept for nothing else, as soon as there are any.
+        others that are kept for nothing else while it runs, as soon as there are any. Its own may
+        have been promised to another one meanwhile.
         """
         found, kept = [], list(self.bookings)
         for booking in self.bookings:
             if booking.start > now + GRID_TOLERANCE:
                 continue
-            hosts = booking.hosts
-            if hosts - free:
-                others = free
-                for other in kept:
-                    others -= HostSet() if other is booking else other.hosts
+            hosts, others = booking.hosts, free
+            end = end_of(now, duration_on_grid(booking.job.estimate))
+            # Late ones do not wait for each other.
+            for other in kept:
+                if other is not booking and now - GRID_TOLERANCE <= other.start < end:
+                    others -= other.hosts
+            is_late = booking.start < now - GRID_TOLERANCE
+            if hosts - (others if is_late else free):
                 if len(others) < booking.job.processors:
                     continue
                 hosts = others.lowest(booking.job.processors)

@@ -205,6 +205,23 @@ def test_a_promised_start_gives_way_to_hosts_that_leave_before_their_maintenance
     assert record.admitted_deadline == (None if scheduler == "easy" else 13.0)
 
 
+@pytest.mark.parametrize("scheduler", ["easy", "fcfs"])
+def test_a_late_start_leaves_what_was_promised_meanwhile(scheduler):
+    # a and b miss 10 and 20, for nobody knows when hosts return; c is promised host 0 at 45.
+    #
+    #   1-3 | . # # # # # # # . . . a a a a b b b b
+    #     0 | . . . . . . . . . c c a a a a b b b b
+    #       0   5           40  45  55      65
+    events = tuple(
+        ExternalEvent(date, f"machine_{kind}available", HostSet.parse("1-3"), {})
+        for date, kind in ((5.0, "un"), (40.0, ""))
+    )
+    workload = jobs_of(
+        (0, 4, 10, {"start": 10.0}), (0, 4, 10, {"start": 20.0}), (6, 1, 10, {"start": 45.0})
+    )
+    assert outcome(scheduler, workload, events) == {"a": 55.0, "b": 65.0, "c": 45.0}
+
+
 @pytest.mark.parametrize(
     ("scheduler", "start"),
     # Without plans hosts are drained from the first notice on.
