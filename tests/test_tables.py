@@ -15,7 +15,6 @@ from qops_batsim import tables
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import FINAL_STATES
 from qops_batsim.tables import (
-    Chosen,
     Column,
     Form,
     General,
@@ -328,8 +327,6 @@ def test_texts_and_words_are_sequences() -> None:
     plain = Texts(pl.Series(["w0", "w0"]))
     assert (plain.are_all("w0"), plain.are_all("w"), plain.mention("#")) == (True, False, False)
     assert ("w0" in plain, "0" in plain) == (True, False)
-    states = Chosen(FINAL_STATES, np.array([4, 0], np.int8))
-    assert (len(states), states[0], list(states)) == (2, "REJECTED", ["REJECTED", FINAL_STATES[0]])
 
 
 @pytest.mark.parametrize("few_bytes", [0, 1 << 20])

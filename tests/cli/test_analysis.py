@@ -73,7 +73,7 @@ def test_a_valid_run_is_verified(cli, recorded, shared):
     platform = shared / "batsim" / "inputs" / "p4_nonet.xml"
     result = cli("verify", recorded / "kill_nonet", "--workload", workload, "--platform", platform)
     assert result.exit_code == 0
-    assert result.out.startswith("verified: 4 jobs on 4 hosts, 24 rules checked: unique-jobs, ")
+    assert result.out.startswith("verified: 4 jobs on 4 hosts, 25 rules checked: unique-jobs, ")
     # Batsim itself promises nothing.
     assert result.err.splitlines() == [
         "not checked for want of a _qos.csv: rejected-never-runs",

@@ -90,7 +90,7 @@ def test_a_platform_with_latencies(cli, shared, tmp_path):
     command = ["run", "fcfs", "-w", inputs / "test_delays.json"]
     command += ["-p", inputs / "small_platform.xml"]
     result = cli(*command, "-o", tmp_path / "real", "--engine", "batsim", "--batsim", player)
-    assert (result.exit_code, "verified, 27 rules hold" in result.err) == (0, True)
+    assert (result.exit_code, "verified, 28 rules hold" in result.err) == (0, True)
     assert cli(*command, "-o", tmp_path / "ours").exit_code == 0
     runs = (tmp_path / "ours", tmp_path / "real")
     result = cli("diff", *runs)

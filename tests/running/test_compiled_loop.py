@@ -297,7 +297,6 @@ def test_fixed_starts_give_the_same_files(
     wanted: list[int],
     scheduler: str,
     options: dict[str, Any],
-    tmp_path_factory: Any,
 ) -> None:
     jobs = []
     for job, start in zip(workload.jobs, wanted, strict=False):
@@ -306,11 +305,8 @@ def test_fixed_starts_give_the_same_files(
             asked = msgspec.structs.replace(asked, deadline=None, start=float(start))
         given = job.id, job.submission_time, job.processors, job.profile, job.walltime
         jobs.append(Job(*given, asked))
-    directory = tmp_path_factory.getbasetemp() / "loops"
-    directory.mkdir(exist_ok=True)
-    Loops(
-        Workload(jobs=jobs, profiles=workload.profiles, processors=5), 5, scheduler, options
-    ).check(directory)
+    made = Workload(jobs=jobs, profiles=workload.profiles, processors=5)
+    Loops(made, 5, scheduler, options).check()
 
 
 @SWEEP
