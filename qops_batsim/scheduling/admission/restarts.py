@@ -38,7 +38,7 @@ MOST_VICTIMS = 8
 
 
 class KillTerms(NamedTuple):
-    """Which running jobs may be killed.
+    """Terms on which running jobs may be killed.
 
     Attributes
     ----------
