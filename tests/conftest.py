@@ -55,6 +55,13 @@ def a_process_of_its_own(monkeypatch: pytest.MonkeyPatch, patience_before_compil
     monkeypatch.setattr(kernels, "_interpreted_seconds", 0.0)
 
 
+@pytest.fixture
+def only_compiled(a_process_of_its_own: None) -> Iterator[None]:
+    """Run no kernel as Python: for tests whose kernels take longer so than compiling them."""
+    with kernels.compiling():
+        yield
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """Directory with the recorded Batsim sessions and the real logs."""

@@ -72,13 +72,6 @@ def doubled(values: Any) -> Any:
 
 
 @pytest.fixture
-def only_compiled() -> Iterator[None]:
-    """Run no kernel as Python."""
-    with compiling():
-        yield
-
-
-@pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty place for kernels."""
     monkeypatch.setattr(kernels, "homes", lambda: (tmp_path / "kernels",))
