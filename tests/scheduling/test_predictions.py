@@ -5,7 +5,9 @@ Run times of jobs are whole seconds, and so are their walltimes, which are their
 
 from __future__ import annotations
 
+import json
 import random
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.run import run as run_files
 from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
@@ -25,6 +28,8 @@ Row = tuple[float, int, float, float, float | None, str | None]
 """Arrival, processors, run time, walltime, deadline and user."""
 
 PREDICTED = {"run_times": "predicted"}
+
+RULE = "predicted-run-time"
 
 
 def workload_of(
@@ -86,10 +91,32 @@ def test_a_prediction_that_is_outlived_breaks_promises(tmp_path: Path) -> None:
     assert not verify(result, workloads={"w0": workload})
     # Without what was predicted the verifier would hold it to the promise.
     text = (tmp_path / "run_qos.csv").read_text()
-    (tmp_path / "run_qos.csv").write_text(text.replace("predicted_run_time", "unknown"))
-    allow_changes(tmp_path / "run")
-    held = verify(read_run(tmp_path / "run"), workloads={"w0": workload})
-    assert [each.jobs for each in held] == [("w0!3",)]
+    broken = ("admitted-deadline", ("w0!3",))
+    assert held(tmp_path / "run", text.replace("predicted_run_time", "unknown"), workload) == [
+        broken
+    ]
+    # Nor is it excused by what others than the user's last two jobs took, or was not asked for.
+    shorter = text.replace(",10.000000\n", ",1.000000\n", 1)
+    assert held(tmp_path / "run", shorter, workload) == [
+        broken,
+        (RULE, ("w0!2",)),
+    ]
+    assert set(held(tmp_path / "run", text, workload, run_times="estimated")) == {
+        broken,
+        *((RULE, (f"w0!{number}",)) for number in (2, 3, 4)),
+    }
+
+
+def held(prefix: Path, qos: str, workload: Workload, **options: Any) -> list[Any]:
+    """Return what rules a run breaks, with another ``_qos.csv`` and other options."""
+    Path(f"{prefix}_qos.csv").write_text(qos)
+    allow_changes(prefix)
+    path = Path(f"{prefix}_run.json")
+    description = json.loads(path.read_text())
+    description["options"] |= options
+    path.write_text(json.dumps(description))
+    found = verify(read_run(prefix), workloads={"w0": workload})
+    return [(each.rule, each.jobs) for each in found]
 
 
 def test_an_estimate_without_walltime_is_expected_in_full_when_a_prediction_is_outlived() -> None:
@@ -166,3 +193,31 @@ def test_predictions_are_estimates(scheduler: str, options: dict[str, Any]) -> N
         assert starts(done) == starts(run(scheduler, told, **options)), seed
     assert shorter > 100
     assert kills > 0 or "kill_and_restart" not in options
+
+
+@pytest.mark.parametrize("platform", [None, "delays"])
+def test_predictions_that_were_not_made_are_seen(tmp_path: Path, platform: str | None) -> None:
+    """What is told is what the user's last two runs took; where news is late, about that."""
+    shorter = seen = 0
+    for seed, kills in product(range(2), (False, True)):
+        machine, rows = random_rows(random.Random(f"{seed} predictions"))
+        workload, directory = workload_of(machine, rows), tmp_path / f"{seed}{kills}"
+        cluster = make_cluster(machine, latency=1e-4, bandwidth=1e9) if platform else None
+        settings = {**PREDICTED, "kill_and_restart": kills, "tolerance_factor": 3.0}
+        done = run_files("fqops", workload, cluster, settings, out=directory / "run")
+        assert not done.violations, seed
+        lines = (directory / "run_qos.csv").read_text().splitlines()
+        told = {each.split(",")[0]: each.rpartition(",")[2] for each in lines[1:]}
+        told = {name: seconds for name, seconds in told.items() if seconds}
+        halves = [
+            f"{each.rpartition(',')[0]},{float(told[name]) / 2}" if name in told else each
+            for each in lines
+            for name in [each.split(",")[0]]
+        ]
+        found = held(directory / "run", "\n".join(halves) + "\n", workload)
+        planted = {names[0].partition("#")[0] for rule, names in found if rule == RULE}
+        shorter, seen = shorter + len(told), seen + len(planted)
+        assert planted <= set(told)
+    # Some runs end together, and some were killed: which are the last two is known of the others.
+    assert shorter > 50
+    assert seen > shorter * (0.9 if platform is None else 0.5)

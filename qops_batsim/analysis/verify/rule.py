@@ -49,6 +49,10 @@ CANCELLATIONS = Need(
 MAINTENANCE = Need(
     "", lambda subject: bool(subject.result.info and subject.result.info.maintenance)
 )
+PREDICTIONS = Need(
+    "",
+    lambda subject: not (subject.rated_by_speed or np.isnan(subject.told_predictions).all()),
+)
 NO_OUTAGES = Need("no host that was away", lambda subject: not subject.result.outages, usual=True)
 NO_SHARING = Need("a run without compute sharing", lambda subject: not subject.compute_sharing)
 

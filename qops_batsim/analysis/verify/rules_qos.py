@@ -17,20 +17,20 @@ from qops_batsim.analysis.results.tables import (
     NULL_RUN_TIME,
     Booleans,
     Floats,
-    Integers,
     goes_on,
     lasting,
     tolerance,
 )
 from qops_batsim.analysis.verify.rule import (
     MAINTENANCE,
+    PREDICTIONS,
     QOS_FILE,
     WORKLOAD,
     Violation,
     rule,
     violations,
 )
-from qops_batsim.analysis.verify.subject import Subject, stays_by_host
+from qops_batsim.analysis.verify.subject import PREDICTED, Subject, stays_by_host
 from qops_batsim.jobs import (
     COMPLETED_KILLED,
     COMPLETED_SUCCESSFULLY,
@@ -115,6 +115,22 @@ def _fixed_starts(subject: Subject) -> Floats:
                 asked[number] = request.start
         begin += len(columns.ids)
     return asked[subject.job_numbers.owners]
+
+
+@rule(WORKLOAD, PREDICTIONS)
+def predicted_run_time(subject: Subject) -> Iterator[Violation]:
+    """A run time is predicted where that was asked for, from what its user's last two jobs took.
+
+    What others were planned with excuses nothing.
+    """
+    told, owners = subject.told_predictions, subject.job_numbers.owners
+    wrong = ~np.isnan(told) & np.isnan(subject.predictions)
+    rows = subject.job_numbers.last_runs & wrong[owners]
+    said = "was planned with {told:.6f} s, which its user's last runs do not give"
+    info = subject.result.info
+    if info and info.options is not None and info.options.get("run_times") != PREDICTED:
+        said = "was planned with {told:.6f} s, but the run's options are not run_times=predicted"
+    return violations(subject, rows, said, told=told[owners])
 
 
 @rule(MAINTENANCE)
@@ -268,9 +284,9 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
         crowds[subject.understated[subject.job_numbers.owners]] = 1.0
         estimates = estimates * crowds
     planned_end = start + estimates - _done_before(subject)
-    if subject.compute_sharing:
+    if subject.rated_by_speed:
         # Jobs of which no file tells that they may do more are held to what their users said.
-        said = start + _predicted(subject, subject.job_numbers.rows, np.full(len(start), np.inf))
+        said = start + subject.told_predictions[subject.job_numbers.rows]
         planned_end = np.where(
             subject.understated[subject.job_numbers.owners], np.fmin(planned_end, said), planned_end
         )
@@ -316,21 +332,10 @@ def _estimates(subject: Subject) -> Floats:
     told = subject.asked("estimates")[owners]
     estimates = np.where(owners < subject.job_numbers.known, told, estimates)
     # On shared hosts estimates are seconds on one of some speed, and predictions those on others.
-    shorter: Floats = (
-        estimates if subject.compute_sharing else _predicted(subject, owners, estimates)
-    )
+    if subject.rated_by_speed:
+        return estimates
+    shorter: Floats = np.fmin(estimates, subject.predictions[owners])
     return shorter
-
-
-def _predicted(subject: Subject, numbers: Integers, otherwise: Floats) -> Floats:
-    """Return what the scheduler says that it planned with in place of estimates, by row."""
-    qos = subject.result.decisions
-    if qos is None or np.isnan(qos.predicted_run_times).all():
-        return otherwise
-    by_number = np.full(len(subject.job_numbers), np.inf)
-    by_number[subject.job_numbers.qos] = np.nan_to_num(qos.predicted_run_times, nan=np.inf)
-    found: Floats = np.minimum(otherwise, by_number[numbers])
-    return found
 
 
 @rule()

@@ -48,7 +48,7 @@ def test_a_valid_run_obeys_every_rule(write_run, mixed_run):
     assert checked == [
         rule.name
         for rule in RULES
-        if rule.name not in ("hosts-present", "cancelled-jobs", "maintenance")
+        if rule.name not in ("hosts-present", "cancelled-jobs", "maintenance", "predicted-run-time")
     ]
 
 
@@ -70,6 +70,7 @@ def test_rules_apply_to_the_files_that_exist(write_run, mixed_run):
         "latest-start",
         "fixed-start",
         "maintenance",
+        "predicted-run-time",
         "dedicated-alone",
     }
 
@@ -412,7 +413,7 @@ def test_a_rule_has_the_name_of_its_function():
         "a _qos.csv and the workload",
     )
     names = [each.name for each in RULES]
-    assert len(set(names)) == len(names) == 31
+    assert len(set(names)) == len(names) == 32
     assert (names[0], names[-1]) == ("unique-jobs", "dedicated-alone")
 
 
