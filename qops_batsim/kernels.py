@@ -473,14 +473,13 @@ def _sources(module: str, seen: set[str]) -> Iterator[object]:
             yield name, value
         elif hasattr(value, "_fields"):
             yield name, value._fields
-        used = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
-        if (
-            used in sys.modules
-            and used not in seen
-            # This module is a part of the environment, and its numbers change.
-            and used != __name__
-            and (isinstance(value, Kernel) or used.startswith("qops_batsim."))
-        ):
+        # What else a module imports is not compiled.
+        is_ours = isinstance(value, ModuleType) and value.__name__.startswith("qops_batsim.")
+        if not (is_ours or isinstance(value, Kernel) or hasattr(value, "_fields")):
+            continue
+        used = value.__name__ if isinstance(value, ModuleType) else value.__module__
+        # This module is a part of the environment, and its numbers change.
+        if used in sys.modules and used not in seen and used != __name__:
             yield from _sources(used, seen)
 
 

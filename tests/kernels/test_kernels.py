@@ -364,6 +364,19 @@ def test_a_digest_changes_with_all_that_is_used() -> None:
     assert len({digest(**each) for each in variants}) == len(variants)
 
 
+def test_a_digest_does_not_change_with_what_a_module_imports_beside_kernels() -> None:
+    def digest(size: int) -> str:
+        module_of("qops_batsim.aside", "class Reader: pass\ndef read(): pass", SIZE=size)
+        aside = vars(sys.modules["qops_batsim.aside"])
+        module_of("user", "def f(a): return a", Reader=aside["Reader"], read=aside["read"])
+        return kernels._digest_of(*kernels._sources("user", set()))
+
+    try:
+        assert digest(1) == digest(2)
+    finally:
+        del sys.modules["qops_batsim.aside"]
+
+
 HELPER = """
 from qops_batsim.kernels import kernel
 STEP = 1
