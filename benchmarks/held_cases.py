@@ -82,6 +82,13 @@ SCHEDULERS: dict[str, list[Settings]] = {
         {"run_limits": {"normal": 3, "low": 1}, "default_queue": "low"},
         {"queues": ["high", "low"], "time_limits": []},
     ],
+    "priced-queues": [
+        {},
+        {"history": 1},
+        {"history": 5, "priority_limit": 3, "priority_period": 200.0},
+        {"queues": ["fast", "slow"], "prices": [1.5, 1.0], "default_queue": "slow"},
+        {"choice": "stated", "queues": ["high", "normal", "low"], "default_queue": "normal"},
+    ],
     "aroma": [
         {},
         {"stops": 0, "default_class": "dedicated"},
@@ -203,7 +210,7 @@ def add_request(
             qos["user_priority"] = rng.choice([0.0, 0.25, 0.5, 1.0])
         if rng.random() < 0.4:
             qos["political_priority"] = rng.choice([None, 0.0, 0.5, 1.0])
-    if scheduler == "nqs" and rng.random() < 0.6:
+    if scheduler in ("nqs", "priced-queues") and rng.random() < 0.6:
         qos["queue"] = rng.choice(["express", "high", "normal", "low", "night"])
     if scheduler == "aroma":
         if rng.random() < 0.7:

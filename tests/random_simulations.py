@@ -22,6 +22,7 @@ SCHEDULERS: dict[str, list[dict[str, Any]]] = {
     "conservative": [{"reserve": "hosts"}, {"reserve": "processors"}],
     "slack": [{}],
     "nqs": [{}, {"blocked": "machine"}],
+    "priced-queues": [{}, {"history": 3, "priority_limit": 5, "priority_period": 600.0}],
     "slurm": [
         {"bf_interval": 5.0, "bf_resolution": 2.0},
         {"weight_fairshare": 0, "half_life": 60.0},

@@ -7,6 +7,9 @@ from source_tree import module_files
 
 DEEPEST_HIERARCHY = 3
 
+ON_EASY = {"PricedQueues": 4}
+"""Schedulers that extend ``Easy`` as the book has users do (docs/own-scheduler.md): one deeper."""
+
 
 def hierarchies(sources: Mapping[str, str]) -> dict[str, int]:
     """Return how deep each class stands among ours: one without a base of ours stands at 1."""
@@ -28,7 +31,7 @@ def hierarchies(sources: Mapping[str, str]) -> dict[str, int]:
 def test_hierarchies_of_classes_are_flat() -> None:
     sources = {name: path.read_text() for name, path in module_files().items()}
     deep = {name: at for name, at in hierarchies(sources).items() if at > DEEPEST_HIERARCHY}
-    assert deep == {}
+    assert deep == ON_EASY
 
 
 def test_the_guard_sees_what_is_too_deep() -> None:

@@ -53,7 +53,8 @@ def charges(
 ) -> None:
     """Print what the jobs of a finished run pay, by category and in total.
 
-    Resource charge: processors × run time (processor-seconds). QoS charge: mean slowdown of
+    Resource charge: processors × run time (processor-seconds), times the price of the queue that
+    the job was in, where queues have prices. QoS charge: mean slowdown of
     the job's category / slowdown that its admitted deadline grants; only for jobs whose
     user asked for a deadline, and it was promised and kept. One that was missed, promised or
     not, costs its QoS charge (`--penalty`). A job that was killed and started anew is charged once.
@@ -131,6 +132,10 @@ def _print(found: ChargeComparison) -> None:
         report = each.report
         rows = [_cells(row, missed, kills) for row in (*report.categories, report.total)]
         print_table(f"Charges of {each.run}", [*rows[0]], [[*row.values()] for row in rows])
+        if report.queues:
+            title = f"Charges of {each.run} by queue"
+            rows = [_cells(row, missed, kills, kind="queue") for row in report.queues]
+            print_table(title, [*rows[0]], [[*row.values()] for row in rows])
     for each in found.runs:
         say(
             f"profit of {each.run}: {each.report.profit:,.2f} "
@@ -141,10 +146,13 @@ def _print(found: ChargeComparison) -> None:
         say(_crossing_text(found.break_even, [each.run for each in found.runs]))
 
 
-def _cells(row: CategoryCharges, missed: bool, kills: bool) -> dict[str, str]:
-    cells = {
-        "category": row.category,
-        "slowdown": number_text(row.slowdown),
+def _cells(
+    row: CategoryCharges, missed: bool, kills: bool, kind: str = "category"
+) -> dict[str, str]:
+    cells = {kind: row.category}
+    if kind == "category":
+        cells["slowdown"] = number_text(row.slowdown)
+    cells |= {
         "jobs": f"{row.jobs:,}",
         "charged": f"{row.charged_jobs:,}",
         "resource charge (proc-s)": f"{row.charge.resource:,.0f}",

@@ -162,6 +162,8 @@ class ServedJob(NamedTuple):
     obtained_slowdown
         (admitted deadline - arrival) / run time; None for a job whose user asked for no
         deadline.
+    queue_price
+        Multiple of the usual charge that the queue costs in which the job was, 1 without queues.
     """
 
     processors: float
@@ -169,6 +171,7 @@ class ServedJob(NamedTuple):
     category: str
     category_slowdown: float
     obtained_slowdown: float | None
+    queue_price: float = 1.0
 
 
 class Charge(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,13 +191,14 @@ PriceFunction = Callable[[ServedJob], Charge]
 def islam2004(job: ServedJob) -> Charge:
     """Return the charge of Islam et al. (2004), section 3.
 
-    ResourceCharge = processors × run time. QoSCharge = category slowdown / obtained
+    ResourceCharge = processors × run time, times the price of the queue where there are priced
+    ones, as in section 1 of the authors' report of 2003. QoSCharge = category slowdown / obtained
     slowdown for a job whose user asked for a deadline, else 0 (section 8: the others pay
     only the resource charge). The paper writes *RequestedSlowdown*; a user who took an
     offer gets, and pays for, what was offered, or the charge could not fall with the
     tolerance of users (section 6.1).
     """
-    resource = job.processors * job.run_time
+    resource = job.processors * job.run_time * job.queue_price
     if job.obtained_slowdown is None or job.obtained_slowdown == math.inf:
         return Charge(resource=resource)
     return Charge(resource=resource, qos=job.category_slowdown / job.obtained_slowdown)
@@ -208,6 +212,7 @@ def served_job(
     run_time: float,
     arrival: float,
     deadline: float | None,
+    queue_price: float = 1.0,
 ) -> ServedJob:
     """Return a job as a price depends on it; its deadline must be after its arrival.
 
@@ -215,7 +220,7 @@ def served_job(
     and ``deadline`` what the scheduler promised to a user, or None (all in seconds).
     """
     if deadline is None:
-        return ServedJob(processors, run_time, category, math.nan, None)
+        return ServedJob(processors, run_time, category, math.nan, None, queue_price)
     if deadline <= arrival and run_time > 0:
         raise InputError(
             f"admitted deadline is {deadline:g} s, and the arrival {arrival:g} s; a later deadline "
@@ -223,7 +228,7 @@ def served_job(
         )
     obtained = slowdown(run_time, deadline - arrival, table.bound)
     known = math.nan if obtained == math.inf else table.of(category)
-    return ServedJob(processors, run_time, category, known, obtained)
+    return ServedJob(processors, run_time, category, known, obtained, queue_price)
 
 
 def total(charges: Iterable[Charge]) -> Charge:

@@ -62,6 +62,7 @@ from qops_batsim.scheduling.easy_kernel import (
 from qops_batsim.scheduling.easy_orders import LineOrder, ordered_pass
 from qops_batsim.scheduling.predictions import renew_estimates, renew_predictions
 from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Queue, Rows, new_queue, up_to_grid
+from qops_batsim.scheduling.queue_choice import Queues, enter_queues, observe_starts
 from qops_batsim.scheduling.slack.decision import Slacks, call_for, decide_slack
 from qops_batsim.scheduling.slurm.book import CANCELLED, STARTED, Book, Rules
 from qops_batsim.scheduling.slurm.book import GONE as SLURM_GONE
@@ -132,16 +133,25 @@ def new_easy_state(jobs: int, hosts: int) -> EasyState:
 
 @kernel
 def run_easy(
-    events: Events, state: EasyState, hosts: int, jobs: Jobs, past: Floats, keys: Floats
+    events: Events,
+    state: EasyState,
+    hosts: int,
+    jobs: Jobs,
+    past: Floats,
+    keys: Floats,
+    queues: Queues,
 ) -> int:
     """Backfill without delaying the first job, as :class:`~qops_batsim.scheduling.easy.Easy`.
 
     Without ``keys`` by job the order is that of arrival; without room for the ``past`` of users
-    estimates are planned with.
+    estimates are planned with. With ``queues`` of jobs these give them their keys, as in
+    :class:`~qops_batsim.scheduling.priced_queues.PricedQueues`.
     """
     counts, size = events.counts, state.size
     while next_message(events, state.gone):
         add_to_line(events, state, hosts, jobs, past)
+        if len(queues.chosen) > 0:
+            enter_queues(queues, jobs, keys, counts[ARRIVED], counts[NEXT], hosts)
         if len(keys) > 0 and counts[ARRIVED] < counts[NEXT]:
             put_in_order(state.line, keys)
         count, size[0] = easy_pass(
@@ -157,6 +167,8 @@ def run_easy(
             state.gone,
             state.started,
         )
+        if len(queues.chosen) > 0:
+            observe_starts(queues, jobs, state.started, count, events.dates[0])
         for index in range(count):
             start(events, state.started[index])
     return int(counts[REASON])

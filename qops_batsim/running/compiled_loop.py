@@ -32,6 +32,7 @@ from qops_batsim.scheduling.easy import Easy
 from qops_batsim.scheduling.fcfs import Fcfs
 from qops_batsim.scheduling.killed_jobs import note_restart
 from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.priced_queues import PricedQueues, needed_by
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.slack.scheduler import Slack
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from qops_batsim.running.event_kernels import Events
     from qops_batsim.scheduling.core.state import State
     from qops_batsim.scheduling.decision_events import Submission
+    from qops_batsim.scheduling.queue_choice import Queues
     from qops_batsim.scheduling.slack.decision import Requests
 
 AT_A_TIME = 0.05
@@ -66,7 +68,9 @@ def is_compiled(module: DecisionModule) -> bool:
         return False
     if isinstance(module, Slack) and module.options.on_overrun != "none":
         return False
-    return type(module) in (Easy, Fcfs, Slurm, *PLANNERS) or _only_orders(type(module))
+    return type(module) in (Easy, Fcfs, PricedQueues, Slurm, *PLANNERS) or _only_orders(
+        type(module)
+    )
 
 
 def _only_orders(kind: type[DecisionModule]) -> bool:
@@ -122,10 +126,11 @@ def run_compiled(
         planner = _PlannerLoop(module, jobs, workload.jobs, hosts, reservations)
     elif isinstance(module, Slurm):
         planner = _SlurmLoop(module, jobs, workload, hosts)
+    queues = _queues(module, jobs)
     run = (
         planner.run
         if planner is not None
-        else _loop_without_plan(module, jobs, workload.jobs, hosts, keys)
+        else _loop_without_plan(module, jobs, workload.jobs, hosts, keys, queues)
     )
     messages = 20
     while True:
@@ -150,6 +155,8 @@ def run_compiled(
     simulation.finish(lambda: outcome, float(events.dates[0]), ended)
     _log_kills(driver.log, outcome, noted)
     _log(driver.log, workload, outcome, hosts, noted.refusals, announces=announces)
+    if isinstance(module, PricedQueues):
+        _log_queues(driver.log, module, jobs, queues, hosts)
     if on_progress is not None:
         on_progress(int(events.counts[kernels.ENDED]))
     return True
@@ -185,6 +192,8 @@ def _keys(
         return np.empty(0)
     if type(module) is Easy:
         return _named_keys(module, jobs)
+    if isinstance(module, PricedQueues):
+        return np.zeros(len(jobs.processors))  # They are known as jobs come.
     from qops_batsim.engine.delay_jobs import told_jobs
 
     keys, before = np.zeros(len(jobs.processors)), dict(vars(module))
@@ -212,8 +221,35 @@ def _named_keys(module: Easy, jobs: DelayJobs) -> np.ndarray:
     return keys
 
 
+def _queues(module: DecisionModule, jobs: DelayJobs) -> Queues:
+    """Return the queues of the jobs, none of a scheduler without."""
+    from qops_batsim.scheduling.queue_choice import BY_NEED, Terms, new_queues
+
+    if not isinstance(module, PricedQueues):
+        return new_queues(0, Terms(history=1, limit=0, period=1.0))
+    requests = jobs.columns.requests or [None] * len(jobs.columns.ids)
+    stated = [module.stated_queue(each) for each in requests]
+    chosen = np.array([BY_NEED if each is None else each for each in stated], np.int64)
+    deadlines = np.array([needed_by(each) for each in requests])
+    return module.new_queues(deadlines[jobs.places], chosen[jobs.places])
+
+
+def _log_queues(
+    log: QosLog, module: PricedQueues, jobs: DelayJobs, queues: Queues, hosts: int
+) -> None:
+    """Log the queues of the jobs that fit the machine."""
+    fits = (jobs.processors >= 1) & (jobs.processors <= hosts)
+    for place, queue in zip(jobs.places[fits].tolist(), queues.chosen[fits].tolist(), strict=True):
+        module.note_queue(log, f"{jobs.name}!{jobs.columns.ids[place]}", queue)
+
+
 def _loop_without_plan(
-    module: DecisionModule, jobs: DelayJobs, listed: Sequence[Job], hosts: int, keys: np.ndarray
+    module: DecisionModule,
+    jobs: DelayJobs,
+    listed: Sequence[Job],
+    hosts: int,
+    keys: np.ndarray,
+    queues: Queues,
 ) -> Callable[[Events], int]:
     """Return the loop of a scheduler without plan, with the state that it keeps."""
     from qops_batsim.running import compiled
@@ -229,7 +265,7 @@ def _loop_without_plan(
     if module.predicts:
         past = _number_users(planned, jobs, listed)
     if order is None:
-        return lambda events: compiled.run_easy(events, state, hosts, planned, past, keys)
+        return lambda events: compiled.run_easy(events, state, hosts, planned, past, keys, queues)
     asked = planned, past, keys, order
     return lambda events: compiled.run_ordered_easy(events, state, hosts, *asked)
 

@@ -60,6 +60,9 @@ NEW_PROMISES = "new_promises"
 PREDICTED_RUN_TIME = "predicted_run_time"
 """A further column, where any run time was predicted."""
 
+QUEUE, PRICE = "queue", "price"
+"""Further columns, where any job is in a queue with a price."""
+
 
 class QosRecord(msgspec.Struct, kw_only=True):
     """Notes of a module about one job; None and ``""`` stand for nothing.
@@ -92,6 +95,8 @@ class QosRecord(msgspec.Struct, kw_only=True):
         hosts had left; the reasons say why.
     predicted_run_time
         What was planned with in place of the estimate (seconds), if that is less.
+    queue, price
+        Queue that the job is in, and the multiple of the usual charge that it pays there.
     """
 
     requested_deadline: float | None = None
@@ -107,6 +112,8 @@ class QosRecord(msgspec.Struct, kw_only=True):
     wasted_processor_seconds: float | None = None
     new_promises: int = 0
     predicted_run_time: float | None = None
+    queue: str = ""
+    price: float | None = None
 
     @property
     def reason(self) -> str:
@@ -238,6 +245,8 @@ class QosLog:
             further.append(NEW_PROMISES)
         if any(record.predicted_run_time is not None for record in records):
             further.append(PREDICTED_RUN_TIME)
+        if any(record.queue for record in records):
+            further += [QUEUE, PRICE]
         return (*QOS_COLUMNS, *further)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
@@ -285,6 +294,9 @@ class QosLog:
             table[NEW_PROMISES] = [str(record.new_promises) for record in records]
         if PREDICTED_RUN_TIME in table:
             table[PREDICTED_RUN_TIME] = _numbers([record.predicted_run_time for record in records])
+        if QUEUE in table:
+            table[QUEUE] = [record.queue for record in records]
+            table[PRICE] = _numbers([record.price for record in records])
         return table
 
     def _told(self) -> ToldJobs:

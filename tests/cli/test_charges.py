@@ -21,7 +21,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("runs")
     name = "sdsc_sp2_deadlines_500"
     workload = read_workload(find_input(name, "workloads"))
-    for scheduler in ("qops", "msb", "easy"):
+    for scheduler in ("qops", "msb", "easy", "priced-queues"):
         module = make_scheduler(scheduler)
         simulation = simulate(workload, make_cluster(workload.processors), module)
         write_run(
@@ -42,6 +42,29 @@ def test_the_table(cli, runs: Path) -> None:
     assert "QoS charge" in result.out
     assert "profit of" in result.out
     assert cli("charges", runs / "qops").out == result.out
+
+
+def test_queues_have_their_prices(cli, runs: Path) -> None:
+    text = (runs / "priced-queues_qos.csv").read_text()
+    rows = {row["job_id"]: row for row in csv.DictReader(text.splitlines())}
+    paid = dict.fromkeys(("premium", "regular", "low"), 0.0)
+    for job in csv.DictReader((runs / "priced-queues_jobs.csv").open()):
+        row = rows[f"{job['workload_name']}!{job['job_id']}"]
+        seconds = int(job["requested_number_of_resources"]) * float(job["execution_time"])
+        price = {"premium": 2.0, "regular": 1.0, "low": 0.5}[row["queue"]]
+        assert float(row["price"]) == price
+        paid[row["queue"]] += price * seconds
+    document = json.loads(cli("charges", runs / "priced-queues", "--json").out)
+    (report,) = document["runs"]
+    found = {each["category"]: each["charge"]["resource"] for each in report["queues"]}
+    assert list(found) == list(paid)
+    assert found == pytest.approx(paid)
+    assert report["total"]["charge"]["resource"] == pytest.approx(sum(paid.values()))
+    assert sum(each["jobs"] for each in report["queues"]) == 500
+    printed = cli("charges", runs / "priced-queues").out
+    assert "priced-queues by queue" in printed
+    # Where no queue has a price nothing is told of queues.
+    assert "queues" not in json.loads(cli("charges", runs / "easy", "--json").out)["runs"][0]
 
 
 def test_json_and_the_break_even_weight(cli, runs: Path) -> None:

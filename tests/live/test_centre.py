@@ -127,7 +127,7 @@ def test_an_administrator_can_raise_what_schedulers_with_priorities_see(site: Si
 
 
 @pytest.mark.parametrize(
-    "scheduler", ["qops", "fqops", "conservative", "slack", "easy", "fcfs", "nqs"]
+    "scheduler", ["qops", "fqops", "conservative", "slack", "easy", "priced-queues", "fcfs", "nqs"]
 )
 def test_a_job_of_others_is_planned_around_until_its_limit(tmp_path: Path, scheduler: str) -> None:
     """

@@ -25,6 +25,7 @@ SCHEDULERS: list[tuple[str, dict[str, Any]]] = [
     ("easy", {}),
     ("easy", {"order": "unicef"}),
     ("nqs", {}),
+    ("priced-queues", {"history": 2}),
     ("slurm", {"bf_interval": 4.0, "bf_resolution": 1.0, "deadlines": False}),
     ("conservative", {}),
     ("conservative", {"reserve": "processors"}),

@@ -58,6 +58,8 @@ COMPILED = [
     ("easy", {"run_times": "predicted"}),
     ("easy", {"run_times": "predicted", "backfill_order": "sjf"}),
     (SmallestFirst, {}),
+    ("priced-queues", {"history": 2, "priority_limit": 2, "priority_period": 20.0}),
+    ("priced-queues", {"choice": "stated"}),
     ("conservative", {"reserve": "hosts"}),
     ("conservative", {"reserve": "processors"}),
     ("qops", {}),
@@ -238,7 +240,10 @@ def workloads(draw: st.DrawFn, shortest: float = 0.0) -> Workload:
         deadline = draw(st.one_of(st.none(), st.floats(0, 30)))
         asked = None
         if estimate is not None or deadline is not None:
-            asked = QosRequest(estimated_runtime=estimate, deadline=deadline, category="a,b")
+            queue = draw(st.sampled_from([None, "premium", "low", "elsewhere"]))
+            asked = QosRequest(
+                estimated_runtime=estimate, deadline=deadline, category="a,b", queue=queue
+            )
         profiles[f"p{index}"] = {"type": "delay", "delay": delay}
         if draw(st.booleans()):
             profiles[f"p{index}"]["ret"] = draw(st.integers(0, 2))

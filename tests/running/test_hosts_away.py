@@ -28,6 +28,7 @@ SCHEDULERS: list[tuple[str, dict[str, Any]]] = [
     ("easy", {"order": "lxf", "backfill_order": "sjf"}),
     ("nqs", {}),
     ("nqs", {"blocked": "machine"}),
+    ("priced-queues", {"history": 2}),
     ("slurm", {"bf_interval": 5.0, "bf_resolution": 3.0}),
     ("conservative", {}),
     ("conservative", {"reserve": "processors"}),

@@ -74,7 +74,10 @@ KILLS = {"kill_and_restart": True, "tolerance_factor": 4.0, "slack_factor": 2.0}
 
 @pytest.mark.parametrize(
     ("scheduler", "settings"),
-    [("qops", {}), ("msb", {}), ("mrt", {}), ("fqops", {}), ("fqops", KILLS)],
+    [
+        *((name, {}) for name in ("qops", "msb", "mrt", "fqops", "priced-queues")),
+        ("fqops", KILLS),
+    ],
 )
 def test_deadlines_kills_and_restarts(
     tmp_path: Path, shared: Path, scheduler: str, settings: dict[str, Any]

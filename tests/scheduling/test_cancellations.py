@@ -23,7 +23,9 @@ from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
 PLANNERS = ["conservative", "slack", "qops", "msb", "mrt", "fqops", "foresight"]
-every_scheduler = pytest.mark.parametrize("scheduler", ["fcfs", "easy", "nqs", "slurm", *PLANNERS])
+every_scheduler = pytest.mark.parametrize(
+    "scheduler", ["fcfs", "easy", "nqs", "priced-queues", "slurm", *PLANNERS]
+)
 
 Row = tuple[float, int, float, float]
 """Submission, processors, run time, deadline."""

@@ -49,6 +49,8 @@ class JobCharge(msgspec.Struct, frozen=True, kw_only=True):
 
     ``work`` are the processor-seconds of that run, ``wasted`` those of the ``kills``. The
     ``penalty`` is the QoS charge of the deadline that the job has missed, None if it missed none.
+    The ``queue`` is that of a scheduler with priced queues, else ``""``, and its price the multiple
+    of the usual charge.
     """
 
     id: str
@@ -58,10 +60,12 @@ class JobCharge(msgspec.Struct, frozen=True, kw_only=True):
     kills: int
     wasted: float
     penalty: float | None = None
+    queue: str = ""
+    queue_price: float = 1.0
 
 
 class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
-    """The charges of one category, or of all (``"total"``).
+    """The charges of one category or queue, or of all (``"total"``).
 
     ``slowdown`` is the mean in the reference run (None without jobs, and for the total). Jobs that
     ran to their end are charged; work is in processor-seconds, and that of the ``kills``, the runs
@@ -85,12 +89,16 @@ class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
         return Charge(resource=self.charge.resource, qos=self.charge.qos - penalty * self.penalty)
 
 
-class ChargeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The charges of a run by category, in total, and the profit by the weights used."""
+class ChargeReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The charges of a run by category, in total, and the profit by the weights used.
+
+    ``queues`` are the charges by queue of a scheduler with priced ones, the dearest first.
+    """
 
     categories: tuple[CategoryCharges, ...]
     total: CategoryCharges
     profit: float
+    queues: tuple[CategoryCharges, ...] = ()
 
 
 def reference_of_run(result: RunResult) -> dict[str, ReferenceJob]:
@@ -146,16 +154,17 @@ def charge_jobs(
         np.where(missed, target, np.nan),
         outcomes.killed_runs,
         outcomes.wasted,
+        np.ones(len(kept)) if outcomes.prices is None else outcomes.prices,
     )
     charged = []
-    for job_id, processors, run_time, arrival, promise, broken, kills, wasted in zip(
-        outcomes.ids, *(column.tolist() for column in columns), strict=True
+    queues = outcomes.queues or [""] * len(kept)
+    for job_id, queue, processors, run_time, arrival, promise, broken, kills, wasted, factor in zip(
+        outcomes.ids, queues, *(column.tolist() for column in columns), strict=True
     ):
         reference = _reference(references, job_id, processors)
         category = table.categories.label(reference.run_time, processors)
-        pay = partial(
-            _pay, price, table, job_id, category=category, processors=processors, arrival=arrival
-        )
+        told = {"category": category, "processors": processors, "arrival": arrival}
+        pay = partial(_pay, price, table, job_id, **told, queue_price=factor)
         charge, penalty = None, None
         if not math.isnan(run_time):
             charge = pay(run_time=run_time, deadline=promise)
@@ -172,6 +181,8 @@ def charge_jobs(
                 kills=kills,
                 wasted=wasted,
                 penalty=penalty,
+                queue=queue,
+                queue_price=factor,
             )
         )
     return charged
@@ -243,10 +254,15 @@ def charge_report(
         groups[each.category].append(each)
     means = {each.category: each.mean for each in table.slowdowns}
     everything = _sum_up("total", None, charged)
+    by_queue: dict[tuple[float, str], list[JobCharge]] = {}
+    for each in charged:
+        if each.queue:
+            by_queue.setdefault((-each.queue_price, each.queue), []).append(each)
     return ChargeReport(
         categories=tuple(_sum_up(name, means[name], jobs) for name, jobs in groups.items()),
         total=everything,
         profit=weights.profit(everything.income(penalty)),
+        queues=tuple(_sum_up(name, None, jobs) for (_, name), jobs in sorted(by_queue.items())),
     )
 
 

@@ -17,7 +17,13 @@ import numpy as np
 
 from qops_batsim.analysis.results.message_drift import message_drift
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import Booleans, Floats, Integers, original_id
+from qops_batsim.analysis.results.tables import (
+    Booleans,
+    Decisions,
+    Floats,
+    Integers,
+    original_id,
+)
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -51,6 +57,8 @@ class JobOutcomes:
     processors, shape (runs, 3). ``source`` is for messages. ``latest_start`` are the starts that
     were promised, as by slack-based backfilling, NaN for none; None where that was not asked.
     ``predicted`` are run times that were planned with in place of estimates, likewise.
+    ``queues`` and ``prices`` are those of a scheduler with priced queues, each price a multiple of
+    the usual charge (1 for a job in no queue); without, there are none.
     ``drift`` is what the delays of messages added up to while a job waited whose promise would be
     broken without (seconds; see :mod:`~qops_batsim.analysis.results.message_drift`).
     """
@@ -72,6 +80,8 @@ class JobOutcomes:
     lost: Floats
     latest_start: Floats | None = None
     predicted: Floats | None = None
+    queues: Sequence[str] = ()
+    prices: Floats | None = None
     drift: Floats | float = 0.0
 
     def is_late(self, came: Floats, promised: Floats, grace: float) -> Booleans:
@@ -177,6 +187,8 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
         ),
         result,
     )
+    if result.decisions is not None and result.decisions.queues:
+        found = _with_queues(found, result.decisions)
     if result.cancelled:
         # Of these no deadline was met or refused.
         found.of_user[np.isin(found.ids, list(result.cancelled))] = False
@@ -361,6 +373,15 @@ def _with_drift(outcomes: JobOutcomes, result: RunResult) -> JobOutcomes:
     ]
     drift[[place for _, place in rows]] = message_drift(result, np.array([row for row, _ in rows]))
     return replace(outcomes, drift=drift)
+
+
+def _with_queues(outcomes: JobOutcomes, decisions: Decisions) -> JobOutcomes:
+    """Return outcomes with the queue of each job, and its price."""
+    columns = decisions.ids, decisions.queues, decisions.prices.tolist()
+    told = {job_id: (queue, price) for job_id, queue, price in zip(*columns, strict=True) if queue}
+    found = [told.get(job_id, ("", 1.0)) for job_id in outcomes.ids]
+    queues, prices = zip(*found, strict=True)
+    return replace(outcomes, queues=queues, prices=np.array(prices))
 
 
 def job_work(outcomes: JobOutcomes) -> Floats | None:

@@ -93,7 +93,8 @@ class Decisions(NamedTuple):
     ``ids`` are full identifiers, ``decisions`` positions in :data:`DECISIONS`; dates are in
     seconds, as predicted run times, NaN without one. Requested deadlines are the users' and
     artificial ones; ``cancelled`` tells which jobs were rejected because their users cancelled
-    them.
+    them. ``queues`` and their ``prices`` are those of schedulers with priced queues, else there are
+    no queues, and prices are NaN.
     """
 
     ids: Sequence[str]
@@ -104,6 +105,8 @@ class Decisions(NamedTuple):
     predicted_run_times: Floats
     new_promises: Floats
     cancelled: Booleans
+    queues: Sequence[str]
+    prices: Floats
 
 
 def _check_numbers(
@@ -247,9 +250,10 @@ _QOS = Form(
         "latest_start",
         "predicted_run_time",
         "new_promises",
+        "price",
     ),
     choices={"decision": DECISIONS, "reason_kind": ("cancelled",)},
-    texts=("job_id",),
+    texts=("job_id", "queue"),
 )
 
 
@@ -265,7 +269,7 @@ def read_qos(path: Path) -> Decisions:
 def _decisions_of(table: Table) -> Decisions:
     decisions = table.choices["decision"]
     table.refuse("decision", decisions < 0, f"{QOS_ACCEPTED}, {QOS_REJECTED} or nothing")
-    requested, deadlines, starts, predicted, new = (
+    requested, deadlines, starts, predicted, new, prices = (
         table.numbers.get(name, np.full(table.size, 0.0 if name == "new_promises" else np.nan))
         for name in _QOS.numbers
     )
@@ -279,9 +283,9 @@ def _decisions_of(table: Table) -> Decisions:
             _check_numbers(table, column, limit=MAX_AMOUNT, exempt=exempt, rest=rest)
     kinds = table.choices.get("reason_kind")
     cancelled = np.zeros(table.size, np.bool_) if kinds is None else kinds == 0
-    return Decisions(
-        table.texts["job_id"], decisions, requested, deadlines, starts, predicted, new, cancelled
-    )
+    dates = requested, deadlines, starts, predicted
+    queues = table.texts.get("queue", ())
+    return Decisions(table.texts["job_id"], decisions, *dates, new, cancelled, queues, prices)
 
 
 def read_reasons(path: Path) -> dict[str, str]:

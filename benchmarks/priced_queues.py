@@ -1,0 +1,121 @@
+"""Queues with prices beside EASY and QoPS: the table of docs/priced-queues.md.
+
+    python benchmarks/priced_queues.py
+    python benchmarks/priced_queues.py --write docs/priced-queues.md
+
+Five windows of 5,000 jobs a log, deadlines from EASY (S = 0.2), exact estimates, one seed. Means
+over the windows with 95 % intervals. Paid is processors × run time × price, in % of what all jobs
+would pay in a queue of price 1; turnaround is the mean of the jobs that ran (hours). The logs are
+read from QOPS_SHARED (default ../shared).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+from tables_in_page import print_or_put
+
+from qops_batsim import kernels
+from qops_batsim.analysis.metrics.outcomes import fates, outcomes_of_simulation
+from qops_batsim.experiments.deadline_workload import deadline_workload
+from qops_batsim.experiments.statistics import mean_interval
+from qops_batsim.experiments.traces import find_trace
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.workload.deadlines import DeadlineChoices
+from qops_batsim.workload.model import Workload
+from qops_batsim.workload.traces import read_trace
+
+LOGS = {
+    "KTH": ("KTH-SP2-1996-2.swf.gz", 100, (2_000, 7_000, 12_000, 17_000, 22_000)),
+    "CTC": ("CTC-SP2-1996-rebuilt.swf.gz", 338, (5_000, 20_000, 35_000, 50_000, 65_000)),
+}
+LOADS, SHARES = (1.0, 1.3), (1.0, 0.5)
+SCHEDULERS = ("easy", "priced-queues", "qops")
+QUEUES = ("premium", "regular", "low")
+COLUMNS = ("met", "turnaround", "paid", *QUEUES, *(f"met in {name}" for name in QUEUES))
+JOBS = 5_000
+
+
+def measure(trace: Workload, skip: int, load: float, share: float) -> dict[str, dict[str, float]]:
+    """Return the columns of each scheduler on a window of a log."""
+    choices = DeadlineChoices(stringency=0.2, share=share, seed=1)
+    workload = deadline_workload(trace, choices, load=load, skip=skip, first=JOBS)
+    found = {}
+    for scheduler in SCHEDULERS:
+        module = make_scheduler(scheduler)
+        with kernels.compiling():
+            done = simulate(workload, make_cluster(trace.processors), module)
+        outcomes = outcomes_of_simulation(done.ended_jobs, workload)
+        met, asked, ran = fates(outcomes).met, outcomes.of_user, ~outcomes.refused
+        records = [module.qos_log.record(f"w0!{job_id}") for job_id in outcomes.ids]
+        prices = np.array([1.0 if each.price is None else each.price for each in records])
+        work = outcomes.processors * outcomes.run_time
+        row = {
+            "met": 100.0 * float(met.sum() / asked.sum()),
+            "turnaround": float((outcomes.finish - outcomes.submission)[ran].mean()) / 3600.0,
+            "paid": 100.0 * float((work * prices)[ran].sum() / work.sum()),
+        }
+        names = np.array([each.queue for each in records])
+        for name in QUEUES if scheduler == "priced-queues" else ():
+            inside = names == name
+            row[name] = 100.0 * float(inside.mean())
+            if (inside & asked).any():
+                row[f"met in {name}"] = 100.0 * float((met & inside).sum() / (asked & inside).sum())
+        found[scheduler] = row
+    return found
+
+
+def rows_of(log: str, load: float, share: float) -> list[str]:
+    """Return the lines of the table for a log, a load and a share of users with deadlines."""
+    file, processors, windows = LOGS[log]
+    trace = read_trace(find_trace(file, Path()), processors=processors).workload
+    values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for skip in windows:
+        for scheduler, row in measure(trace, skip, load, share).items():
+            for column, value in row.items():
+                values[scheduler][column].append(value)
+    lines = []
+    for scheduler, columns in values.items():
+        cells = []
+        for column in COLUMNS:
+            known = columns.get(column)
+            if known is None:
+                cells.append("")
+                continue
+            found = mean_interval(known)
+            low, high = found.known or (math.nan, math.nan)
+            digits = 1 if column in ("met", "turnaround") else 0
+            text = f"{found.mean:.{digits}f}"
+            if column in ("met", "turnaround", "paid"):
+                text += f" [{low:.{digits}f}, {high:.{digits}f}]"
+            cells.append(text)
+        where = f"{log} | {load:g} | {100 * share:.0f} | `{scheduler}`"
+        lines.append(f"| {where} | {' | '.join(cells)} |")
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--write", type=Path, help="page to put the table into")
+    asked = parser.parse_args()
+    heads = [
+        "log", "load", "users with deadlines (%)", "scheduler", "deadlines met (%)",
+        "turnaround (h)", "paid (%)", *(f"in {name} (%)" for name in QUEUES),
+        *(f"met in {name} (%)" for name in QUEUES),
+    ]  # fmt: skip
+    lines = [f"| {' | '.join(heads)} |", f"|---|---:|---:|---|{'---:|' * len(COLUMNS)}"]
+    for log in LOGS:
+        for load in LOADS:
+            for share in SHARES:
+                lines += rows_of(log, load, share)
+    print_or_put("\n".join(lines) + "\n", asked.write)
+
+
+if __name__ == "__main__":
+    main()
