@@ -8,7 +8,8 @@ printed now, to the digits shown. Numbers that were measured in seconds of a mac
     python benchmarks/docs_numbers.py [--count 20] [--seed 1] [--only PAGE] [--list] [--long]
         [--limit SECONDS]
 
-Studies that take hours are drawn with --long only; kept runs below ``out`` make them quick.
+Studies that take hours are drawn with --long only; kept runs below ``out`` make them quick. Tables
+of a result below ``out``, such as the benchmark's, are drawn where that is there.
 Exit code 1: a number did not come out. Logs are read from QOPS_SHARED (default ../shared).
 """
 
@@ -36,6 +37,9 @@ LONG = re.compile(
     r"|fit_presets|interval_coverage|admission_optimality|--random|notebook-pages"
 )
 """Commands that take from ten minutes to hours without kept runs."""
+
+RESULT = re.compile(r" (out/\S+\.json)\b")
+"""Results of a long command, which a short one shows."""
 
 MEASURED = re.compile(r"\bms\b|µs|\bp99\b|CPU|\bMB\b|MiB|GiB|jobs/s|seconds of|memory", re.I)
 """Heads of columns, and lines, whose numbers are those of a machine."""
@@ -190,7 +194,9 @@ def all_places(only: str | None, *, long: bool) -> list[Place]:
         text = page.read_text()
         for place in (*sessions(page, text), *tables(page, text)):
             asked = place.commands[-1]
-            if not MACHINE.search(asked) and (long or not LONG.search(asked)):
+            results = [ROOT / each for each in RESULT.findall(asked)]
+            wanted = (long or not LONG.search(asked)) and not MACHINE.search(asked)
+            if wanted and all(each.exists() for each in results):
                 found.append(place)
     return found
 

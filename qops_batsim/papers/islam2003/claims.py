@@ -9,16 +9,20 @@ general", or of a trend, is judged on the mean over its cells or on the slope. C
 jobs (sections 5.2 and 5.3) are judged with the artificial deadlines of the text and, where ids end
 in ``-slides`` and the rule matters most, with those of the authors' talk, as families of their
 own; so are those about other windows of a log.
+
+Claims that are a comparison, or several of a kind, stand in ``claims.toml``, which tells its form;
+those whose number is made in another way are here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Unpack
+from typing import Any, Literal, Unpack
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -38,37 +42,104 @@ from qops_batsim.papers.claims import (
     range_claim,
     slopes,
 )
-from qops_batsim.papers.islam2003.runs import USED as _USED
-from qops_batsim.papers.islam2003.runs import Results
+from qops_batsim.papers.islam2003.runs import USED, Results
 from qops_batsim.papers.islam2003.study import (
     ADMISSION,
     EARLIEST_DEADLINE,
-    REFERENCES,
     RULES,
     SHORT,
     LogName,
     Method,
 )
-
-ABOUT = 2.5
-"""Points to both sides of a size that the paper calls "about"."""
-
-COMPARABLE = 1.0
-"""Points of utilization within which two schedulers are comparable."""
+from qops_batsim.shipped import packaged_data
 
 POINTS, PERCENT = 0.5, 2.0
 """Differences in points, and in % of a response time or slowdown, below which there is none."""
 
 RIVALS = ("msb", "mrt")
 _JOBS, _WORK = "unadmitted_jobs", "unadmitted_work"
-_DEADLINE_JOBS, _DEADLINE_WORK = "unadmitted_deadline_jobs", "unadmitted_deadline_work"
-_OTHERS = {"response_time": "response time", "slowdown": "slowdown"}
-_TRACES: dict[str, tuple[LogName, Method]] = {
-    "fig4": ("CTC", "duplication"),
-    "fig7": ("SDSC", "duplication"),
-    "fig10": ("CTC", "expansion"),
+_TRACES: tuple[tuple[LogName, Method], ...] = (
+    ("CTC", "duplication"),
+    ("SDSC", "duplication"),
+    ("CTC", "expansion"),
+)
+
+METRICS = {
+    "jobs": (_JOBS, "jobs"),
+    "work": (_WORK, "work"),
+    "processor-seconds": (_WORK, "processor-seconds"),
+    "deadline jobs": ("unadmitted_deadline_jobs", "deadline jobs"),
+    "deadline work": ("unadmitted_deadline_work", "work of deadline jobs"),
+    "utilization": (USED, "utilization"),
+    "response_time": ("response_time", "response time"),
+    "slowdown": ("slowdown", "slowdown"),
 }
-"""The three traces, by the first figure of each."""
+"""Metrics, and their words in sentences, by the names that ``claims.toml`` has for them."""
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A claim, or a kind of parts of one, as it stands in ``claims.toml``.
+
+    ``id`` begins the ids of its parts, or is the end of that of a part.
+    """
+
+    text: str
+    id: str = ""
+    part: str = ""
+    parts: tuple[dict[str, Any], ...] = ()
+    each: dict[str, tuple[str, ...]] = {}
+    compare: Literal["difference", "change", "spread", "change at equal utilization"] = "difference"
+    schedulers: tuple[str, ...] = ("qops", "{rival}")
+    metric: str = "jobs"
+    length: str = ""
+    loads: str = "high"
+    log: LogName = "CTC"
+    method: Method = "duplication"
+    share: tuple[float, ...] = (1.0,)
+    stringency: tuple[float, ...] = (0.2,)
+    relaxation: str = "least"
+    against: dict[str, Any] = {}
+    less: dict[str, Any] = {}
+    mean_of: tuple[dict[str, Any], ...] = ()
+    sign: Literal[-1, 1] = -1
+    between: tuple[float, float] | None = None
+
+    def but(self, **changes: Any) -> Comparison:
+        """Return the comparison with changes, which are as in the file."""
+        return msgspec.convert(msgspec.structs.asdict(self) | changes, Comparison)
+
+    def named(self, names: Mapping[str, str]) -> Comparison:
+        """Return the comparison with names filled in."""
+        filled = tuple(each.format(**names) for each in self.schedulers)
+        metric, loads = names.get("metric", self.metric), self.loads.format(**names)
+        return replace(self, schedulers=filled, metric=metric, loads=loads)
+
+    @property
+    def field(self) -> str:
+        """Name of the metric in measures, of jobs of a length if one is told."""
+        field, _ = METRICS[self.metric]
+        return f"{self.length}_{field}" if self.length else field
+
+
+def _comparisons() -> dict[str, Comparison]:
+    """Return the claims of ``claims.toml`` and what they are made of, by name."""
+    given = packaged_data("qops_batsim.papers.islam2003", "claims.toml", dict[str, dict[str, Any]])
+
+    def whole(told: Mapping[str, Any]) -> dict[str, Any]:
+        like = told.get("like")
+        return {**({} if like is None else whole(given[like])), **told, "like": None}
+
+    def complete(told: Mapping[str, Any]) -> Comparison:
+        found = whole(told)
+        own = {key: found[key] for key in found.keys() - {"like", "text", "id", "part", "parts"}}
+        parts = [{**own, **whole(each)} for each in found.get("parts", ())]
+        found["parts"] = [{key: each[key] for key in each if key != "like"} for each in parts]
+        return msgspec.convert({key: found[key] for key in found if key != "like"}, Comparison)
+
+    return {name: complete(told) for name, told in given.items()}
+
+
+COMPARISONS = _comparisons()
 
 
 @dataclass(frozen=True)
@@ -76,12 +147,14 @@ class Judge:
     """Numbers of a study by seed, and claims of a section about their means.
 
     Numbers are averaged over loads and, where several are given, over kinds of workloads.
-    ``suffix`` ends the ids of the claims, and the name of their family.
+    Artificial deadlines are by a ``rule``. ``suffix`` ends the ids of the claims, and the name of
+    their family.
     """
 
     results: Results
     section: str = "5.1"
     suffix: str = ""
+    rule: str = "run-time"
 
     @property
     def loads(self) -> tuple[float, ...]:
@@ -94,60 +167,103 @@ class Judge:
         return tuple(load for load in self.loads if load > 1)
 
     @property
-    def high(self) -> tuple[float, ...]:
-        """High loads, or the last one."""
-        return tuple(load for load in self.loads if load >= 1.4) or self.loads[-1:]
+    def spans(self) -> dict[str, tuple[float, ...]]:
+        """Loads by their names in claims, each by itself among them."""
+        high = tuple(load for load in self.loads if load >= 1.4) or self.loads[-1:]
+        return {
+            "all": self.loads,
+            "above 1": self.above,
+            "high": high,
+            "low": tuple(load for load in self.above if load not in high) or self.loads[:1],
+            "last": self.loads[-1:],
+            "below the last": tuple(load for load in self.loads if load < self.loads[-1]),
+            **{f"{load:g}": (load,) for load in self.loads},
+        }
 
     @property
-    def low(self) -> tuple[float, ...]:
-        """Loads above 1 that are not high, or the first one."""
-        return tuple(load for load in self.above if load not in self.high) or self.loads[:1]
+    def names(self) -> dict[str, Any]:
+        """Numbers that texts of claims name."""
+        factors = self.results.study.relaxations
+        ends = {"least": factors[0], "most": factors[-1]}
+        return {**ends, "last": self.loads[-1], "short": SHORT / 3600}
 
     def values(self, at: Scenario, scheduler: str, metric: str, load: float) -> Values:
         """Return a number of a scheduler at a load."""
         return self.results.values(at, scheduler, metric, load)
 
-    def difference(self, at: Kinds, first: str, second: str, metric: str, loads: Loads) -> Values:
-        """Return the difference of two schedulers."""
-        return self._compared(differences, at, (first, second), metric, loads)
+    def told(self, *names: str) -> Iterator[Claim]:
+        """Yield claims of ``claims.toml``, each before its parts."""
+        for name in names:
+            claim = COMPARISONS[name]
+            if not (claim.part or claim.parts):
+                yield self._judged(name, claim.text.format(**self.names), claim)
+                continue
+            parts = claim.parts or ({"text": claim.part},)
+            kinds = (claim.but(**{"id": "", **each}) for each in parts)
+            found = [part for each in kinds for part in self._parts(claim.id or name, each)]
+            yield from self.combined(name, claim.text, found)
 
-    def change(self, at: Kinds, first: str, second: str, metric: str, loads: Loads) -> Values:
-        """Return the logarithm of the first over the second."""
-        return self._compared(changes, at, (first, second), metric, loads)
+    def _parts(self, name: str, claim: Comparison) -> Iterator[Claim]:
+        """Yield the parts of a kind, one for each combination of names."""
+        listed = {
+            key: [f"{load:g}" for load in self.loads] if values == ("each",) else values
+            for key, values in claim.each.items()
+        }
+        for values in product(*listed.values()):
+            names = dict(zip(listed, values, strict=True))
+            own = claim.named(names)
+            ends = [*values, *filter(None, [claim.id])]
+            words = {key.upper(): value.upper() for key, value in names.items()}
+            told = self.names | names | words | {"what": METRICS[own.metric][1]}
+            yield self._judged(".".join([name, *ends]), claim.text.format(**told), own)
 
-    def spread(self, at: Kinds, metric: str, names: Sequence[str], loads: Loads) -> Values:
-        """Return the distance between the highest and lowest of some schedulers."""
+    def _judged(self, name: str, text: str, claim: Comparison) -> Claim:
+        """Return a comparison as a claim."""
+        values, is_relative = self.number(claim), claim.compare.startswith("change")
+        if claim.between is not None:
+            return self.claim(name, text, values, *claim.between, relative=is_relative)
+        return (self.percent if is_relative else self.points)(name, text, values, claim.sign)
 
-        def reach(*columns: Values) -> Values:
-            return [max(row) - min(row) for row in by_seed(columns)]
+    def number(self, claim: Comparison) -> Values:
+        """Return the number of a comparison."""
+        if claim.mean_of:
+            return averages([self.number(claim.but(**each, mean_of=())) for each in claim.mean_of])
+        if claim.less:
+            own = replace(claim, less={})
+            return differences(self.number(own), self.number(own.but(**claim.less)))
+        kinds, (first, *others) = self._kinds(claim), claim.schedulers
+        if claim.compare == "change at equal utilization":
+            return self.at_equal_utilization(kinds[0], first, others[0], claim.field)
+        if claim.against:
+            both = zip(kinds, self._kinds(claim.but(**claim.against)), strict=True)
+            groups = [[(kind, first) for kind in pair] for pair in both]
+        elif claim.compare == "spread":
+            groups = [[(kind, each) for each in claim.schedulers] for kind in kinds]
+        else:
+            groups = [[(kind, first), (kind, each)] for kind in kinds for each in others]
+        compare = _COMPARED[claim.compare]
+        loads = self.spans[claim.loads]
+        return averages([self._compared(compare, each, claim.field, loads) for each in groups])
 
-        return self._compared(reach, at, names, metric, loads)
+    def _kinds(self, claim: Comparison) -> list[Scenario]:
+        at = Scenario(
+            log=claim.log,
+            method=claim.method,
+            artificial=self.rule,
+            relaxation=self.names[claim.relaxation],
+        )
+        settings = product(claim.share, claim.stringency)
+        return [replace(at, share=share, stringency=each) for share, each in settings]
 
     def _compared(
         self,
         compare: Callable[..., Values],
-        at: Kinds,
-        names: Sequence[str],
+        of: Sequence[tuple[Scenario, str]],
         metric: str,
-        loads: Loads,
+        loads: Iterable[float],
     ) -> Values:
-        def at_one(kind: Scenario) -> Values:
-            by_load = ([self.values(kind, name, metric, load) for name in names] for load in loads)
-            return averages([compare(*columns) for columns in by_load])
-
-        return averages([at_one(each) for each in ([at] if isinstance(at, Scenario) else at)])
-
-    def between(
-        self,
-        compare: Callable[..., Values],
-        kinds: Iterable[Scenario],
-        name: str,
-        metric: str,
-        loads: Loads,
-    ) -> Values:
-        """Return a comparison of a scheduler's numbers on two kinds of workloads."""
-        both = list(kinds)
-        by_load = ([self.values(each, name, metric, load) for each in both] for load in loads)
+        """Return a comparison of schedulers on kinds of workloads, averaged over loads."""
+        by_load = ([self.values(at, name, metric, load) for at, name in of] for load in loads)
         return averages([compare(*columns) for columns in by_load])
 
     def at_equal_utilization(self, at: Scenario, first: str, second: str, metric: str) -> Values:
@@ -169,7 +285,7 @@ class Judge:
 
     def _curve(self, at: Scenario, name: str, metric: str, seed: int) -> tuple[Values, Values]:
         rows = sorted(
-            tuple(self.values(at, name, each, load)[seed] for each in (_USED, metric))
+            tuple(self.values(at, name, each, load)[seed] for each in (USED, metric))
             for load in self.loads
         )
         return [row[0] for row in rows], [row[1] for row in rows]
@@ -201,13 +317,6 @@ class Judge:
         """Return a claim that a change, given by logarithms, is above 0 % or below."""
         return self.claim(name, text, values, *ends_of(sign), margin=PERCENT, relative=True)
 
-    def rivals(self, name: str, text: str, values: Callable[[str], Values]) -> list[Claim]:
-        """Return claims that a difference to MSB, and to MRT, is below 0 points."""
-        return [
-            self.points(f"{name}.{each}", text.format(each.upper()), values(each))
-            for each in RIVALS
-        ]
-
     def combined(self, name: str, text: str, parts: Iterable[Claim]) -> list[Claim]:
         """Return a claim that holds if all its parts do, and these behind it."""
         whole, *found = claim_with_parts(f"{name}{self.suffix}", self.section, text, parts)
@@ -219,27 +328,42 @@ class Judge:
         return f"{self.section}{self.suffix}" if self.suffix else ""
 
 
-Kinds = Scenario | Sequence[Scenario]
-Loads = Iterable[float]
+def _spread(*columns: Values) -> Values:
+    """Return the distance between the highest and lowest of some numbers."""
+    return [max(row) - min(row) for row in by_seed(columns)]
+
+
+_COMPARED: dict[str, Callable[..., Values]] = {
+    "difference": differences,
+    "change": changes,
+    "spread": _spread,
+}
 
 
 def claims(results: Results) -> list[Claim]:
-    """Return all claims, each that has parts before them."""
+    """Return all claims, each before its parts."""
     judge = Judge(results)
-    found = [*_packed(judge), *_stringent(judge), *_all_deadlines(judge)]
+    found = [*_packed(judge), *judge.told("stringency", "fig4", "fig4-especially")]
+    found += [*_with_load(judge), *judge.told("fig5"), _convergence(judge)]
+    found += judge.told("fig6-loss", "fig6-drop", "fig6-comparable", "fig6-mrt")
+    found += judge.told("fig7-trend", "fig10-trend")
     for rule, source in RULES.items():
         suffix = "" if source == "text" else f"-{source}"
-        mixed, at = Judge(results, "5.2", suffix), Scenario(log="CTC", artificial=rule)
-        found += _mixed_admittance(mixed, at)
+        mixed = Judge(results, "5.2", suffix, rule)
+        found += mixed.told("fig13", "fig14", "fig15", "fig16", "fig15-more")
         if source == "text":
             # With both rules, correction for the number of claims would leave little of them.
-            found += [*_mixed_traces(mixed, at), *_others(mixed, at), *_mixed_used(mixed, at)]
-        found += _others_by_utilization(mixed, at)
-        found += _relaxation(Judge(results, "5.3", suffix), replace(at, share=0.8))
+            found += mixed.told("fig17-trend", "fig21-trend", "fig25-28", "fig27", "fig13-rejected")
+            found += mixed.told("fig25-response", "fig25-slowdown", "fig25-slowdown-all")
+            found += mixed.told("fig25-despite", "fig37-comparable", "fig37-better", "fig37-worse")
+            found += mixed.told("fig37-loss-80", "fig37-loss-20", "fig37-less")
+        found += mixed.told("fig43-rivals", "fig43-references")
+        relaxed = Judge(results, "5.3", suffix, rule)
+        found += relaxed.told("fig57.response_time", "fig57.slowdown")
+        if source == "text":
+            # By its rule, an artificial deadline depends on the run time alone.
+            found += relaxed.told("fig57-short", "fig57-long")
     return [*found, *_windows(results)]
-
-
-# Section 4.1: packed schedules, and stringency
 
 
 def _packed(judge: Judge) -> Iterator[Claim]:
@@ -262,70 +386,6 @@ def _packed(judge: Judge) -> Iterator[Claim]:
         fewer = differences(lax, results.admitted(name, none))
         falls.append(packed.points(f"packed-laxer.{name}", text, fewer))
     yield from packed.combined("packed-laxer", "and fewer, the more r allows", falls)
-
-
-def _stringent(judge: Judge) -> Iterator[Claim]:
-    text = "a higher stringency factor admits fewer jobs"
-    parts = [judge.points(*each, +1) for each in _stringency(judge, _JOBS)]
-    yield from judge.combined("stringency", text, parts)
-
-
-def _stringency(judge: Judge, metric: str) -> Iterator[tuple[str, str, Values]]:
-    """Yield name, text and numbers of S = 0.5 less S = 0.2, on CTC by duplication."""
-    what = "unadmitted jobs" if metric == _JOBS else "utilization"
-    name = "stringency" if metric == _JOBS else "fig6-drop"
-    both = [Scenario(log="CTC", stringency=s) for s in (0.5, 0.2)]
-    for scheduler in ADMISSION:
-        text = f"{what}, {scheduler.upper()}: S = 0.5 less 0.2, mean over loads (points)"
-        values = judge.between(differences, both, scheduler, metric, judge.above)
-        yield f"{name}.{scheduler}", text, values
-
-
-# Section 5.1: deadlines for all jobs
-
-
-def _all_deadlines(judge: Judge) -> Iterator[Claim]:
-    yield from judge.combined(
-        "fig4",
-        "QoPS refuses less than MSB and MRT at high loads (CTC, S = 0.2)",
-        _superior(judge, "fig4", Scenario(log="CTC"), (_JOBS, _WORK)),
-    )
-
-    def especially(rival: str) -> Values:
-        steps = (judge.high, judge.low)
-        return differences(
-            *(judge.difference(Scenario(log="CTC"), "qops", rival, _JOBS, each) for each in steps)
-        )
-
-    text = "unadmitted jobs, QoPS less {}: high loads less others (points)"
-    yield from judge.combined(
-        "fig4-especially",
-        "and its advantage is greater there than at lower loads",
-        judge.rivals("fig4-especially", text, especially),
-    )
-    yield from _with_load(judge)
-    same = _superior(judge, "fig5", Scenario(log="CTC", stringency=0.5), (_JOBS,))
-    yield from judge.combined("fig5", "the same holds with S = 0.5", same)
-    yield _convergence(judge)
-    yield from _used(judge)
-    for name, figures in (("fig7", "Figures 7 to 9"), ("fig10", "Figures 10 to 12")):
-        log, method = _TRACES[name]
-        both = [
-            Scenario(log=log, method=method, stringency=stringency) for stringency in (0.2, 0.5)
-        ]
-        text = "unadmitted jobs, QoPS less {}, mean over high loads and both S (points)"
-        parts = judge.rivals(name, text, _refused(judge, both, _JOBS))
-        text = f"the trend is the same on {figures}, {log} by {method}: QoPS refuses less"
-        yield from judge.combined(f"{name}-trend", text, parts)
-
-
-def _superior(judge: Judge, name: str, at: Scenario, metrics: Sequence[str]) -> Iterator[Claim]:
-    """Yield the claims of QoPS against the other two at high loads."""
-    for rival, metric in product(RIVALS, metrics):
-        what = "jobs" if metric.endswith("jobs") else "processor-seconds"
-        text = f"unadmitted {what}, QoPS less {rival.upper()}, mean over high loads (points)"
-        values = judge.difference(at, "qops", rival, metric, judge.high)
-        yield judge.points(f"{name}.{rival}.{what}", text, values)
 
 
 def _with_load(judge: Judge) -> Iterator[Claim]:
@@ -371,11 +431,9 @@ def _with_load(judge: Judge) -> Iterator[Claim]:
 def _convergence(judge: Judge) -> Claim:
     """Return a claim about the mean over all cells: the traces, at each load above 1."""
     cells = []
-    for (log, method), load in product(_TRACES.values(), judge.above):
-        both = (
-            Scenario(log=log, method=method, stringency=stringency) for stringency in (0.5, 0.2)
-        )
-        cells.append(differences(*(judge.spread(at, _JOBS, ADMISSION, [load]) for at in both)))
+    near = COMPARISONS["fig14"].but(share=(1.0,), metric="jobs")
+    for (log, method), load in product(_TRACES, judge.above):
+        cells.append(judge.number(near.but(log=log, method=method, loads=f"{load:g}")))
     fewer = sum(sum(cell) < 0 for cell in cells)
     text = (
         "in general the schedulers come closer as S increases: highest less lowest of the jobs "
@@ -383,224 +441,6 @@ def _convergence(judge: Judge) -> Claim:
         f"below 0 in {fewer})"
     )
     return judge.points("convergence", text, averages(cells))
-
-
-def _used(judge: Judge) -> Iterator[Claim]:
-    """Yield the claims of Figure 6, about utilization."""
-    at, last = Scenario(log="CTC"), judge.loads[-1]
-    losses = []
-    for name in REFERENCES:
-        text = f"utilization, QoPS less {name}, mean over loads (points)"
-        loss = judge.difference(at, "qops", name, _USED, judge.above)
-        losses.append(judge.claim(f"fig6-loss.{name}", text, loss, -10 - ABOUT, -10 + ABOUT))
-    text = "QoPS loses about 10 % of utilization against EASY and Conservative (S = 0.2)"
-    yield from judge.combined("fig6-loss", text, losses)
-    text = "with S = 0.5 the utilization of the deadline schedulers is 5 to 10 % lower"
-    parts = [judge.claim(*each, -10.0, -5.0) for each in _stringency(judge, _USED)]
-    yield from judge.combined("fig6-drop", text, parts)
-    both = [replace(at, stringency=s) for s in (0.2, 0.5)]
-    same = judge.difference(both, "qops", "msb", _USED, judge.above)
-    text = (
-        f"QoPS's utilization is comparable to MSB's: within {COMPARABLE:g} point, mean over both S"
-    )
-    yield judge.claim("fig6-comparable", text, same, -COMPARABLE, COMPARABLE)
-    parts = []
-    for name in ("qops", "msb"):
-        text = f"utilization at load {last:g}, MRT less {name.upper()}, both S (points)"
-        less = judge.difference(both, "mrt", name, _USED, [last])
-        parts.append(judge.claim(f"fig6-mrt.{name}", text, less, -5.0, -3.0))
-    yield from judge.combined("fig6-mrt", "MRT's utilization is 3 to 5 % lower at load 1.6", parts)
-
-
-# Sections 5.2 and 5.3: mixed jobs, with one rule for artificial deadlines
-
-
-def _refused(judge: Judge, at: Kinds, metric: str = _DEADLINE_JOBS) -> Callable[[str], Values]:
-    """Return a function of a scheduler: the refusals of QoPS less its own, at high loads."""
-    return lambda rival: judge.difference(at, "qops", rival, metric, judge.high)
-
-
-def _mixed_admittance(judge: Judge, at: Scenario) -> Iterator[Claim]:
-    """Yield the claims of Figures 13 to 16."""
-    texts = {
-        (13, 0.8, 0.2): "QoPS refuses fewer deadline jobs than MSB and MRT at high loads, 80 %",
-        (15, 0.2, 0.2): "with 20 % QoPS significantly outperforms MSB and MRT",
-        (16, 0.2, 0.5): "even with S = 0.5",
-    }
-    for (number, share, stringency), text in texts.items():
-        said = "unadmitted deadline jobs, QoPS less {}, high loads (points)"
-        less = _refused(judge, replace(at, share=share, stringency=stringency))
-        yield from judge.combined(f"fig{number}", text, judge.rivals(f"fig{number}", said, less))
-        if number == 13:
-            yield _mixed_convergence(judge, "fig14", at)
-    few, many = (_refused(judge, replace(at, share=share)) for share in (0.2, 0.8))
-    said = "unadmitted deadline jobs, QoPS less {}: 20 % less 80 % (points)"
-    parts = judge.rivals("fig15-more", said, lambda each: differences(few(each), many(each)))
-    yield from judge.combined("fig15-more", "and by more than with 80 % (S = 0.2)", parts)
-
-
-def _mixed_traces(judge: Judge, at: Scenario) -> Iterator[Claim]:
-    """Yield the claims of Figures 17 to 24."""
-    for first, log, method in ((17, "SDSC", "duplication"), (21, "CTC", "expansion")):
-        there, name = replace(at, log=log, method=method), f"fig{first}-trend"
-        said = (
-            "unadmitted deadline jobs, QoPS less {}, mean over high loads, both shares and both S "
-            "(points)"
-        )
-        less = _refused(judge, _settings(there, (0.8, 0.2)))
-        near = _mixed_convergence(judge, f"{name}.convergence", there)
-        text = f"the trends are similar on {log} by {method}"
-        yield from judge.combined(name, text, [near, *judge.rivals(name, said, less)])
-
-
-def _settings(at: Scenario, shares: Sequence[float]) -> list[Scenario]:
-    """Return kinds of workloads with shares of deadline jobs, and both S."""
-    return [replace(at, share=share, stringency=s) for share in shares for s in (0.2, 0.5)]
-
-
-def _mixed_convergence(judge: Judge, name: str, at: Scenario) -> Claim:
-    columns = (
-        judge.spread(replace(at, share=0.8, stringency=s), _DEADLINE_JOBS, ADMISSION, judge.above)
-        for s in (0.5, 0.2)
-    )
-    text = (
-        "with 80 % the schedulers come closer as S increases: highest less lowest of "
-        "unadmitted deadline jobs, S = 0.5 less 0.2 (points)"
-    )
-    return judge.points(name, text, differences(*columns))
-
-
-def _others(judge: Judge, at: Scenario) -> Iterator[Claim]:
-    """Yield the claims of Figures 25 to 28: the jobs without deadlines."""
-    parts = []
-    for name, (metric, what) in product(ADMISSION, _OTHERS.items()):
-        values = averages(
-            [
-                judge.change(each, name, other, metric, judge.loads)
-                for each in _settings(at, (0.2, 0.8))
-                for other in REFERENCES
-            ]
-        )
-        text = f"{what}, {name.upper()} against EASY and Conservative, mean (%)"
-        parts.append(judge.percent(f"fig25-28.{name}.{metric}", text, values))
-    text = "the other jobs fare better with QoPS, MSB and MRT than with EASY or Conservative"
-    yield from judge.combined("fig25-28", text, parts)
-    many, few = replace(at, share=0.8), replace(at, share=0.2)
-    parts = [each for rival in RIVALS for each in _others_change(judge, "fig27", many, rival, +1)]
-    text = "with 80 % deadline jobs the others fare worse with QoPS than with MSB and MRT"
-    yield from judge.combined("fig27", text, parts)
-    text = "MRT refuses more work of deadline jobs than QoPS at high loads, 80 % (points)"
-    values = judge.difference(many, "mrt", "qops", _DEADLINE_WORK, judge.high)
-    yield judge.points("fig13-rejected", text, values, +1)
-    yield from _few_deadlines(judge, few)
-
-
-def _few_deadlines(judge: Judge, at: Scenario) -> Iterator[Claim]:
-    """Yield the claims of Figure 25."""
-    below = [load for load in judge.loads if load < judge.loads[-1]]
-    text = "response time, QoPS against MSB with 20 %: at most 5 % more but at the last load (%)"
-    values = judge.change(at, "qops", "msb", "response_time", below)
-    yield judge.claim("fig25-response", text, values, high=5.0, relative=True)
-    text = "slowdown, QoPS against MSB with 20 %: lower (%, mean over loads)"
-    values = judge.change(at, "qops", "msb", "slowdown", judge.loads)
-    yield judge.percent("fig25-slowdown", text, values)
-    lower = []
-    for load in judge.loads:
-        text = f"slowdown at load {load:g}, QoPS against MSB (%)"
-        values = judge.change(at, "qops", "msb", "slowdown", [load])
-        lower.append(judge.percent(f"fig25-slowdown-all.{load:g}", text, values))
-    yield from judge.combined("fig25-slowdown-all", "and lower at all loads", lower)
-    parts: list[Claim] = []
-    for rival in RIVALS:
-        parts += _others_change(judge, "fig25-despite", at, rival, -1)
-        values = judge.difference(at, "qops", rival, _WORK, judge.loads)
-        text = f"unadmitted work, QoPS less {rival.upper()} (points)"
-        parts.append(judge.points(f"fig25-despite.{rival}.work", text, values))
-    text = "with 20 % the others fare better with QoPS, although it accepts more work"
-    yield from judge.combined("fig25-despite", text, parts)
-
-
-def _others_change(judge: Judge, name: str, at: Scenario, rival: str, sign: int) -> Iterator[Claim]:
-    for metric, what in _OTHERS.items():
-        values = judge.change(at, "qops", rival, metric, judge.loads)
-        text = f"{what}, QoPS against {rival.upper()}, mean over loads (%)"
-        yield judge.percent(f"{name}.{rival}.{metric}", text, values, sign)
-
-
-def _mixed_used(judge: Judge, at: Scenario) -> Iterator[Claim]:
-    """Yield the claims of Figures 37 and 38, about utilization."""
-
-    def loss(share: float, other: str) -> Values:
-        return judge.difference(_settings(at, (share,)), "qops", other, _USED, judge.above)
-
-    def both(other: str) -> Values:
-        return averages([loss(share, other) for share in (0.8, 0.2)])
-
-    said = "utilization, QoPS less {}, mean over Figures 37 and 38 (points)"
-    text = f"{said.format('MSB')}: within 1"
-    yield judge.claim("fig37-comparable", text, both("msb"), -1.0, 1.0)
-    yield judge.points("fig37-better", said.format("MRT"), both("mrt"), +1)
-    parts = [judge.points(f"fig37-worse.{x}", said.format(x), both(x)) for x in REFERENCES]
-    yield from judge.combined("fig37-worse", "QoPS uses less than EASY and Conservative", parts)
-    text = "utilization with {:.0f} % deadline jobs, QoPS less EASY (points): about {}"
-    many, few = loss(0.8, "easy"), loss(0.2, "easy")
-    yield judge.claim("fig37-loss-80", text.format(80, "-8"), many, -10.5, -5.5)
-    yield judge.claim("fig37-loss-20", text.format(20, "-2 to -3"), few, -3.0, -2.0)
-    text = "the loss is less than with deadlines for all: 80 % less 100 % (points)"
-    yield judge.points("fig37-less", text, differences(many, loss(1.0, "easy")), +1)
-
-
-def _others_by_utilization(judge: Judge, at: Scenario) -> Iterator[Claim]:
-    """Yield the claims of Figure 43."""
-    few = replace(at, share=0.2)
-    for which, whole, names in (
-        (
-            "rivals",
-            "at equal utilization the others fare better with QoPS than with MSB and MRT, 20 %",
-            RIVALS,
-        ),
-        ("references", "and better than with EASY and Conservative", REFERENCES),
-    ):
-        parts = []
-        for other, (metric, what) in product(names, _OTHERS.items()):
-            text = f"{what}, QoPS against {other} at equal utilization (%)"
-            values = judge.at_equal_utilization(few, "qops", other, metric)
-            parts.append(judge.percent(f"fig43.{other}.{metric}", text, values))
-        yield from judge.combined(f"fig43-{which}", whole, parts)
-
-
-def _relaxation(judge: Judge, at: Scenario) -> Iterator[Claim]:
-    """Yield the claims of Figure 57."""
-    factors = judge.results.study.relaxations
-    least, most = factors[0], factors[-1]
-    both = [replace(at, relaxation=r) for r in (most, least)]
-    for metric, goes, sign in (("response_time", "rises", +1), ("slowdown", "falls", -1)):
-        values = judge.between(changes, both, "qops", metric, judge.loads)
-        text = (
-            f"QoPS's {_OTHERS[metric]} {goes} with R, 80 %: from {least:g} to {most:g}, mean over "
-            "loads (%)"
-        )
-        yield judge.percent(f"fig57.{metric}", text, values, sign)
-    if at.artificial != "run-time":
-        return
-    # By the rule of the text, an artificial deadline depends on the run time alone.
-    hours = f"{SHORT / 3600:g} h"
-    for length, which, said, sign in (
-        ("short", f"up to {hours}", "shorter jobs benefit from a higher R", -1),
-        ("long", f"above {hours}", "longer jobs suffer from a higher R", +1),
-    ):
-        parts = []
-        for metric, name in _OTHERS.items():
-            values = judge.between(changes, both, "qops", f"{length}_{metric}", judge.loads)
-            text = (
-                f"QoPS's {name} of jobs of {which}, 80 %: R from {least:g} to {most:g}, mean over "
-                "loads (%)"
-            )
-            parts.append(judge.percent(f"fig57-{length}.{metric}", text, values, sign))
-        yield from judge.combined(f"fig57-{length}", said, parts)
-
-
-# Other windows of the logs
 
 
 def _windows(results: Results) -> Iterator[Claim]:
