@@ -39,7 +39,7 @@ from qops_batsim.scheduling.profile import (
     Queue,
     drop_claim,
     grown,
-    new_claims,
+    with_room,
 )
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.scheduling.table import SlotTable
@@ -365,15 +365,7 @@ class Plan:
 
     def _make_claims(self, more: int) -> None:
         """Make room for so many claims more."""
-        claims = self.state.claims
-        while len(claims.slots) < int(claims.size[0]) + more:
-            room = 2 * len(claims.slots) + 8
-            larger = new_claims(room, self._words)
-            for old, new in zip(claims[:3], larger[:3], strict=True):
-                new[: len(old)] = old
-            larger.size[0] = claims.size[0]
-            claims = larger
-        self.state = self.state._replace(claims=claims)
+        self.state = self.state._replace(claims=with_room(self.state.claims, more))
 
     def finished_resizing(self, capacity: Capacity) -> None:
         """Learn that no host will leave or return any more."""
@@ -407,7 +399,7 @@ class Plan:
             if not late_news and promise + DEADLINE_TOLERANCE < each.target < math.inf:
                 self.jobs.aims[slot] = promise
             if each.end is None and self.jobs.fixed_starts[slot] < math.inf:
-                plan.claim(self.state, slot, each.start)
+                plan.claim(self.profile, self.state.claims, self.jobs, slot, each.start)
             elif each.end is None:
                 plan.insert_by_start(self.waiting, self.jobs.starts, slot)
             else:

@@ -151,6 +151,19 @@ def new_claims(room: int = 0, words: int = 0) -> Claims:
     return Claims(np.zeros((room, 2)), amounts, np.zeros(room, np.int64), np.zeros(1, np.int64))
 
 
+def with_room(claims: Claims, more: int) -> Claims:
+    """Return the same claims, with room for so many more."""
+    count = int(claims.size[0])
+    if len(claims.slots) >= count + more:
+        return claims
+    words = claims.amounts.shape[1] if claims.amounts.ndim == 2 else 0
+    larger = new_claims(2 * (count + more) + 8, words)
+    for old, new in zip(claims[:3], larger[:3], strict=True):
+        new[: len(old)] = old
+    larger.size[0] = count
+    return larger
+
+
 def new_profile(everything: int | Words, steps: int = 64) -> Profile:
     """Return a profile from 0 on with everything free, and room for so many steps.
 
@@ -401,9 +414,17 @@ def running_profile(
     set_everything(profile.free, everything)
     profile.size[0] = 1
     take_running(profile.free, profile, now, running, jobs)
+    take_claims(profile, now, claims, False)
+    take_claims(profile, now, claims, True)
+
+
+@kernel
+def take_claims(profile: Profile, now: float, claims: Claims, windows: bool) -> None:
+    """Take what promised starts, or maintenance ``windows``, have claimed. O(claims × steps)."""
     for index in range(claims.size[0]):
-        first, end = max(now, claims.dates[index, 0]), claims.dates[index, 1]
-        change(profile, first, end, claims.amounts[index], False)
+        if (claims.slots[index] == WINDOW) == windows:
+            first, end = max(now, claims.dates[index, 0]), claims.dates[index, 1]
+            change(profile, first, end, claims.amounts[index], False)
 
 
 @kernel

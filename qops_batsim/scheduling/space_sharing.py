@@ -281,8 +281,8 @@ class SpaceSharingScheduler(DecisionModule):
 
     def _note_change(self, lost: HostSet) -> None:
         """Note that hosts leave, return or will leave, and which of them nobody knew of."""
-        if lost and self._timetable is not None:
-            self._timetable.note_loss(len(lost))
+        if self._timetable is not None:
+            self._timetable.note_change(len(lost))
         self._count_free()
         self.resized()
 
@@ -380,8 +380,8 @@ class SpaceSharingScheduler(DecisionModule):
         """
         plan = self._plan
         if plan is None:
-            booked = [] if self._timetable is None else self._timetable.bookings
-            return {each.job.id: each.start for each in booked}
+            promised = [] if self._timetable is None else self._timetable.promised
+            return {job.id: start for job, start in promised}
         claimed = (slot for slot in plan.claimed_slots if slot >= 0)
         jobs, slots = plan.table.jobs, [*plan.waiting_slots.tolist(), *claimed]
         return {jobs[slot].id: float(plan.jobs.starts[slot]) for slot in slots}
@@ -477,7 +477,7 @@ class SpaceSharingScheduler(DecisionModule):
                 self.reject(job, refusal)
             elif job.qos is not None:
                 self.qos_log.record(job.id).latest_start = job.qos.start
-        for job, _, hosts, lost in timetable.due(now, self.free_hosts):
+        for job, hosts, lost in timetable.due(now, self.free_hosts):
             self.start(job, hosts)
             self._note_run(job, now)
             assert job.qos is not None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +16,8 @@ from qops_batsim.jobs import Job
 from qops_batsim.kernels import kernel
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.capacity import Capacity
-from qops_batsim.scheduling.host_fits import earlier_hosts, earliest_hosts
+from qops_batsim.scheduling.core.plan import fit_claims, has_claims_before, promise_start
+from qops_batsim.scheduling.host_fits import earlier_hosts
 from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
 from qops_batsim.scheduling.profile import (
     STEPS_PER_RESERVATION,
@@ -26,13 +26,16 @@ from qops_batsim.scheduling.profile import (
     Profile,
     Words,
     change,
+    drop_claim,
+    new_claims,
     new_profile,
     reserve,
+    take_claims,
+    with_room,
 )
 from qops_batsim.scheduling.refusal import Refusal, no_time, start_taken
-from qops_batsim.scheduling.table import fixed_start_of
+from qops_batsim.scheduling.table import SlotTable
 from qops_batsim.timing import (
-    DEADLINE_TOLERANCE,
     GRID_TOLERANCE,
     duration_on_grid,
     end_of,
@@ -43,36 +46,39 @@ OVERDUE = 1.0
 """A job that runs longer than its estimate is expected to run for so much longer (seconds)."""
 
 
-class Booking(NamedTuple):
-    """A promised start (seconds), the hosts that are kept for it, and how many left since."""
-
-    job: Job
-    start: float
-    hosts: HostSet
-    lost: int = 0
-
-
 class Timetable:
     """Promised starts, and what can start now beside them and beside maintenance windows.
 
     Attributes
     ----------
-    bookings
-        Promised starts to come.
     asked
         New jobs with fixed starts.
     """
 
     def __init__(self, machine_size: int) -> None:
         self._machine_size, self._words = machine_size, -(-machine_size // WORD_BITS)
-        self.bookings: list[Booking] = []
+        self._table, self._claims = SlotTable(self._words), new_claims(0, self._words)
         self.asked: list[Job] = []
         self._called_for = -math.inf
-        self._lost = False
+        self._is_resized = False
+
+    @property
+    def promised(self) -> list[tuple[Job, float]]:
+        """The jobs with promised starts to come, and these (seconds)."""
+        claims, count = self._claims, int(self._claims.size[0])
+        dates = claims.dates[:count, 0].tolist()
+        return [
+            (self._table.jobs[slot], date) for slot, date in zip(self._slots, dates, strict=True)
+        ]
+
+    @property
+    def _slots(self) -> list[int]:
+        found: list[int] = self._claims.slots[: self._claims.size[0]].tolist()
+        return found
 
     def is_needed(self, capacity: Capacity) -> bool:
         """Tell whether anything is known of later dates. O(1)."""
-        return bool(self.bookings or self.asked or capacity.windows)
+        return bool(self._claims.size[0] or self.asked or capacity.windows)
 
     def profile(
         self,
@@ -82,8 +88,24 @@ class Timetable:
         jobs: int,
     ) -> Profile:
         """Return which hosts are free when, with room for so many reservations more."""
-        runs, date = list(running), up_to_grid(now)
-        count = len(runs) + len(capacity.windows) + len(self.bookings) + jobs
+        runs, date, claims = list(running), up_to_grid(now), self._claims
+        # What is due now and finds its hosts taken is looked at as what is late.
+        due = date + GRID_TOLERANCE
+        if has_claims_before(claims, math.inf if self._is_resized else due):
+            for is_idle in (False, True):
+                made = self._beside([] if is_idle else runs, date, capacity, 0)
+                if not fit_claims(made, date, due, claims, self._table.numbers, is_idle):
+                    break
+        self._is_resized = False
+        made = self._beside(runs, date, capacity, jobs)
+        take_claims(made, date, claims, False)
+        return made
+
+    def _beside(
+        self, runs: Sequence[tuple[Job, float, HostSet]], date: float, capacity: Capacity, jobs: int
+    ) -> Profile:
+        """Return which hosts are free beside running jobs and maintenance."""
+        count = len(runs) + len(capacity.windows) + int(self._claims.size[0]) + jobs
         present = HostSet.first(self._machine_size) - capacity.away
         made = new_profile(words_of(present, self._words), STEPS_PER_RESERVATION * count + 2)
         made.times[0] = date
@@ -94,83 +116,42 @@ class Timetable:
         for window in capacity.windows:
             row = words_of(window.hosts, self._words)
             change(made, max(date, window.since), window.until, row, False)
-        for place, booking in enumerate(self.bookings):
-            if self._lost:
-                self.bookings[place] = self._moved(made, booking, date)
-            self._reserve(made, self.bookings[place], date)
-        self._lost = False
         return made
 
-    def _moved(self, profile: Profile, booking: Booking, now: float) -> Booking:
-        """Return a booking at its earliest fit from its start on, if there is one."""
-        row, estimate = np.zeros(self._words, np.uint64), duration_on_grid(booking.job.estimate)
-        after, needed = max(now, booking.start), booking.job.processors
-        start = float(earliest_hosts(profile, after, estimate, needed, row))
-        return booking if start == math.inf else booking._replace(start=start, hosts=hosts_of(row))
-
-    def _reserve(self, profile: Profile, booking: Booking, now: float) -> None:
-        estimate = duration_on_grid(booking.job.estimate)
-        row = words_of(booking.hosts, self._words)
-        reserve(profile, max(now, booking.start), estimate, row)
-
     def answers(self, now: float, profile: Profile) -> list[tuple[Job, Refusal | None]]:
-        """Answer the jobs that ask for starts; those that get them are booked."""
-        found: list[tuple[Job, Refusal | None]] = []
+        """Answer the jobs that ask for starts: these are promised or refused."""
         asked, self.asked = self.asked, []
-        for job in asked:
-            booking, refusal = self._book(now, profile, job)
-            if booking is not None:
-                self.bookings.append(booking)
-                self._reserve(profile, booking, now)
-            found.append((job, refusal))
-        return found
+        return [(job, self._answer(up_to_grid(now), profile, job)) for job in asked]
 
-    def _book(
-        self, now: float, profile: Profile, job: Job
-    ) -> tuple[Booking | None, Refusal | None]:
-        start, estimate = fixed_start_of(job.qos), duration_on_grid(job.estimate)
-        assert job.qos is not None
-        deadline = math.inf if job.qos.deadline is None else job.qos.deadline
-        if end_of(start, estimate) > deadline + DEADLINE_TOLERANCE:
-            return None, no_time(job.estimate, deadline - start, deadline)
-        row = np.zeros(self._words, np.uint64)
-        first = max(start, up_to_grid(now))
-        free = float(earliest_hosts(profile, first, estimate, job.processors, row))
-        if free > start:
-            return None, start_taken(start, free)
-        return Booking(job, start, hosts_of(row)), None
+    def _answer(self, now: float, profile: Profile, job: Job) -> Refusal | None:
+        slot, self._claims = self._table.add(job), with_room(self._claims, 1)
+        numbers = self._table.numbers
+        found = float(promise_start(profile, self._claims, numbers, slot, now))
+        asked, deadline = float(numbers.fixed_starts[slot]), float(numbers.deadlines[slot])
+        if math.isnan(found):
+            return no_time(job.estimate, deadline - asked, deadline)
+        return start_taken(asked, found) if found > asked else None
 
-    def note_loss(self, hosts: int) -> None:
-        """Note that so many hosts have left, or will."""
-        self._lost = True
-        self.bookings = [each._replace(lost=each.lost + hosts) for each in self.bookings]
+    def note_change(self, lost: int) -> None:
+        """Note that hosts have left, return or will leave, so many of which nobody knew of."""
+        self._is_resized = True
+        self._table.numbers.lost[self._slots] += lost
 
-    def due(self, now: float, free: HostSet) -> list[Booking]:
+    def due(self, now: float, free: HostSet) -> list[tuple[Job, HostSet, int]]:
         """Return whose promised start has come and whose hosts are free; it is booked no more.
 
-        Where they are not, because a job outlives its estimate or hosts have left, it takes
-        others that are kept for nothing else while it runs, as soon as there are any. Its own may
-        have been promised to another one meanwhile.
+        With each job come its hosts, and how many left since its start was promised.
         """
-        found, kept = [], list(self.bookings)
-        for booking in self.bookings:
-            if booking.start > now + GRID_TOLERANCE:
+        found: list[tuple[Job, HostSet, int]] = []
+        claims, place = self._claims, 0
+        while place < claims.size[0]:
+            slot, hosts = int(claims.slots[place]), hosts_of(claims.amounts[place])
+            if claims.dates[place, 0] > now + GRID_TOLERANCE or hosts - free:
+                place += 1
                 continue
-            hosts, others = booking.hosts, free
-            end = end_of(now, duration_on_grid(booking.job.estimate))
-            # Late ones do not wait for each other.
-            for other in kept:
-                if other is not booking and now - GRID_TOLERANCE <= other.start < end:
-                    others -= other.hosts
-            is_late = booking.start < now - GRID_TOLERANCE
-            if hosts - (others if is_late else free):
-                if len(others) < booking.job.processors:
-                    continue
-                hosts = others.lowest(booking.job.processors)
+            found.append((self._table.jobs[slot], hosts, int(self._table.numbers.lost[slot])))
             free -= hosts
-            kept.remove(booking)
-            found.append(booking._replace(hosts=hosts))
-        self.bookings = kept
+            drop_claim(claims, place)
         return found
 
     def starts(
@@ -192,7 +173,7 @@ class Timetable:
 
     def call_for_start(self, now: float) -> float | None:
         """Return the date (seconds) of the next promised start, once, or None."""
-        date = min((each.start for each in self.bookings if each.start > now), default=math.inf)
+        date = min((start for _, start in self.promised if start > now), default=math.inf)
         if date in (math.inf, self._called_for):
             return None
         self._called_for = date
@@ -207,9 +188,12 @@ class Timetable:
         def leaves(job: Job) -> bool:
             return job.id == job_id or (wider_than is not None and job.processors > wider_than)
 
-        gone = [job for job in (*(each.job for each in self.bookings), *self.asked) if leaves(job)]
-        self.bookings = [each for each in self.bookings if not leaves(each.job)]
+        gone = [job for job in self.asked if leaves(job)]
         self.asked = [job for job in self.asked if not leaves(job)]
+        for place, slot in reversed(list(enumerate(self._slots))):
+            if leaves(self._table.jobs[slot]):
+                gone.insert(0, self._table.jobs[slot])
+                drop_claim(self._claims, place)
         return gone
 
 

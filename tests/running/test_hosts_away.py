@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from host_failures import random_case
+from host_failures import KILLS, SCHEDULERS, names, random_case, verified_run
 from qops_batsim.advice.history import read_history
 from qops_batsim.advice.plan_asker import PlanAsker
 from qops_batsim.jobs import REJECTED
@@ -20,38 +19,13 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.run import run
 
-KILLS = {"kill_and_restart": True, "tolerance_factor": 4.0, "slack_factor": 2.0}
-SCHEDULERS: list[tuple[str, dict[str, Any]]] = [
-    ("fcfs", {}),
-    ("easy", {}),
+MORE = [
+    *SCHEDULERS,
     ("easy", {"order": "saf"}),
-    ("easy", {"order": "lxf", "backfill_order": "sjf"}),
-    ("nqs", {}),
     ("nqs", {"blocked": "machine"}),
-    ("priced-queues", {"history": 2}),
-    ("slurm", {"bf_interval": 5.0, "bf_resolution": 3.0}),
-    ("conservative", {}),
-    ("conservative", {"reserve": "processors"}),
-    ("slack", {}),
-    ("slack", {"slack_factor": 3.0, "removal": "cheapest"}),
-    ("qops", {}),
-    ("msb", {}),
-    ("mrt", {}),
     ("fqops", {"tolerance_factor": 4.0, "slack_factor": 2.0}),
-    ("fqops", KILLS),
-    ("foresight", {"kill_and_restart": True, "restart_price": 4.0}),
-    ("aroma", {}),
 ]
-every_scheduler = pytest.mark.parametrize(
-    ("scheduler", "options"),
-    SCHEDULERS,
-    ids=["-".join([name, *map(str, options.values())]) for name, options in SCHEDULERS],
-)
-
-
-def rows(path: str) -> list[dict[str, str]]:
-    with open(path, newline="") as stream:
-        return list(csv.DictReader(stream))
+every_scheduler = pytest.mark.parametrize(("scheduler", "options"), MORE, ids=names(MORE))
 
 
 @every_scheduler
@@ -60,23 +34,19 @@ def rows(path: str) -> list[dict[str, str]]:
 def test_a_run_in_which_hosts_go_away_ends_well(
     tmp_path_factory: pytest.TempPathFactory, scheduler: str, options: dict[str, Any], seed: int
 ) -> None:
-    hosts, workload, events = random_case(seed)
-    out = str(tmp_path_factory.mktemp("away") / "run")
-    # It would be an error if a job waited at the end, and the verifier holds each job against
-    # its last promise, and each start against the hosts that are there.
-    done = run(scheduler, workload, make_cluster(hosts), options, out=out, events=events)
-    assert done.violations == []
-    states = {row["job_id"]: row["final_state"] for row in rows(f"{out}_jobs.csv")}
+    hosts, workload, _ = case = random_case(seed)
+    out = tmp_path_factory.mktemp("away") / "run"
+    done, jobs, qos = verified_run(scheduler, options, case, out)
     left = hosts - sum(
         len(HostSet.parse(each.hosts)) for each in done.result.outages if not each.to
     )
     asked = {job.id: job for job in workload.jobs}
-    assert set(asked) <= set(states)
-    for row in rows(f"{out}_qos.csv"):
-        if "#" in row["job_id"]:
+    assert set(asked) <= set(jobs)
+    for name, row in qos.items():
+        if "#" in name:
             continue
-        job = asked[row["job_id"].removeprefix("w0!")]
-        if states[job.id] == REJECTED:
+        job = asked[name]
+        if jobs[name]["final_state"] == REJECTED:
             assert row["reason"], "a job is refused in words"
             if "will not return" in row["reason"]:
                 assert job.processors > left
@@ -92,17 +62,15 @@ def test_the_decision_log_knows_the_hosts_that_are_there(scheduler: str, tmp_pat
     """The plan, put together anew from the log, answers each job as it did in the run."""
     renewed = 0
     for seed in (*range(6), 74, 118, 127, 148):
-        hosts, workload, events = random_case(seed)
         options = KILLS if scheduler == "fqops" else {}
-        out = str(tmp_path / "run")
-        done = run(scheduler, workload, make_cluster(hosts), options, out=out, events=events)
+        done, _, qos = verified_run(scheduler, options, random_case(seed), tmp_path / "run")
         history = read_history(done)
         for name, asked in history.jobs.items():
             answer = PlanAsker(history, history.state_before(name), asked.date).ask(asked)
             story = history.state_after_admission(name).names[name]
             assert answer.admitted == story.admitted, (seed, name)
             assert not answer.admitted or answer.start == story.planned, (seed, name)
-        renewed += sum(int(row.get("new_promises") or 0) for row in rows(f"{out}_qos.csv"))
+        renewed += sum(int(row.get("new_promises") or 0) for row in qos.values())
     assert renewed > 0
 
 

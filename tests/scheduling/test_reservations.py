@@ -222,6 +222,48 @@ def test_a_late_start_leaves_what_was_promised_meanwhile(scheduler):
     assert outcome(scheduler, workload, events) == {"a": 55.0, "b": 65.0, "c": 45.0}
 
 
+PROMISING = [("fcfs", {}), ("easy", {}), ("conservative", {}), *NUMBERS]
+promising = pytest.mark.parametrize(("scheduler", "options"), PROMISING)
+
+
+# Maintenance (#) from 20 to 30 is known from the beginning, and a is promised to start at 10. All
+# hosts are away (x) without notice from 4 to 18: a does not fit before the maintenance any more.
+#
+#   0-3 | . . x x x x x x x . # # # # # a a a
+#       0     4   (10)      18 20        30
+
+
+@promising
+def test_a_late_start_leaves_maintenance_alone_when_hosts_return(scheduler, options):
+    away = HostSet.parse("0-3")
+    outage = [
+        ExternalEvent(4.0, "machine_unavailable", away, {}),
+        ExternalEvent(18.0, "machine_available", away, {}),
+    ]
+    events = events_in_order([*window(0, "0-3", 20, 30), *outage])
+    workload = jobs_of((0, 4, 5, {"start": 10.0}), (19, 2, 1))
+    assert outcome(scheduler, workload, events, **options) == {"a": 30.0, "b": 19.0}
+
+
+# a outlives its estimate of 5 s, and ends at 18: b, promised to start at 10, does not fit before
+# the maintenance from 20 to 30 any more; c, promised 12 on one host, is not held up.
+#
+#   3   | . . . . . c c c c . # # # # # b b b
+#   0-2 | a a a a a a a a a . # # # # # b b b
+#       0         (10)12    18 20        30
+
+
+@promising
+def test_a_start_that_a_job_holds_up_leaves_maintenance_alone(scheduler, options):
+    workload = jobs_of((0, 3, 5), (1, 4, 5, {"start": 10.0}), (2, 1, 2, {"start": 15.0}))
+    name, profile = delay_profile(18.0)
+    first = Job("a", 0, 3, name, qos=QosRequest(estimated_runtime=5.0))
+    jobs = [first, *workload.jobs[1:]]
+    overrun = Workload(jobs=jobs, profiles={**workload.profiles, name: profile}, processors=4)
+    found = outcome(scheduler, overrun, window(0, "0-3", 20, 30), **options)
+    assert found == {"a": 0.0, "b": 30.0, "c": 15.0}
+
+
 @pytest.mark.parametrize(
     ("scheduler", "start"),
     # Without plans hosts are drained from the first notice on.

@@ -137,20 +137,16 @@ def predicted_run_time(subject: Subject) -> Iterator[Violation]:
 def maintenance(subject: Subject) -> Iterator[Violation]:
     """No job that starts after the notice of maintenance is expected to be on its hosts then.
 
-    One that outlives its estimate may be, and one that was promised its start before.
+    One that outlives its estimate may be.
     """
     result = subject.result
     assert result.info is not None
     rows, first, last = result.allocations
-    promised = np.where(np.isnan(_fixed_starts(subject)), np.inf, result.column("submission_time"))[
-        rows
-    ]
     start = result.column("starting_time")[rows]
     margin = tolerance(start) + subject.grace
     end = start + _estimates(subject)[rows]
     for window in result.info.maintenance:
         known = (start > window.announced + margin) & (start < window.until - margin)
-        known &= promised >= window.announced
         reaches = known & (end > window.since + margin + tolerance(end))
         for low, high in HostSet.parse(window.hosts).intervals():
             for place in np.flatnonzero(reaches & (first <= high) & (last >= low)).tolist():

@@ -33,16 +33,17 @@ from qops_batsim.scheduling.core.columns import (
     TARGETS,
 )
 from qops_batsim.scheduling.core.plan import (
-    claim,
     compress_plan,
     extend_overdue,
-    first_fit_from,
     forget_gone,
+    has_claims_before,
     has_lost_hosts,
     has_missed_start,
     nominal,
     place_new,
+    promise_start,
     rebuild_plan,
+    refit_claims,
     reserve_anew,
     settle,
     sort_ascending,
@@ -106,12 +107,13 @@ from qops_batsim.scheduling.core.state import (
     SCRATCH,
     STARTING,
     SUSPENSIONS,
+    TOLERANCE,
     UNDONE,
     State,
 )
-from qops_batsim.scheduling.profile import end_of, trim
+from qops_batsim.scheduling.profile import trim
 from qops_batsim.scheduling.refusal import RefusalKind
-from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE
+from qops_batsim.timing import PLAN_TOLERANCE
 
 NO_JOB = -1
 """In place of a slot: none."""
@@ -182,6 +184,10 @@ def renew_plan(state: State) -> bool:
         if why_never(state, slot) != 0:
             reject(state, slot)
     overdue = has_missed_start(state) or overdue
+    late = state.clock[NOW] - state.clock[TOLERANCE]
+    if has_claims_before(state.claims, np.inf if counts[IS_RESIZED] != 0 else late):
+        refit_claims(state)
+        overdue = True
     if counts[IS_RESIZED] != 0:
         if has_lost_hosts(state) or overdue:
             rebuild_plan(state)
@@ -251,20 +257,15 @@ def reserve_start(state: State, slot: int) -> None:
     What is planned stays, so no promise suffers.
     """
     numbers = state.jobs.numbers
-    asked, estimate, target = (
-        numbers[FIXED_STARTS, slot],
-        numbers[ESTIMATES, slot],
-        numbers[TARGETS, slot],
-    )
-    if end_of(asked, estimate) > target + DEADLINE_TOLERANCE:
-        refuse(state, slot, NO_JOB, NO_TIME, estimate, target - asked, target)
-        return
-    start = first_fit_from(state, slot)
-    if start > asked:
+    asked, target = numbers[FIXED_STARTS, slot], numbers[TARGETS, slot]
+    start = promise_start(state.profile, state.claims, state.jobs, slot, nominal(state))
+    if np.isnan(start):
+        refuse(state, slot, NO_JOB, NO_TIME, numbers[ESTIMATES, slot], target - asked, target)
+    elif start > asked:
         refuse(state, slot, NO_JOB, START_TAKEN, asked, start, 0.0)
-        return
-    claim(state, slot, asked)
-    note_admission(state, slot, 0)
+    else:
+        state.counts[HAS_PROFILE] = 0
+        note_admission(state, slot, 0)
 
 
 @kernel

@@ -57,7 +57,6 @@ from qops_batsim.scheduling.core.state import (
     EVER,
     FREE,
     GONE,
-    HAS_PROFILE,
     HAS_PROMISES,
     IS_FREED,
     IS_LATE,
@@ -102,6 +101,7 @@ from qops_batsim.scheduling.profile import (
     reserve,
     running_profile,
     segment_at,
+    take_claims,
 )
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRID_TOLERANCE
 
@@ -516,21 +516,7 @@ def has_missed_start(state: State) -> bool:
     """Tell whether a job should have started before: its processors come free only now."""
     slots, size = state.waiting
     due = state.clock[NOW] - state.clock[TOLERANCE]
-    postponed = postpone_claims(state, due)
-    return bool(postponed or (size[0] > 0 and state.jobs.numbers[STARTS, slots[0]] < due))
-
-
-@kernel
-def postpone_claims(state: State, due: float) -> bool:
-    """Let promised starts that were due before a date be due now; tell whether there are any."""
-    found, now, claims, numbers = False, state.clock[NOW], state.claims, state.jobs.numbers
-    for place in range(claims.size[0]):
-        slot = claims.slots[place]
-        if slot != WINDOW and claims.dates[place, 0] < due:
-            found = True
-            numbers[STARTS, slot] = claims.dates[place, 0] = now
-            claims.dates[place, 1] = end_of(now, numbers[ESTIMATES, slot])
-    return found
+    return bool(size[0] > 0 and state.jobs.numbers[STARTS, slots[0]] < due)
 
 
 @kernel
@@ -631,8 +617,6 @@ def has_lost_hosts(state: State) -> bool:
     counts, waiting, jobs = state.counts, state.waiting, state.jobs
     lost = counts[LOST_HOSTS]
     counts[IS_RESIZED] = counts[LOST_HOSTS] = 0
-    if lost > 0 and state.claims.size[0] > 0:
-        refit_claims(state, lost)
     if lost > 0 and (counts[HAS_PROMISES] != 0 or counts[PROMISED] == LATEST_STARTS):
         for index in range(waiting.size[0]):
             slot = waiting.slots[index]
@@ -773,61 +757,107 @@ def note_broken_start(state: State, slot: int) -> None:
 
 
 @kernel
-def first_fit_from(state: State, slot: int) -> float:
-    """Return from when on a job fits into the plan, not before its fixed start (seconds)."""
-    jobs, profile = state.jobs, state.profile
-    start = max(nominal(state), jobs.numbers[FIXED_STARTS, slot])
-    estimate, needed = jobs.numbers[ESTIMATES, slot], jobs.processors[slot]
-    return float(fit_in(profile.free, profile, start, estimate, needed, jobs.reserved[slot]))
+def promise_start(profile: Profile, claims: Claims, jobs: Jobs, slot: int, now: float) -> float:
+    """Promise a job the start that it asks for, if it fits there beside all that a profile holds.
+
+    Returned is the first date from then on at which it fits, NaN if it would end too late.
+    """
+    numbers = jobs.numbers
+    asked, estimate = numbers[FIXED_STARTS, slot], numbers[ESTIMATES, slot]
+    if end_of(asked, estimate) > numbers[TARGETS, slot] + DEADLINE_TOLERANCE:
+        return float(np.nan)
+    after, needed = max(now, asked), jobs.processors[slot]
+    start = fit_in(profile.free, profile, after, estimate, needed, jobs.reserved[slot])
+    if start <= asked:
+        claim(profile, claims, jobs, slot, asked)
+    return float(start)
 
 
 @kernel
-def claim(state: State, slot: int, start: float) -> None:
+def claim(profile: Profile, claims: Claims, jobs: Jobs, slot: int, start: float) -> None:
     """Promise a start to a job that fits there: no other job is planned in its place, nor it moved.
 
     It ends in time, and is never killed for another one.
     """
-    jobs, claims = state.jobs, state.claims
     place, end = claims.size[0], end_of(start, jobs.numbers[ESTIMATES, slot])
     claims.dates[place, 0], claims.dates[place, 1] = start, end
     claims.slots[place] = slot
     copy_row(jobs.reserved, slot, claims.amounts, place)
     claims.size[0] = place + 1
-    change(state.profile, start, end, jobs.reserved[slot], False)
-    jobs.marks[IS_KEPT, slot], state.counts[HAS_PROFILE] = 1, 0
+    change(profile, start, end, jobs.reserved[slot], False)
+    jobs.marks[IS_KEPT, slot] = 1
     jobs.numbers[STARTS, slot] = jobs.numbers[ASSURED_STARTS, slot] = start
 
 
 @kernel
-def refit_claims(state: State, lost: int) -> None:
-    """Keep promised starts, where hosts were lost, as far as these let; else at the next fit.
+def has_claims_before(claims: Claims, date: float) -> bool:
+    """Tell whether any start is promised before a date, which may be infinite. O(claims)."""
+    for place in range(claims.size[0]):
+        if claims.slots[place] != WINDOW and claims.dates[place, 0] < date:
+            return True
+    return False
 
-    The profile is without waiting jobs then: a plan is made anew. O(claims × steps).
+
+@kernel
+def refit_claims(state: State) -> None:
+    """Fit promised starts anew, as hosts have left or returned, or some are late.
+
+    The profile is not that of the plan then, which is made anew. O(claims × steps).
     """
-    claims, jobs, now, profile = state.claims, state.jobs, state.clock[NOW], state.profile
-    everything, count = everything_of(jobs.reserved, state.everything), claims.size[0]
-    claims.size[0] = 0
-    running_profile(profile, everything, now, state.running, claims, jobs)
-    claims.size[0] = count
-    for place in range(count):
-        if claims.slots[place] == WINDOW:
-            first = max(now, claims.dates[place, 0])
-            change(profile, first, claims.dates[place, 1], claims.amounts[place], False)
-    for place in range(count):
+    claims, jobs, now, lost = state.claims, state.jobs, state.clock[NOW], state.counts[LOST_HOSTS]
+    for place in range(claims.size[0]):
         slot = claims.slots[place]
-        if slot == WINDOW:
-            continue
-        jobs.marks[LOST, slot], jobs.numbers[LOST_DATES, slot] = lost, now
-        duration, after = jobs.numbers[ESTIMATES, slot], max(now, claims.dates[place, 0])
-        needed, reserved = jobs.processors[slot], jobs.reserved[slot]
-        start = fit_in(profile.free, profile, after, duration, needed, reserved)
-        if start < np.inf:
-            jobs.numbers[STARTS, slot] = claims.dates[place, 0] = start
-            claims.dates[place, 1] = end_of(start, duration)
-            copy_row(jobs.reserved, slot, claims.amounts, place)
-        else:
-            copy_row(claims.amounts, place, jobs.reserved, slot)
-        change(profile, claims.dates[place, 0], claims.dates[place, 1], reserved, False)
+        if lost > 0 and slot != WINDOW:
+            jobs.marks[LOST, slot], jobs.numbers[LOST_DATES, slot] = lost, now
+    everything, running = everything_of(jobs.reserved, state.everything), state.running.size[0]
+    due = now - state.clock[TOLERANCE]
+    count = claims.size[0]
+    for is_idle in (False, True):
+        claims.size[0], state.running.size[0] = 0, 0 if is_idle else running
+        running_profile(state.profile, everything, now, state.running, claims, jobs)
+        claims.size[0], state.running.size[0] = count, running
+        take_claims(state.profile, now, claims, True)
+        if not fit_claims(state.profile, now, due, claims, jobs, is_idle):
+            break
+
+
+@kernel
+def fit_claims(
+    profile: Profile, now: float, due: float, claims: Claims, jobs: Jobs, is_idle: bool
+) -> bool:
+    """Fit promised starts into a profile of running jobs and maintenance; tell if any are left.
+
+    Starts keep their dates, or move to the next fit. Those that were promised before a date
+    (``due``) leave all others their places; the ones are left that do not fit at once. In the
+    profile of an idle machine these are as early as maintenance and the others let them: nobody
+    knows when what runs will end, and late ones do not wait for each other.
+    """
+    is_left, numbers = False, jobs.numbers
+    for is_due in (False, True):
+        for place in range(claims.size[0]):
+            slot, date, end = claims.slots[place], claims.dates[place, 0], claims.dates[place, 1]
+            if slot == WINDOW or (min(date, numbers[FIXED_STARTS, slot]) < due) != is_due:
+                continue
+            if is_idle and end > -np.inf:
+                change(profile, date, end, claims.amounts[place], False)
+                continue
+            reserved, duration = jobs.reserved[slot], numbers[ESTIMATES, slot]
+            after = max(now, date)
+            start = fit_in(profile.free, profile, after, duration, jobs.processors[slot], reserved)
+            if is_due and not is_idle and start > after:
+                claims.dates[place, 1], is_left = -np.inf, True
+                continue
+            if start < np.inf:
+                copy_row(jobs.reserved, slot, claims.amounts, place)
+            else:
+                copy_row(claims.amounts, place, jobs.reserved, slot)
+                start = after
+            end = end_of(start, duration)
+            numbers[STARTS, slot] = claims.dates[place, 0] = start
+            claims.dates[place, 1] = end
+            if not is_idle:
+                change(profile, start, end, reserved, False)
+    return is_left
 
 
 @kernel
