@@ -182,12 +182,14 @@ def test_a_wrong_schedule_is_not_written_as_a_good_one(tmp_path: Path) -> None:
         write_best(jobs, workload, str(tmp_path / "wrong"))
 
 
-def test_equal_deterministic_time_gives_equal_results() -> None:
+# Of 30 jobs the solver proves something; with 60, the time ends a search that goes on.
+@pytest.mark.parametrize(("jobs", "seconds"), [(30, 0.3), (60, 0.05)])
+def test_equal_deterministic_time_gives_equal_results(jobs: int, seconds: float) -> None:
     from qops_batsim.experiments.deadline_workload import deadline_workload
     from qops_batsim.running.inputs import load_workload
 
-    workload = deadline_workload(load_workload("sdsc_sp2_1000"), load=1.6, first=60)
-    limits = Limits(seconds=3, by_clock=False)
+    workload = deadline_workload(load_workload("sdsc_sp2_1000"), load=1.6, first=jobs)
+    limits = Limits(seconds=seconds, by_clock=False)
     first, second = (best_possible(workload, OBJECTIVES, limits) for _ in range(2))
     assert first == second
     assert all(each.bound >= max(each.schedulers.values()) for each in first)

@@ -43,8 +43,8 @@ from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import subset
 
 CTC, SDSC = Source(file="CTC-x", processors=338), Source(file="SDSC-x", processors=128)
-CTC, SDSC = (msgspec.structs.replace(each, first=60) for each in (CTC, SDSC))
-WINDOW = Source(file="SDSC-x", processors=128, skip=150, first=60)
+CTC, SDSC = (msgspec.structs.replace(each, first=30) for each in (CTC, SDSC))
+WINDOW = Source(file="SDSC-x", processors=128, skip=150, first=30)
 TINY = Study(
     sources={"CTC": CTC, "SDSC": SDSC},
     loads=(1.0, 1.6),
@@ -439,7 +439,7 @@ def test_bounds_are_lines_of_the_figures_of_admittance(
 ) -> None:
     pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
     few = msgspec.structs.replace(TINY, loads=(1.6,), seeds=(1,), windows=(), reading_sources=())
-    bounded = islam2003.report_on(traces, few, PaperRequest(bound=0.2))
+    bounded = islam2003.report_on(traces, few, PaperRequest(bound=0.02))
     found = {figure.name: figure for figure in bounded.figures}
     for panel in found["4"].panels:
         by_label = {series.label: series for series in panel.series}

@@ -19,7 +19,8 @@ from qops_batsim.scheduling.easy_kernel import (
 from qops_batsim.scheduling.profile import new_queue
 from qops_batsim.timing import PLAN_TOLERANCE
 
-JOBS = 3000
+JOBS = {5: 1200, 100: 1200, 70_000: 3000}
+"""Jobs by the size of the machine: enough for a long line of them."""
 
 
 class NaiveEasy:
@@ -73,20 +74,21 @@ class NaiveEasy:
 @pytest.mark.parametrize("seed", range(12))
 def test_a_pass_over_a_long_line_starts_the_same_jobs(seed: int) -> None:
     rng = random.Random(seed)
-    machine = rng.choice([5, 100, 70_000])
+    machine = rng.choice(list(JOBS))
+    jobs = JOBS[machine]
     grace = rng.choice([0.0, 0.0, 20.0])
     widest = rng.choice([machine, machine + 2])  # While hosts are away, some are too wide.
-    processors = [min(widest, 1 + int(rng.paretovariate(0.6))) for _ in range(JOBS)]
-    estimates = [rng.choice([1.0, 60.0, 1e4 * rng.random(), np.inf]) for _ in range(JOBS)]
+    processors = [min(widest, 1 + int(rng.paretovariate(0.6))) for _ in range(jobs)]
+    estimates = [rng.choice([1.0, 60.0, 1e4 * rng.random(), np.inf]) for _ in range(jobs)]
     naive = NaiveEasy(processors, estimates)
     columns = np.array(processors), np.array(estimates)
-    line, most = new_line(JOBS), 2 * machine + 1
+    line, most = new_line(jobs), 2 * machine + 1
     ending, gone, started = new_running(most), new_queue(most), new_queue(most).slots
     running, arrived, free, now, longest = 0, 0, machine, 0.0, 0
-    while arrived < JOBS or naive.waiting:
+    while arrived < jobs or naive.waiting:
         now += rng.choice([0.0, 1.0, 30.0])
         # Many arrive, then all come to an end.
-        for _ in range(min(JOBS - arrived, rng.choice([0, 1, 60]))):
+        for _ in range(min(jobs - arrived, rng.choice([0, 1, 60]))):
             append(line, arrived)
             naive.waiting.append(arrived)
             arrived += 1
@@ -105,6 +107,6 @@ def test_a_pass_over_a_long_line_starts_the_same_jobs(seed: int) -> None:
         longest = max(longest, len(places))
         assert places[places != NO_JOB].tolist() == naive.waiting
         assert running == len(naive.ends)
-        if arrived == JOBS and not naive.ends and not count:
+        if arrived == jobs and not naive.ends and not count:
             break  # Only those that are too wide wait.
     assert longest > 2 * SHORT_LINE
