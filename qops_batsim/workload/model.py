@@ -54,6 +54,17 @@ class Workload(msgspec.Struct):
             return self.jobs.columns
         return JobColumns.of(self.jobs, list(self.profiles))
 
+    @property
+    def delays(self) -> np.ndarray:
+        """Seconds that each job with a ``delay`` profile runs; NaN for others. O(jobs)."""
+        import numpy as np
+
+        columns = self.columns
+        used = (self.profiles.get(name, {}) for name in columns.profile_names)
+        delays = [each["delay"] if each.get("type") == "delay" else math.nan for each in used]
+        found: np.ndarray = np.array(delays, np.float64)[columns.profiles]
+        return found
+
     def check(self) -> None:
         """Raise an InputError unless a file may hold the jobs, as one did if they were read."""
         if self.sha256 is None and not self.columns.are_usable:

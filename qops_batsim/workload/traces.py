@@ -304,10 +304,9 @@ def _records(workload: Workload) -> Records:
     records = np.empty(len(columns.ids), dtype=RECORD)
     for name in RECORD.names or ():
         records[name] = -1
-    delays = [workload.profiles[name].get("delay", -1) for name in columns.profile_names]
     records["job_number"] = np.arange(1, len(records) + 1)
     records["submit_time"] = columns.submission_times
     records["requested_processors"] = columns.processors
-    records["run_time"] = np.array(delays, dtype=float)[columns.profiles]
+    records["run_time"] = np.nan_to_num(workload.delays, nan=-1)
     records["requested_time"] = np.where(np.isinf(columns.walltimes), -1, columns.walltimes)
     return records

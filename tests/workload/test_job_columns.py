@@ -246,3 +246,13 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
     assert isinstance(read_workload_file(path).jobs, JobTable)
     path.write_text(json.dumps(GOOD | {"more": 1}), encoding="utf-8-sig")
     assert isinstance(read_workload_file(path).jobs, JobTable)
+
+
+def test_delays_are_those_of_delay_profiles() -> None:
+    cpu = {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0, "delay": 7}
+    jobs = [{**JOB, "id": name, "profile": name} for name in "dcd2"]
+    jobs[2]["id"] = "again"
+    profiles = {"2": {"type": "delay", "delay": 2.5}, "c": cpu, "d": DELAY}
+    made = parse_workload(json.dumps({"nb_res": 4, "jobs": jobs, "profiles": profiles}), source="x")
+    assert str(made.delays.tolist()) == "[10.0, nan, 10.0, 2.5]"
+    assert Workload(jobs=[], profiles={}, processors=1).delays.tolist() == []

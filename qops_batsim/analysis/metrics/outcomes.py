@@ -387,17 +387,6 @@ def _with_queues(outcomes: JobOutcomes, decisions: Decisions) -> JobOutcomes:
 def job_work(outcomes: JobOutcomes) -> Floats | None:
     """Return the processor-seconds of each job, None unless all are of type delay. O(jobs)."""
     work: Floats = outcomes.processors * np.concatenate(
-        [_run_times(each) for each in outcomes.workloads]
+        [np.minimum(each.delays, each.columns.walltimes) for each in outcomes.workloads]
     )
     return None if np.isnan(work).any() else work
-
-
-def _run_times(workload: Workload) -> Floats:
-    """Return the run time of each delay job, up to its walltime (seconds); NaN for others."""
-    columns, profiles = workload.columns, workload.profiles
-    used = (profiles.get(name, {}) for name in columns.profile_names)
-    delays = [each["delay"] if each.get("type") == "delay" else np.nan for each in used]
-    run_times: Floats = np.minimum(
-        np.array(delays, np.float64)[columns.profiles], columns.walltimes
-    )
-    return run_times

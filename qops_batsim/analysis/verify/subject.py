@@ -280,15 +280,7 @@ class Subject:
     @cached_property
     def delays(self) -> Floats:
         """Seconds that each job with a ``delay`` profile runs, by number; NaN for others."""
-        found = []
-        for workload, columns in zip(self.workloads.values(), self.columns, strict=True):
-            profiles = [workload.profiles.get(name, {}) for name in columns.profile_names]
-            delays = [
-                float(each["delay"]) if each.get("type") == "delay" else math.nan
-                for each in profiles
-            ]
-            found.append(np.array(delays, np.float64)[columns.profiles])
-        return self._by_number(found)
+        return self._by_number(workload.delays for workload in self.workloads.values())
 
     @cached_property
     def understated(self) -> Booleans:
