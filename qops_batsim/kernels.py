@@ -49,6 +49,9 @@ LOADING = 0.3
 COMPILING = 2.0
 """So long may a process run kernels as Python that would have to be compiled (seconds of CPU)."""
 
+MANY = 20
+"""A kernel that is compiled with fewer ones than so many may run less long as Python."""
+
 PER_ELEMENT = 1.5e-5
 """Assumed time per element of the longest array that a kernel takes (seconds of CPU)."""
 
@@ -125,7 +128,8 @@ class Kernel:
         if _only_compiled:
             return False
         seconds = _interpreted_seconds + PER_ELEMENT * _longest(arguments)
-        return seconds < LOADING or (seconds < COMPILING and not self._is_kept)
+        share = 0.0 if self._is_kept else min(1.0, len(self._compiled_with) / MANY)
+        return seconds < max(LOADING, share * COMPILING)
 
     def _call_python(self, arguments: tuple[Any, ...]) -> Any:
         """Call the function as Python, and count the time."""
@@ -144,13 +148,22 @@ class Kernel:
         return any(self._files())
 
     @functools.cached_property
+    def _called(self) -> dict[str, Kernel]:
+        """The kernels that it calls, by the names that they have there."""
+        named = {each: self.python.__globals__.get(each) for each in self.python.__code__.co_names}
+        return {name: each for name, each in named.items() if isinstance(each, Kernel)}
+
+    @functools.cached_property
+    def _compiled_with(self) -> set[Kernel]:
+        """The kernels that are compiled where it is."""
+        return {self}.union(*(each._compiled_with for each in self._called.values()))
+
+    @functools.cached_property
     def _interpreted(self) -> Callable[..., Any]:
         """The function as Python, as are the kernels that it calls."""
         function = self.python
-        scope = dict(function.__globals__)
-        for name in function.__code__.co_names:
-            if isinstance(scope.get(name), Kernel):
-                scope[name] = scope[name]._interpreted
+        called = {name: each._interpreted for name, each in self._called.items()}
+        scope = {**function.__globals__, **called}
         return FunctionType(function.__code__, scope, function.__name__, function.__defaults__)
 
     def _compile(self, arguments: tuple[Any, ...]) -> None:

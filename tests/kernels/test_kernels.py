@@ -130,8 +130,22 @@ def test_what_took_long_as_python_is_compiled(place: Path, monkeypatch: pytest.M
     assert [is_python(each) for each in times] == [True, False, False], "to load it is shorter"
 
 
+def test_what_is_compiled_with_few_others_is_compiled_sooner(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "MANY", 2)
+    monkeypatch.setattr(kernels, "_interpreted_seconds", 0.6 * kernels.COMPILING)
+    values, heard = np.zeros(2, np.int64), list[str]()
+    with listening(heard.append):
+        kernel(filled.python)(values, 1)
+        assert heard == [], "it calls another one"
+        kernel(fill.python)(values, 1)
+    assert heard == ["fill"]
+
+
 def test_what_takes_long_arrays_is_compiled(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "_interpreted_seconds", 0.0)
+    monkeypatch.setattr(kernels, "MANY", 1)
     monkeypatch.setattr(kernels, "COMPILING", math.inf)
     short, long = np.zeros(10), np.zeros(int(kernels.LOADING / kernels.PER_ELEMENT) + 1)
     heard: list[str] = []
