@@ -8,6 +8,7 @@ it is done, so that the study can be interrupted and continued. The logs are rea
     python benchmarks/how_good.py run --out out/how-good [--windows 1] [--time 6]
     python benchmarks/how_good.py split --out out/how-good --windows 5
     python benchmarks/how_good.py restarts --windows 5
+    python benchmarks/how_good.py starts --windows 5
     python benchmarks/how_good.py table --out out/how-good [--write docs/how-good-is-qops.md]
 """
 
@@ -30,7 +31,11 @@ from qops_batsim.experiments.pool import KeptRuns
 from qops_batsim.experiments.report_table import markdown_table
 from qops_batsim.experiments.traces import find_trace, trace_digest
 from qops_batsim.optimum.best import Limits, best_possible
-from qops_batsim.optimum.feasibility import ExactFeasibility, first_come_with_hindsight
+from qops_batsim.optimum.feasibility import (
+    ExactFeasibility,
+    first_come_with_hindsight,
+    online_admission,
+)
 from qops_batsim.optimum.problem import NOT_CHOSEN, OBJECTIVES, problem_of, worth_of
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.registry import make_scheduler
@@ -166,6 +171,28 @@ def restarts(study: Study) -> str:
     return "; ".join(f"{name} {count:,}" for name, count in admitted.items())
 
 
+def revocable_starts(study: Study) -> str:
+    """Return a table of what taking starts back gains in the windows of the split."""
+    found: dict[float, Counter[str]] = {load: Counter() for load in sorted(LOADS)}
+    for scenario in scenarios(study.windows, FEWER):
+        problem, counts = problem_of(study.workload(scenario)), found[scenario.load]
+        fixed, revocable = (online_admission(problem, takes_back=each) for each in (False, True))
+        admitted = [int((each.starts != NOT_CHOSEN).sum()) for each in (fixed, revocable)]
+        counts["jobs"] += len(problem.workload.jobs)
+        counts["irrevocable"] += admitted[0]
+        counts["taken back"] += admitted[1]
+        counts["runs taken back"] += len(revocable.lost)
+        counts["windows with more"] += admitted[1] > admitted[0]
+        counts["with fewer"] += admitted[1] < admitted[0]
+        counts["open"] += fixed.open + revocable.open
+    heading = ["jobs", "irrevocable", "taken back", "runs taken back", "windows with more"]
+    heading += ["with fewer", "open"]
+    counted = {f"{load:.1f}": counts for load, counts in found.items()}
+    counted["all"] = sum(found.values(), Counter())
+    rows = [[load, *(f"{each[name]:,}" for name in heading)] for load, each in counted.items()]
+    return "\n".join(markdown_table(["load", *heading], rows))
+
+
 def measured(workload: Workload, case: Case) -> Result:
     """Search for bound and schedule of a workload."""
     began = time.perf_counter()
@@ -297,7 +324,7 @@ def _range(values: list[float], middle: Callable[[list[float]], float], sign: st
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["run", "split", "restarts", "table"])
+    parser.add_argument("what", choices=["run", "split", "restarts", "starts", "table"])
     parser.add_argument("--out", type=Path, default=Path("out/how-good"))
     parser.add_argument("--time", type=float, default=6.0, help="deterministic time an objective")
     parser.add_argument("--windows", type=int, default=1, choices=range(1, 6))
@@ -311,6 +338,8 @@ def main() -> None:
         study.run_split(arguments.until)
     elif arguments.what == "restarts":
         print(restarts(study))
+    elif arguments.what == "starts":
+        print(revocable_starts(study))
     else:
         print_or_put("\n".join(tables(study)) + "\n", arguments.write)
 

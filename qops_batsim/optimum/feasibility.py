@@ -1,6 +1,6 @@
-"""Admission by exact feasibility: two lines between QoPS and the clairvoyant.
+"""Admission by exact feasibility: lines between QoPS and the clairvoyant.
 
-They split what QoPS lacks into three parts.
+Two of them split what QoPS lacks into three parts.
 
 *Exact feasibility* admits each job as it arrives whenever some plan of what is known then keeps
 every promise: QoPS where its search finds one, else the solver. What it admits more than QoPS is
@@ -14,6 +14,12 @@ starts must be chosen, and **order** be settled, before later jobs are known.
 The clairvoyant also knows which jobs to refuse for the sake of others. What it admits more than
 first come with hindsight is lost for want of **foresight**.
 
+*Admission that takes starts back* splits the same once more. It also decides about each job as it
+arrives, and knows none that come later; but running jobs may be stopped, and run again from
+scratch, as long as every promise is kept. What it admits more than the same admission that leaves
+them alone is lost because starts are **irrevocable**; what the clairvoyant admits more, for want of
+**forecasting**.
+
 With exact estimates QoPS is clairvoyant of run times; where estimates are not, the first line has
 real run times if the workload's estimates are made exact.
 """
@@ -24,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.optimum.problem import NOT_CHOSEN, Ints, Problem, Tasks
+from qops_batsim.optimum.problem import NOT_CHOSEN, Booleans, Ints, Problem, Tasks
 from qops_batsim.optimum.search import Subproblem, annealed, filled
 from qops_batsim.optimum.solver import Budget, solve, violated_intervals
 from qops_batsim.scheduling.admission.options import QopsOptions
@@ -218,3 +224,118 @@ def _overlapping_jobs(tasks: Tasks, starts: Ints, place: int) -> Ints:
         if wider == (begin, end):
             return near
         begin, end = wider
+
+
+class OnlineAdmission(NamedTuple):
+    """Admission job by job: starts in ticks, runs that were taken back, and open questions.
+
+    ``lost`` has place, start and end (ticks) of each run that was stopped to be run again.
+    """
+
+    starts: Ints
+    lost: list[tuple[int, int, int]]
+    open: int
+
+
+def online_admission(problem: Problem, *, takes_back: bool, limit: float = 1.0) -> OnlineAdmission:
+    """Admit each job as it arrives if some plan keeps all promises, later ones being unknown.
+
+    A plan that leaves running jobs alone comes first; only where there is none, and starts can be
+    taken back, some of them are. What waits starts as early as those before it in the plan allow. A
+    job whose question stays open is refused. For ``limit`` see :func:`joint_schedule`.
+    """
+    tasks, machine = problem.strict, problem.machine
+    starts = np.full(len(tasks.release), NOT_CHOSEN)
+    lost, unknown = [], 0
+    for place in np.argsort(tasks.release, kind="stable").tolist():
+        now = int(tasks.release[place])
+        at_work = (starts != NOT_CHOSEN) & (starts + tasks.duration > now)
+        at_work[place] = True
+        near = np.flatnonzero(at_work)
+        asked = Moment.of(tasks.of(near), starts[near], now)
+        found = joint_schedule(asked.tasks, asked.starts, machine, problem.ticks, limit)
+        again = np.zeros(len(near), np.bool_)
+        if found.starts is None and takes_back:
+            found, again = asked.taking_back(machine, limit)
+        unknown += found.starts is None and not found.is_proven
+        if found.starts is not None:
+            lost += [(int(near[each]), int(starts[near[each]]), now) for each in again.nonzero()[0]]
+            planned = asked.with_again(again)
+            order = np.argsort(found.starts, kind="stable").tolist()
+            early = filled(planned, np.full(len(near), NOT_CHOSEN), machine, order)
+            moves = ~asked.runs | again
+            starts[near[moves]] = early[moves]
+    return OnlineAdmission(starts, lost, unknown)
+
+
+class Moment(NamedTuple):
+    """Jobs at a date: what is left of those that run is fixed, the others start from now on.
+
+    ``whole`` are the jobs as they were asked for, ``runs`` tells which run, ``starts`` are the
+    planned ones, now for those that run, all in ticks.
+    """
+
+    whole: Tasks
+    tasks: Tasks
+    starts: Ints
+    runs: Booleans
+    now: int
+
+    @classmethod
+    def of(cls, whole: Tasks, starts: Ints, now: int) -> Moment:
+        """Return admitted jobs that have not ended, with their starts, and the new ones."""
+        runs = (starts != NOT_CHOSEN) & (starts < now)
+        end = np.where(runs, starts + whole.duration, whole.latest)
+        duration = np.where(runs, end - now, whole.duration)
+        tasks = Tasks(np.maximum(whole.release, now), duration, end, whole.processors)
+        return cls(whole, tasks, np.where(runs, now, starts), runs, now)
+
+    def with_again(self, again: Booleans) -> Tasks:
+        """Return the jobs if some of the running ones run again from scratch."""
+        duration = np.where(again, self.whole.duration, self.tasks.duration)
+        latest = np.where(again, self.whole.latest, self.tasks.latest)
+        return self.tasks._replace(duration=duration, latest=latest)
+
+    def taking_back(self, machine: int, limit: float) -> tuple[JointSchedule, Booleans]:
+        """Look for a schedule in which running jobs may run again; tell which do.
+
+        One of them is tried, those first that have done the least work, then all; then the solver
+        is asked, which saves the most work.
+        """
+        nobody = np.zeros(len(self.runs), np.bool_)
+        can = self.runs & (self.now + self.whole.duration <= self.whole.latest)
+        victims = can.nonzero()[0]
+        if not len(victims):
+            return JointSchedule(None, True), nobody
+        done = (self.whole.duration - self.tasks.duration) * self.whole.processors
+        for some in [*np.split(victims[np.argsort(done[victims])], len(victims)), victims]:
+            again = nobody.copy()
+            again[some] = True
+            tried, planned = (
+                np.where(self.runs & ~again, self.now, NOT_CHOSEN),
+                self.with_again(again),
+            )
+            order = np.argsort(planned.last_start, kind="stable").tolist()
+            made = filled(planned, tried, machine, order)
+            if (made != NOT_CHOSEN).all():
+                return JointSchedule(made, True), again
+        return self._solved(victims, done, machine, limit * SOLVER)
+
+    def _solved(
+        self, victims: Ints, done: Ints, machine: int, units: float
+    ) -> tuple[JointSchedule, Booleans]:
+        """Ask the solver, for which a job that may run again is two, of which it chooses one."""
+        count = len(self.runs)
+        again = self.with_again(np.isin(np.arange(count), victims)).of(victims)
+        both = Tasks(*map(np.concatenate, zip(self.tasks, again, strict=True)))
+        worth = np.concatenate([np.where(self.runs, done, 0), np.zeros(len(victims), np.int64)])
+        pairs = list(zip(victims.tolist(), range(count, count + len(victims)), strict=True))
+        budget = Budget(units, False)
+        found = solve(both, worth, machine, budget, all_chosen=True, either=pairs)
+        restarted = np.zeros(count, np.bool_)
+        if found.starts is None:
+            return JointSchedule(None, found.is_proven), restarted
+        restarted[victims] = found.starts[victims] == NOT_CHOSEN
+        starts = found.starts[:count].copy()
+        starts[victims[restarted[victims]]] = found.starts[count:][restarted[victims]]
+        return JointSchedule(starts, True), restarted

@@ -244,6 +244,7 @@ def solve(
     start: Ints | None = None,
     intervals: Sequence[TickInterval] = (),
     all_chosen: bool = False,
+    either: Sequence[tuple[int, int]] = (),
     thorough: bool = False,
     seed: int = 1,
     workers: int = 1,
@@ -262,22 +263,29 @@ def solve(
         Intervals whose energy is told to the solver besides.
     all_chosen
         Whether every job has to be chosen.
+    either
+        Pairs of places of which one is to be chosen. If all others have to be, what is chosen of
+        the pairs is worth the most.
     thorough
         Whether to work on the bound, too, rather than on good schedules alone.
     """
     from ortools.sat.python import cp_model
 
     model: Any = cp_model.CpModel()
-    chosen, starts = _add_jobs(model, tasks, machine, all_chosen)
+    paired = {place for pair in either for place in pair}
+    optional = [not all_chosen or place in paired for place in range(len(worth))]
+    chosen, starts = _add_jobs(model, tasks, machine, optional)
+    for first, second in either:
+        model.add_exactly_one(chosen[first], chosen[second])
     for interval in intervals:
         energy = energies(tasks, interval).tolist()
         terms = [each * chosen[place] for place, each in enumerate(energy) if each]
         model.add(sum(terms) <= machine * (interval[1] - interval[0]))
-    if not all_chosen:
+    if any(optional):
         model.maximize(cp_model.LinearExpr.weighted_sum(chosen, worth.tolist()))
     if start is not None:
         for place, date in enumerate(start.tolist()):
-            if not all_chosen:
+            if optional[place]:
                 model.add_hint(chosen[place], date != NOT_CHOSEN)
             if date != NOT_CHOSEN:
                 model.add_hint(starts[place], date)
@@ -285,7 +293,7 @@ def solve(
     solver = _solver(max(limit, 1e-3), budget.by_clock, thorough, seed, workers)
     status = solver.solve(model)
     budget.use(MODEL_COST + solver.response_proto.deterministic_time)
-    return _result(solver, status, chosen, starts, worth, all_chosen)
+    return _result(solver, status, chosen, starts, worth, any(optional))
 
 
 def _solver(limit: float, by_clock: bool, thorough: bool, seed: int, workers: int) -> Any:
@@ -306,7 +314,7 @@ def _solver(limit: float, by_clock: bool, thorough: bool, seed: int, workers: in
 
 
 def _add_jobs(
-    model: Any, tasks: Tasks, machine: int, all_chosen: bool
+    model: Any, tasks: Tasks, machine: int, optional: Sequence[bool]
 ) -> tuple[list[Any], list[Any]]:
     """Add jobs and machine to a model; return its variables of choice and of start."""
     chosen, starts, intervals = [], [], []
@@ -315,7 +323,7 @@ def _add_jobs(
         zip(tasks.release.tolist(), tasks.duration.tolist(), strict=True)
     ):
         start = model.new_int_var(release, last[place], "")
-        choice = 1 if all_chosen else model.new_bool_var("")
+        choice = model.new_bool_var("") if optional[place] else 1
         make = model.new_optional_fixed_size_interval_var
         intervals.append(make(start, duration, choice, ""))
         starts.append(start)
@@ -325,7 +333,7 @@ def _add_jobs(
 
 
 def _result(
-    solver: Any, status: Any, chosen: list[Any], starts: list[Any], worth: Ints, all_chosen: bool
+    solver: Any, status: Any, chosen: list[Any], starts: list[Any], worth: Ints, is_choice: bool
 ) -> SolverResult:
     from ortools.sat.python import cp_model
 
@@ -333,14 +341,14 @@ def _result(
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         dates = np.array(
             [
-                solver.value(date) if all_chosen or solver.value(choice) else NOT_CHOSEN
+                solver.value(date) if solver.value(choice) else NOT_CHOSEN
                 for choice, date in zip(chosen, starts, strict=True)
             ],
             np.int64,
         )
         reached = int(worth[dates != NOT_CHOSEN].sum())
         # The bound is told as a float, and sums are whole numbers.
-        bound = everything if all_chosen else int(solver.best_objective_bound + 0.5)
+        bound = int(solver.best_objective_bound + 0.5) if is_choice else everything
         is_best = status == cp_model.OPTIMAL
         return SolverResult(dates, reached, reached if is_best else bound, is_best)
     if status == cp_model.INFEASIBLE:

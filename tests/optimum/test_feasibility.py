@@ -17,11 +17,14 @@ from rows_of_jobs import Row, workload_of
 
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
 
+from qops_batsim.optimum import feasibility
 from qops_batsim.optimum.best import Limits, best_possible, schedule_of
 from qops_batsim.optimum.feasibility import (
     ExactFeasibility,
+    Moment,
     first_come_with_hindsight,
     joint_schedule,
+    online_admission,
 )
 from qops_batsim.optimum.problem import NOT_CHOSEN, Tasks, problem_of
 from qops_batsim.optimum.search import filled, is_feasible
@@ -122,3 +125,75 @@ def test_compare_draws_and_tells_the_bound(cli, tmp_path) -> None:
     refused = cli("compare", "qops", "--bound", 1, "-p", "kth_sp2_100", "-o", tmp_path / "x")
     assert refused.exit_code == 2
     assert "--bound beside --platform kth_sp2_100" in refused.err
+
+
+# One processor: a (10 s, by 30) runs when b (3 s, by 6) comes at 2. Stopped at 2, a runs again
+# from 5 on.
+#
+#   |a a|b b b|a a a a a a a a a a|
+#   0   2     5                  15
+def test_a_start_that_is_taken_back_lets_another_job_in() -> None:
+    problem = problem_of(workload_of([(0.0, 1, 10, 30.0), (2.0, 1, 3, 6.0)], 1))
+    fixed, revocable = (online_admission(problem, takes_back=each) for each in (False, True))
+    assert (fixed.starts.tolist(), fixed.lost, fixed.open) == ([0, NOT_CHOSEN], [], 0)
+    assert (revocable.starts.tolist(), revocable.lost, revocable.open) == ([5, 2], [(0, 0, 2)], 0)
+    # With a deadline of 14 it could not end, and goes on.
+    problem = problem_of(workload_of([(0.0, 1, 10, 14.0), (2.0, 1, 3, 6.0)], 1))
+    assert online_admission(problem, takes_back=True).starts.tolist() == [0, NOT_CHOSEN]
+
+
+def test_what_is_admitted_with_starts_taken_back_fits_with_the_runs_that_were_stopped() -> None:
+    gained, stopped = 0, 0
+    for seed in range(20):
+        problem = problem_of(burst(seed))
+        tasks = problem.strict
+        fixed, found = (online_admission(problem, takes_back=each) for each in (False, True))
+        assert (fixed.lost, fixed.open, found.open) == ([], 0, 0)
+        places, begins, ends = np.array(found.lost, np.int64).reshape(-1, 3).T
+        runs = Tasks(begins, ends - begins, ends, tasks.processors[places])
+        everything = Tasks(*map(np.concatenate, zip(tasks, runs, strict=True)))
+        assert is_feasible(everything, np.concatenate([found.starts, begins]), problem.machine)
+        assert (begins >= tasks.release[places]).all()
+        assert (ends <= found.starts[places]).all()
+        gained += int((found.starts != NOT_CHOSEN).sum() - (fixed.starts != NOT_CHOSEN).sum())
+        stopped += len(places)
+    assert gained > 0
+    assert stopped > 20
+
+
+@pytest.mark.parametrize("searches", [True, False])
+def test_starts_are_taken_back_wherever_some_order_of_restarts_has_all_jobs(
+    searches: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not searches:  # all is left to the solver
+        monkeypatch.setattr(feasibility, "filled", lambda tasks, starts, *_: starts)
+    rng, answers = np.random.default_rng(3), set()
+    for _ in range(40):
+        now, running = 4, np.arange(4) < 2
+        duration = rng.integers(2, 8, 4)
+        starts = np.where(running, now - rng.integers(1, duration), NOT_CHOSEN)
+        release = np.where(running, starts, now)
+        latest = np.maximum(now, release) + duration + rng.integers(0, 9, 4)
+        processors = np.where(running, 1, rng.integers(1, 4, 4))
+        moment = Moment.of(Tasks(release, duration, latest, processors), starts, now)
+        found, again = moment.taking_back(3, 1.0)
+        expected = any(
+            fits_in_some_order(moment.with_again(running & np.array([*some, False, False])))
+            for some in itertools.product([False, True], repeat=2)
+            if any(some)
+        )
+        assert not (again & ~running).any()
+        if found.starts is not None:
+            assert is_feasible(moment.with_again(again), found.starts, 3)
+        # Without any stop there may be a plan, which is asked for before.
+        without = fits_in_some_order(moment.tasks)
+        if expected or not without:
+            assert (found.starts is not None) == expected
+        answers.add((expected, without))
+    assert {(True, False), (False, False)} <= answers
+
+
+def fits_in_some_order(tasks: Tasks) -> bool:
+    nothing = np.full(len(tasks.release), NOT_CHOSEN)
+    orders = itertools.permutations(range(len(nothing)))
+    return any((filled(tasks, nothing, 3, order) != NOT_CHOSEN).all() for order in orders)
