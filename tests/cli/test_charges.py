@@ -21,7 +21,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("runs")
     name = "sdsc_sp2_deadlines_500"
     workload = read_workload(find_input(name, "workloads"))
-    for scheduler in ("qops", "msb", "easy", "priced-queues"):
+    for scheduler in ("qops", "msb", "easy"):
         module = make_scheduler(scheduler)
         simulation = simulate(workload, make_cluster(workload.processors), module)
         write_run(
@@ -44,25 +44,27 @@ def test_the_table(cli, runs: Path) -> None:
     assert cli("charges", runs / "qops").out == result.out
 
 
-def test_queues_have_their_prices(cli, runs: Path) -> None:
-    text = (runs / "priced-queues_qos.csv").read_text()
+def test_queues_have_their_prices(cli, runs: Path, tmp_path: Path) -> None:
+    prefix = tmp_path / "run"
+    cli("run", "priced-queues", "-w", "sdsc_sp2_deadlines_500", "-o", prefix, "-q")
+    text = Path(f"{prefix}_qos.csv").read_text()
     rows = {row["job_id"]: row for row in csv.DictReader(text.splitlines())}
     paid = dict.fromkeys(("premium", "regular", "low"), 0.0)
-    for job in csv.DictReader((runs / "priced-queues_jobs.csv").open()):
+    for job in csv.DictReader(Path(f"{prefix}_jobs.csv").read_text().splitlines()):
         row = rows[f"{job['workload_name']}!{job['job_id']}"]
         seconds = int(job["requested_number_of_resources"]) * float(job["execution_time"])
         price = {"premium": 2.0, "regular": 1.0, "low": 0.5}[row["queue"]]
         assert float(row["price"]) == price
         paid[row["queue"]] += price * seconds
-    document = json.loads(cli("charges", runs / "priced-queues", "--json").out)
+    document = json.loads(cli("charges", prefix, "--json").out)
     (report,) = document["runs"]
     found = {each["category"]: each["charge"]["resource"] for each in report["queues"]}
     assert list(found) == list(paid)
     assert found == pytest.approx(paid)
     assert report["total"]["charge"]["resource"] == pytest.approx(sum(paid.values()))
     assert sum(each["jobs"] for each in report["queues"]) == 500
-    printed = cli("charges", runs / "priced-queues").out
-    assert "priced-queues by queue" in printed
+    printed = cli("charges", prefix).out
+    assert "run by queue" in printed
     # Where no queue has a price nothing is told of queues.
     assert "queues" not in json.loads(cli("charges", runs / "easy", "--json").out)["runs"][0]
 
