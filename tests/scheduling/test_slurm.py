@@ -90,6 +90,23 @@ def test_running_jobs_that_end_soon_after_each_other_count_as_ending_together() 
     assert starts(3, rows) == [0, 0, 90, 2]
 
 
+def ending_apart(last: float) -> list[Row]:
+    """Return four jobs, of which the first two have to end by 100 and at a later date."""
+    return [(0, 1, 90, 100, {}), (0, 1, 95, last, {}), (1, 2, 5, 9, {}), (2, 1, 5, 128, {})]
+
+
+# The window of ends is up to 30 s longer than the half minute in which the first one is: until 150.
+#
+# By 151, hosts are kept for 2 from 100 on, which 3 would need until 130 (a letter is 5 s).
+#
+# by 150: |0000000000000000002    by 151: |0000000000000000002
+#         |1111111111111111111            |11111111111111111113
+#         |33                2            |                  2
+@pytest.mark.parametrize(("last", "expected"), [(150, [0, 0, 90, 2]), (151, [0, 0, 90, 95])])
+def test_ends_are_together_for_half_a_minute(last: float, expected: list[float]) -> None:
+    assert starts(3, ending_apart(last)) == expected
+
+
 def test_backfilling_waits_for_its_interval() -> None:
     # The main pass stops at 1. Passes of backfilling: at 1, when 1 comes, then at 31.
     rows: list[Row] = [(0, 2, 50, 100, {}), (1, 3, 5, 9, {}), (2, 1, 5, 20, {})]
@@ -362,6 +379,9 @@ def test_both_passes_are_those_of_the_oracle(
                 fields["qos"] = {"deadline": now + asked * rng.choice([1, 1.5, 3])}
             rows.append((now, rng.randint(1, hosts), ran, asked, fields))
         starts(hosts, rows, **options)
+    # Random jobs hardly ever end just where a window of ends does.
+    for last in (150, 151):
+        starts(3, ending_apart(last), **options)
     assert min(did["main_pass starts"], did["backfill_pass starts"]) > 20
     assert sum(each for what, each in did.items() if "cancels" in what) > 5 or not options.get(
         "deadlines", True
