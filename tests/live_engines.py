@@ -117,11 +117,6 @@ def run_case(
     return both(*given, compute_sharing=case.sharing, events=events)
 
 
-def case_difference(case: Case, directory: Path) -> str:
-    """Return how the engines differ on a case; empty if they do not."""
-    return difference(run_case(case, directory))
-
-
 def engines_differ(
     decision_process: Sequence[str], arguments: Sequence[str], directory: Path
 ) -> str:

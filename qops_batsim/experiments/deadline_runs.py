@@ -21,8 +21,13 @@ from qops_batsim.analysis.metrics.charges import References, reference_of_worklo
 from qops_batsim.analysis.metrics.outcomes import (
     JobOutcomes,
     outcomes_of_simulation,
+    with_drift,
 )
+from qops_batsim.analysis.results.allocations import Allocations, Stays, on_all_hosts
+from qops_batsim.analysis.results.message_drift import drift_behind
+from qops_batsim.analysis.results.tables import Floats, Integers
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
+from qops_batsim.engine.ended_jobs import EndedJobs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError, did_you_mean
 from qops_batsim.experiments.deadline_workload import Measured, easy_ends, measure, scaled_workload
@@ -264,12 +269,36 @@ def checked_outcomes(
     hosts = len(simulation.hosts)
     grace = 0.0
     if simulation.has_message_delays:
-        least = least_grace(longest_round_trip(platform))
-        grace = min(getattr(module.options, "grace", 0.0), least)
+        round_trip = longest_round_trip(platform)
+        grace = min(getattr(module.options, "grace", 0.0), least_grace(round_trip))
+        outcomes = _with_drift(outcomes, simulation.ended_jobs, grace, round_trip)
     broken = broken_rule(outcomes, hosts, grace=grace)
     if broken is not None:
         raise SimulationError(f"{what}: {broken}")
     return outcomes, hosts
+
+
+def _with_drift(
+    outcomes: JobOutcomes, ended: EndedJobs, grace: float, round_trip: float
+) -> JobOutcomes:
+    """Return outcomes with the drift of those that are late by more than the grace."""
+    late = outcomes.is_late(outcomes.finish, outcomes.promised, grace)
+    if outcomes.latest_start is not None:
+        late |= outcomes.is_late(outcomes.start, outcomes.latest_start, grace)
+    if not (grace and late.any()):
+        return outcomes
+    dates = ended.submission_times, ended.starts, ended.finishes
+
+    def drift_of(rows: Integers) -> Floats:
+        offsets, first, last = ended.hosts
+        jobs, hosts = on_all_hosts(
+            Allocations(np.repeat(np.arange(len(ended.ids)), np.diff(offsets)), first, last)
+        )
+        stays = Stays(jobs, hosts, ended.starts[jobs], ended.finishes[jobs])
+        return drift_behind(rows, stays, *dates, round_trip)
+
+    runs = np.flatnonzero(ended.ran)
+    return with_drift(outcomes, np.flatnonzero(late), ended.ids, runs, drift_of)
 
 
 def outcomes_of(

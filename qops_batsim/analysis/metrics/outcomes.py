@@ -7,7 +7,7 @@ and the runs before it are lost work.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -363,15 +363,32 @@ def _with_drift(outcomes: JobOutcomes, result: RunResult) -> JobOutcomes:
     late = np.flatnonzero(outcomes.is_late(outcomes.finish, outcomes.promised, result.grace))
     if not (len(late) and result.grace) or (result.info and result.info.compute_sharing):
         return outcomes
+    return with_drift(
+        *(outcomes, late, result.ids, np.flatnonzero(result.last_runs)),
+        lambda rows: message_drift(result, rows),
+    )
+
+
+def with_drift(
+    outcomes: JobOutcomes,
+    late: Integers,
+    ids: Sequence[str],
+    runs: Integers,
+    drift_of: Callable[[Integers], Floats],
+) -> JobOutcomes:
+    """Return outcomes with the drift of those that are late.
+
+    Of a job's ``runs``, which are places in ``ids``, the last one counts; ``drift_of`` tells that
+    of some (seconds).
+    """
     places = {outcomes.ids[place]: place for place in late.tolist()}
+    last = {
+        places[origin]: run
+        for run in runs.tolist()
+        if (origin := original_id(ids[run], places)) is not None
+    }
     drift = np.zeros(len(outcomes.ids))
-    ids = result.ids
-    rows = [
-        (row, places[origin])
-        for row in np.flatnonzero(result.last_runs).tolist()
-        if (origin := original_id(ids[row], places)) is not None
-    ]
-    drift[[place for _, place in rows]] = message_drift(result, np.array([row for row, _ in rows]))
+    drift[list(last)] = drift_of(np.array(list(last.values()), np.int64))
     return replace(outcomes, drift=drift)
 
 

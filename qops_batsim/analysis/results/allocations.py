@@ -116,6 +116,14 @@ def _read_intervals(
     return row, count
 
 
+def on_all_hosts(allocations: Allocations) -> tuple[Integers, Integers]:
+    """Return every (row, host) pair; O(pairs)."""
+    rows, first, last = allocations
+    sizes = last - first + 1
+    offsets = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return np.repeat(rows, sizes), np.repeat(first, sizes) + offsets
+
+
 def on_hosts(allocations: Allocations, hosts: Integers) -> tuple[Integers, Integers]:
     """Return every (row, host) pair on some hosts, which ascend; O(intervals) and the pairs."""
     low = np.searchsorted(hosts, allocations.first)

@@ -24,10 +24,17 @@ def message_drift(result: RunResult, rows: Integers) -> Floats:
     """
     if not len(rows) or result.info is None:
         return np.zeros(len(rows))
-    most = ROUND_TRIPS * result.info.round_trip + DATE_TOLERANCE
     submitted, start, finish = result.columns("submission_time", "starting_time", "finish_time")
-    ends = real_ends(start, finish)
-    return chain_gaps(rows, _rows_before(result.stays(), ends), submitted, start, ends, most)
+    dates = submitted, start, real_ends(start, finish)
+    return drift_behind(rows, result.stays(), *dates, result.info.round_trip)
+
+
+def drift_behind(
+    rows: Integers, stays: Stays, submitted: Floats, start: Floats, ends: Floats, round_trip: float
+) -> Floats:
+    """Return the same from the stays of all jobs on hosts, their dates, and the longest message."""
+    most = ROUND_TRIPS * round_trip + DATE_TOLERANCE
+    return chain_gaps(rows, _rows_before(stays, ends), submitted, start, ends, most)
 
 
 def _rows_before(stays: Stays, ends: Floats) -> Integers:

@@ -24,6 +24,7 @@ from qops_batsim.analysis.results.allocations import (
     Occupancy,
     Stays,
     occupancy,
+    on_all_hosts,
     on_hosts,
     read_allocations,
 )
@@ -243,16 +244,13 @@ class RunResult:
 
         More than :data:`MAX_OCCUPATIONS` pairs are an :class:`~qops_batsim.errors.InputError`.
         """
-        rows, first, last = self.allocations
-        sizes = last - first + 1
-        total = int(sizes.sum())
+        total = int(self.allocation_sizes.sum())
         if total > MAX_OCCUPATIONS:
             raise InputError(
                 f"{self.source}: the allocations add up to {total} hosts over all jobs; "
                 f"at most {MAX_OCCUPATIONS} are accepted"
             )
-        offsets = np.arange(total) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return np.repeat(rows, sizes), np.repeat(first, sizes) + offsets
+        return on_all_hosts(self.allocations)
 
     @cached_property
     def occupancy(self) -> Occupancy:
