@@ -29,7 +29,7 @@ from qops_batsim.workload.traces import read_partitions
 FEW = AdviceChoices(
     others=(contestant_of("fqops:tolerance_factor=2"),), stringencies=(0.2, -0.5), loads=(1.0,)
 )
-JOBS = 300
+JOBS = 200
 
 
 def written(path: Path, text: str) -> Path:
