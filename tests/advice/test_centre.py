@@ -84,7 +84,7 @@ def of_partition(name: str) -> Choices:
 
 
 def test_pooled_jobs_yield_nothing_that_partitions_contradict(tmp_path: Path) -> None:
-    rows = make_rows(OPPOSITE, JOBS)
+    rows = make_rows(OPPOSITE, 300)
     parts = advise_all(written(tmp_path / "dump.txt", text_of(rows)))
     (pooled,) = advise_all(written(tmp_path / "pooled.txt", text_of(rows, pooled=True))).values()
     offers = {name: recommended(each)[0].value for name, each in parts.items()}
