@@ -12,7 +12,7 @@ import io
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
@@ -146,6 +146,14 @@ def shielded(text: str) -> str:
     A number is no formula. :func:`unshielded` gives the text back.
     """
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Return a small table as CSV, its texts :func:`shielded`; None is an empty cell."""
+    text = io.StringIO()
+    cells = ([shielded(each) if isinstance(each, str) else each for each in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows(cells)
+    return text.getvalue()
 
 
 def unshielded(cell: str) -> str:

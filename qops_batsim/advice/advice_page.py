@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -60,7 +58,7 @@ from qops_batsim.experiments.page import (
     pictures_of,
 )
 from qops_batsim.experiments.pictures import draw_band
-from qops_batsim.tables import shielded
+from qops_batsim.tables import csv_text
 from qops_batsim.version import __version__
 
 Rows = list[list[str]]
@@ -229,10 +227,8 @@ def _made(title: str, draw: Any, rows: Sequence[Iterable[str]]) -> PagePicture:
         draw(path)
         return {path: title}
 
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(map(shielded, row) for row in rows)
     (made,) = pictures_of(into)
-    return PagePicture(title=title, svg=made.svg, data=text.getvalue())
+    return PagePicture(title=title, svg=made.svg, data=csv_text(rows))
 
 
 def _number(value: float) -> str:

@@ -231,24 +231,14 @@ class Advice:
         return [each for run in self.of(self.choices.chosen) for each in run.promises]
 
 
-def promised(run: AdviceRun) -> float | None:
-    """Return the share of the deadlines that were promised (%)."""
-    return _percent(run.counts.promised, run.counts.jobs)
+def _share_of(count: str) -> Measure:
+    """Return the measure of how many of the deadlines asked for are counted so (%)."""
+    return lambda run: _percent(getattr(run.counts, count), run.counts.jobs)
 
 
-def later(run: AdviceRun) -> float | None:
-    """Return the share of the deadlines for which a later one was promised, and taken (%)."""
-    return _percent(run.counts.later, run.counts.jobs)
-
-
-def missed(run: AdviceRun) -> float | None:
-    """Return the share of the deadlines that were missed by jobs that ran (%)."""
-    return _percent(run.counts.missed, run.counts.jobs)
-
-
-def refused(run: AdviceRun) -> float | None:
-    """Return the share of the deadlines that were refused (%)."""
-    return _percent(run.counts.refused, run.counts.jobs)
+promised, later, missed, refused = map(_share_of, ("promised", "later", "missed", "refused"))
+"""Shares (%) of the deadlines asked for: those that were promised, those for which a later one was
+promised and taken, those that were missed by jobs that ran, and those that were refused."""
 
 
 def refused_work(run: AdviceRun) -> float | None:

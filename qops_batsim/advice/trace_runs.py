@@ -233,17 +233,12 @@ class AdviceRun(msgspec.Struct, frozen=True, kw_only=True):
 
 def add_up(groups: Iterable[GroupCount]) -> GroupCount:
     """Return groups together."""
-    total, reasons = GroupCount(reasons={}), Counter[str]()
+    counted, reasons = Counter[str](), Counter[str]()
     for each in groups:
-        total.jobs += each.jobs
-        total.promised += each.promised
-        total.later += each.later
-        total.missed += each.missed
-        total.refused += each.refused
-        total.refused_work += each.refused_work
-        reasons.update(each.reasons)
-    total.reasons = dict(reasons)
-    return total
+        counts = msgspec.structs.asdict(each)
+        reasons.update(counts.pop("reasons"))
+        counted.update(counts)
+    return GroupCount(**counted, reasons=dict(reasons))
 
 
 @dataclass

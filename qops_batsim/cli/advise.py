@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from qops_batsim.cli import console, options
+from qops_batsim.cli.inputs import numbers
 from qops_batsim.cli.options import manual
 from qops_batsim.cli.workload_accounting import (
     Accounts,
@@ -118,8 +119,8 @@ def advise(
         scheduler=contestant_of(scheduler),
         others=tuple(map(contestant_of, against)) if against else AdviceChoices().others,
         stringency=stringency,
-        stringencies=_numbers(stringencies, "--stringencies"),
-        loads=_numbers(loads, "--loads"),
+        stringencies=numbers(stringencies, "--stringencies"),
+        loads=numbers(loads, "--loads"),
         goal=goal,
         rate=rate,
         currency=currency or "core-h",
@@ -231,10 +232,3 @@ def _cores(name: str, accounting: Choices | None, **_: Any) -> float | None:
     if accounting.by == "nodes":
         return 1.0
     return known["cores"] / known["nodes"] if known and known["nodes"] else None
-
-
-def _numbers(text: str, option: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(each) for each in text.split(","))
-    except ValueError:
-        raise InputError(f"{option} {text}: numbers separated by commas are expected") from None

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import note, print_json, print_table, say
-from qops_batsim.cli.inputs import run_name
+from qops_batsim.cli.inputs import numbers, run_name
 from qops_batsim.cli.options import AsJson, Run, WorkloadsOfRun, manual
 from qops_batsim.cli.texts import number_text
-from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.advice.charges import ChargeComparison
@@ -75,7 +73,7 @@ def charges(
     from qops_batsim.economics.charges import Categories, Weights, islam2004, load_price
     from qops_batsim.scheduling.plugins import remember
 
-    resource, qos = _numbers(weights, "--weights", 2)
+    resource, qos = numbers(weights, "--weights", 2)
     function = islam2004 if price is None else load_price(price)
     remember(function)
     choices = ChargeChoices(
@@ -102,18 +100,8 @@ def charges(
         _fill(run, found)
 
 
-def _numbers(text: str, option: str, count: int) -> list[float]:
-    try:
-        values = [float(each) for each in text.split(",")]
-    except ValueError:
-        values = []
-    if len(values) != count or not all(map(math.isfinite, values)):
-        raise InputError(f"{option} {text}: {count} numbers separated by commas are expected")
-    return values
-
-
 def _three(text: str, option: str) -> tuple[float, float, float]:
-    first, second, third = _numbers(text, option, 3)
+    first, second, third = numbers(text, option, 3)
     return first, second, third
 
 

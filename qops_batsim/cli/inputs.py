@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -107,6 +108,18 @@ def duration(text: str, where: str, *, zero: bool = True) -> float:
     if value == 0 and not zero:
         raise InputError(f"{where} is {text}; more than 0 is expected")
     return value
+
+
+def numbers(text: str, option: str, count: int | None = None) -> tuple[float, ...]:
+    """Return the finite numbers of a list, of so many if that is told."""
+    try:
+        values = tuple(float(each) for each in text.split(","))
+    except ValueError:
+        values = ()
+    if not values or count not in (None, len(values)) or not all(map(math.isfinite, values)):
+        many = "" if count is None else f"{count} "
+        raise InputError(f"{option} {text}: {many}numbers separated by commas are expected")
+    return values
 
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}

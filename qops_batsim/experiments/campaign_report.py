@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import re
 from collections import Counter
@@ -34,7 +33,7 @@ from qops_batsim.experiments.statistics import (
     grouped_interval,
 )
 from qops_batsim.files import atomic_write, write_text
-from qops_batsim.tables import shielded
+from qops_batsim.tables import csv_text
 from qops_batsim.version import __version__
 
 SEEDS, WINDOWS = "seeds", "windows"
@@ -198,13 +197,7 @@ def summary_records(found: Sequence[CampaignSummary]) -> list[dict[str, Any]]:
 
 def csv_of(records: Sequence[Mapping[str, Any]]) -> str:
     """Return records as CSV; what is None is empty."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(records[0]) if records else [], lineterminator="\n")
-    writer.writeheader()
-    for record in records:
-        cells = record.items()
-        writer.writerow({name: shielded(x) if isinstance(x, str) else x for name, x in cells})
-    return text.getvalue()
+    return csv_text([[*records[0]] if records else [], *(each.values() for each in records)])
 
 
 def table_cells(

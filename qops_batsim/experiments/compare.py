@@ -7,8 +7,6 @@ one, so differences between schedulers are paired.
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -58,7 +56,7 @@ from qops_batsim.parameters import (
 )
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
-from qops_batsim.tables import shielded
+from qops_batsim.tables import csv_text
 from qops_batsim.version import __version__
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.delay_jobs import run_times
@@ -268,10 +266,7 @@ class Comparison:
 
     def csv_text(self) -> str:
         """Return the rows as CSV: contestant, load, seed, then the metrics; empty for none."""
-        text = io.StringIO()
-        cells = ([shielded(cell) for cell in row] for row in self.cells())
-        csv.writer(text, lineterminator="\n").writerows(cells)
-        return text.getvalue()
+        return csv_text(self.cells())
 
     def cells(self) -> list[list[str]]:
         """Return the cells of all rows as text, headings first."""

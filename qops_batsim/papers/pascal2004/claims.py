@@ -32,6 +32,8 @@ from qops_batsim.papers.pascal2004.runs import TableRows, rejected_percent
 from qops_batsim.papers.pascal2004.study import ALL, ORIGINAL, REBUILT, RUN_TIME, SPECIFICATION
 from qops_batsim.workload.service_classes import APART
 
+_sentence = SPECIFICATION.sentence
+
 _TABLE_2 = tuple(name for name, (section, _) in SPECIFICATION.claims.items() if section == "4.2")
 """Claims about Table 2."""
 
@@ -45,9 +47,9 @@ _SHORTER = 1.0
 def claims(first: TableRows, second: TableRows, third: TableRows) -> list[Claim]:
     """Return the paper's claims with what the tables say to them."""
     waits = [claim for row in first for claim in _claims_of_row(row)]
-    found = _of_cases("shorter-waits", *_told("shorter-waits"), waits)
+    found = _of_cases("shorter-waits", *_sentence("shorter-waits"), waits)
     fair = [_against_fair_nqs(row) for row in first]
-    found += _of_cases("shorter-waits-fair", *_told("shorter-waits-fair"), fair)
+    found += _of_cases("shorter-waits-fair", *_sentence("shorter-waits-fair"), fair)
     pairs = list(zip(second[::2], second[1::2], strict=True))
     told = [share for pair in pairs for share in _paper_rejects(pair[0])]
     for suffix, behind, of_paper in (
@@ -56,23 +58,17 @@ def claims(first: TableRows, second: TableRows, third: TableRows) -> list[Claim]
     ):
         cases = [_claims_of_case(*pair, told) for pair in pairs if _is_judged(pair[0], of_paper)]
         for name in _TABLE_2:
-            section, text = _told(name)
+            section, text = _sentence(name)
             parts = [case[name] for case in cases if name in case]
             if parts:
                 found += _of_cases(f"{name}{suffix}", section, f"{text}{behind}", parts)
     if third and told:
         row = third[-1]
-        section, text = _told("deadline-rejects")
+        section, text = _sentence("deadline-rejects")
         text = f"{row['candidates']} candidates for each fall-back: {text}"
         values, name = row["deadline_rejects_percent"], "deadline-rejects-candidates"
         found.append(range_claim(name, text, values, *_around(told[0]), section=section))
     return found
-
-
-def _told(name: str, **names: object) -> tuple[str, str]:
-    """Return section and text of a claim, with names filled in."""
-    section, text = SPECIFICATION.claims[name]
-    return section, text.format(**names)
 
 
 def _of_cases(name: str, section: str, text: str, parts: Sequence[Claim]) -> list[Claim]:
@@ -133,7 +129,7 @@ def _shorter(
 ) -> Claim:
     """Return a claim that waits under AROMA are shorter than others."""
     jobs = f"{row['jobs']:,} jobs" + (" with real queues" if row["log"] == ORIGINAL else "")
-    section, text = _told(sentence, jobs=jobs)
+    section, text = _sentence(sentence, jobs=jobs)
     found = changes(row["aroma_by_seed"], others)
     told = Told(section=section, paper=paper, margin=_SHORTER, relative=True)
     return sign_claim(name, text, found, -1, **told)
@@ -183,7 +179,7 @@ def _claims_of_case(
     facts: dict[str, float] = {"guarantees": broken, "high-priority": urgent}
     found = {}
     for name in _TABLE_2:
-        section, text = _told(name)
+        section, text = _sentence(name)
         full, text, told = f"{name}-{short}", f"{case}: {text}", paper.get(name)
         if name in facts:
             found[name] = invariant_claim(full, text, facts[name], told, section=section)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 from qops_batsim.experiments.statistics import Interval, mean_interval, paired_difference
@@ -35,6 +36,8 @@ from qops_batsim.papers.talby1999.study import BASELINE, EASY, Case, Reading
 
 WITHIN = 3.0
 """Points of difference to the paper's improvement that count as the same."""
+
+_sentence = partial(study.SPECIFICATION.sentence, within=WITHIN)
 
 _Side = tuple[Case, JobGroup]
 
@@ -69,12 +72,6 @@ def _positive(name: str, found: Interval, told: float | None = None) -> Claim:
 def _never(name: str, violations: float) -> Claim:
     section, text = _sentence(name)
     return invariant_claim(name, text, violations, 0.0, section=section)
-
-
-def _sentence(name: str) -> tuple[str, str]:
-    """Return section and text of a claim."""
-    section, text = study.SPECIFICATION.claims[name]
-    return section, text.format(within=WITHIN)
 
 
 def _points(name: str, longer: Case, shorter: Case, told: float | None) -> _Longer:
