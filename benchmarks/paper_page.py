@@ -6,6 +6,7 @@ study can be interrupted. The logs are read from QOPS_SHARED (default ../shared)
     python benchmarks/paper_page.py PAPER [--out DIR] [--parallel 2] [--seeds N] [--quick]
         [--write docs/PAPER.md] [--pictures docs/pictures]
     python benchmarks/paper_page.py islam2003 --figure 57 --load 1.6   # a part of the study
+    python benchmarks/paper_page.py islam2004 --profit                 # its claim about profit
 """
 
 from __future__ import annotations
@@ -21,8 +22,14 @@ from tables_in_page import print_or_put
 
 from qops_batsim.papers.islam2003.paper import run_with
 from qops_batsim.papers.islam2003.study import FULL, QUICK
+from qops_batsim.papers.islam2004.claims import profit_claims
+from qops_batsim.papers.islam2004.runs import run_study
+from qops_batsim.papers.islam2004.study import FULL as FULL_2004
+from qops_batsim.papers.islam2004.study import Case, Study
+from qops_batsim.papers.logs import BATCH_PARTITION, CTC, read_log
 from qops_batsim.papers.pictures import draw_figures
 from qops_batsim.papers.report import PaperReport, PaperRequest, run_paper
+from qops_batsim.workload.conversion import convert_log
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared"))
@@ -68,6 +75,23 @@ def part_of_2003(
     return run_with(request.seeded(study), request)
 
 
+class ProfitStudy(Study):
+    """The cases of 2004 that the claim about profit needs."""
+
+    def cases(self) -> list[Case]:
+        """Return these cases."""
+        return self.profit_cases()
+
+
+def profit_of_2004(request: PaperRequest) -> PaperReport:
+    """Return the report on the claim about profit, on the machine of the paper."""
+    study = ProfitStudy(**msgspec.structs.asdict(request.seeded(FULL_2004)))
+    workload = convert_log(read_log(request, CTC), processors=BATCH_PARTITION).workload
+    results = run_study(workload, study, request)
+    claims = profit_claims(results)
+    return PaperReport(paper="islam2004", quick=False, choices={}, data={}, claims=claims)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("paper", choices=list(DRAWN))
@@ -78,16 +102,19 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="document to put the tables into")
     parser.add_argument("--pictures", type=Path, help="directory for pictures")
     parser.add_argument("--figure", type=int, action="append", help="of islam2003: only these")
+    parser.add_argument("--profit", action="store_true", help="of islam2004: only that claim")
     parser.add_argument("--load", type=float, action="append", help="of islam2003: at these loads")
     arguments = parser.parse_args()
-    if arguments.figure and (arguments.paper != "islam2003" or arguments.write):
+    paper = arguments.paper
+    if arguments.figure and (paper != "islam2003" or arguments.write):
         parser.error("--figure is of islam2003, and a part of it is printed, not written")
+    if arguments.profit and (paper != "islam2004" or arguments.write):
+        parser.error("--profit is of islam2004, and is printed, not written")
 
     def on_progress(done: int, total: int) -> None:
         if done % 50 == 0:
             print(f"{done} of {total} runs", file=sys.stderr, flush=True)
 
-    paper = arguments.paper
     request = PaperRequest(
         traces=SHARED / "traces",
         workers=arguments.parallel,
@@ -98,6 +125,8 @@ def main() -> None:
     )
     if arguments.figure:
         report = part_of_2003(arguments.figure, arguments.load, request)
+    elif arguments.profit:
+        report = profit_of_2004(request)
     else:
         report = run_paper(paper, request)
     if arguments.pictures is not None:
@@ -118,7 +147,7 @@ def main() -> None:
             for each in tables
         ]
     report.tables = tables
-    if not arguments.figure:  # a part of a study is looked at closely
+    if not (arguments.figure or arguments.profit):  # a part of a study is looked at closely
         parts = {part for claim in report.claims for part in claim.parts}
         # Where a table has them in both readings, once is enough.
         twice = any(table.title.startswith("Claims") for table in tables)

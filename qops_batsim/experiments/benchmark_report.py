@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from qops_batsim.experiments.benchmark import BenchmarkResult, CaseResult
@@ -40,10 +41,10 @@ def of_best(objective: str, what: str = "reached") -> Metric:
 
 
 def of_score(field: str, scale: float = 1.0) -> Metric:
-    """Return a field of scores, times a factor to another unit."""
+    """Return a field of scores, or of one of their fields, times a factor to another unit."""
 
     def value(case: CaseResult, name: str) -> float | None:
-        found = getattr(case.scores[name], field)
+        found: float | None = attrgetter(field)(case.scores[name])
         return None if found is None else scale * found
 
     return value
@@ -56,14 +57,6 @@ def _broken(case: CaseResult, name: str) -> float | None:
     return 100.0 * (1 - score.kept_jobs / score.promised_jobs)
 
 
-def _of_times(field: str) -> Metric:
-    def value(case: CaseResult, name: str) -> float | None:
-        found: float | None = getattr(case.scores[name].times, field)
-        return found
-
-    return value
-
-
 BESIDE: dict[str, Metric] = {
     "promised jobs (%)": of_score("promised_jobs"),
     "promises broken (%)": _broken,
@@ -74,9 +67,9 @@ BESIDE: dict[str, Metric] = {
     "Gini of users": of_score("gini"),
     "worst decile of users (%)": of_score("worst_decile"),
     "work wasted (%)": of_score("wasted_work"),
-    "ms a job": _of_times("cpu_per_job"),
-    "ms a decision": _of_times("median"),
-    "99th percentile": _of_times("p99"),
+    "ms a job": of_score("times.cpu_per_job"),
+    "ms a decision": of_score("times.median"),
+    "99th percentile": of_score("times.p99"),
 }
 """Columns beside the share of the best possible, by heading."""
 

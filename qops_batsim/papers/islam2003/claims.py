@@ -126,15 +126,13 @@ def _comparisons() -> dict[str, Comparison]:
     given = packaged_data("qops_batsim.papers.islam2003", "claims.toml", dict[str, dict[str, Any]])
 
     def whole(told: Mapping[str, Any]) -> dict[str, Any]:
-        like = told.get("like")
-        return {**({} if like is None else whole(given[like])), **told, "like": None}
+        own = {key: value for key, value in told.items() if key != "like"}
+        return whole(given[told["like"]]) | own if "like" in told else own
 
     def complete(told: Mapping[str, Any]) -> Comparison:
         found = whole(told)
-        own = {key: found[key] for key in found.keys() - {"like", "text", "id", "part", "parts"}}
-        parts = [{**own, **whole(each)} for each in found.get("parts", ())]
-        found["parts"] = [{key: each[key] for key in each if key != "like"} for each in parts]
-        return msgspec.convert({key: found[key] for key in found if key != "like"}, Comparison)
+        parts = [whole(each) for each in found.get("parts", ())]
+        return msgspec.convert(found | {"parts": parts}, Comparison)
 
     return {name: complete(told) for name, told in given.items()}
 

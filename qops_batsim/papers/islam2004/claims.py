@@ -25,6 +25,7 @@ from qops_batsim.papers.claims import (
     changes,
     claim_with_parts,
     differences,
+    jointly_judged,
     range_claim,
     sign_claim,
 )
@@ -43,23 +44,36 @@ Pairs = Sequence[tuple[Case, Case]]
 
 def claims(results: Results, *, suffix: str = "") -> list[Claim]:
     """Return the claims (a) to (g), each followed by its parts; ``suffix`` ends their ids."""
-    judge, told = _Judge(results), SPECIFICATION.claims
+    judge = _Judge(results)
     own = {"a": judge.dip_and_rise(), "g": judge.heavy_gain()}
     found: list[Claim] = []
     for name in "abcdefgp":
-        text = told[name].text.format(**judge.names)
+        _, text = SPECIFICATION.sentence(name, **judge.names)
         found += claim_with_parts(name, "", text, own.get(name) or judge.told(name))
-    found += [*judge.monotone(), *judge.readings()]
+    return _in_families([*found, *judge.monotone(), *judge.readings()], suffix)
+
+
+def profit_claims(results: Results) -> list[Claim]:
+    """Return the claim about the weights of both charges, and its parts.
+
+    The runs are those of :meth:`~qops_batsim.papers.islam2004.study.Study.profit_cases`.
+    """
+    found = claim_with_parts("p", *SPECIFICATION.sentence("p"), _Judge(results).told("p"))
+    return jointly_judged(_in_families(found))
+
+
+def _in_families(claims: Sequence[Claim], suffix: str = "") -> list[Claim]:
+    """Return claims with their sections and families, a suffix behind all names."""
     return [
         msgspec.structs.replace(
             claim,
             id=claim.id + suffix,
-            section=told[claim.id[0]].section,
+            section=SPECIFICATION.claims[claim.id[0]].section,
             family=f"{claim.family or _family(claim)}{suffix}",
             parts=tuple(part + suffix for part in claim.parts),
             decided_by=claim.decided_by and claim.decided_by + suffix,
         )
-        for claim in found
+        for claim in claims
     ]
 
 

@@ -183,17 +183,16 @@ def figures(results: Results, *, suffix: str = "", machine: str = "") -> list[Fi
         _over_tolerance(results, ACCEPTED_JOBS, "fixed", "(a) Jobs, fixed TF"),
         _over_tolerance(results, ACCEPTED_WORK, "fixed", "(b) Processor-seconds, fixed TF"),
     )
-    made = (
-        ("Tolerance: accepted jobs and work", accepted),
-        ("Tolerance: resource charge", _both_tolerances(results, RESOURCE)),
-        ("Tolerance: QoS charge", _both_tolerances(results, QOS)),
-        ("Artificial slack: resource charge", _over_slack(results, RESOURCE)),
-        ("Artificial slack: QoS charge", _over_slack(results, QOS)),
-        ("Kill-and-restart: resource charge", _kills(results, RESOURCE, 1.0)),
-        ("Kill-and-restart: QoS charge", _kills(results, QOS, 1.0)),
-        ("Kill-and-restart, few deadlines: resource charge", _kills(results, RESOURCE, few)),
-        ("Kill-and-restart, few deadlines: QoS charge", _kills(results, QOS, few)),
-    )
+    made: list[tuple[str, tuple[Panel, ...]]] = [("Tolerance: accepted jobs and work", accepted)]
+    charges = {"resource charge": RESOURCE, "QoS charge": QOS}
+    made += [(f"Tolerance: {x}", _both_tolerances(results, each)) for x, each in charges.items()]
+    over_slack = {
+        "Artificial slack": _slack_lines(results.study),
+        "Kill-and-restart": _kill_lines(results.study, 1.0),
+        "Kill-and-restart, few deadlines": _kill_lines(results.study, few),
+    }
+    for (title, lines), (name, each) in product(over_slack.items(), charges.items()):
+        made.append((f"{title}: {name}", _slack_panels(results, each, lines)))
     load = f"load {max(results.study.loads):g}"
     return [
         *(
@@ -248,33 +247,23 @@ def _over_tolerance(results: Results, quantity: Quantity, kind: ToleranceKind, t
     return _panel(results, quantity, title, axis, lines)
 
 
-def _over_slack(results: Results, quantity: Quantity) -> tuple[Panel, ...]:
-    study = results.study
-    return _slack_panels(
-        results,
-        quantity,
-        {
-            f"Load {load:g}": {
-                f"TF {tf:g}": study.slack_cases(load, tf) for tf in study.slack_tolerance_factors
-            }
-            for load in study.slack_loads
-        },
-    )
+def _slack_lines(study: Study) -> dict[str, CaseLines]:
+    return {
+        f"Load {load:g}": {
+            f"TF {tf:g}": study.slack_cases(load, tf) for tf in study.slack_tolerance_factors
+        }
+        for load in study.slack_loads
+    }
 
 
-def _kills(results: Results, quantity: Quantity, share: float) -> tuple[Panel, ...]:
-    study = results.study
-    return _slack_panels(
-        results,
-        quantity,
-        {
-            f"TF {factor:g}, load {study.kill_load:g}": {
-                "without kills": study.kill_cases(share, factor, False),
-                "kill-and-restart": study.kill_cases(share, factor, True),
-            }
-            for factor in study.kill_tolerance_factors
-        },
-    )
+def _kill_lines(study: Study, share: float) -> dict[str, CaseLines]:
+    return {
+        f"TF {factor:g}, load {study.kill_load:g}": {
+            "without kills": study.kill_cases(share, factor, False),
+            "kill-and-restart": study.kill_cases(share, factor, True),
+        }
+        for factor in study.kill_tolerance_factors
+    }
 
 
 CaseLines = Mapping[str, Sequence[Case]]

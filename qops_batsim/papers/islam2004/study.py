@@ -186,6 +186,13 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
                 pairs[name] = (("no kills", plain), (name, killing))
         return pairs
 
+    def profit_cases(self) -> list[Case]:
+        """Return the cases of the claim about profit: those pairs, and all tolerance factors."""
+        pairs = self.income_pairs().values()
+        compared = [case for pair in pairs for _, case in pair if case.deadline_share == 1]
+        found = [*self.tolerance_cases(self.kill_load), *compared]
+        return list(dict.fromkeys(case.simulated() for case in found))
+
     def runs(self) -> list[tuple[Case, int]]:
         """Return every case with each of its seeds.
 
