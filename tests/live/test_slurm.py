@@ -162,6 +162,9 @@ SlurmdTimeout           = 300 sec
 def test_the_check_derives_margin_and_grace() -> None:
     fine = check_slurm(None, 1.0, Recorded(scontrol=CONFIG.format(further=""), sinfo="1|NO\n"))
     assert (fine.margin, fine.grace) == (360.0, 4.0)
+    lines = [line for line in CONFIG.splitlines() if not line.startswith(("KillWait", "OverTime"))]
+    untold = Recorded(scontrol="\n".join(lines).format(further=""), sinfo="1|NO\n")
+    assert fine.margin - check_slurm(None, 1.0, untold).margin == 5 * 60.0  # 30 s is Slurm's own.
     shared = Recorded(scontrol=CONFIG.format(further=",defer"), sinfo="64|NO\n")
     bad = {each.about for each in check_slurm(None, 1.0, shared).findings if not each.is_fine}
     assert {"intervals", "whole nodes"} <= bad

@@ -107,6 +107,24 @@ def test_ends_are_together_for_half_a_minute(last: float, expected: list[float])
     assert starts(3, ending_apart(last)) == expected
 
 
+def test_the_second_window_of_ends_is_twice_as_long() -> None:
+    # The first end is at 100: ends up to 150 are one, then those up to 180. 3 needs one of these
+    # as well and is planned for 180, not for 200; that keeps 4 from the free host until 190.
+    rows: list[Row] = [
+        *((0, 1, 90, end, {}) for end in (100, 180, 200)),
+        (1, 3, 5, 9, {}),
+        (2, 1, 5, 188, {}),
+    ]
+    assert starts(4, rows) == [0, 0, 0, 90, 90]
+
+
+def test_the_defaults_are_those_of_slurm() -> None:
+    options, day = SlurmOptions(), 86_400.0
+    assert (options.half_life, options.max_age, options.calc_period) == (7 * day, 7 * day, 300.0)
+    assert (options.bf_interval, options.bf_resolution, options.bf_window) == (30.0, 60.0, day)
+    assert options.bf_max_job_test == 500
+
+
 def test_backfilling_waits_for_its_interval() -> None:
     # The main pass stops at 1. Passes of backfilling: at 1, when 1 comes, then at 31.
     rows: list[Row] = [(0, 2, 50, 100, {}), (1, 3, 5, 9, {}), (2, 1, 5, 20, {})]
@@ -137,6 +155,20 @@ def test_the_order_is_that_of_priorities() -> None:
     assert starts(4, urgent, weight_qos=10, qos=qos) == [0, 15, 10]
 
 
+def test_a_qos_counts_by_its_part_of_the_dearest() -> None:
+    # 2 of 8 are 250 of 1000 points: more than a sixth of the machine, less than a third.
+    qos = {"good": {"priority": 2.0}, "best": {"priority": 8.0}}
+    for processors, expected in ((2, [0, 15, 10]), (4, [0, 10, 15])):
+        rows: list[Row] = [
+            (0, 12, 10, 20, {}),
+            (1, processors, 5, 9, {"queue": "a"}),
+            (2, 12, 5, 9, {"qos_name": "good", "queue": "b"}),
+        ]
+        # All of the machine would count 1000 by itself, which its partition takes away.
+        more = {"partitions": {"a": 2.0, "b": 1.0}, "weight_partition": 2000}
+        assert starts(12, rows, weight_size=1000, weight_qos=1000, qos=qos, **more) == expected
+
+
 def test_age_is_counted_each_period() -> None:
     # 1 is older by 50 s, which counts 1000 from 60 on; that 2 is larger counts 1025, or 975.
     rows: list[Row] = [(0, 4, 70, 80, {}), (1, 3, 5, 9, {}), (51, 4, 5, 9, {})]
@@ -151,6 +183,18 @@ def test_who_has_used_less_is_first() -> None:
     rows: list[Row] = [(0, 2, 70, 80, a), (1, 2, 5, 9, a), (2, 2, 5, 9, b)]
     shares = {"x/a": 1.0, "x/b": 1.0}
     assert starts(2, rows, weight_fairshare=10, calc_period=60.0, shares=shares) == [0, 75, 70]
+
+
+def test_an_account_without_shares_has_one() -> None:
+    # Both have used as much; with a share more, x is owed more than y.
+    x, y = {"user": "a", "group": "x"}, {"user": "b", "group": "y"}
+    rows: list[Row] = [
+        *((0, 1, 70, 80, user) for user in (x, y)),
+        *((1, 2, 5, 9, user) for user in (y, x)),
+    ]
+    of_both = {"weight_fairshare": 10, "calc_period": 60.0}
+    assert starts(2, rows, shares={"y": 1.0}, **of_both)[2:] == [70, 75]
+    assert starts(2, rows, shares={"y": 0.95}, **of_both)[2:] == [75, 70]
 
 
 def test_jobs_above_a_limit_are_passed_over() -> None:
