@@ -201,8 +201,16 @@ def all_places(only: str | None, *, long: bool) -> list[Place]:
     return found
 
 
-def printed_by(place: Place, limit: float | None) -> tuple[str, float]:
-    """Run the commands of a place; return what the last prints, and how long that takes (s).
+class Printed(NamedTuple):
+    """Output of a command with its exit code, and how long all of a place took (s)."""
+
+    text: str
+    code: int
+    seconds: float
+
+
+def printed_by(place: Place, limit: float | None) -> Printed:
+    """Run the commands of a place; return what the last prints.
 
     A command that takes longer than a limit (s) prints nothing.
     """
@@ -214,7 +222,7 @@ def printed_by(place: Place, limit: float | None) -> tuple[str, float]:
     }
     with tempfile.TemporaryDirectory() as scratch:
         prepare(Path(scratch), place.page.read_text())
-        said = ""
+        said, code = "", 0
         for command in place.commands:
             here = command.startswith("python benchmarks")
             if here:
@@ -222,7 +230,7 @@ def printed_by(place: Place, limit: float | None) -> tuple[str, float]:
             # Sessions are shown at the width of the tutorial's test, tables whole.
             width = "80" if command == place.commands[-1] and "$ " in session_mark(place) else "400"
             try:
-                said = subprocess.run(
+                done = subprocess.run(
                     ["bash", "-c", command],
                     cwd=ROOT if here else scratch,
                     env={**shell, "COLUMNS": width},
@@ -230,10 +238,11 @@ def printed_by(place: Place, limit: float | None) -> tuple[str, float]:
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
                     timeout=limit,
-                ).stdout
+                )
             except subprocess.TimeoutExpired:
-                return "", time.perf_counter() - begin
-    return said, time.perf_counter() - begin
+                return Printed("", 0, time.perf_counter() - begin)
+            said, code = done.stdout, done.returncode
+    return Printed(said, code, time.perf_counter() - begin)
 
 
 def session_mark(place: Place) -> str:
@@ -274,7 +283,7 @@ def main() -> None:
     print(f"{len(drawn)} of {len(every)} numbers beside {len(places)} commands, seed {seed}")
     failed = cut = 0
     for place in dict.fromkeys(place for place, _, _ in drawn):
-        said, seconds = printed_by(place, arguments.limit)
+        said, code, seconds = printed_by(place, arguments.limit)
         if not said:
             print(
                 f"    took longer than the limit ({seconds:.0f} s): {place.commands[-1]}",
@@ -294,6 +303,8 @@ def main() -> None:
             where = f"{place.page.name}:{row.line}: {row.numbers[n]}"
             print(f"{where}: {found} ({seconds:.0f} s)", flush=True)
         print(f"    {place.commands[-1]}", flush=True)
+        if code:
+            print(f"    exit code {code}: {said.splitlines()[-1]}", flush=True)
     print(f"{len(drawn) - failed - cut} of {len(drawn)} came out, {cut} were not made again")
     raise SystemExit(failed > 0)
 
