@@ -3,13 +3,15 @@
     python benchmarks/restarts_study.py out/restarts
     python benchmarks/restarts_study.py out/restarts --write docs/restarts.md
     python benchmarks/restarts_study.py out/restarts --random 1000000
+    python benchmarks/restarts_study.py out/restarts --checkpoint 3600 --log "KTH 100"
 
 The first makes the runs, the most wanted first, each checked and kept as a line of
 out/restarts/restarts.jsonl, so that it can be interrupted; the second writes the tables of what is
 there between the marks of a page, the third runs random jobs from seeds 0, 1, ... instead and
-counts late promises. Logs are read from QOPS_SHARED (default ../shared). Three are those of the
-study of foresight; three were never tuned on: other windows of CTC on a machine of another size,
-and workloads of the model of Lublin and Feitelson for machines that no log here has.
+counts late promises, the fourth compares a log with the same one whose jobs save their work.
+Logs are read from QOPS_SHARED (default ../shared). Three are those of the study of foresight; three
+were never tuned on: other windows of CTC on a machine of another size, and workloads of the model
+of Lublin and Feitelson for machines that no log here has.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 from tables_in_page import print_or_put
 
@@ -202,12 +205,58 @@ def random_promises(count: int) -> str:
     return f"{5000 * lots:,} random jobs: {refused:,} refused, {kills:,} kills, no promise late"
 
 
+def with_checkpoints(workload: Workload, seconds: float) -> Workload:
+    """Return a workload of which each job saves its work each time it has run so long more."""
+    jobs = []
+    for job in workload.jobs:
+        asked = msgspec.structs.replace(job.qos or QosRequest(), checkpoint=seconds)
+        given = job.submission_time, job.processors, job.profile, job.walltime
+        jobs.append(Job(job.id, *given, qos=asked))
+    return Workload(jobs=jobs, profiles=workload.profiles, processors=workload.processors)
+
+
+def checkpointing(name: str, seconds: float) -> str:
+    """Return what foresight with restarts refuses and wastes with and without checkpoints."""
+    found: dict[str, list[list[Found]]] = {"none": [], f"each {seconds:g} s": [], "difference": []}
+    for skip in LOGS[name].windows:
+        groups: list[list[Found]] = [[] for _ in found]
+        for seed in range(1, SEEDS + 1):
+            scenario = Scenario(log=name, skip=skip, first=JOBS, load=LOAD, seed=seed)
+            workload = runs_of(name).workload(scenario)
+            for place, each in enumerate((workload, with_checkpoints(workload, seconds))):
+                module = make_scheduler("foresight", KILLS)
+                outcomes = checked_outcomes(each, make_cluster(each.processors), module, name)
+                groups[place].append(measure(admission_metrics(*outcomes)))
+            pair = zip(groups[1][-1], groups[0][-1], strict=True)
+            groups[2].append(Found(*(one - other for one, other in pair)))
+        for rows, group in zip(found.values(), groups, strict=True):
+            rows.append(group)
+    lines = [
+        "| checkpoints | refused jobs (%) | refused work (%) | kills per 100 jobs | wasted (%) |",
+        "|---|---|---|---|---|",
+    ]
+    for told, windows in found.items():
+        cells = [
+            nested_interval([[each[place] for each in group] for group in windows]).text(
+                sign="+" if told == "difference" else ""
+            )
+            for place in range(4)
+        ]
+        lines.append(f"| {told} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("directory", type=Path)
     parser.add_argument("--write", type=Path, help="page to put the tables into")
     parser.add_argument("--random", type=int, help="run so many random jobs instead")
+    parser.add_argument("--checkpoint", type=float, help="compare with jobs that save their work")
+    parser.add_argument("--log", choices=LOGS, default="KTH 100", help="log of that comparison")
     asked = parser.parse_args()
+    if asked.checkpoint:
+        print(checkpointing(asked.log, asked.checkpoint))
+        return
     if asked.random:
         print(random_promises(asked.random))
         return

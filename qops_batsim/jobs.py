@@ -11,6 +11,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.limits import MAX_AMOUNT, MAX_PROCESSORS, MAX_SECONDS
+from qops_batsim.timing import on_grid
 
 NOT_SUBMITTED = "NOT_SUBMITTED"
 SUBMITTED = "SUBMITTED"
@@ -70,7 +71,10 @@ class QosRequest(
         Application that the job is part of (not empty): jobs submitted at one
         date with the same value are its tasks, and are mapped together.
     rerunnable
-        Whether the job may be killed and run again from scratch, as it may unless this is false.
+        Whether the job may be killed and run again, as it may unless this is false.
+    checkpoint
+        Each time that a run of the job has lasted so many seconds more, its work is saved: killed,
+        it goes on from there. Without, it is run again from scratch.
     start
         Date at which the job has to start, neither before nor after (seconds, absolute): an advance
         reservation.
@@ -95,6 +99,7 @@ class QosRequest(
     queue: str | None = None
     application: str | None = None
     rerunnable: bool | None = None
+    checkpoint: float | None = None
     start: float | None = None
 
     def problem(self) -> str | None:
@@ -106,12 +111,13 @@ class QosRequest(
             date = getattr(self, name)
             if date is not None and not abs(date) <= MAX_SECONDS:
                 return f"{name} is {date}; a date up to {MAX_SECONDS:g} s is accepted"
-        estimate = self.estimated_runtime
-        if estimate is not None and not 0 < estimate <= MAX_SECONDS:
-            return (
-                f"estimated_runtime is {estimate}; "
-                f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
-            )
+        for name in ("estimated_runtime", "checkpoint"):
+            seconds = getattr(self, name)
+            if seconds is not None and not 0 < seconds <= MAX_SECONDS:
+                return (
+                    f"{name} is {seconds}; "
+                    f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
+                )
         amounts = ("tolerance_factor", self.tolerance_factor), ("memory", self.memory)
         for name, value in amounts:
             if value is not None and not 0 <= value < math.inf:
@@ -302,6 +308,23 @@ class Job:
 def restarted_id(job_id: str, number: int) -> str:
     """Return the identifier of a job after so many restarts; 0: as it was submitted."""
     return f"{job_id}#{number}" if number else job_id
+
+
+def rest_of(job: Job, new_id: str, saved: float) -> Job:
+    """Return a killed job as it is to be run again, without the seconds that were saved."""
+    if saved == 0:
+        return job.renamed(new_id)
+    # As AROMA's: so what is read back is seen to go on.
+    profile = f"{job.profile.partition('#')[0]}#{new_id.partition('!')[2]}"
+    walltime, qos = job.walltime, job.qos
+    if walltime is not None:
+        walltime = on_grid(walltime - saved)
+    if qos is not None and qos.estimated_runtime is not None:
+        rest = on_grid(qos.estimated_runtime - saved)
+        qos = msgspec.structs.replace(qos, estimated_runtime=rest)
+    asked = job.submission_time, job.processors, profile, walltime, qos
+    kept = {name: told for name, told in job.fields.items() if name != "extra_data"}
+    return Job(new_id, *asked, {**kept, **Job(new_id, *asked).fields})
 
 
 def is_number(value: object) -> TypeGuard[float]:

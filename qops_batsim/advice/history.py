@@ -26,7 +26,7 @@ from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import AllowedCode, is_in_file, is_loaded
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.registry import scheduler_class, scheduler_names
-from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE
+from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE, on_grid
 
 ASKING, REFUSED, WAITING, RUNNING, ENDED = "asking", "refused", "waiting", "running", "ended"
 """States of a job; ``ASKING`` until the scheduler has answered."""
@@ -47,7 +47,7 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KilledRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that the scheduler killed, to run the job again from scratch."""
+    """A run that the scheduler killed, to run the job again."""
 
     date: float
     by: str
@@ -55,7 +55,7 @@ class KilledRun(msgspec.Struct, frozen=True, kw_only=True):
     again: str
     """Full id under which the job was run again."""
     wasted: float
-    """Processor-seconds of the run."""
+    """Processor-seconds of the run that are lost."""
 
 
 @dataclass
@@ -88,6 +88,8 @@ class JobStory:
     """By how much it counts as started before it was (seconds), since news was late."""
     starts: list[PlannedStart] = field(default_factory=list)
     kills: list[KilledRun] = field(default_factory=list)
+    saved: float = 0.0
+    """Seconds of killed runs whose work was saved."""
     killed_for_it: list[str] = field(default_factory=list)
     """Full ids of the jobs that were killed to admit it."""
 
@@ -95,6 +97,12 @@ class JobStory:
     def admitted(self) -> bool:
         """Return whether the scheduler took the job in."""
         return self.outcome not in (ASKING, REFUSED)
+
+    @property
+    def estimate_left(self) -> float | None:
+        """Estimated run time of a run that begins now (seconds)."""
+        estimate = self.asked.estimate
+        return None if estimate is None else on_grid(estimate - self.saved)
 
     def plan(self, date: float, start: float | None, cause: str, by: list[str]) -> None:
         """Note a promised start."""
@@ -206,7 +214,8 @@ class PlanState:
 
     def _killed(self, job: JobStory, event: log.Killed) -> None:
         assert job.start is not None
-        wasted = job.asked.processors * (event.date - job.start)
+        wasted = job.asked.processors * (event.date - job.start - event.saved)
+        job.saved += event.saved
         job.kills.append(KilledRun(date=event.date, by=event.by, again=event.again, wasted=wasted))
         job.outcome, job.name = WAITING, event.again
         job.plan(event.date, event.start, "killed", [event.by])

@@ -243,14 +243,16 @@ def job_of(asked: Submitted) -> Job:
         estimated_runtime=asked.estimate,
         tolerance_factor=asked.tolerance,
         rerunnable=asked.rerunnable,
+        checkpoint=asked.checkpoint,
         start=asked.start,
     )
     return Job(asked.job, asked.submission, asked.processors, "", qos=qos)
 
 
 def _held(story: JobStory) -> Held:
-    asked = story.asked
-    job = job_of(msgspec.structs.replace(asked, job=story.name, deadline=story.promise))
+    asked, left = story.asked, story.estimate_left
+    told = {"job": story.name, "deadline": story.promise, "estimate": left}
+    job = job_of(msgspec.structs.replace(asked, **told))
     running = story.outcome == RUNNING
     return Held(
         job,
@@ -267,8 +269,9 @@ def _commitment(story: JobStory) -> Commitment:
     asked = story.asked
     running = story.outcome == RUNNING
     start, end = (story.start, story.expected_end) if running else (story.planned, None)
-    if not running and start is not None and asked.estimate is not None:
-        end = start + asked.estimate
+    left = story.estimate_left
+    if not running and start is not None and left is not None:
+        end = start + left
     return Commitment(
         job=story.name,
         processors=asked.processors,

@@ -108,6 +108,8 @@ def run_compiled(
     jobs = simulation.delay_jobs(dynamic=_kills(module)) if is_compiled(module) else None
     if jobs is None:
         return False
+    if _kills(module) and np.isfinite(jobs.columns.checkpoints).any():
+        return False
     reservations = int(np.isfinite(_fixed_starts(jobs)).sum())
     if reservations and (type(module) not in PLANNERS or _kills(module)):
         return False

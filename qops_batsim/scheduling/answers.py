@@ -36,7 +36,7 @@ class Offer(NamedTuple):
 
 
 class Kill(NamedTuple):
-    """A running job that is to be killed, and run again from scratch.
+    """A running job that is to be killed, and run again.
 
     Attributes
     ----------
@@ -49,6 +49,8 @@ class Kill(NamedTuple):
         Slot of the job that is admitted thereby.
     since
         When the victim started (seconds).
+    saved
+        How much of its run is saved, so that it is not run again (seconds).
     """
 
     slot: int
@@ -56,6 +58,7 @@ class Kill(NamedTuple):
     again: Job
     sake: int
     since: float
+    saved: float = 0.0
 
 
 class AdmissionAnswer(NamedTuple):

@@ -61,6 +61,7 @@ class Submission(NamedTuple):
     user_deadline: bool | None
     rerunnable: bool | None = None
     start: float | None = None
+    checkpoint: float | None = None
 
 
 class WordedAnswer(NamedTuple):
@@ -99,9 +100,10 @@ class Submitted(_Event, frozen=True, kw_only=True):
         Date of submission (seconds), which engines may tell later.
     estimate
         Estimated run time (seconds).
-    deadline, tolerance, user_deadline, rerunnable, start
+    deadline, tolerance, user_deadline, rerunnable, start, checkpoint
         The job's ``qos.deadline`` (seconds, absolute), ``qos.tolerance_factor``,
-        ``qos.has_user_deadline``, ``qos.rerunnable`` and ``qos.start`` (seconds, absolute).
+        ``qos.has_user_deadline``, ``qos.rerunnable``, ``qos.start`` (seconds, absolute) and
+        ``qos.checkpoint`` (seconds).
     """
 
     job: str
@@ -113,6 +115,7 @@ class Submitted(_Event, frozen=True, kw_only=True):
     user_deadline: bool | None = None
     rerunnable: bool | None = None
     start: float | None = None
+    checkpoint: float | None = None
 
 
 def told(refusal: Refusal | None) -> dict[str, Any]:
@@ -182,13 +185,15 @@ class Moved(_Event, frozen=True, kw_only=True):
 class Killed(_Event, frozen=True, kw_only=True):
     """A running job is to be killed for the new job ``by``.
 
-    Its work waits as the job ``again`` from now on, with a promised start (seconds).
+    Its work waits as the job ``again`` from now on, with a promised start (seconds), without the
+    seconds of the run that are ``saved``.
     """
 
     job: str
     again: str
     by: str
     start: float | None = None
+    saved: float = 0.0
 
 
 class Withdrawn(_Event, frozen=True, kw_only=True):

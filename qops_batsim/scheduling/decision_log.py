@@ -107,7 +107,7 @@ class DecisionLog:
             for slot, answer in self._worded.items()
         ]
         # What few jobs say is left out where they do not.
-        asked = [each if each.start is not None else _without_end(each[:-1]) for each in jobs]
+        asked = [_without_end(each) for each in jobs]
         yield encoder.encode((asked, answers)) + b"\n"
         rows = rows_of(self._rows, KINDS)
         while block := list(islice(rows, BLOCK)):
@@ -115,8 +115,11 @@ class DecisionLog:
 
 
 def _without_end(fields: tuple[object, ...]) -> tuple[object, ...]:
-    """Return fields without the last one, if it says nothing."""
-    return fields if fields[-1] is not None else fields[:-1]
+    """Return fields without those of the last three that say nothing."""
+    count = len(fields)
+    while count > len(Submission._fields) - 3 and fields[count - 1] is None:
+        count -= 1
+    return fields[:count]
 
 
 def format_decisions(

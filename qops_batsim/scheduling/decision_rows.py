@@ -69,7 +69,8 @@ def submission_of(job_id: str, date: float, processors: int, estimate: float,
     if asked is None:
         return Submission(job_id, date, processors, _finite(estimate), None, None, None)
     told = asked.deadline, asked.tolerance_factor, asked.has_user_deadline, asked.rerunnable
-    return Submission(job_id, date, processors, _finite(estimate), *told, asked.start)
+    last = asked.start, asked.checkpoint
+    return Submission(job_id, date, processors, _finite(estimate), *told, *last)
 
 
 CAUSES: dict[int, Cause] = {
@@ -166,7 +167,11 @@ def events_of(
         elif kind == rows.KILLED:
             victim, kills[slot] = name(slot, code), code + 1
             again, by_job = name(slot), name(other)
-            yield place, Killed(date=date, job=victim, again=again, by=by_job, start=_finite(first))
+            start = _finite(first)
+            yield (
+                place,
+                Killed(date=date, job=victim, again=again, by=by_job, start=start, saved=third),
+            )
         elif kind == rows.WITHDRAWN:
             kills[slot] = code - 1
             yield place, Withdrawn(date=date, job=name(slot, code))

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from qops_batsim.jobs import Job, restarted_id
+from qops_batsim.jobs import Job, rest_of, restarted_id
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.answers import (
     AdmissionAnswer,
@@ -541,7 +541,7 @@ class Plan:
                 loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=told[2], hosts=other)
                 self._renewals.append(Renewal(slot, told[0], told[1], loss))
             elif kind == rows.KILLED:
-                kill, answer = self._kill(slot, other, code, told[1]), self.answers[other]
+                kill, answer = self._kill(slot, other, code, told[1:]), self.answers[other]
                 self.answers[other] = answer._replace(kills=(*answer.kills, kill))
             elif kind == rows.OFFERED:
                 offer = (code, *told)
@@ -563,12 +563,12 @@ class Plan:
             log.size[0] = end = 0
         self._read = end
 
-    def _kill(self, slot: int, sake: int, run: int, since: float) -> Kill:
+    def _kill(self, slot: int, sake: int, run: int, told: Sequence[float]) -> Kill:
         """Have the job in a slot be the same work again, and return what is to be killed."""
-        victim, original = self.table.jobs[slot], self.table.original(slot)
-        again = original.renamed(restarted_id(original.id, run + 1))
+        victim, (since, saved) = self.table.jobs[slot], told
+        again = rest_of(victim, restarted_id(self.table.original(slot).id, run + 1), saved)
         self.table.replace(slot, again)
-        return Kill(slot, victim, again, sake, since)
+        return Kill(slot, victim, again, sake, since, saved)
 
     def take_renewals(self) -> list[Renewal]:
         """Return the promises renewed since they were taken last."""

@@ -23,6 +23,7 @@ from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.core.columns import (
     AIMS,
     ASSURED_STARTS,
+    CHECKPOINTS,
     DEADLINES,
     ENDS,
     FIXED_STARTS,
@@ -109,7 +110,8 @@ def grown_jobs(jobs: Jobs) -> Jobs:
 
 def _clear(numbers: Floats, marks: Ints) -> None:
     """Write what holds of a job of which nothing is known."""
-    numbers[[LIMITS, DEADLINES, PROMISES, TARGETS, AIMS, ASSURED_STARTS, FIXED_STARTS]] = np.inf
+    numbers[[LIMITS, DEADLINES, PROMISES, TARGETS, AIMS]] = np.inf
+    numbers[[ASSURED_STARTS, FIXED_STARTS, CHECKPOINTS]] = np.inf
     numbers[SUSPENDED], marks[[PLACES, USERS]] = np.nan, -1
 
 

@@ -147,8 +147,10 @@ class SpaceSharingScheduler(DecisionModule):
         self._cancelled = []
         self._newest, self._left = None, []
         self.news = News.of(self.options, system.profiles)
-        may_kill = hasattr(self.options, "kill_and_restart")
-        self._restarts = Restarts(registers=system.dynamic_jobs) if may_kill else None
+        kills = getattr(self.options, "kill_and_restart", None)
+        if kills is not None:
+            registers = system.dynamic_jobs
+            self._restarts = Restarts(system.profiles, kills=kills, registers=registers)
         self._plan = self.new_plan(self.machine_size)
         self.capacity.is_planned = self._plan is not None
         if self._plan is not None:
@@ -219,6 +221,8 @@ class SpaceSharingScheduler(DecisionModule):
         """Queue a job that fits the machine, reject one that never will."""
         if self._restarts is not None and job.id in self._restarts.ids:
             return  # The announcement of one that was registered here.
+        if self._restarts is not None:
+            self._restarts.check(job)
         # A plan refuses by itself what never fits.
         refusal = None if self._plan is not None else self.capacity.never_fits(job.processors)
         asked = None if self._plan is not None or job.qos is None else job.qos.start

@@ -10,6 +10,7 @@ import numpy as np
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.scheduling.core.columns import (
     ARRIVALS,
+    CHECKPOINTS,
     DEADLINES,
     ESTIMATES,
     FIXED_STARTS,
@@ -123,6 +124,8 @@ class SlotTable:
         )
         numbers.marks[IS_KEPT, slot] = is_kept(qos)
         numbers.numbers[FIXED_STARTS, slot] = fixed_start_of(qos)
+        if qos is not None and qos.checkpoint is not None:
+            numbers.numbers[CHECKPOINTS, slot] = duration_on_grid(qos.checkpoint)
         self._slots[job.id] = slot
         return slot
 

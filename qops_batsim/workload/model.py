@@ -210,6 +210,17 @@ class JobColumns(NamedTuple):
             and ((limits > 0) & ((limits <= MAX_SECONDS) | (limits == math.inf))).all()
         )
 
+    @property
+    def checkpoints(self) -> np.ndarray:
+        """Seconds of a run after which work is saved (float64), infinite without. O(jobs)."""
+        import numpy as np
+
+        found = np.full(len(self.ids), math.inf)
+        for place, qos in enumerate(self.requests or ()):
+            if qos is not None and qos.checkpoint is not None:
+                found[place] = qos.checkpoint
+        return found
+
     @classmethod
     def of(cls, jobs: Sequence[Job], profile_names: Sequence[str]) -> JobColumns:
         """Return jobs in columns. O(jobs)."""

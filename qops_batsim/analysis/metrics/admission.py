@@ -44,7 +44,8 @@ class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
     Response time, slowdown and bounded slowdown are means over the jobs without user deadline that
     ran: completion - submission (seconds), that divided by the run time (jobs with run time 0 left
     out), and max(1, response time / max(run time, 10 s)). *Kills* are runs that were killed for
-    another job, and repeated; the *wasted work* are their processor-seconds, in % of Σ q p.
+    another job, and repeated; the *wasted work* are their processor-seconds that were not saved,
+    in % of Σ q p.
     """
 
     jobs: int
@@ -82,7 +83,7 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
     last_submission = float(outcomes.submission.max())
     others = ran & ~of_user
     response = (outcomes.finish - outcomes.submission)[others]
-    run_time = (outcomes.finish - outcomes.start)[others]
+    run_time = (outcomes.finish - outcomes.start + outcomes.saved)[others]
     long_enough = run_time > 0
     stretches = response[long_enough] / run_time[long_enough]
     offered = hosts * (last_submission - begin)
@@ -103,9 +104,7 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
         slowdown=mean(stretches),
         bounded_slowdown=mean(bounded_slowdown(response, run_time, BOUNDED_SLOWDOWN_THRESHOLD)),
         kills=len(outcomes.lost),
-        wasted_work=_percent(
-            ((outcomes.lost[:, 1] - outcomes.lost[:, 0]) * outcomes.lost[:, 2]).sum(), work.sum()
-        ),
+        wasted_work=_percent(outcomes.lost_work, work.sum()),
     )
 
 
@@ -125,7 +124,7 @@ def broken_rule(outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0) -> str
         ("starts at", ran & (o.start < o.submission - PLAN_TOLERANCE), "before its submission"),
         (
             "starts at",
-            ran & (np.abs(o.finish - o.start - o.run_time) > PLAN_TOLERANCE),
+            ran & (np.abs(o.finish - o.start + o.saved - o.run_time) > PLAN_TOLERANCE),
             "and does not run for its run time",
         ),
         (
@@ -297,9 +296,9 @@ def _useful(outcomes: JobOutcomes, useful: JobOutcomes, hosts: int) -> float | N
     """Return the useful share of the time in which anything ran, in %."""
     used = utilization_to_the_end(outcomes, hosts)
     ran, counts = ~outcomes.refused, ~useful.refused
-    seconds = np.where(ran, (outcomes.finish - outcomes.start) * outcomes.processors, 0.0)
-    lost = float(((outcomes.lost[:, 1] - outcomes.lost[:, 0]) * outcomes.lost[:, 2]).sum())
-    everything = float(seconds.sum()) + lost
+    lasted = outcomes.finish - outcomes.start + outcomes.saved
+    seconds = np.where(ran, lasted * outcomes.processors, 0.0)
+    everything = float(seconds.sum()) + outcomes.lost_work
     return used and used * float(seconds[counts].sum()) / everything
 
 

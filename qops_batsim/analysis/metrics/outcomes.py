@@ -1,7 +1,7 @@
 """Outcomes of the jobs of a workload, all runs of a job taken together, and of deadlines.
 
 A job that was killed and run again (``15``, then ``15#1``) is one job: its last run counts,
-and the runs before it are lost work.
+and the runs before it are lost work, but for what was saved (``qos.checkpoint``).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from qops_batsim.analysis.results.tables import (
     Floats,
     Integers,
     original_id,
+    saved_times,
 )
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import (
@@ -50,9 +51,10 @@ class JobOutcomes:
 
     Identifiers have the workload's name in front (``"w0!15"``) where they come from files. Dates
     are in seconds; start and finish are NaN for a job that was refused, ``charged_time`` are the
-    seconds of the last run if that ended by itself, else NaN. ``deadline`` and ``promised`` are
+    seconds of the last run, and of what was ``saved`` of those before it, if it ended by itself,
+    else NaN. ``deadline`` and ``promised`` are
     what was asked for and what the scheduler promised, NaN for none; ``of_user`` tells whether the
-    deadline is the user's own. ``wasted`` are the processor-seconds of the runs that the scheduler
+    deadline is the user's own. ``wasted`` are the processor-seconds lost in runs that the scheduler
     killed; ``lost`` are the runs killed before the last one of the same job: start, finish and
     processors, shape (runs, 3). ``source`` is for messages. ``latest_start`` are the starts that
     were promised, as by slack-based backfilling, NaN for none; None where that was not asked.
@@ -78,6 +80,7 @@ class JobOutcomes:
     killed_runs: Integers
     wasted: Floats
     lost: Floats
+    saved: Floats | float = 0.0
     latest_start: Floats | None = None
     predicted: Floats | None = None
     queues: Sequence[str] = ()
@@ -93,6 +96,12 @@ class JobOutcomes:
         """Return the same outcomes of a workload that differs in deadlines only."""
         deadline, of_user = _deadlines(workload.columns)
         return replace(self, workloads=(workload,), deadline=deadline, of_user=of_user)
+
+    @property
+    def lost_work(self) -> float:
+        """Processor-seconds of the ``lost`` runs that were not saved."""
+        begin, end, processors = self.lost.T
+        return float(((end - begin) * processors).sum() - (self.saved * self.processors).sum())
 
     @cached_property
     def run_time(self) -> Floats:
@@ -240,6 +249,10 @@ def _outcomes(
     killed = order[~by_itself[order] & ~np.isnan(runs.seconds[order])]
     victims = of_job[killed]
     work = processors[victims] * runs.seconds[killed]
+    intervals = np.concatenate([each.checkpoints for each in columns.values()])
+    owners = of_job[before]
+    done = saved_times(runs.seconds[before], intervals[owners])
+    saved = np.bincount(owners, done, len(ids)).astype(np.float64)
     lost = runs.starts[before], runs.finishes[before], processors[of_job[before]]
     return JobOutcomes(
         source=source,
@@ -248,15 +261,16 @@ def _outcomes(
         submission=np.maximum(submitted, 0.0),
         start=runs.starts[last],
         finish=runs.finishes[last],
-        charged_time=np.where(by_itself[last], runs.seconds[last], np.nan),
+        charged_time=np.where(by_itself[last], runs.seconds[last] + saved, np.nan),
         processors=processors,
         deadline=deadlines,
         promised=promises,
         of_user=of_user,
         refused=runs.states[last] == FINAL_STATES.index(REJECTED),
         killed_runs=np.bincount(victims, minlength=len(ids)),
-        wasted=np.bincount(victims, work, len(ids)).astype(np.float64),
+        wasted=np.bincount(victims, work, len(ids)) - saved * processors,
         lost=np.column_stack(lost),
+        saved=saved,
     )
 
 

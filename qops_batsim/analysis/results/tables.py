@@ -352,6 +352,17 @@ def goes_on(profile: str) -> bool:
     return number.isdecimal() and "#" in name
 
 
+def saved_times(run_times: Floats, checkpoints: Floats | float) -> Floats:
+    """Return how much of killed runs was saved, each time they had lasted so long more (seconds).
+
+    Nothing where that is no finite number.
+    """
+    saves = np.isfinite(checkpoints)
+    intervals = np.where(saves, checkpoints, 1.0)
+    done: Floats = np.floor((run_times + PLAN_TOLERANCE) / intervals) * intervals
+    return np.where(saves, done, 0.0)
+
+
 def rows_before(job_ids: Sequence[str]) -> dict[int, int]:
     """Return the row of the run before it, for each row that is a later run; O(rows)."""
     if not any("#" in name for name in job_ids):

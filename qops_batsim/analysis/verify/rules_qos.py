@@ -19,6 +19,7 @@ from qops_batsim.analysis.results.tables import (
     Floats,
     goes_on,
     lasting,
+    saved_times,
     tolerance,
 )
 from qops_batsim.analysis.verify.rule import (
@@ -371,7 +372,8 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
 
     With a delay profile, for as long as that takes; runs that go on with the work of
     those before them take that long together, but for what the last decimal of the progress
-    told of each that was killed stands for. A job may be given up, which ``_qos.csv`` then
+    told of each that was killed stands for, and what they did since their last checkpoints, if the
+    job has any. A job may be given up, which ``_qos.csv`` then
     says: it was killed, and the hosts that it needs to be run again have gone for ever. What was
     cut off from outside, as the run's description says, is owed nothing more.
     """
@@ -392,6 +394,11 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
         state = result.text("final_state")[row]
         together = rows if goes_on(result.text("profile")[row]) else [row]
         ran = float(run_times[together].sum())
+        # On shared hosts jobs are stopped without a loss.
+        interval = np.inf if subject.compute_sharing else subject.checkpoints[job]
+        if len(together) > 1 and np.isfinite(interval):
+            before = run_times[together[:-1]]
+            ran -= float((before - saved_times(before, interval)).sum())
         wanted = float(subject.delays[job])
         slack = len(together) * DATE_TOLERANCE + PLAN_TOLERANCE
         slack += 4 * float(np.spacing(abs(ran)))

@@ -278,6 +278,11 @@ class Subject:
         return self._by_number(getattr(columns, name) for columns in self.columns)
 
     @cached_property
+    def checkpoints(self) -> Floats:
+        """Seconds of a run after which the work of each job is saved, by number; NaN for others."""
+        return self.asked("checkpoints")
+
+    @cached_property
     def delays(self) -> Floats:
         """Seconds that each job with a ``delay`` profile runs, by number; NaN for others."""
         return self._by_number(workload.delays for workload in self.workloads.values())

@@ -44,10 +44,10 @@ from qops_batsim.scheduling.admission.restarts import (
     RestartRoom,
     kill_all,
     kill_terms,
+    lost_work,
     may_be_killed,
     new_restart_room,
     next_victim,
-    used_work,
 )
 from qops_batsim.scheduling.admission.search import (
     FOUND,
@@ -223,7 +223,7 @@ def restart_for(
         raise_headroom(now, state.jobs, state.running.slots[index], market, terms)
     raise_headroom(now, state.jobs, slot, market, terms)
     victim = next_victim(state, kills, NO_JOB, now)
-    while victim != NO_JOB and tried < MOST_TRIED and used_work(state, victim, now) <= most:
+    while victim != NO_JOB and tried < MOST_TRIED and lost_work(state, victim, now) <= most:
         tried += 1
         if is_worth_killing(state, victim, now) and free + processors[victim] >= needed:
             restarts.victims[0] = victim
@@ -265,7 +265,7 @@ def choose_several(
                 is_chosen = is_chosen or victims[place] == each
             if (
                 not is_chosen
-                and wasted + used_work(state, each, now) <= most
+                and wasted + lost_work(state, each, now) <= most
                 and may_be_killed(state, kills, each, now)
                 and is_worth_killing(state, each, now)
                 and (
@@ -280,7 +280,7 @@ def choose_several(
         victims[count] = best
         count += 1
         missing -= processors[best]
-        wasted += used_work(state, best, now)
+        wasted += lost_work(state, best, now)
     if missing > 0:
         return 0
     for place in range(count - 1, -1, -1):

@@ -1,4 +1,7 @@
-"""Kill-and-restart: running jobs that give way to a new one, and run again from scratch."""
+"""Kill-and-restart: running jobs that give way to a new one, and run again.
+
+They do so from scratch, or where their work was saved last (``qos.checkpoint``).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from qops_batsim.scheduling.admission.options import ForesightOptions, FqopsOpti
 from qops_batsim.scheduling.admission.qops_search import QopsRules, leave_share, try_points
 from qops_batsim.scheduling.admission.search import meets
 from qops_batsim.scheduling.core.columns import (
+    CHECKPOINTS,
     ENDS,
     ESTIMATES,
     IS_DYING,
@@ -19,6 +23,7 @@ from qops_batsim.scheduling.core.columns import (
     IS_KEPT,
     KILLS,
     LAGS,
+    LIMITS,
     NOTED_ENDS,
     NOTED_STARTS,
     SAVED_ENDS,
@@ -30,7 +35,7 @@ from qops_batsim.scheduling.core.decision import NO_JOB, note_admission, note_mo
 from qops_batsim.scheduling.core.plan import actual_start, reserve_number, sort_slots
 from qops_batsim.scheduling.core.rows import BY_KILL, KILLED, append
 from qops_batsim.scheduling.core.state import HAS_PROFILE, IS_FREED, KILLING, NOW, PRESENT, State
-from qops_batsim.scheduling.profile import Floats, Ints, Queue, earliest_fit, new_queue
+from qops_batsim.scheduling.profile import Floats, Ints, Queue, earliest_fit, new_queue, on_grid
 from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE
 
 MOST_VICTIMS = 8
@@ -71,30 +76,44 @@ class RestartRoom(NamedTuple):
     ----------
     line
         The waiting jobs, and those that are taken into the plan with a new one.
-    victims, since
-        Running jobs that are to be killed, and when they started (seconds).
+    victims, since, saved
+        Running jobs that are to be killed, when they started, and how much of the run is saved
+        (seconds).
     """
 
     line: Queue
     victims: Ints
     since: Floats
+    saved: Floats
 
 
 def new_restart_room(jobs: int) -> RestartRoom:
     """Return room for plans of so many jobs."""
-    return RestartRoom(new_queue(jobs), np.zeros(MOST_VICTIMS, np.int64), np.zeros(MOST_VICTIMS))
+    since, saved = np.zeros((2, MOST_VICTIMS))
+    return RestartRoom(new_queue(jobs), np.zeros(MOST_VICTIMS, np.int64), since, saved)
 
 
 @kernel
-def used_work(state: State, slot: int, now: float) -> float:
-    """Return the processor-seconds that a running job has used in the plan."""
-    return float(state.jobs.processors[slot] * (now - state.jobs.numbers[STARTS, slot]))
+def saved_time(state: State, slot: int, now: float) -> float:
+    """Return how much of its run a running job would not lose if it was killed (seconds)."""
+    interval = state.jobs.numbers[CHECKPOINTS, slot]
+    if interval == np.inf:
+        return 0.0
+    ran = on_grid(now - actual_start(state, slot))
+    return float(on_grid(interval * np.floor(ran / interval)))
+
+
+@kernel
+def lost_work(state: State, slot: int, now: float) -> float:
+    """Return the processor-seconds in the plan that a running job would lose if it was killed."""
+    lost = now - state.jobs.numbers[STARTS, slot] - saved_time(state, slot, now)
+    return float(state.jobs.processors[slot] * lost)
 
 
 @kernel
 def comes_before(state: State, slot: int, other: int, now: float) -> bool:
-    """Tell whether a running job is tried before another one: by work used, start, and arrival."""
-    one, two = used_work(state, slot, now), used_work(state, other, now)
+    """Tell whether a running job is tried before another one: by work lost, start, and arrival."""
+    one, two = lost_work(state, slot, now), lost_work(state, other, now)
     if one != two:
         return bool(one < two)
     one, two = state.jobs.numbers[STARTS, slot], state.jobs.numbers[STARTS, other]
@@ -113,7 +132,8 @@ def may_be_killed(state: State, terms: KillTerms, slot: int, now: float) -> bool
         and start + estimate > now + PLAN_TOLERANCE
         and estimate < np.inf
         and jobs.processors[slot] <= state.counts[PRESENT]
-        and now + estimate <= numbers[TARGETS, slot] + DEADLINE_TOLERANCE
+        and now + estimate - saved_time(state, slot, now)
+        <= numbers[TARGETS, slot] + DEADLINE_TOLERANCE
         and jobs.marks[IS_KEPT, slot] == 0
         and jobs.marks[IS_HELD, slot] == 0
         and jobs.marks[IS_DYING, slot] == 0
@@ -153,6 +173,8 @@ def kill_all(
     for index in range(count):
         victim = victims[index]
         restarts.since[index] = actual_start(state, victim)
+        saved = restarts.saved[index] = saved_time(state, victim, now)
+        numbers[ESTIMATES, victim] = on_grid(numbers[ESTIMATES, victim] - saved)
         numbers[SAVED_ENDS, victim] = numbers[ENDS, victim]
         numbers[ENDS, victim] = now
     state.counts[HAS_PROFILE] = 0
@@ -162,6 +184,7 @@ def kill_all(
     for index in range(count):
         victim = victims[index]
         numbers[ENDS, victim] = numbers[SAVED_ENDS, victim]
+        numbers[ESTIMATES, victim] = on_grid(numbers[ESTIMATES, victim] + restarts.saved[index])
     state.counts[HAS_PROFILE] = 0
     return False
 
@@ -231,9 +254,10 @@ def note_kills(state: State, slot: int, restarts: RestartRoom, count: int) -> No
         jobs.marks[KILLS, victim] = run + 1
         jobs.marks[IS_DYING, victim] = jobs.marks[IS_HELD, victim] = 1
         numbers[LAGS, victim] = 0.0
+        since, saved = restarts.since[index], restarts.saved[index]
+        numbers[LIMITS, victim] -= saved
         reserve_number(jobs.reserved, victim, jobs.processors[victim])
         start = numbers[NOTED_STARTS, victim] = numbers[STARTS, victim]
         numbers[NOTED_ENDS, victim] = numbers[ENDS, victim]
-        since = restarts.since[index]
-        append(state.log, state.clock[NOW], KILLED, victim, slot, run, start, since, 0.0)
+        append(state.log, state.clock[NOW], KILLED, victim, slot, run, start, since, saved)
     note_moves_for(state, slot, BY_KILL)

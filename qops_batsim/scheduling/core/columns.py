@@ -31,7 +31,8 @@ from __future__ import annotations
     SAVED_ENDS,
     REQUESTED,
     FIXED_STARTS,
-) = range(28)
+    CHECKPOINTS,
+) = range(29)
 """Rows of ``Jobs.numbers``; dates and durations in seconds.
 
 ESTIMATES, LIMITS
@@ -67,6 +68,8 @@ REQUESTED
     The estimate that came with a job whose run time is predicted.
 FIXED_STARTS
     The only start that a user accepts (an advance reservation), infinite without.
+CHECKPOINTS
+    After how long a run its work is saved, again and again; infinite where it is not.
 ASSURED_STARTS
     The earliest latest start that was ever promised, infinite without.
 """

@@ -50,7 +50,8 @@ MOVED        planned starts were moved; code: the cause; BLAMED and MOVE rows fo
 BLAMED       a job that caused it; code: number of its run
 MOVE         numbers: start before and after
 KILLED       other: the job that it is killed for; code: number of the run that is killed;
-             numbers: start of the next run
+             numbers: start of the next run, of the one that is killed, and the seconds of that
+             whose work is saved
 WITHDRAWN    a killed run had ended by itself; code: number of the next run, which is not made
 DROPPED      a waiting job was given up: it never fits any more, or its user cancelled it; code
              and numbers: why

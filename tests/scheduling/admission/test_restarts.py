@@ -5,6 +5,7 @@ In the drawings, a column is a second and a row a processor.
 
 from __future__ import annotations
 
+import csv
 import math
 import os
 import random
@@ -18,8 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decision_process import decision_process, scheduler_process
-from qops_batsim.analysis.metrics.admission import admission_metrics
-from qops_batsim.analysis.metrics.outcomes import outcomes_of_simulation
+from qops_batsim.advice.explain import explain
+from qops_batsim.advice.history import read_history
+from qops_batsim.advice.plan_asker import PlanAsker
+from qops_batsim.analysis.metrics.admission import admission_metrics, broken_rule
+from qops_batsim.analysis.metrics.outcomes import outcomes_of_run, outcomes_of_simulation
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.options import EngineOptions
@@ -59,8 +63,9 @@ def job(
     processors: int,
     run_time: float,
     deadline: float | None = None,
+    checkpoint: float | None = None,
 ) -> Job:
-    qos = QosRequest(deadline=deadline, estimated_runtime=run_time)
+    qos = QosRequest(deadline=deadline, estimated_runtime=run_time, checkpoint=checkpoint)
     return Job(name, arrival, processors, delay_profile(run_time)[0], qos=qos)
 
 
@@ -83,6 +88,11 @@ def run(machine: int, jobs: list[Job], module: Fqops) -> Runs:
         record.local_id: None if record.state == REJECTED else (record.start, record.finish)
         for record in simulation.ended
     }
+
+
+def read_rows(path: Path) -> list[list[str]]:
+    with path.open(newline="") as stream:
+        return list(csv.reader(stream))
 
 
 def rows_of(module: Fqops) -> dict[str, tuple[str, ...]]:
@@ -237,6 +247,178 @@ def test_metrics_count_a_job_once() -> None:
     assert metrics.missed_deadlines == 0
     assert metrics.utilization == pytest.approx(100)  # lost work also kept the machine busy
     assert outcomes.finish.tolist() == [19, 5, 9]
+
+
+# Work that is saved
+
+# A (10 s) is saved (;) each 3 s that a run of it lasts. Killed at 5 for B it loses 2 s and has 7 s
+# to go, killed at 12 for C it loses 1 s and has 4 s to go.
+#
+#   |AAA;AABBBAAA;ACAAAA
+#    0     5  8    12 13 17
+SAVED = [job("A", 0, 1, 10, 17, 3), job("B", 5, 1, 3, 8), job("C", 12, 1, 1, 13)]
+
+
+def test_a_job_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
+    done = run_and_verify(
+        "fqops", workload_of(1, SAVED), make_cluster(1), {"kill_and_restart": True},
+        out=tmp_path / "run",
+    )  # fmt: skip
+    assert done.violations == []
+    runs = zip(done.result.ids, done.result.text("profile"), strict=True)
+    assert [(job_id.removeprefix("w0!"), profile) for job_id, profile in runs] == [
+        ("A", "delay10"), ("B", "delay3"), ("A#1", "delay10#A#1"), ("C", "delay1"),
+        ("A#2", "delay10#A#2"),
+    ]  # fmt: skip
+    starts, ends = done.result.columns("starting_time", "finish_time")
+    assert starts.tolist() == [0, 5, 8, 12, 13]
+    assert ends.tolist() == [5, 8, 12, 13, 17]
+    # The deadline of A is just met: from scratch it would not be killed.
+    assert "A#1" not in run(1, [job("A", 0, 1, 10, 17), *SAVED[1:]], killer())
+    outcomes = outcomes_of_run(done.result, {"w0": workload_of(1, SAVED)})
+    assert outcomes.charged_time.tolist() == [10, 3, 1]
+    assert outcomes.wasted.tolist() == [3, 0, 0]
+    metrics = admission_metrics(outcomes, 1)
+    assert (metrics.kills, metrics.missed_deadlines) == (2, 0)
+    assert metrics.wasted_work == pytest.approx(100 * 3 / 14)
+    assert broken_rule(outcomes, 1) is None
+    story = explain(tmp_path / "run", "A")
+    assert [each.wasted for each in story.kills] == [2, 1]
+    (wasted,) = (row[14] for row in read_rows(tmp_path / "run_qos.csv") if row[0] == "w0!A")
+    assert float(wasted) == 3
+    # The last run a second longer, and the verifier says that A does more than its work.
+    (tmp_path / "run_run.json").unlink()
+    jobs = tmp_path / "run_jobs.csv"
+    told = jobs.read_text()
+    assert "13.000000,4.000000,17.000000" in told
+    jobs.write_text(told.replace("13.000000,4.000000,17.000000", "13.000000,5.000000,18.000000"))
+    workloads = {"w0": workload_of(1, SAVED)}
+    said = [each.message for each in verify(read_run(tmp_path / "run"), workloads=workloads)]
+    assert "job 'w0!A#2' runs 11.000000 s, but its profile 10.000000 s" in said
+
+
+def test_the_job_that_would_lose_least_is_killed() -> None:
+    # At 4, A has used 4 processor-seconds, but would lose only 1, and B 2.
+    runs = run(2, [job("A", 0, 1, 10, 40, 3), *CHOICE[1:]], killer())
+    assert runs == {"A": (0, 4), "B": (2, 10), "C": (4, 7), "A#1": (7, 14)}
+
+
+def test_a_walltime_counts_what_was_saved() -> None:
+    # A runs for 12 s and is killed at its walltime of 8 s, 3 s of which are saved at 5.
+    qos = QosRequest(deadline=60, checkpoint=3)
+    jobs = [Job("A", 0.0, 1, "delay12", 8.0, qos), job("B", 5, 1, 1, 6)]
+    profiles = dict([delay_profile(12), delay_profile(1)])
+    workload = Workload(jobs=jobs, profiles=profiles, processors=1)
+    simulation = simulate(workload, make_cluster(1), killer())
+    assert [(r.local_id, r.state, r.finish) for r in simulation.ended] == [
+        ("A", "COMPLETED_KILLED", 5),
+        ("B", "COMPLETED_SUCCESSFULLY", 6),
+        ("A#1", "COMPLETED_WALLTIME_REACHED", 11),
+    ]
+
+
+def test_only_a_delay_can_be_saved_where_jobs_are_killed() -> None:
+    jobs = [Job("A", 0.0, 1, "work", 8.0, QosRequest(checkpoint=3))]
+    profiles = {"work": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}}
+    workload = Workload(jobs=jobs, profiles=profiles, processors=1)
+    told = "job w0!A: qos.checkpoint is 3, and its profile 'work' is of type 'parallel_homog"
+    with pytest.raises(InputError, match=told):
+        simulate(workload, make_cluster(1), killer())
+    assert len(simulate(workload, make_cluster(1), Fqops()).ended) == 1
+
+
+def random_savers(seed: int, checkpoint: float | None = None) -> Workload:
+    """Return random jobs, most of which save their work at some interval, or all at the same."""
+    rng = random.Random(seed)
+    jobs, date = [], 0.0
+    for index in range(60):
+        date += rng.choice([0, 0, 1, 3, 10.25])
+        seconds = rng.choice([2.0, 5.5, 20.0, 61.75, 200.0])
+        interval = checkpoint or rng.choice([None, 0.5, 1.7, 7.0, 30.0])
+        deadline = date + seconds * rng.choice([1, 1, 1.5, 4, 8]) if rng.random() < 0.9 else None
+        jobs.append(
+            job(f"{index:02}", date, rng.choice([1, 1, 2, 3, 6]), seconds, deadline, interval)
+        )
+    return workload_of(8, jobs)
+
+
+KILLERS: list[tuple[str, dict[str, Any]]] = [
+    ("fqops", {"tolerance_factor": 4.0, "slack_factor": 2.0}),
+    ("foresight", {"restart_price": 4.0, "admission_price": 0.0, "max_waste": 60.0}),
+]
+
+
+@pytest.mark.parametrize(("scheduler", "options"), KILLERS)
+def test_random_jobs_lose_what_they_did_since_their_last_checkpoints(
+    scheduler: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """What each run leaves to the next, and what is told of it, computed anew from the runs."""
+    saved_once = asked_again = 0
+    for seed in range(8):
+        workload, out = random_savers(seed), tmp_path / "run"
+        given = {"kill_and_restart": True, **options}
+        done = run_and_verify(scheduler, workload, make_cluster(8), given, out=out)
+        assert done.violations == [], seed
+        lost, left, sakes = dict[str, float](), dict[str, float](), dict[str, float]()
+        asked = {each.id: each for each in workload.jobs}
+        runs = read_rows(out.with_name("run_jobs.csv"))[1:]
+        # What runs again says for which job the run before it was killed.
+        sake_of = {row[0]: row[16].rpartition("=")[2] for row in runs if "#" in row[0]}
+        for row in runs:
+            if row[7] == REJECTED:
+                continue
+            name, ran = row[0].partition("#")[0], float(row[10]) - float(row[8])
+            each = asked[name]
+            rest = left.get(name, each.estimate)
+            if row[7] == COMPLETED_SUCCESSFULLY:
+                assert ran == pytest.approx(rest, abs=1e-5), (seed, row)
+                continue
+            steps = 0
+            if each.qos.checkpoint is not None:
+                while (steps + 1) * each.qos.checkpoint <= ran + 1e-6:
+                    steps += 1
+            saved = steps * (each.qos.checkpoint or 0.0)
+            saved_once += steps > 0
+            asked_again += steps > 0 and name in left
+            left[name] = rest - saved
+            lost[name] = lost.get(name, 0.0) + each.processors * (ran - saved)
+            number = int(row[0].partition("#")[2] or 0)
+            sake = sake_of[f"{name}#{number + 1}"]
+            sakes[sake] = sakes.get(sake, 0.0) + each.processors * (ran - saved)
+        for row in read_rows(out.with_name("run_qos.csv"))[1:]:
+            told = float(row[14] or 0.0)
+            assert told == pytest.approx(lost.get(row[0].removeprefix("w0!"), 0.0), abs=1e-4)
+        assert max(sakes.values(), default=0.0) <= options.get("max_waste", math.inf) + 1e-4
+        outcomes = outcomes_of_run(done.result, {"w0": workload})
+        assert outcomes.wasted.sum() == pytest.approx(sum(lost.values()), abs=1e-3)
+        assert broken_rule(outcomes, 8) is None
+        # The plan, put together from the log of decisions, answers each job as in the run.
+        history = read_history(done)
+        for name, request in history.jobs.items() if seed < 3 else ():
+            answer = PlanAsker(history, history.state_before(name), request.date).ask(request)
+            assert answer.admitted == history.state_after_admission(name).names[name].admitted
+    assert saved_once > 20
+    assert asked_again > 0
+
+
+@pytest.mark.parametrize(("scheduler", "options"), KILLERS)
+def test_checkpoints_that_are_never_reached_change_nothing(
+    scheduler: str, options: dict[str, Any]
+) -> None:
+    found = []
+    for checkpoint in (None, 500.0):
+        # Without any checkpoint the compiled loop runs them, else the decision module.
+        workload = random_savers(3, 500.0)
+        jobs = [
+            job(each.id, each.submission_time, each.processors, each.estimate,
+                each.qos.deadline, checkpoint)
+            for each in workload.jobs
+        ]  # fmt: skip
+        module = make_scheduler(scheduler, {"kill_and_restart": True, **options})
+        done = simulate(workload_of(8, jobs), make_cluster(8), module)
+        found.append((format_jobs(done.ended_jobs), [*module.qos_log.rows()]))
+    assert found[0] == found[1]
+    assert "#1" in str(found[0])
 
 
 # The exchange with the engine
