@@ -15,6 +15,7 @@ import pytest
 
 import slurm_oracle
 from qops_batsim import kernels
+from qops_batsim.engine.options import ExternalEvent, maintenance_events
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.platform.generate import make_cluster
@@ -55,7 +56,9 @@ Row = tuple[float, int, float, float, dict[str, Any]]
 """Submission, processors, run time, requested time (s), further fields."""
 
 
-def starts(machine: int, rows: Sequence[Row], **options: Any) -> list[float]:
+def starts(
+    machine: int, rows: Sequence[Row], events: Sequence[ExternalEvent] = (), **options: Any
+) -> list[float]:
     """Run jobs and return their starts, NaN for a rejected one."""
     jobs, profiles = [], {}
     for index, (submission, processors, run_time, requested, fields) in enumerate(rows):
@@ -63,7 +66,8 @@ def starts(machine: int, rows: Sequence[Row], **options: Any) -> list[float]:
         row = {"id": f"{index:04d}", "subtime": submission, "res": processors, "profile": name}
         jobs.append(Job.from_fields({**row, "walltime": requested, **fields}, where="row"))
     workload = Workload(jobs=jobs, profiles=profiles, processors=machine)
-    ended = simulate("slurm", workload, make_cluster(machine), {**FAST, **options}).ended
+    told = {**FAST, **options}
+    ended = simulate("slurm", workload, make_cluster(machine), told, events=events or None).ended
     found = {each.local_id: math.nan if each.state == REJECTED else each.start for each in ended}
     return [found[job.id] for job in jobs]
 
@@ -123,6 +127,13 @@ def test_the_defaults_are_those_of_slurm() -> None:
     assert (options.half_life, options.max_age, options.calc_period) == (7 * day, 7 * day, 300.0)
     assert (options.bf_interval, options.bf_resolution, options.bf_window) == (30.0, 60.0, day)
     assert options.bf_max_job_test == 500
+
+
+@pytest.mark.parametrize(("arrival", "expected"), [(0.0, 0.0), (0.5, 50.0)])
+def test_a_job_may_end_just_when_maintenance_begins(arrival: float, expected: float) -> None:
+    """Slurm's clock has whole seconds, the job's end counts from its real start."""
+    windows = maintenance_events(0.0, HostSet.first(2), 30.0, 50.0)
+    assert starts(2, [(arrival, 2, 5, 30, {})], windows) == [expected]
 
 
 def test_backfilling_waits_for_its_interval() -> None:
