@@ -524,11 +524,15 @@ def test_registration_ends_only_when_no_kill_is_on_its_way() -> None:
     assert finished not in engine.tell(5.0, done)
 
 
-def test_the_same_over_zeromq(tmp_path: Path) -> None:
-    workload = workload_of(4, random_jobs(random.Random(7), 60))
+@pytest.mark.parametrize("saves", [False, True])
+def test_the_same_over_zeromq(saves: bool) -> None:
+    hosts, workload = 4, workload_of(4, random_jobs(random.Random(7), 60))
+    if saves:
+        hosts, workload = 1, workload_of(1, SAVED)
     options = default_engine(killer())
-    here = simulate(workload, make_cluster(4), killer(tolerance_factor=2))
-    assert sum("#" in record.job.id for record in here.ended) > 5
+    here = simulate(workload, make_cluster(hosts), killer(tolerance_factor=2))
+    assert sum("#" in record.job.id for record in here.ended) > (1 if saves else 5)
+    assert any("#" in record.job.profile for record in here.ended) == saves
     config = '{"kill_and_restart": true, "tolerance_factor": 2}'
     for acknowledge in (True, False):
         remote = EngineOptions(
@@ -541,7 +545,7 @@ def test_the_same_over_zeromq(tmp_path: Path) -> None:
             decision_process(scheduler_process("fqops")) as endpoint,
             RemoteDecisionSide(endpoint, timeout=240.0) as peer,
         ):
-            there = Simulation(make_cluster(4), [workload], peer, remote)
+            there = Simulation(make_cluster(hosts), [workload], peer, remote)
             there.run()
         assert format_jobs(there.ended_jobs) == format_jobs(here.ended_jobs)
 
