@@ -75,6 +75,8 @@ COMPILED = [
     ("mrt", {}),
 ]
 SWEEP = pytest.mark.sweep
+EXAMPLES = 15
+"""Random workloads for each scheduler with options, of which there are more than thirty."""
 ON_FEWER = [
     ("slurm", {}),
     ("slurm", {"bf_interval": 3.0, "bf_resolution": 2.0, "calc_period": 20.0, "deadlines": False}),
@@ -262,7 +264,7 @@ def workloads(draw: st.DrawFn, shortest: float = 0.0) -> Workload:
 
 @pytest.mark.parametrize(("scheduler", "options"), COMPILED)
 @given(workload=workloads())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_random_workloads_give_the_same_files(
     workload: Workload,
     scheduler: Named,
@@ -273,7 +275,7 @@ def test_random_workloads_give_the_same_files(
 
 @pytest.mark.parametrize(("scheduler", "options"), ON_FEWER)
 @given(workload=workloads(shortest=2e-6))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 def test_random_workloads_of_longer_jobs_give_the_same_files(
     workload: Workload,
     scheduler: Named,
