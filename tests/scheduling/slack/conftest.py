@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def compiled_at_once(only_compiled: None) -> None:
-    """Compile them first: that takes 30 s, what they compute in these tests as Python 60 s."""
+    """Compile them first: that takes 40 s once, as Python these tests take 50 s each time."""
