@@ -299,7 +299,8 @@ class Job:
         )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Job) and self.fields == other.fields
+        # Queues look for jobs: the fields of others need not be put together for that.
+        return isinstance(other, Job) and self.id == other.id and self.fields == other.fields
 
     def __hash__(self) -> int:
         return hash(self.id)

@@ -12,6 +12,7 @@ from qops_batsim.errors import InputError, SimulationError, shown
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.scheduling.core.columns import ESTIMATES
 from qops_batsim.scheduling.module import PlannerOptions, SchedulerOptions, System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.timing import GRID_TOLERANCE
@@ -189,7 +190,8 @@ class Easy(SpaceSharingScheduler):
     def checked_key(self, job: Job) -> float:
         """Return the key of a job; SimulationError if it is no number."""
         key: object = self.key(job)
-        if isinstance(key, SupportsFloat) and not math.isnan(float(key)):
+        # To ask whether something follows a protocol takes longer.
+        if isinstance(key, (float, int, SupportsFloat)) and not math.isnan(float(key)):
             return float(key)
         told = f"{type(self).__name__}.key({job.id}) returned {shown(key)}"
         raise SimulationError(f"{told}; a number is expected")
@@ -241,7 +243,7 @@ class Easy(SpaceSharingScheduler):
         jobs, numbers, order = self._table.jobs, self._table.numbers, self._order
         self._predict(now)
         decide: Callable[..., tuple[int, int]] = self._pass
-        asked: tuple[Any, ...] = numbers.processors, numbers.estimates
+        asked: tuple[Any, ...] = numbers.processors, numbers.numbers[ESTIMATES]
         if order is not None:
             decide, asked = self._ordered_pass, (numbers.arrivals, *asked, numbers.keys, order)
         elif not self._sorted:
