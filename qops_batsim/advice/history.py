@@ -214,8 +214,9 @@ class PlanState:
 
     def _killed(self, job: JobStory, event: log.Killed) -> None:
         assert job.start is not None
-        wasted = job.asked.processors * (event.date - job.start - event.saved)
-        job.saved += event.saved
+        saved = event.saved or 0.0
+        wasted = job.asked.processors * (event.date - job.start - saved)
+        job.saved += saved
         job.kills.append(KilledRun(date=event.date, by=event.by, again=event.again, wasted=wasted))
         job.outcome, job.name = WAITING, event.again
         job.plan(event.date, event.start, "killed", [event.by])

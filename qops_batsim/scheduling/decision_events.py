@@ -186,14 +186,14 @@ class Killed(_Event, frozen=True, kw_only=True):
     """A running job is to be killed for the new job ``by``.
 
     Its work waits as the job ``again`` from now on, with a promised start (seconds), without the
-    seconds of the run that are ``saved``.
+    seconds of the run that are ``saved``, if any are.
     """
 
     job: str
     again: str
     by: str
     start: float | None = None
-    saved: float = 0.0
+    saved: float | None = None
 
 
 class Withdrawn(_Event, frozen=True, kw_only=True):

@@ -167,11 +167,8 @@ def events_of(
         elif kind == rows.KILLED:
             victim, kills[slot] = name(slot, code), code + 1
             again, by_job = name(slot), name(other)
-            start = _finite(first)
-            yield (
-                place,
-                Killed(date=date, job=victim, again=again, by=by_job, start=start, saved=third),
-            )
+            dates = {"start": _finite(first), "saved": third or None}
+            yield place, Killed(date=date, job=victim, again=again, by=by_job, **dates)
         elif kind == rows.WITHDRAWN:
             kills[slot] = code - 1
             yield place, Withdrawn(date=date, job=name(slot, code))
