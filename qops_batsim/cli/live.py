@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qops_batsim.cli.console import (
-    announce_compiling,
-    note,
-    print_json,
-    print_table,
-    say,
-)
+from qops_batsim.cli.console import announce_compiling, note, print_json, print_table, say
 from qops_batsim.cli.inputs import duration
 from qops_batsim.cli.options import AsJson, Quiet, Scheduler, Settings, manual
 from qops_batsim.errors import InputError, require

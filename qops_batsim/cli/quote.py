@@ -20,13 +20,7 @@ from qops_batsim.cli.console import (
 )
 from qops_batsim.cli.inputs import duration, moment
 from qops_batsim.cli.options import AllowCode, AsJson, Code, PricedWorkload, Settings, manual
-from qops_batsim.cli.texts import (
-    duration_text,
-    moment_text,
-    names_text,
-    possible_text,
-    reason_text,
-)
+from qops_batsim.cli.texts import duration_text, moment_text, names_text, possible_text, reason_text
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:

@@ -16,11 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges
-from qops_batsim.engine.execution import (
-    KILLED_DELAY_RETURN_CODE,
-    WALLTIME_RETURN_CODE,
-    plain_delay,
-)
+from qops_batsim.engine.execution import KILLED_DELAY_RETURN_CODE, WALLTIME_RETURN_CODE, plain_delay
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.registration import registered_record
 from qops_batsim.engine.world import World

@@ -42,13 +42,7 @@ from qops_batsim.jobs import (
 )
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Platform
-from qops_batsim.protocol.events import (
-    Event,
-    JobCompleted,
-    JobKilled,
-    JobSubmitted,
-    RequestedCall,
-)
+from qops_batsim.protocol.events import Event, JobCompleted, JobKilled, JobSubmitted, RequestedCall
 from qops_batsim.workload.model import JobColumns, Workload
 
 

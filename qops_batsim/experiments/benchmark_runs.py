@@ -21,12 +21,7 @@ from qops_batsim.analysis.results.tables import Booleans, Floats
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.errors import SimulationError
 from qops_batsim.experiments.benchmark_cases import outages_of_case
-from qops_batsim.experiments.deadline_runs import (
-    DeadlineCase,
-    DeadlineRuns,
-    Scenario,
-    outcomes_of,
-)
+from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario, outcomes_of
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.problem import OBJECTIVES, problem_of, worth_of
 from qops_batsim.platform.generate import make_cluster

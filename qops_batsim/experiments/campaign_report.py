@@ -17,12 +17,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.campaign import OF_ESTIMATES, Point
 from qops_batsim.experiments.campaign_runs import CampaignRuns, CellOutcome
-from qops_batsim.experiments.page import (
-    PageFacts,
-    PageTable,
-    html_page,
-    pictures_of,
-)
+from qops_batsim.experiments.page import PageFacts, PageTable, html_page, pictures_of
 from qops_batsim.experiments.pictures import draw_comparison
 from qops_batsim.experiments.statistics import (
     LEAST,

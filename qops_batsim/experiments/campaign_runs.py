@@ -17,13 +17,7 @@ import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, PromiseMetrics
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.best_lines import (
-    LINES,
-    BoundCase,
-    BoundSearch,
-    Unadmitted,
-    bound_case,
-)
+from qops_batsim.experiments.best_lines import LINES, BoundCase, BoundSearch, Unadmitted, bound_case
 from qops_batsim.experiments.campaign import Campaign, Cell, InputIdentities, Point, case_of
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, shared_steps
 from qops_batsim.experiments.pool import Failure, KeptRuns, Workers, run_cases

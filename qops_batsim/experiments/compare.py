@@ -34,11 +34,7 @@ from qops_batsim.experiments.campaign_runs import (
     description_of,
     run_cells,
 )
-from qops_batsim.experiments.deadline_runs import (
-    Contestant,
-    DeadlineRuns,
-    contestants_of,
-)
+from qops_batsim.experiments.deadline_runs import Contestant, DeadlineRuns, contestants_of
 from qops_batsim.experiments.page import PageTable, html_page, pictures_of
 from qops_batsim.experiments.pool import KeptRuns, Workers
 from qops_batsim.experiments.statistics import Interval, Means

@@ -12,12 +12,7 @@ from qops_batsim.workload.deadlines import DeadlineChoices, assign_deadlines, wi
 from qops_batsim.workload.delay_jobs import derived, exact_estimates
 from qops_batsim.workload.estimates import EstimateChoices, with_estimates
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.scale import (
-    origin_of_duplicate,
-    originals,
-    scale_load,
-    subset,
-)
+from qops_batsim.workload.scale import origin_of_duplicate, originals, scale_load, subset
 
 REFERENCES = ("scaled", "unscaled")
 

@@ -32,12 +32,7 @@ from qops_batsim.live.manager import (
     natural_key,
 )
 from qops_batsim.live.shadow import ShadowManager
-from qops_batsim.protocol.events import (
-    EngineConfig,
-    Event,
-    HostDescription,
-    SimulationBegins,
-)
+from qops_batsim.protocol.events import EngineConfig, Event, HostDescription, SimulationBegins
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.refusal import sentence

@@ -12,12 +12,7 @@ import matplotlib
 import msgspec
 
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS
-from qops_batsim.experiments.page import (
-    PageFacts,
-    PagePicture,
-    PageTable,
-    html_page,
-)
+from qops_batsim.experiments.page import PageFacts, PagePicture, PageTable, html_page
 from qops_batsim.experiments.pictures import draw_band, error_bars, panels
 from qops_batsim.experiments.pool import KeptRuns, Workers, run_cases
 from qops_batsim.files import atomic_write

@@ -20,11 +20,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.engine.options import (
-    EngineOptions,
-    check_cancellations,
-    outages_of,
-)
+from qops_batsim.engine.options import EngineOptions, check_cancellations, outages_of
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import WORKING_DIRECTORY, FileSet
 from qops_batsim.files import errors_of_writing, pending_directory

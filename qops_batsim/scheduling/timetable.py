@@ -35,12 +35,7 @@ from qops_batsim.scheduling.profile import (
 )
 from qops_batsim.scheduling.refusal import Refusal, no_time, start_taken
 from qops_batsim.scheduling.table import SlotTable
-from qops_batsim.timing import (
-    GRID_TOLERANCE,
-    duration_on_grid,
-    end_of,
-    up_to_grid,
-)
+from qops_batsim.timing import GRID_TOLERANCE, duration_on_grid, end_of, up_to_grid
 
 OVERDUE = 1.0
 """A job that runs longer than its estimate is expected to run for so much longer (seconds)."""

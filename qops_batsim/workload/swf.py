@@ -24,14 +24,7 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored, write_text
 from qops_batsim.limits import MAX_ODD_LINES
 from qops_batsim.tables import Floats, Words
-from qops_batsim.workload.log import (
-    FIELDS,
-    MEASURED,
-    RECORD,
-    Malformed,
-    Records,
-    RepairCount,
-)
+from qops_batsim.workload.log import FIELDS, MEASURED, RECORD, Malformed, Records, RepairCount
 from qops_batsim.workload.log_formats import dialect_of
 
 _WHAT = "a workload log (SWF)"

@@ -36,14 +36,7 @@ from qops_batsim.papers.islam2004.study import (
     ToleranceKind,
     choices,
 )
-from qops_batsim.papers.logs import (
-    BATCH_PARTITION,
-    CTC,
-    SDSC,
-    SDSC_PROCESSORS,
-    WHOLE_LOG,
-    read_log,
-)
+from qops_batsim.papers.logs import BATCH_PARTITION, CTC, SDSC, SDSC_PROCESSORS, WHOLE_LOG, read_log
 from qops_batsim.papers.report import (
     Figure,
     Panel,

@@ -8,15 +8,12 @@ import numpy as np
 
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.admission.search import Draft, new_draft
-from qops_batsim.scheduling.core.columns import (
-    ESTIMATES,
-    TARGETS,
-)
+from qops_batsim.scheduling.core.columns import ESTIMATES, TARGETS
 from qops_batsim.scheduling.core.decision import NO_JOB, note_admission, note_moves_for, refuse
-from qops_batsim.scheduling.core.plan import adopt, aim_again, everything_of
+from qops_batsim.scheduling.core.plan import adopt, aim_again, reserve_running
 from qops_batsim.scheduling.core.rows import BY_ADMISSION
 from qops_batsim.scheduling.core.state import HAS_PROFILE, MACHINE, PRESENT, State
-from qops_batsim.scheduling.profile import Profile, copy_profile, new_profile, running_profile
+from qops_batsim.scheduling.profile import Profile, copy_profile, new_profile
 from qops_batsim.scheduling.refusal import RefusalKind
 from qops_batsim.timing import DEADLINE_TOLERANCE
 
@@ -59,8 +56,7 @@ def prepare_search(state: State, room: Room, now: float) -> None:
     aim_again(state.jobs, state.waiting)
     if state.counts[HAS_PROFILE] != 0 and room.free.times[0] == now:
         return
-    everything = everything_of(state.jobs.reserved, state.everything)
-    running_profile(room.free, everything, now, state.running, state.claims, state.jobs)
+    reserve_running(state, room.free, now)
     state.counts[HAS_PROFILE] = 1
 
 

@@ -347,11 +347,11 @@ def decide_fqops(
 ) -> bool:
     """Decide about a message as :class:`~.fqops.Fqops`; False if the log needs more room."""
     begin_decision(state)
-    slot = next_question(state)
-    while slot != NO_JOB:
-        take_fqops(state, room, offers, rules, terms, slot)
+    while True:
         slot = next_question(state)
-    return end_decision(state)
+        if slot == NO_JOB:
+            return end_decision(state)
+        take_fqops(state, room, offers, rules, terms, slot)
 
 
 @kernel

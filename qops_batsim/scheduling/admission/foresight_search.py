@@ -49,20 +49,8 @@ from qops_batsim.scheduling.admission.restarts import (
     new_restart_room,
     next_victim,
 )
-from qops_batsim.scheduling.admission.search import (
-    FOUND,
-    NO_PLAN,
-    Draft,
-    Question,
-    Verdict,
-    missed,
-)
-from qops_batsim.scheduling.core.columns import (
-    ESTIMATES,
-    HEADROOM,
-    STARTS,
-    TARGETS,
-)
+from qops_batsim.scheduling.admission.search import FOUND, NO_PLAN, Draft, Question, Verdict, missed
+from qops_batsim.scheduling.core.columns import ESTIMATES, HEADROOM, STARTS, TARGETS
 from qops_batsim.scheduling.core.decision import (
     NO_JOB,
     begin_decision,
@@ -334,8 +322,8 @@ def decide_foresight(
 ) -> bool:
     """Decide as :class:`~.foresight.Foresight`; False if the log needs more room."""
     begin_decision(state)
-    slot = next_question(state)
-    while slot != NO_JOB:
-        take_foresight(state, room, rules, market, terms, kills, restarts, slot)
+    while True:
         slot = next_question(state)
-    return end_decision(state)
+        if slot == NO_JOB:
+            return end_decision(state)
+        take_foresight(state, room, rules, market, terms, kills, restarts, slot)

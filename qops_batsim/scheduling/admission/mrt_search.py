@@ -27,17 +27,8 @@ from qops_batsim.scheduling.admission.search import (
     missed,
     set_keys,
 )
-from qops_batsim.scheduling.core.columns import (
-    ESTIMATES,
-    KEYS,
-    TARGETS,
-)
-from qops_batsim.scheduling.core.decision import (
-    NO_JOB,
-    begin_decision,
-    end_decision,
-    next_question,
-)
+from qops_batsim.scheduling.core.columns import ESTIMATES, KEYS, TARGETS
+from qops_batsim.scheduling.core.decision import NO_JOB, begin_decision, end_decision, next_question
 from qops_batsim.scheduling.core.plan import nominal, sort_slots
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
@@ -272,8 +263,8 @@ def decide_mrt(
 ) -> bool:
     """Decide about a message as :class:`~.mrt.Mrt`; False if the log needs more room."""
     begin_decision(state)
-    slot = next_question(state)
-    while slot != NO_JOB:
-        take_mrt(state, room, by_laxity, max_backtracks, notes, slot)
+    while True:
         slot = next_question(state)
-    return end_decision(state)
+        if slot == NO_JOB:
+            return end_decision(state)
+        take_mrt(state, room, by_laxity, max_backtracks, notes, slot)

@@ -27,19 +27,8 @@ from qops_batsim.scheduling.admission.search import (
     new_draft,
     set_keys,
 )
-from qops_batsim.scheduling.core.columns import (
-    ESTIMATES,
-    KEYS,
-    PROMISES,
-    STARTS,
-    TARGETS,
-)
-from qops_batsim.scheduling.core.decision import (
-    NO_JOB,
-    begin_decision,
-    end_decision,
-    next_question,
-)
+from qops_batsim.scheduling.core.columns import ESTIMATES, KEYS, PROMISES, STARTS, TARGETS
+from qops_batsim.scheduling.core.decision import NO_JOB, begin_decision, end_decision, next_question
 from qops_batsim.scheduling.core.plan import nominal, sort_slots
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
@@ -325,8 +314,8 @@ def take_msb(state: State, room: Room, prices: Prices, trial: Draft, slot: int) 
 def decide_msb(state: State, room: Room, prices: Prices, trial: Draft) -> bool:
     """Decide about a message as :class:`~.msb.Msb`; False if the log needs more room."""
     begin_decision(state)
-    slot = next_question(state)
-    while slot != NO_JOB:
-        take_msb(state, room, prices, trial, slot)
+    while True:
         slot = next_question(state)
-    return end_decision(state)
+        if slot == NO_JOB:
+            return end_decision(state)
+        take_msb(state, room, prices, trial, slot)

@@ -28,18 +28,8 @@ from qops_batsim.scheduling.admission.search import (
     missed,
     set_keys,
 )
-from qops_batsim.scheduling.core.columns import (
-    ESTIMATES,
-    HEADROOM,
-    KEYS,
-    TARGETS,
-)
-from qops_batsim.scheduling.core.decision import (
-    NO_JOB,
-    begin_decision,
-    end_decision,
-    next_question,
-)
+from qops_batsim.scheduling.core.columns import ESTIMATES, HEADROOM, KEYS, TARGETS
+from qops_batsim.scheduling.core.decision import NO_JOB, begin_decision, end_decision, next_question
 from qops_batsim.scheduling.core.plan import nominal, sort_slots
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
@@ -345,8 +335,8 @@ def take_qops(state: State, room: Room, rules: QopsRules, slot: int) -> None:
 def decide_qops(state: State, room: Room, rules: QopsRules) -> bool:
     """Decide about a message as :class:`~.qops.Qops`; False if the log needs more room."""
     begin_decision(state)
-    slot = next_question(state)
-    while slot != NO_JOB:
-        take_qops(state, room, rules, slot)
+    while True:
         slot = next_question(state)
-    return end_decision(state)
+        if slot == NO_JOB:
+            return end_decision(state)
+        take_qops(state, room, rules, slot)

@@ -8,13 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.columns import (
-    ESTIMATES,
-    KEYS,
-    PROMISES,
-    STARTS,
-    TARGETS,
-)
+from qops_batsim.scheduling.core.columns import ESTIMATES, KEYS, PROMISES, STARTS, TARGETS
 from qops_batsim.scheduling.core.plan import sort_slots
 from qops_batsim.scheduling.profile import (
     Floats,

@@ -12,10 +12,7 @@ from itertools import groupby
 import msgspec
 
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.aroma.application import (
-    DEADLINE,
-    Application,
-)
+from qops_batsim.scheduling.aroma.application import DEADLINE, Application
 from qops_batsim.scheduling.aroma.book import Taken
 from qops_batsim.scheduling.aroma.mapping import Fallbacks, Mapper, Stopped, map_all
 from qops_batsim.scheduling.aroma.nominal import Nominal, Presence

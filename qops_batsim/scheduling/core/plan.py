@@ -48,10 +48,7 @@ from qops_batsim.scheduling.core.columns import (
     SUSPENDED,
     TARGETS,
 )
-from qops_batsim.scheduling.core.rows import (
-    RENEWED,
-    append,
-)
+from qops_batsim.scheduling.core.rows import RENEWED, append
 from qops_batsim.scheduling.core.state import (
     CALLED_FOR,
     EVER,
@@ -279,16 +276,7 @@ def tell_earlier(jobs: Jobs, line: Ints) -> None:
 
 
 @kernel
-def rebuild(
-    now: float,
-    profile: Profile,
-    everything: Any,
-    running: Queue,
-    claims: Claims,
-    jobs: Jobs,
-    waiting: Queue,
-    mend: bool,
-) -> None:
+def rebuild(state: State, mend: bool) -> None:
     """Make the plan anew because running jobs will not end when it assumed.
 
     Waiting jobs are placed in the order of the starts they had; these rested on the
@@ -297,32 +285,28 @@ def rebuild(
     reason aims at its new end from now on: otherwise no plan could meet its target. With ``mend``,
     that is until it can be held to an earlier one (:func:`aim_again`). O(waiting × steps).
     """
-    late = place_waiting(now, profile, everything, running, claims, jobs, waiting)
+    numbers, (slots, size) = state.jobs.numbers, state.waiting
+    late = place_waiting(state)
     if mend and late > 0:
-        slots, size = waiting
         for index in range(size[0]):
             slot = slots[index]
-            jobs.numbers[KEYS, slot] = (
-                min(jobs.numbers[AIMS, slot], jobs.numbers[TARGETS, slot])
-                - jobs.numbers[ESTIMATES, slot]
-            )
-        sort_slots(slots, 0, size[0], jobs.numbers[KEYS])
+            target = min(numbers[AIMS, slot], numbers[TARGETS, slot])
+            numbers[KEYS, slot] = target - numbers[ESTIMATES, slot]
+        sort_slots(slots, 0, size[0], numbers[KEYS])
         for index in range(size[0]):
-            jobs.numbers[KEYS, slots[index]] = jobs.numbers[STARTS, slots[index]]
-        if place_waiting(now, profile, everything, running, claims, jobs, waiting) >= late:
+            numbers[KEYS, slots[index]] = numbers[STARTS, slots[index]]
+        if place_waiting(state) >= late:
             for index in range(size[0]):
-                jobs.numbers[STARTS, slots[index]] = jobs.numbers[KEYS, slots[index]]
-            reserve_all(now, profile, everything, running, claims, jobs, waiting)
-    for index in range(waiting.size[0]):
-        slot = waiting.slots[index]
-        end = end_of(jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot])
-        if end > jobs.numbers[TARGETS, slot] + DEADLINE_TOLERANCE:
+                numbers[STARTS, slots[index]] = numbers[KEYS, slots[index]]
+            reserve_plan(state, state.clock[NOW])
+    for index in range(size[0]):
+        slot = slots[index]
+        end = end_of(numbers[STARTS, slot], numbers[ESTIMATES, slot])
+        if end > numbers[TARGETS, slot] + DEADLINE_TOLERANCE:
             if mend:
-                jobs.numbers[AIMS, slot] = min(
-                    jobs.numbers[AIMS, slot], jobs.numbers[TARGETS, slot]
-                )
-            jobs.numbers[TARGETS, slot] = end
-    sort_slots(waiting.slots, 0, waiting.size[0], jobs.numbers[STARTS])
+                numbers[AIMS, slot] = min(numbers[AIMS, slot], numbers[TARGETS, slot])
+            numbers[TARGETS, slot] = end
+    sort_slots(slots, 0, size[0], numbers[STARTS])
 
 
 @kernel
@@ -335,26 +319,17 @@ def more_time(so_far: float, limit: float) -> float:
 
 
 @kernel
-def place_waiting(
-    now: float,
-    profile: Profile,
-    everything: Any,
-    running: Queue,
-    claims: Claims,
-    jobs: Jobs,
-    waiting: Queue,
-) -> int:
+def place_waiting(state: State) -> int:
     """Place the waiting jobs as they stand beside the running ones; return how many are late."""
-    running_profile(profile, everything, now, running, claims, jobs)
+    now, profile, jobs = state.clock[NOW], state.profile, state.jobs
+    reserve_running(state, profile, now)
     late = 0
-    for index in range(waiting.size[0]):
-        slot = waiting.slots[index]
+    for index in range(state.waiting.size[0]):
+        slot = state.waiting.slots[index]
         place_job(now, profile, jobs, slot)
         target = min(jobs.numbers[AIMS, slot], jobs.numbers[TARGETS, slot])
-        late += (
-            end_of(jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot])
-            > target + DEADLINE_TOLERANCE
-        )
+        end = end_of(jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot])
+        late += end > target + DEADLINE_TOLERANCE
     return late
 
 
@@ -366,25 +341,6 @@ def aim_again(jobs: Jobs, waiting: Queue) -> None:
         if jobs.numbers[AIMS, slot] < jobs.numbers[TARGETS, slot] < np.inf:
             end = end_of(jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot])
             jobs.numbers[TARGETS, slot] = max(jobs.numbers[AIMS, slot], end)
-
-
-@kernel
-def reserve_all(
-    now: float,
-    profile: Profile,
-    everything: Any,
-    running: Queue,
-    claims: Claims,
-    jobs: Jobs,
-    waiting: Queue,
-) -> None:
-    """Write the profile of the running and the waiting jobs. O(jobs²)."""
-    running_profile(profile, everything, now, running, claims, jobs)
-    for index in range(waiting.size[0]):
-        slot = waiting.slots[index]
-        reserve(
-            profile, jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot], jobs.reserved[slot]
-        )
 
 
 @kernel
@@ -558,16 +514,13 @@ def rebuild_plan(state: State) -> None:
     by_start = state.counts[PROMISED] == LATEST_STARTS
     if by_start:
         save_starts(state)
-    everything = everything_of(state.jobs.reserved, state.everything)
-    mend = state.counts[HAS_PROMISES] != 0 and state.clock[IS_LATE] == 0.0
-    running, jobs, waiting = state.running, state.jobs, state.waiting
-    rebuild(state.clock[NOW], state.profile, everything, running, state.claims, jobs, waiting, mend)
+    rebuild(state, state.counts[HAS_PROMISES] != 0 and state.clock[IS_LATE] == 0.0)
     if by_start:
         # Besides an end that comes late there can be one that comes early.
         promise_gains(state)
-        starts, latest = jobs.numbers[STARTS], jobs.numbers[LATEST_STARTS]
-        for index in range(waiting.size[0]):
-            slot = waiting.slots[index]
+        starts, latest = state.jobs.numbers[STARTS], state.jobs.numbers[LATEST_STARTS]
+        for index in range(state.waiting.size[0]):
+            slot = state.waiting.slots[index]
             latest[slot] = max(latest[slot], starts[slot])
 
 
@@ -596,12 +549,21 @@ def promise_gains(state: State) -> None:
 
 
 @kernel
-def reserve_plan(state: State, now: float) -> None:
-    """Write the profile of the running and the waiting jobs where they are planned."""
+def reserve_running(state: State, profile: Profile, now: float) -> None:
+    """Write the profile of what runs and of what is claimed. O(running² + claims × steps)."""
     everything = everything_of(state.jobs.reserved, state.everything)
-    reserve_all(
-        now, state.profile, everything, state.running, state.claims, state.jobs, state.waiting
-    )
+    running_profile(profile, everything, now, state.running, state.claims, state.jobs)
+
+
+@kernel
+def reserve_plan(state: State, now: float) -> None:
+    """Write the profile of the running and the waiting jobs where they are planned. O(jobs²)."""
+    jobs, profile = state.jobs, state.profile
+    reserve_running(state, profile, now)
+    for index in range(state.waiting.size[0]):
+        slot = state.waiting.slots[index]
+        start, estimate = jobs.numbers[STARTS, slot], jobs.numbers[ESTIMATES, slot]
+        reserve(profile, start, estimate, jobs.reserved[slot])
 
 
 # Hosts that leave and return
@@ -809,12 +771,12 @@ def refit_claims(state: State) -> None:
         slot = claims.slots[place]
         if lost > 0 and slot != WINDOW:
             jobs.marks[LOST, slot], jobs.numbers[LOST_DATES, slot] = lost, now
-    everything, running = everything_of(jobs.reserved, state.everything), state.running.size[0]
+    running = state.running.size[0]
     due = now - state.clock[TOLERANCE]
     count = claims.size[0]
     for is_idle in (False, True):
         claims.size[0], state.running.size[0] = 0, 0 if is_idle else running
-        running_profile(state.profile, everything, now, state.running, claims, jobs)
+        reserve_running(state, state.profile, now)
         claims.size[0], state.running.size[0] = count, running
         take_claims(state.profile, now, claims, True)
         if not fit_claims(state.profile, now, due, claims, jobs, is_idle):

@@ -22,12 +22,7 @@ from qops_batsim.scheduling.core.columns import (
     PRIORITIES,
     STARTS,
 )
-from qops_batsim.scheduling.core.decision import (
-    NO_JOB,
-    end_decision,
-    next_question,
-    renew_plan,
-)
+from qops_batsim.scheduling.core.decision import NO_JOB, end_decision, next_question, renew_plan
 from qops_batsim.scheduling.core.plan import (
     compress_plan,
     insert_by_start,
@@ -274,11 +269,11 @@ def end_slack(state: State, slacks: Slacks) -> bool:
 def decide_slack(state: State, slacks: Slacks) -> bool:
     """Decide about a message as :class:`~.scheduler.Slack`; False if the log needs more room."""
     begin_slack(state, slacks)
-    slot = next_question(state)
-    while slot != NO_JOB:
-        insert(state, slacks, slot)
+    while True:
         slot = next_question(state)
-    return end_slack(state, slacks)
+        if slot == NO_JOB:
+            return end_slack(state, slacks)
+        insert(state, slacks, slot)
 
 
 @kernel
