@@ -84,9 +84,10 @@ class Rule:
 
     def lacks(self, subject: Subject) -> str:
         """Return in words what the rule misses; nothing if it applies or has nothing to check."""
-        if self.applies(subject):
+        unmet = [need for need in self.needed if not need.met(subject)]
+        if not (unmet and all(need.words for need in unmet)):
             return ""
-        return _in_words(need for need in self.needed if not (need.usual and need.met(subject)))
+        return _in_words(need for need in self.needed if need in unmet or not need.usual)
 
 
 def _in_words(needs: Iterable[Need]) -> str:
