@@ -315,8 +315,7 @@ def rest_of(job: Job, new_id: str, saved: float) -> Job:
     """Return a killed job as it is to be run again, without the seconds that were saved."""
     if saved == 0:
         return job.renamed(new_id)
-    # As AROMA's: so what is read back is seen to go on.
-    profile = f"{job.profile.partition('#')[0]}#{new_id.partition('!')[2]}"
+    profile = rest_profile(job.profile, new_id.partition("!")[2])
     walltime, qos = job.walltime, job.qos
     if walltime is not None:
         walltime = on_grid(walltime - saved)
@@ -326,6 +325,12 @@ def rest_of(job: Job, new_id: str, saved: float) -> Job:
     asked = job.submission_time, job.processors, profile, walltime, qos
     kept = {name: told for name, told in job.fields.items() if name != "extra_data"}
     return Job(new_id, *asked, {**kept, **Job(new_id, *asked).fields})
+
+
+def rest_profile(profile: str, local_id: str) -> str:
+    """Return the name of what is left of a profile, or of a rest of it, for a run of a job."""
+    # As AROMA's: so what is read back is seen to go on.
+    return f"{profile.partition('#')[0]}#{local_id}"
 
 
 def is_number(value: object) -> TypeGuard[float]:

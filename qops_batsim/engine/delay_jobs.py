@@ -18,7 +18,7 @@ import numpy as np
 from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges
 from qops_batsim.engine.execution import KILLED_DELAY_RETURN_CODE, WALLTIME_RETURN_CODE, plain_delay
 from qops_batsim.engine.records import JobRecord
-from qops_batsim.engine.registration import registered_record
+from qops_batsim.engine.registration import register_profile, registered_record
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -29,11 +29,14 @@ from qops_batsim.jobs import (
     REJECTED,
     SUBMITTED,
     Job,
+    rest_of,
+    rest_profile,
     restarted_id,
 )
 from qops_batsim.platform.host_intervals import HostIntervals
+from qops_batsim.protocol.decisions import RegisterProfile
 from qops_batsim.tables import Words
-from qops_batsim.timing import TOLD_DECIMALS
+from qops_batsim.timing import TOLD_DECIMALS, on_grid
 from qops_batsim.workload.model import JobColumns
 
 
@@ -48,11 +51,17 @@ class Restart(NamedTuple):
         Which of its restarts it is, from 1 on.
     submitted
         How many jobs were submitted before.
+    saved
+        How much of the run before is not run again (seconds).
+    rest
+        For which of the restarts its profile was registered, 0: it is the job's own.
     """
 
     job: int
     number: int
     submitted: int
+    saved: float
+    rest: int
 
 
 class DelayJobs(NamedTuple):
@@ -101,6 +110,20 @@ class DelayJobs(NamedTuple):
         count = self.submitted
         ids[count:] = [restarted_id(ids[each.job], each.number) for each in self.restarts]
         return ids
+
+    def profiles(self) -> Words:
+        """Return the names of the profiles of all."""
+        words, which = self.columns.profile_names, self.columns.profiles[self.places]
+        rests = [(row, each) for row, each in enumerate(self.restarts, self.submitted) if each.rest]
+        if not rests:
+            return Words(words, which)
+        ids = self.local_ids()
+        names = [
+            rest_profile(words[which[row]], restarted_id(ids[each.job], each.rest))
+            for row, each in rests
+        ]
+        which[[row for row, _ in rests]] = len(words) + np.arange(len(names))
+        return Words([*words, *names], which)
 
     def full_ids(self) -> list[str]:
         """Return the identifiers of all, the workload's name before each."""
@@ -258,29 +281,40 @@ def _told(values: np.ndarray) -> np.ndarray:
     return told
 
 
-def with_restarts(jobs: DelayJobs, killed: np.ndarray, submitted: np.ndarray) -> DelayJobs:
+def with_restarts(
+    jobs: DelayJobs, killed: np.ndarray, submitted: np.ndarray, saved: Sequence[float]
+) -> DelayJobs:
     """Return the same with those behind them that were killed and are run again.
 
-    By kill: the position of the job as it was submitted, and how many were submitted before.
+    By kill: the position of the job as it was submitted, how many were submitted before, and how
+    much of the run was saved (seconds).
     """
-    runs: dict[int, int] = {}
-    latest: dict[int, int] = {}
-    restarts: list[Restart] = []
-    ended = []
-    for job, before in zip(killed.tolist(), submitted.tolist(), strict=True):
-        runs[job] = runs.get(job, 0) + 1
-        ended.append(latest.get(job, job))
-        latest[job] = len(jobs.places) + len(restarts)
-        restarts.append(Restart(job, runs[job], before))
     again: dict[str, np.ndarray] = {
         "places": jobs.places[killed],
         "submission_times": _told(jobs.submission_times[killed]),
         "processors": jobs.processors[killed],
         "estimates": jobs.estimates[killed],
-        "walltimes": _told(jobs.walltimes[killed]),
+        "walltimes": jobs.walltimes[killed],
         "delays": jobs.delays[killed],
         "codes": jobs.codes[killed],
     }
+    restarts: list[Restart] = []
+    latest: dict[int, int] = {}
+    ended = []
+    kills = zip(killed.tolist(), submitted.tolist(), saved, strict=True)
+    for index, (job, before, seconds) in enumerate(kills):
+        last = latest.get(job)
+        number, rest = 1, 0
+        if last is not None:
+            number, rest = restarts[last].number + 1, restarts[last].rest
+        for name in ("estimates", "walltimes", "delays") if rest or seconds > 0 else ():
+            column = again[name]
+            left = column[index] if last is None else column[last]
+            column[index] = on_grid(float(left) - seconds) if seconds > 0 else left
+        ended.append(job if last is None else len(jobs.places) + last)
+        latest[job] = index
+        restarts.append(Restart(job, number, before, seconds, number if seconds > 0 else rest))
+    again["walltimes"] = _told(again["walltimes"])
     ends = _ends(again["delays"], again["codes"], again["walltimes"])
     again["run_times"], again["states"], again["return_codes"] = ends
     joined: dict[str, Any] = {
@@ -293,13 +327,13 @@ def with_restarts(jobs: DelayJobs, killed: np.ndarray, submitted: np.ndarray) ->
 
 def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
     """Return what became of the jobs of a workload."""
-    jobs, ended, columns = outcome.jobs, outcome.ended, outcome.jobs.columns
+    jobs, ended = outcome.jobs, outcome.ended
     listed = ended.tolist()
     starts, walltimes = outcome.starts[ended], jobs.walltimes[ended]
     return EndedJobs(
         ids=list(map(jobs.local_ids().__getitem__, listed)),
         workloads=Words.one(jobs.name, len(listed)),
-        profiles=Words(columns.profile_names, columns.profiles[jobs.places[ended]]),
+        profiles=jobs.profiles().at(ended),
         submission_times=jobs.submission_times[ended],
         processors=jobs.processors[ended],
         walltimes=np.where(walltimes == np.inf, -1.0, walltimes),
@@ -350,10 +384,13 @@ def told_jobs(jobs: DelayJobs, listed: Sequence[Job]) -> Iterator[tuple[int, Job
     """
     places, ids, count = jobs.places.tolist(), jobs.full_ids(), jobs.submitted
     restarts = deque(enumerate(jobs.restarts, count))
+    killed: dict[int, Job] = {}
     for position in range(count + 1):
         while restarts and restarts[0][1].submitted == position:
-            again, _ = restarts.popleft()
-            yield again, listed[places[again]].renamed(ids[again])
+            again, (first, _, _, saved, _) = restarts.popleft()
+            job = killed.get(first) or listed[places[again]]
+            killed[first] = rest_of(job, ids[again], saved)
+            yield again, killed[first]
         if position < count:
             yield position, listed[places[position]].renamed(ids[position])
 
@@ -368,6 +405,10 @@ def remember(outcome: Outcome, world: World) -> None:
             records[position] = world.new_record(jobs.name, job)
             records[position].state = SUBMITTED
         else:
+            if jobs.restarts[position - jobs.submitted].saved > 0:
+                whole = world.profiles[jobs.name][job.profile.partition("#")[0]]
+                rest = {**whole, "delay": float(jobs.delays[position])}
+                register_profile(world, RegisterProfile(jobs.name, job.profile, rest))
             records[position] = registered_record(world, job.id, job)
     ended = outcome.ended
     columns = outcome.starts, outcome.finishes, jobs.states, jobs.return_codes

@@ -35,7 +35,7 @@ from qops_batsim.scheduling.admission.msb_search import Prices, decide_msb
 from qops_batsim.scheduling.admission.qops_search import QopsRules, decide_qops
 from qops_batsim.scheduling.admission.restarts import KillTerms, RestartRoom
 from qops_batsim.scheduling.admission.search import Draft
-from qops_batsim.scheduling.core.columns import ARRIVALS, ESTIMATES, IS_HELD
+from qops_batsim.scheduling.core.columns import ARRIVALS, CHECKPOINTED, ESTIMATES, IS_HELD
 from qops_batsim.scheduling.core.decision import decide_conservative
 from qops_batsim.scheduling.core.plan import call_for_start
 from qops_batsim.scheduling.core.state import FREE as PLAN_FREE
@@ -277,7 +277,8 @@ def carry_out(events: Events, state: State, is_made: bool) -> bool:
     if date < np.inf:
         call_at(events, date)
     for index in range(state.sizes[KILLING]):
-        kill(events, gone_in(state), state.lists[KILLING, index])
+        slot = state.lists[KILLING, index]
+        kill(events, gone_in(state), slot, state.jobs.numbers[CHECKPOINTED, slot])
     return True
 
 

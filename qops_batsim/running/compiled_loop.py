@@ -39,6 +39,7 @@ from qops_batsim.scheduling.slack.scheduler import Slack
 from qops_batsim.scheduling.slurm.scheduler import Slurm
 from qops_batsim.scheduling.table import durations_on_grid, fixed_start_of, is_kept, set_jobs
 from qops_batsim.tables import Words
+from qops_batsim.timing import on_grid
 from qops_batsim.workload.model import Workload
 
 if TYPE_CHECKING:
@@ -97,6 +98,14 @@ def _kills(module: DecisionModule) -> bool:
     return isinstance(module, Fqops | Foresight) and module.options.kill_and_restart
 
 
+def _can_go_on(jobs: DelayJobs, workload: Workload) -> bool:
+    """Return whether what is left of each job that saves its work can be registered."""
+    names, saves = jobs.columns.profile_names, np.isfinite(jobs.columns.checkpoints)
+    used = [names[each] for each in np.unique(jobs.columns.profiles[saves]).tolist()]
+    kinds = {workload.profiles[name].get("type") for name in used}
+    return kinds <= {"delay"} and not (kinds and any("#" in name for name in workload.profiles))
+
+
 def run_compiled(
     simulation: Simulation,
     workload: Workload,
@@ -108,7 +117,7 @@ def run_compiled(
     jobs = simulation.delay_jobs(dynamic=_kills(module)) if is_compiled(module) else None
     if jobs is None:
         return False
-    if _kills(module) and np.isfinite(jobs.columns.checkpoints).any():
+    if _kills(module) and not _can_go_on(jobs, workload):
         return False
     reservations = int(np.isfinite(_fixed_starts(jobs)).sum())
     if reservations and (type(module) not in PLANNERS or _kills(module)):
@@ -349,6 +358,8 @@ class _PlannerLoop:
         if isinstance(module, Conservative) and module.options.reserve == "hosts":
             words = -(-hosts // WORD_BITS)
         planned = _plan_jobs(jobs, words)
+        if _kills(module):
+            planned.checkpoints[:] = durations_on_grid(jobs.columns.checkpoints[jobs.places])
         if isinstance(module, Fqops):
             planned.tolerances[:] = _tolerances(module, jobs)
         state = new_state(
@@ -424,10 +435,24 @@ class _PlannerLoop:
             arguments = by_laxity, module.options.max_backtracks, notes
         return lambda events, state: kernel(events, state, room, *arguments)
 
-    def _predicted(self) -> np.ndarray:
-        """Return the slots of the jobs that are planned with less than their estimates."""
+    def _predicted(self) -> dict[int, float]:
+        """Return by slot what jobs are planned with that is less than their estimates (seconds)."""
         planned = self._state.jobs
-        return np.flatnonzero(planned.estimates < planned.requested)
+        slots = np.flatnonzero(planned.estimates < planned.requested).tolist()
+        found = {slot: float(planned.estimates[slot]) for slot in slots}
+        for kill in self._killed() if found else ():
+            if kill.victim in found:
+                found[kill.victim] = on_grid(found[kill.victim] + kill.saved)
+        return found
+
+    def _killed(self) -> list[_Kill]:
+        """Return the kills that the log of decisions has."""
+        from qops_batsim.scheduling.core.rows import KILLED
+
+        log = self._state.log
+        rows = np.flatnonzero(log.codes[: log.size[0], 0] == KILLED)
+        told = zip(log.codes[rows, 1:3].tolist(), log.numbers[rows, 2:4].tolist(), strict=True)
+        return [_Kill(victim, sake, since, saved) for (victim, sake), (since, saved) in told]
 
     def _submissions(self) -> list[Submission]:
         """Return the requests of all jobs by slot."""
@@ -435,8 +460,8 @@ class _PlannerLoop:
 
         jobs, columns = self._jobs, self._jobs.columns
         requests = columns.requests or [None] * len(columns.ids)
-        estimates = jobs.estimates.copy()
-        estimates[self._predicted()] = self._state.jobs.estimates[self._predicted()]
+        estimates, predicted = jobs.estimates.copy(), self._predicted()
+        estimates[list(predicted)] = list(predicted.values())
         numbers = jobs.submission_times, jobs.processors, estimates
         rows = zip(jobs.places.tolist(), *(each.tolist() for each in numbers), strict=True)
         return [
@@ -461,8 +486,8 @@ class _PlannerLoop:
         def id_of(slot: int) -> str:
             return f"{name}!{ids[places[slot]]}"
 
-        for slot in self._predicted().tolist():
-            log.record(id_of(slot)).predicted_run_time = float(state.jobs.estimates[slot])
+        for slot, seconds in self._predicted().items():
+            log.record(id_of(slot)).predicted_run_time = seconds
         admitted = codes[:, 0] == rows.ADMITTED
         slots, promises = codes[admitted, 1], numbers[admitted, 2]
         assured = state.jobs.assured_starts
@@ -475,10 +500,7 @@ class _PlannerLoop:
         kinds = (rows.REFUSED, rows.OFFERED, rows.REASON, rows.KILLED)
         told = np.flatnonzero(np.isin(codes[:, 0], kinds))
         needed = jobs.processors.tolist().__getitem__
-        noted = _Noted({}, {}, [])
-        for row in np.flatnonzero(codes[:, 0] == rows.KILLED).tolist():
-            victim, sake = codes[row, 1:3].tolist()
-            noted.kills.append(_Kill(victim, sake, float(numbers[row, 2])))
+        noted = _Noted({}, {}, self._killed())
         for slot, answer in answers_in(codes[told], numbers[told], id_of, needed):
             if answer.refusal is not None:
                 noted.refusals[slot] = answer.refusal
@@ -516,11 +538,14 @@ class _SlurmLoop:
 
 
 class _Kill(NamedTuple):
-    """Position of a job that was killed, of that for which it was, and its start (seconds)."""
+    """Positions of a job that was killed, and of that for which it was; start of the run, and how
+    much of it was saved (seconds).
+    """
 
     victim: int
     sake: int
     since: float
+    saved: float
 
 
 class _Noted(NamedTuple):
@@ -565,7 +590,8 @@ def _outcome(jobs: DelayJobs, events: Events, noted: _Noted) -> Outcome:
 
     count, runs = len(jobs.places), int(events.counts[kernels.RUNS])
     if noted.kills:
-        jobs = with_restarts(jobs, events.jobs[count:runs], events.submitted[count:runs])
+        saved = [each.saved for each in noted.kills]
+        jobs = with_restarts(jobs, events.jobs[count:runs], events.submitted[count:runs], saved)
     ended = events.ended[: events.counts[kernels.ENDED]]
     changes = events.counts[kernels.CHANGES]
     return Outcome(
@@ -586,9 +612,10 @@ def _log_kills(log: QosLog, outcome: Outcome, noted: _Noted) -> None:
     if not noted.kills:
         return
     ids, latest = jobs.full_ids(), list(range(jobs.submitted))
-    for again, (victim, sake, since) in enumerate(noted.kills, jobs.submitted):
+    for again, (victim, sake, since, saved) in enumerate(noted.kills, jobs.submitted):
         killed, latest[victim] = latest[victim], again
-        wasted = int(jobs.processors[victim]) * (float(outcome.finishes[killed]) - since)
+        lost = float(outcome.finishes[killed]) - since - saved
+        wasted = int(jobs.processors[victim]) * lost
         told = note_restart(log, ids[again], ids[victim], ids[killed], ids[sake], wasted)
         noted.metadata[again] = told
         log.kills[ids[killed]] += 1

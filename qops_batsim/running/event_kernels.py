@@ -12,7 +12,7 @@ import numpy as np
 
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.host_words import has_host
-from qops_batsim.scheduling.profile import Floats, Ints, Queue, Words, grown, new_queue
+from qops_batsim.scheduling.profile import Floats, Ints, Queue, Words, grown, new_queue, on_grid
 from qops_batsim.timing import SAME_DATE, SHORTEST_CALL_DELAY
 
 NO_JOB = -1
@@ -65,6 +65,8 @@ class Events(NamedTuple):
     ----------
     submission_times, run_times_again
         By job (seconds): when it is submitted, and how long it takes when it is run again.
+    rests
+        By job, how much of its run time is left since its work was saved last (seconds).
     processors, run_times
         By run (seconds).
     starts, finishes
@@ -94,6 +96,7 @@ class Events(NamedTuple):
 
     submission_times: Floats
     run_times_again: Floats
+    rests: Floats
     processors: Ints
     run_times: Floats
     starts: Floats
@@ -131,11 +134,11 @@ def new_events(
     ``run_times_again`` are given where jobs may be killed and run again, ``after_kill`` how many
     messages follow then. ``calls`` is how many calls there is room for, if any are asked for.
     """
-    jobs = len(processors)
+    jobs, rests = len(processors), run_times
     again, runs = run_times, jobs + calls
     if run_times_again is not None:
         # As a rule no more runs are killed than jobs come; else there is more room.
-        again, runs = run_times_again, 2 * jobs
+        again, rests, runs = run_times_again, run_times.copy(), 2 * jobs
         processors, run_times = grown(processors), grown(run_times)
     counts = np.zeros(17, np.int64)
     counts[BEGAN] = counts[GAPS] = 1  # The submitter waits, and all hosts are one interval.
@@ -144,6 +147,7 @@ def new_events(
     events = Events(
         submission_times,
         again,
+        rests,
         processors,
         run_times,
         starts=np.full(runs, np.nan),
@@ -417,8 +421,11 @@ def end(events: Events, job: int) -> None:
 
 
 @kernel
-def kill(events: Events, gone: Queue, job: int) -> None:
-    """Kill what runs of a job now, and have it wait to be run again; the next message tells it."""
+def kill(events: Events, gone: Queue, job: int, saved: float) -> None:
+    """Kill what runs of a job now, and have it wait to be run again; the next message tells it.
+
+    The seconds of the run that were saved are not run again.
+    """
     counts, run, again = events.counts, events.latest[job], events.counts[RUNS]
     leave(events, run)
     end(events, run)
@@ -428,6 +435,9 @@ def kill(events: Events, gone: Queue, job: int) -> None:
     counts[RUNS] += 1
     events.latest[job], events.jobs[again] = again, job
     events.processors[again] = events.processors[run]
+    if saved > 0.0:
+        events.rests[job] = on_grid(events.rests[job] - saved)
+        events.run_times_again[job] = events.rests[job]
     events.run_times[again] = events.run_times_again[job]
     events.submitted[again] = counts[NEXT]
 

@@ -1,6 +1,7 @@
 """The compiled loop against both others: the same schedule, files and log, to the byte."""
 
 import math
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from io import BytesIO
@@ -243,8 +244,13 @@ def workloads(draw: st.DrawFn, shortest: float = 0.0) -> Workload:
         asked = None
         if estimate is not None or deadline is not None:
             queue = draw(st.sampled_from([None, "premium", "low", "elsewhere"]))
+            checkpoint = draw(st.sampled_from([None, None, 0.5, 1.0000004]))
             asked = QosRequest(
-                estimated_runtime=estimate, deadline=deadline, category="a,b", queue=queue
+                estimated_runtime=estimate,
+                deadline=deadline,
+                category="a,b",
+                queue=queue,
+                checkpoint=checkpoint,
             )
         profiles[f"p{index}"] = {"type": "delay", "delay": delay}
         if draw(st.booleans()):
@@ -364,8 +370,11 @@ def test_slack_is_called_as_often_as_it_asks(monkeypatch: pytest.MonkeyPatch) ->
     assert grown
 
 
-def killing(jobs: int) -> Workload:
-    """Return jobs whose deadlines are so tight that some are met only by killing others."""
+def killing(jobs: int, *, saves: bool = False) -> Workload:
+    """Return jobs whose deadlines are so tight that some are met only by killing others.
+
+    Most of them save their work now and then, if any do.
+    """
     listed, profiles = [], {}
     for index in range(jobs):
         delay = 1.3 * (2 + 7 * index % 11)
@@ -373,7 +382,9 @@ def killing(jobs: int) -> Workload:
         profiles[name] = profile
         date = 1.1 * index
         asked = QosRequest(
-            deadline=date + delay * (1.1 if index % 3 else 6), estimated_runtime=delay
+            deadline=date + delay * (1.1 if index % 3 else 6),
+            estimated_runtime=delay,
+            checkpoint=(0.4, 1.1, 2.0000005, None)[index % 4] if saves else None,
         )
         # A walltime with more decimals than a registered job keeps.
         walltime = delay / 3 if index % 5 == 0 else None
@@ -390,13 +401,16 @@ def test_a_shipped_workload_gives_the_same_files(scheduler: Named, options: dict
 
 @pytest.mark.parametrize("scheduler", ["fqops", "foresight"])
 @pytest.mark.parametrize("announces", [True, False])
-def test_killed_jobs_run_again(scheduler: str, announces: bool) -> None:
+@pytest.mark.parametrize("saves", [False, True])
+def test_killed_jobs_run_again(scheduler: str, announces: bool, saves: bool) -> None:
     options = {"kill_and_restart": True, "kill_after": 0.0, "max_kills_per_job": None}
     if scheduler == "foresight":
         options |= {"restart_price": 9.0, "admission_price": 0.0}
-    jobs = Loops(killing(90), 5, scheduler, options, announces=announces).check()
+    jobs = Loops(killing(90, saves=saves), 5, scheduler, options, announces=announces).check()
     assert "#1,w0" in jobs
     assert "#2,w0" in jobs
+    # What is left of work that was saved has a profile of its own.
+    assert saves == bool(re.search(r"#2,w0,delay[0-9.]+#[0-9]+#2,", jobs))
 
 
 def test_more_runs_are_killed_than_jobs_come() -> None:

@@ -15,6 +15,7 @@ from qops_batsim.scheduling.admission.options import ForesightOptions, FqopsOpti
 from qops_batsim.scheduling.admission.qops_search import QopsRules, leave_share, try_points
 from qops_batsim.scheduling.admission.search import meets
 from qops_batsim.scheduling.core.columns import (
+    CHECKPOINTED,
     CHECKPOINTS,
     ENDS,
     ESTIMATES,
@@ -26,6 +27,7 @@ from qops_batsim.scheduling.core.columns import (
     LIMITS,
     NOTED_ENDS,
     NOTED_STARTS,
+    REQUESTED,
     SAVED_ENDS,
     SAVED_STARTS,
     STARTS,
@@ -256,6 +258,8 @@ def note_kills(state: State, slot: int, restarts: RestartRoom, count: int) -> No
         numbers[LAGS, victim] = 0.0
         since, saved = restarts.since[index], restarts.saved[index]
         numbers[LIMITS, victim] -= saved
+        numbers[REQUESTED, victim] = on_grid(numbers[REQUESTED, victim] - saved)
+        numbers[CHECKPOINTED, victim] = saved
         reserve_number(jobs.reserved, victim, jobs.processors[victim])
         start = numbers[NOTED_STARTS, victim] = numbers[STARTS, victim]
         numbers[NOTED_ENDS, victim] = numbers[ENDS, victim]

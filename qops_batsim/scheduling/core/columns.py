@@ -32,7 +32,8 @@ from __future__ import annotations
     REQUESTED,
     FIXED_STARTS,
     CHECKPOINTS,
-) = range(29)
+    CHECKPOINTED,
+) = range(30)
 """Rows of ``Jobs.numbers``; dates and durations in seconds.
 
 ESTIMATES, LIMITS
@@ -70,6 +71,8 @@ FIXED_STARTS
     The only start that a user accepts (an advance reservation), infinite without.
 CHECKPOINTS
     After how long a run its work is saved, again and again; infinite where it is not.
+CHECKPOINTED
+    How much of the run that was killed last its next run does not repeat.
 ASSURED_STARTS
     The earliest latest start that was ever promised, infinite without.
 """

@@ -9,6 +9,7 @@ import csv
 import math
 import os
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from decision_process import decision_process, scheduler_process
+from live_engines import real_program
 from qops_batsim.advice.explain import explain
 from qops_batsim.advice.history import read_history
 from qops_batsim.advice.plan_asker import PlanAsker
@@ -407,7 +409,6 @@ def test_checkpoints_that_are_never_reached_change_nothing(
 ) -> None:
     found = []
     for checkpoint in (None, 500.0):
-        # Without any checkpoint the compiled loop runs them, else the decision module.
         workload = random_savers(3, 500.0)
         jobs = [
             job(each.id, each.submission_time, each.processors, each.estimate,
@@ -419,6 +420,31 @@ def test_checkpoints_that_are_never_reached_change_nothing(
         found.append((format_jobs(done.ended_jobs), [*module.qos_log.rows()]))
     assert found[0] == found[1]
     assert "#1" in str(found[0])
+
+
+# The last of them on a platform whose links have a latency.
+NETWORKS: list[dict[str, float]] = [{}, {}, {"latency": 1e-3, "bandwidth": 1e9}]
+
+
+@pytest.mark.parametrize(("scheduler", "options"), KILLERS)
+def test_live_batsim_runs_the_rests_of_jobs(
+    scheduler: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """The profile of each rest (``delay10#A#1``) is registered with the real Batsim."""
+    real_program()
+    cases = [(1, workload_of(1, SAVED)), (8, random_savers(0)), (8, random_savers(2))]
+    for (hosts, workload), network in zip(cases, NETWORKS, strict=True):
+        files = []
+        for engine in ("embedded", "batsim"):
+            out = tmp_path / engine
+            done = run_and_verify(
+                scheduler, workload, make_cluster(hosts, **network),
+                {"kill_and_restart": True, **options}, out=out, engine=engine,
+            )  # fmt: skip
+            assert done.violations == []
+            files.append(out.with_name(f"{engine}_jobs.csv").read_text())
+        assert files[0] == files[1]
+        assert re.search(r"#1,w0,delay[0-9.]+#[A0-9]+#1,", files[0])
 
 
 # The exchange with the engine
