@@ -7,6 +7,7 @@ again is one job: its last run tells how it ended.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics, deadlines_of_run
 from qops_batsim.analysis.results.run import Run, RunResult, load_run, workloads_with_deadlines
 from qops_batsim.analysis.results.series import StepSeries, busy_hosts, queue_length, window
-from qops_batsim.analysis.results.tables import Floats, goes_on
+from qops_batsim.analysis.results.tables import Floats, goes_on, original_id
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -172,19 +173,28 @@ def _times(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
     """Return waiting, turnaround and run times (seconds) and stretch, by row of the last run.
 
     A job that goes on where it was stopped waited only for its first run, and ran as
-    long as all its runs together; one that was run again from scratch, for its last one.
+    long as all its runs together; one that was killed, for its last one, and ran as long as that
+    and what was saved of those before it.
     """
     names = ("waiting_time", "turnaround_time", "execution_time", "stretch")
     waiting, turnaround, run_time, stretch = (result.column(name).copy() for name in names)
     profiles, earlier = result.text("profile"), result.earlier_runs
-    for row in earlier.keys() - earlier.values():
-        ran, at = run_time[row], row
-        while at in earlier and goes_on(profiles[at]):
-            at = earlier[at]
-            ran += run_time[at]
-        if at != row:
-            run_time[row], waiting[row] = ran, waiting[at]
-            stretch[row] = turnaround[row] / ran if ran > 0 else np.nan
+    processors = result.column("requested_number_of_resources")
+    rests = [row for row in earlier.keys() - earlier.values() if goes_on(profiles[row])]
+    qos = result.decisions if rests else None
+    wasted = {} if qos is None else dict(zip(qos.ids, qos.wasted.tolist(), strict=True))
+    for row in rests:
+        lost, runs = wasted.get(original_id(result.ids[row], wasted) or "", math.nan), [row]
+        was_killed = not math.isnan(lost)
+        while runs[-1] in earlier and (was_killed or goes_on(profiles[runs[-1]])):
+            runs.append(earlier[runs[-1]])
+        ran = run_time[runs].sum()
+        if was_killed:
+            ran -= lost / processors[row]
+        else:
+            waiting[row] = waiting[runs[-1]]
+        run_time[row] = ran
+        stretch[row] = turnaround[row] / ran if ran > 0 else np.nan
     return waiting, turnaround, run_time, stretch
 
 

@@ -94,7 +94,8 @@ class Decisions(NamedTuple):
     seconds, as predicted run times, NaN without one. Requested deadlines are the users' and
     artificial ones; ``cancelled`` tells which jobs were rejected because their users cancelled
     them. ``queues`` and their ``prices`` are those of schedulers with priced queues, else there are
-    no queues, and prices are NaN.
+    no queues, and prices are NaN. ``wasted`` are the processor-seconds that jobs lost as they were
+    killed for others, NaN if they were not.
     """
 
     ids: Sequence[str]
@@ -107,6 +108,7 @@ class Decisions(NamedTuple):
     cancelled: Booleans
     queues: Sequence[str]
     prices: Floats
+    wasted: Floats
 
 
 def _check_numbers(
@@ -251,6 +253,7 @@ _QOS = Form(
         "predicted_run_time",
         "new_promises",
         "price",
+        "wasted_processor_seconds",
     ),
     choices={"decision": DECISIONS, "reason_kind": ("cancelled",)},
     texts=("job_id", "queue"),
@@ -269,7 +272,7 @@ def read_qos(path: Path) -> Decisions:
 def _decisions_of(table: Table) -> Decisions:
     decisions = table.choices["decision"]
     table.refuse("decision", decisions < 0, f"{QOS_ACCEPTED}, {QOS_REJECTED} or nothing")
-    requested, deadlines, starts, predicted, new, prices = (
+    requested, deadlines, starts, predicted, new, prices, wasted = (
         table.numbers.get(name, np.full(table.size, 0.0 if name == "new_promises" else np.nan))
         for name in _QOS.numbers
     )
@@ -285,7 +288,9 @@ def _decisions_of(table: Table) -> Decisions:
     cancelled = np.zeros(table.size, np.bool_) if kinds is None else kinds == 0
     dates = requested, deadlines, starts, predicted
     queues = table.texts.get("queue", ())
-    return Decisions(table.texts["job_id"], decisions, *dates, new, cancelled, queues, prices)
+    return Decisions(
+        table.texts["job_id"], decisions, *dates, new, cancelled, queues, prices, wasted
+    )
 
 
 def read_reasons(path: Path) -> dict[str, str]:

@@ -284,6 +284,9 @@ def test_a_job_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     assert (metrics.kills, metrics.missed_deadlines) == (2, 0)
     assert metrics.wasted_work == pytest.approx(100 * 3 / 14)
     assert broken_rule(outcomes, 1) is None
+    # A waited for its last run and ran for 10 s, not for the 13 s in which it lost 3.
+    assert done.metrics["waiting_time"]["max"] == 13
+    assert done.metrics["slowdown"]["max"] == pytest.approx(17 / 10)
     story = explain(tmp_path / "run", "A")
     assert [each.wasted for each in story.kills] == [2, 1]
     (wasted,) = (row[14] for row in read_rows(tmp_path / "run_qos.csv") if row[0] == "w0!A")
