@@ -1,7 +1,7 @@
 """Which small faults of the package do its tests see?
 
     python benchmarks/mutants.py                              # ten mutants
-    python benchmarks/mutants.py --make-map /tmp/map          # once for these sources
+    python benchmarks/mutants.py --make-map /tmp/map          # once for these sources, 10 minutes
     python benchmarks/mutants.py --map /tmp/map --count 300   # an hour
     python benchmarks/mutants.py --only workload/swf --count 20
     python benchmarks/mutants.py --count 300 --list           # only show them
@@ -12,10 +12,12 @@ all, floor for ceil), or a statement left out (a call, an assignment to an eleme
 augmented assignment, ``raise``). Lines are drawn from all rooms, each as likely as any other, and
 one mutant of each; equal seeds draw equal mutants from equal sources.
 
-It is made in a copy of the tree, where tests run until one fails. ``--make-map DIRECTORY`` runs all
+It is made in a copy of the tree, where tests run until one fails. ``--make-map DIRECTORY`` runs
 tests once and notes which lines each of them executes, and how long it takes (it needs pytest-cov,
-and several times as long as the tests). With ``--map DIRECTORY``, of the same sources, a mutant is
-given the tests that execute its line: those of the nearest files first, of each the fastest, as
+and about ten minutes of processor time): of one with many sets of parameters at most five, and one
+that takes more than ``--slow`` seconds is ended there and given to no mutant. A survivor may thus
+be killed by a test that the map left out. With ``--map DIRECTORY``, of the same sources, a mutant
+is given the tests that execute its line: those of the nearest files first, of each the fastest, as
 many as fit ``--limit``. Without a map, or where a line runs when its module is imported, these are
 the files of the mirrored folder (``tests/workload`` for ``qops_batsim/workload/swf.py``) and those
 elsewhere that import the module. Kernels run as Python, so that no mutant waits for a compiler.
@@ -55,6 +57,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
+from types import FrameType
 from typing import NamedTuple, NoReturn
 
 import hypothesis
@@ -98,6 +101,12 @@ PAIRS = (
     ("any", "all"),
     ("floor", "ceil"),
 )
+SLOW = "QOPS_MUTANTS_SLOW"
+"""Variable of the environment in which a map is made: the seconds of a test."""
+
+CASES = 5
+"""So many sets of parameters of one test a map has at most."""
+
 IDLE = 20
 """Tests may wait so many times as long as they may compute."""
 
@@ -199,10 +208,10 @@ def _changes(node: ast.expr | ast.stmt) -> Iterator[tuple[str, str]]:
             yield "negation", f"({ast.unparse(node.operand)})"
         case ast.Constant(value=bool()):
             yield "boolean", str(not node.value)
-        case ast.Constant(value=int()):
-            yield "constant", str(int(node.value) + 1)
-        case ast.Constant(value=float()):
-            yield "constant", str(node.value * 1.1 if node.value else 1.0)
+        case ast.Constant(value=int(number)):
+            yield "constant", str(number + 1)
+        case ast.Constant(value=float(number)):
+            yield "constant", str(number * 1.1 if number else 1.0)
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in NAMES:
             for new in (NAMES[name], *([PAIRED[name]] if name in PAIRED else [])):
                 text = ast.unparse(node)
@@ -288,8 +297,8 @@ class Map:
         return sorted(name for name in names if name in self.seconds)
 
 
-def make_map(directory: Path) -> None:
-    """Run all tests in a copy of the tree, and note what each executes."""
+def make_map(directory: Path, slow: float) -> None:
+    """Run tests in a copy of the tree, each for so many seconds, and note what it executes."""
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as copied:
         tree = Path(copied) / "tree"
@@ -299,12 +308,11 @@ def make_map(directory: Path) -> None:
         settings.write_text(f"[run]\nsource_pkgs = {PACKAGE}\ndata_file = {data}\n")
         options = [f"--cov={PACKAGE}", f"--cov-config={settings}", "--cov-context=test"]
         options += ["--cov-report=", f"--junitxml={directory.resolve() / 'durations.xml'}"]
-        subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", *options],
-            cwd=tree,
-            env=_environment(tree, shared=False),
-            check=False,
-        )
+        options += ["-p", Path(__file__).stem]
+        environment = {**_environment(tree, shared=False), SLOW: str(slow)}
+        environment["PYTHONPATH"] += f"{os.pathsep}{Path(__file__).resolve().parent}"
+        command = [sys.executable, "-m", "pytest", "-q", *options]
+        subprocess.run(command, cwd=tree, env=environment, check=False)
 
 
 class Outcome(NamedTuple):
@@ -403,8 +411,8 @@ class Bench:
         begin, seconds, status = time.monotonic(), 0.0, None
         try:
             while status is None:
-                ended, code, usage = os.wait4(process, os.WNOHANG)
-                if ended:
+                is_over, code, usage = os.wait4(process, os.WNOHANG)
+                if is_over:
                     seconds, status = usage.ru_utime + usage.ru_stime, code
                     break
                 seconds = _processor_time(process)
@@ -432,6 +440,22 @@ def _processor_time(process: int) -> float:
     return sum(map(int, numbers[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Have a worker that makes a map end slow tests; this file is its plugin."""
+    if hasattr(config, "workerinput") and SLOW in os.environ:
+        config.pluginmanager.register(_Watch(Path(os.devnull), float(os.environ[SLOW])))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave some of the cases of each test, where a map is made."""
+    if SLOW not in os.environ:
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    items[:] = [item for each in cases.values() for item in each[:: -(-len(each) // CASES)]]
+
+
 class _Watch:
     """Plugin of pytest that skips tests which take more than so many seconds, and notes them."""
 
@@ -446,7 +470,12 @@ class _Watch:
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
 
-    def _end(self, *_: object) -> NoReturn:
+    def _end(self, _: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            if "coverage" in Path(frame.f_code.co_filename).parts:
+                signal.setitimer(signal.ITIMER_PROF, 0.01)  # it may hold a lock
+                return
+            frame = frame.f_back
         with self.file.open("a") as file:
             file.write(f"{self.test}\n")
         pytest.skip("takes too long")
@@ -519,7 +548,7 @@ def main() -> None:
     """Draw mutants, test them, and print what became of each."""
     chosen = _arguments()
     if chosen.make_map is not None:
-        make_map(chosen.make_map)
+        make_map(chosen.make_map, chosen.slow)
         return
     everything = drawn(chosen.only, chosen.seed)
     mutants = everything[chosen.skip : chosen.skip + chosen.count]
