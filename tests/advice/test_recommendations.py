@@ -10,9 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
+from qops_batsim.advice.advice_tables import users_tables
 from qops_batsim.advice.advise import Advice, AdviceChoices
+from qops_batsim.advice.fit import ClassFit, ModelFit
 from qops_batsim.advice.recommendations import (
     best_offer,
     best_scheduler,
@@ -24,6 +27,7 @@ from qops_batsim.advice.recommendations import (
     short,
     summary,
     trade,
+    warnings,
 )
 from qops_batsim.advice.trace_runs import (
     EXACT,
@@ -32,11 +36,14 @@ from qops_batsim.advice.trace_runs import (
     EarliestPromise,
     GroupCount,
     TraceWindow,
+    run_easy,
 )
 from qops_batsim.analysis.metrics.charges import CategoryCharges
 from qops_batsim.economics.charges import Charge
 from qops_batsim.experiments.deadline_runs import contestant_of
 from qops_batsim.experiments.statistics import mean_interval
+from qops_batsim.tables import Words
+from rows_of_jobs import workload_of
 
 CHOICES = AdviceChoices(
     others=(contestant_of("fqops:tolerance_factor=2"), contestant_of("msb")),
@@ -372,3 +379,41 @@ def test_estimates_and_loads_are_compared_with_the_chosen_case() -> None:
     assert found["load to expect"][0].startswith("fewer deadlines can be promised at load 1.3")
     same = settings_of(advice_of(lambda case: made(case, 1)))
     assert same["estimates"][0] == "as they are"
+
+
+def test_the_class_that_fits_worst_is_named_first_then_the_others() -> None:
+    """Waits of nine of ten (h) in the log and simulated: too short, right, too short, too long."""
+    waits = {"1": (8, 2), "2 to 8": (3, 3), "9 to 32": (32, 2), "33 or more": (1, 8)}
+    classes = tuple(
+        ClassFit(group=group, jobs=50, logged=(0.0, 3600 * theirs), simulated=(0.0, 3600 * ours))
+        for group, (theirs, ours) in waits.items()
+    )
+    advice: Any = SimpleNamespace(fit=ModelFit(classes=classes), name="")
+    told, causes = warnings(advice)
+    assert told == (
+        "The model does not fit this trace: nine of ten of the jobs of 9 to 32 processors waited "
+        "up to 32.00 h in the log, but 2.00 h in the simulation of EASY. No recommendation can be "
+        "made. Nor does it fit other classes of processors: 33 or more, 1."
+    )
+    assert "several partitions or queues" in causes
+
+
+def test_users_waits_are_told_by_partition_and_account_as_far_as_the_log_has_them() -> None:
+    records = {
+        "requested_processors": np.array([1, 4, 1]),
+        "wait_time": np.array([60.0, 120.0, -1.0]),
+        "requested_time": np.array([600.0, 600.0, -1.0]),
+        "run_time": np.array([300.0, 900.0, 300.0]),
+    }
+    texts = {"queue": Words.of(["cpu", "gpu", "cpu"])}
+    advice: Any = SimpleNamespace(trace=SimpleNamespace(records=records, texts=texts))
+    by_size, by_partition = users_tables(advice)
+    assert [row[0] for row in by_size.rows] == ["1", "2 to 8", "all"]
+    assert [row[:2] for row in by_partition.rows] == [["gpu", "1"], ["cpu", "2"], ["all", "3"]]
+
+
+def test_responses_count_from_the_submission() -> None:
+    """Two processors: 0 ▓▓▓▓ 4, and the second, submitted at 1 s, waits: 4 ▓▓▓ 7."""
+    found = run_easy(workload_of([(0.0, 2, 4.0, None), (1.0, 2, 3.0, None)], 2))
+    assert found.waits == {"0": 0.0, "1": 3.0}
+    assert found.responses == {"0": 4.0, "1": 6.0}

@@ -18,6 +18,7 @@ from qops_batsim.cli.engine import run_engine
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.simgrid_write import write_platform
+from qops_batsim.protocol.v5.components import LibraryComponent
 from qops_batsim.running.processes import ChildProcess
 
 Cli = Callable[..., Any]
@@ -183,3 +184,13 @@ def test_batsims_own_components_decide_as_for_batsim_5(shared: Path, tmp_path: P
     subprocess.run([real, *files, *theirs], check=True, capture_output=True, timeout=240)
     ours, other = (tmp_path / name / "jobs.csv" for name in ("ours", "theirs"))
     assert ours.read_bytes() == other.read_bytes()
+
+
+def test_a_library_is_told_the_end_once(library: Path) -> None:
+    side: Any = None
+    component, ends = LibraryComponent(str(library), side), []
+    component._deinit = lambda: ends.append(True)
+    component.ask(b"")
+    component.close()
+    component.close()
+    assert ends == [True]

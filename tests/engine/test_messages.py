@@ -231,3 +231,24 @@ def test_a_host_is_away_from_when_the_server_has_heard_of_it() -> None:
     unavailable = float(dict(zip(names, row, strict=True))["time_unavailable"])
     assert unavailable == pytest.approx(19.0, abs=1e-4)
     assert [(each.since, each.until) for each in simulation.outages] == [(0.0, 20.0)]
+
+
+def test_a_byte_that_crosses_a_link_twice_has_half_its_bandwidth() -> None:
+    told = []
+    for bandwidth, crossed in (("1Bps", 2), ("0.5Bps", 1)):
+        links = '<link_ctn id="l"/>' * crossed
+        ways = "".join(
+            f'<route src="h{host}" dst="master_host">{links}</route>' for host in range(2)
+        )
+        hosts = "".join(f'<host id="h{host}" speed="1Gf"/>' for host in range(2))
+        content = (
+            '<platform version="4.1"><zone id="z" routing="Full">'
+            f'<host id="master_host" speed="1Gf"/>{hosts}'
+            f'<link id="l" bandwidth="{bandwidth}" latency="0s"/>{ways}</zone></platform>'
+        )
+        peer = Scripted(start_each_on_its_host)
+        simulated(peer, jobs(4.0), parse_platform(content.encode(), source="p.xml"))
+        told.append(peer.told)
+    assert told[0] == told[1]
+    # From 4 to 14 s it runs; its news takes 2 s.
+    assert (16.0, JobCompleted.TYPE) in told[0]

@@ -97,3 +97,11 @@ def test_easy_in_another_order() -> None:
     assert starts(Easy()) == {"A": 0, "B": 3, "C": 8, "D": 9}
     assert starts(ShortestFirst()) == {"A": 0, "C": 3, "D": 4, "B": 5}
     check_scheduler(ShortestFirst)
+
+
+def test_a_queue_is_empty_when_a_simulation_begins() -> None:
+    module = Fcfs()
+    module.begin(machine(1))
+    module.arrived(job("A", 1))
+    module.begin(machine(1))
+    assert module.withdraw("A") == (None, False)

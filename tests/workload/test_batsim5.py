@@ -151,3 +151,9 @@ def test_what_is_no_profile_of_batsim_5_stays() -> None:
         "a": 3,
         "b": {"type": "ForkJoinCompositionProfile"},
     }
+
+
+def test_a_trace_of_an_unknown_type_is_told_in_one_line() -> None:
+    broken = text_of(profile="u").replace("FractionalComputation", "Paraver")
+    with pytest.raises(InputError, match=r"w.json: profile 'u'"):
+        parse_workload(broken, source="w.json")

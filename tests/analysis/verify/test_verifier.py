@@ -378,6 +378,17 @@ def test_sharing_and_workload_come_from_the_run(write_run, mixed_run, tmp_path):
     assert recorded_workloads(result) == []
 
 
+def test_a_run_by_its_name_is_held_against_the_workload_that_it_names(
+    write_run, mixed_run, tmp_path
+):
+    path = tmp_path / "kth.json"
+    more = [*WORKLOAD["jobs"], {"id": "7", "subtime": 0, "res": 1, "profile": "d4"}]
+    path.write_text(json.dumps({**WORKLOAD, "jobs": more}))
+    prefix = write_run(mixed_run(), hosts=4, totals=True)
+    Path(f"{prefix}_run.json").write_text(json.dumps({"hosts": 4, "workload": str(path)}))
+    assert rules_broken(verify(prefix)) == {"workload-jobs"}
+
+
 def test_every_recorded_session_is_valid(shared):
     batsim = shared / "batsim"
     checked = set()

@@ -21,6 +21,7 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.run import run as run_and_verify
 from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.admission.feedback import earliest
 from qops_batsim.scheduling.admission.fqops import Fqops
 from qops_batsim.scheduling.admission.options import FqopsOptions, QopsOptions
@@ -473,3 +474,18 @@ def test_the_verifier_agrees(tmp_path: Path) -> None:
     decisions = [(row[2] != "", row[3]) for row in done.module.qos_log.rows()]
     for kind in ((True, "accepted"), (True, "rejected"), (False, "accepted")):
         assert decisions.count(kind) > 10
+
+
+def test_two_deadlines_without_a_number_between_them_are_not_halved() -> None:
+    """At 2^53 s only even numbers are floats: the middle of two neighbours is one of them."""
+    low, asked = 2.0**53, []
+
+    def ask(deadline: float) -> bool | None:
+        asked.append(deadline)
+        assert len(asked) < 100
+        return deadline > low or None
+
+    found = earliest_deadline(ask, low, low + 64.0)
+    assert found is not None
+    assert found.refused == low
+    assert found.deadline == low + 2.0
