@@ -63,6 +63,8 @@ def test_the_main_job_tells_its_story_on_one_screen(
     assert drawn == [["QoPS", "EASY"]]
     lines = result.out.splitlines()
     assert lines[0].startswith("deadlines of users")
+    (asked,) = (line for line in lines if line.startswith("asked for"))
+    assert asked.replace("│", " ").split()[2:4] == ["500", "100.00"]
     assert lines[-2:] == [
         "QoPS promised 395 of 500 deadlines and kept all 395; EASY on the same jobs met",
         "371; utilization 77.1 against 79.3 %.",

@@ -154,6 +154,12 @@ def test_the_report_in_markdown() -> None:
     ]
 
 
+def test_bars_have_their_intervals() -> None:
+    _, months = pictures.draw_figure(a_report().figures[0]).axes
+    (ends,) = (each.get_segments() for each in months.collections)
+    assert [[float(y) for _, y in each] for each in ends] == [[2.0, 4.0], [3.0, 5.0]]
+
+
 def test_pictures_are_drawn_and_equal_for_equal_data(tmp_path: Path) -> None:
     (first,) = draw_figures(a_report().figures, tmp_path)
     before = first.read_bytes()
