@@ -306,3 +306,10 @@ def test_names_that_json_escapes_come_through(tmp_path: Path) -> None:
     path.write_text(format_workload(found.workload))
     jobs = read_workload(path).jobs
     assert [job.fields.get("user") for job in jobs] == ['é"q', None]
+
+
+def test_a_quotation_mark_in_a_name_of_a_job_is_a_letter(tmp_path: Path) -> None:
+    names = ('"cold', "warm", 'hot"')
+    rows = [f"{number}{ROW[1:]}|{name}" for number, name in enumerate(names, start=7)]
+    found = converted(tmp_path, "\n".join((f"{HEAD}|JobName", *rows)))
+    assert [job.id for job in found.workload.jobs] == ["7", "8", "9"]
