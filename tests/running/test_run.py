@@ -10,14 +10,14 @@ import pytest
 
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import rules_checked
-from qops_batsim.engine.options import read_external_events
+from qops_batsim.engine.options import EngineOptions, read_external_events
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform import read_platform
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.run import run, run_again
-from qops_batsim.running.simulate import simulate
+from qops_batsim.running.simulate import describe_run, simulate
 from qops_batsim.scheduling.conservative import Conservative
 from qops_batsim.scheduling.fcfs import Fcfs
 from qops_batsim.scheduling.registry import make_scheduler
@@ -234,3 +234,14 @@ def test_a_deadlock_leaves_the_files_of_what_ended() -> None:
         run(Lazy, "tiny_8", out="out/lazy")
     assert len(read_run("out/lazy").jobs) == 3
     assert description("out/lazy")["scheduler"] == "Lazy"
+
+
+@pytest.mark.parametrize("kind", ["maintenance", "machine_unavailable"])
+def test_a_run_names_the_windows_that_were_announced(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "events.txt"
+    window = f'{{"timestamp": 5, "type": "{kind}", "resources": "1", "start": 10, "end": 20}}'
+    path.write_text(window + "\n")
+    options = EngineOptions(external_events=read_external_events(path))
+    described = describe_run("fcfs", Fcfs(), "w.json", None, 4, options)
+    expected = ({"hosts": "1", "since": 10, "to": 20, "announced": 5},)
+    assert described.get("maintenance") == (expected if kind == "maintenance" else None)
