@@ -83,7 +83,7 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
     last_submission = float(outcomes.submission.max())
     others = ran & ~of_user
     response = (outcomes.finish - outcomes.submission)[others]
-    run_time = (outcomes.finish - outcomes.start + outcomes.saved)[others]
+    run_time = outcomes.lasted[others]
     long_enough = run_time > 0
     stretches = response[long_enough] / run_time[long_enough]
     offered = hosts * (last_submission - begin)
@@ -124,7 +124,7 @@ def broken_rule(outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0) -> str
         ("starts at", ran & (o.start < o.submission - PLAN_TOLERANCE), "before its submission"),
         (
             "starts at",
-            ran & (np.abs(o.finish - o.start + o.saved - o.run_time) > PLAN_TOLERANCE),
+            ran & (np.abs(o.lasted - o.run_time) > PLAN_TOLERANCE),
             "and does not run for its run time",
         ),
         (
@@ -296,8 +296,7 @@ def _useful(outcomes: JobOutcomes, useful: JobOutcomes, hosts: int) -> float | N
     """Return the useful share of the time in which anything ran, in %."""
     used = utilization_to_the_end(outcomes, hosts)
     ran, counts = ~outcomes.refused, ~useful.refused
-    lasted = outcomes.finish - outcomes.start + outcomes.saved
-    seconds = np.where(ran, lasted * outcomes.processors, 0.0)
+    seconds = np.where(ran, outcomes.lasted * outcomes.processors, 0.0)
     everything = float(seconds.sum()) + outcomes.lost_work
     return used and used * float(seconds[counts].sum()) / everything
 

@@ -98,6 +98,11 @@ class JobOutcomes:
         return replace(self, workloads=(workload,), deadline=deadline, of_user=of_user)
 
     @property
+    def lasted(self) -> Floats:
+        """Seconds of the last run of each job, and of what was saved of those before it."""
+        return self.finish - self.start + self.saved
+
+    @property
     def lost_work(self) -> float:
         """Processor-seconds of the ``lost`` runs that were not saved."""
         begin, end, processors = self.lost.T
