@@ -112,9 +112,9 @@ def _outcomes(advice: Advice, case: AdviceCase) -> list[float]:
 def further_pictures(advice: Advice) -> dict[str, PagePicture]:
     """Return the pictures behind the first one, by the section that they belong to."""
     choices = advice.choices
-    loads = {load: (choices.easy(load=load), _at(advice, load=load)) for load in choices.loads}
+    loads = {load: (choices.easy(load=load), choices.case(load=load)) for load in choices.loads}
     asked = {
-        1 - value: (choices.easy(stringency=value), _at(advice, stringency=value))
+        1 - value: (choices.easy(stringency=value), choices.case(stringency=value))
         for value in {choices.stringency, *choices.stringencies}
     }
     found = {"early": _earliness(advice)}
@@ -124,13 +124,6 @@ def further_pictures(advice: Advice) -> dict[str, PagePicture]:
         label = "Response asked for (1: that under EASY)"
         found["stringencies"] = _curves(advice, "How strict deadlines change it", label, asked)
     return found
-
-
-def _at(advice: Advice, *, load: float = 1.0, stringency: float | None = None) -> AdviceCase:
-    choices = advice.choices
-    value = choices.stringency if stringency is None else stringency
-    chosen = load == 1 and value == choices.stringency
-    return choices.case(load=load, stringency=value, promises=chosen)
 
 
 def _earliness(advice: Advice) -> PagePicture:
@@ -316,6 +309,21 @@ def parts_page(
     return html_page(TITLE, f"{about} {METHOD}", sections, command, windows=windows)
 
 
+def page_of(
+    parts: Mapping[str, Advice],
+    small: Mapping[str, int],
+    changed: Mapping[str, Advice],
+    changes: str | None,
+    command: str,
+) -> str:
+    """Return the advice on a trace, or its partitions, perhaps also with ``changes``, as HTML."""
+    if changes is not None:
+        return what_if_page(parts, changed, changes, command)
+    if len(parts) > 1:
+        return centre_page(parts, small, command)
+    return advice_page(next(iter(parts.values())), command)
+
+
 def what_if_page(
     parts: Mapping[str, Advice], changed: Mapping[str, Advice], changes: str, command: str
 ) -> str:
@@ -349,6 +357,18 @@ def centre_page(parts: Mapping[str, Advice], small: Mapping[str, int], command: 
         overview.insert(0, PageAlert(paragraphs=[alert]))
     about = f"Advice on {Path(source).name}, {len(parts)} partitions."
     return parts_page(named, overview, about, command)
+
+
+def document_of(
+    parts: Mapping[str, Advice], small: Mapping[str, int], changed: Mapping[str, Advice]
+) -> dict[str, Any]:
+    """Return the same as plain values for JSON."""
+    told, after = (
+        {name: advice_document(each) for name, each in advices.items()}
+        for advices in (parts, changed)
+    )
+    found = {"partitions": told, "few_jobs": small} if len(told) > 1 else next(iter(told.values()))
+    return {**found, "what_if": after} if after else found
 
 
 def advice_document(advice: Advice) -> dict[str, Any]:

@@ -241,7 +241,7 @@ def backtest_table(found: Backtest) -> PageTable:
     return _table("backtest", rows)
 
 
-def overview_table(parts: Mapping[str, Advice], title: str = "Partitions") -> PageTable:
+def overview_table(parts: Mapping[str, Advice]) -> PageTable:
     """Return several advices side by side, a row each."""
     rows = []
     for name, advice in parts.items():
@@ -266,7 +266,7 @@ def overview_table(parts: Mapping[str, Advice], title: str = "Partitions") -> Pa
                 "offer": CANNOT_SAY if not fit.fits else told if kind != "none" else "none tried",
             }
         )
-    return _table("overview", rows, title=title, kind=title.lower().removesuffix("s"))
+    return _table("overview", rows)
 
 
 MEASURES = {
@@ -452,42 +452,34 @@ def charges_table(advice: Advice) -> PageTable:
 
 def loads_table(advice: Advice) -> PageTable:
     """Return the measures by load."""
-    choices = advice.choices
-    rows = []
-    for load in sorted(choices.loads):
-        for name, case in (
-            ("EASY", choices.easy(load=load)),
-            (choices.scheduler.name, choices.case(load=load, promises=load == 1)),
-        ):
-            rows.append({"load": load, "scheduler": name, **_measures(advice, case)})
+    loads = sorted(advice.choices.loads)
+    rows = [{"load": load} | each for load in loads for each in _beside_easy(advice, load=load)]
     return _table("loads", rows, intervals=_INTERVALS)
 
 
 def other_tables(advice: Advice) -> tuple[PageTable, PageTable]:
     """Return the measures by exactness of estimates, and by strictness of deadlines."""
-    choices, rows = advice.choices, []
-    both = choices.case(estimates=EXACT, deadlines_by=EXACT)
-    for text, case in (
-        ("the users' own", choices.chosen),
-        ("exact, the same deadlines", choices.case(estimates=EXACT)),
-        ("exact, deadlines by them as well", both),
-    ):
-        rows.append({"estimates": text, **_measures(advice, case)})
+    choices = advice.choices
+    cases = {
+        "the users' own": choices.chosen,
+        "exact, the same deadlines": choices.case(estimates=EXACT),
+        "exact, deadlines by them as well": choices.case(estimates=EXACT, deadlines_by=EXACT),
+    }
+    rows = [{"estimates": text} | _measures(advice, case) for text, case in cases.items()]
     estimates = _table("estimates", rows, intervals=_INTERVALS)
-    rows = []
-    for value in sorted({choices.stringency, *choices.stringencies}, reverse=True):
-        for name, case in (
-            ("EASY", choices.easy(stringency=value)),
-            (
-                choices.scheduler.name,
-                choices.case(stringency=value, promises=value == choices.stringency),
-            ),
-        ):
-            rows.append({"asked": factor_text(value), "scheduler": name} | _measures(advice, case))
-    for name, case in (
-        ("EASY", choices.easy(share=FEW)),
-        (choices.scheduler.name, choices.case(share=FEW)),
-    ):
-        text = f"{factor_text(choices.stringency)}, {FEW:.0%} of users ask"
-        rows.append({"asked": text, "scheduler": name, **_measures(advice, case)})
+    tried = sorted({choices.stringency, *choices.stringencies}, reverse=True)
+    asked = [(factor_text(each), {"stringency": each}) for each in tried]
+    asked.append((f"{factor_text(choices.stringency)}, {FEW:.0%} of users ask", {"share": FEW}))
+    rows = [
+        {"asked": text} | each
+        for text, differs in asked
+        for each in _beside_easy(advice, **differs)
+    ]
     return estimates, _table("stringencies", rows, intervals=_INTERVALS)
+
+
+def _beside_easy(advice: Advice, **differs: float) -> list[dict[str, str]]:
+    """Return the measures of EASY and of the chosen scheduler in a case."""
+    choices = advice.choices
+    cases = {"EASY": choices.easy(**differs), choices.scheduler.name: choices.case(**differs)}
+    return [{"scheduler": name} | _measures(advice, case) for name, case in cases.items()]

@@ -106,9 +106,13 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
             require(fits, name, count, "a whole number above 0 is accepted")
 
     def case(self, **differs: Any) -> AdviceCase:
-        """Return the case of the chosen scheduler and stringency, but for what differs."""
+        """Return the case of the chosen scheduler and stringency, but for what differs.
+
+        Where nothing does it is the main case, in which each job is asked for its earliest promise.
+        """
         chosen = self.of(self.scheduler)
-        return msgspec.structs.replace(chosen, **differs)
+        case = msgspec.structs.replace(chosen, **differs)
+        return msgspec.structs.replace(case, promises=case == chosen)
 
     def easy(self, **differs: Any) -> AdviceCase:
         """Return the case of EASY on the same workload."""
@@ -128,20 +132,18 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def chosen(self) -> AdviceCase:
-        """Return the main case, in which each job is asked for its earliest promise."""
-        return self.case(promises=True)
+        """Return the main case."""
+        return self.case()
 
     def cases(self) -> list[AdviceCase]:
         """Return the cases of one window."""
         found = [self.easy(), self.chosen]
         for load in self.loads:
-            if load != 1:
-                found += [self.easy(load=load), self.case(load=load)]
+            found += [self.easy(load=load), self.case(load=load)]
         found.append(self.easy(estimates=EXACT, deadlines_by=EXACT))
         found += [self.case(estimates=EXACT), self.case(estimates=EXACT, deadlines_by=EXACT)]
         for value in self.stringencies:
-            if value != self.stringency:
-                found += [self.easy(stringency=value), self.case(stringency=value)]
+            found += [self.easy(stringency=value), self.case(stringency=value)]
         found += [self.easy(share=FEW), self.case(share=FEW), *map(self.of, self.compared)]
         return list(dict.fromkeys(found))
 
@@ -192,10 +194,6 @@ class Advice:
         runs = self.of(case)
         names = dict.fromkeys(name for run in runs for name in run.groups)
         return {name: add_up(r.groups[name] for r in runs if name in r.groups) for name in names}
-
-    def work(self, case: AdviceCase) -> float:
-        """Return the core-hours of all jobs of all windows."""
-        return sum(run.work for run in self.of(case)) / HOUR
 
     def charge(self, case: AdviceCase, penalty: float = 1.0) -> Charge:
         """Return core-hours and QoS charges less penalties, of all windows together."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -75,10 +75,9 @@ class Calibration(msgspec.Struct, frozen=True):
 
 
 class Backtest(msgspec.Struct, frozen=True, kw_only=True):
-    """Quotes in the order of submission; ``overfull`` had more running than the machine has."""
+    """Quotes in the order of submission."""
 
     quoted: tuple[Quoted, ...]
-    overfull: int
 
     def table(self) -> list[Calibration]:
         """Return the calibration of all quotes, by the wait quoted, and by size."""
@@ -147,12 +146,7 @@ class _Levels:
         self.levels[place] = min(max(level, 0.0), 1.0 + RATE)
 
 
-def backtest(
-    trace: Conversion,
-    *,
-    asked: int = 1000,
-    on_progress: Callable[[int, int], None] | None = None,
-) -> Backtest:
+def backtest(trace: Conversion, *, asked: int = 1000) -> Backtest:
     """Return the quotes of so many submissions, spread evenly over a trace, with their outcomes.
 
     Waiting jobs are planned in the order of submission, since a log does not tell priorities.
@@ -171,20 +165,18 @@ def backtest(
     classes: dict[str, _Levels] = {}
     pending: list[_Outcome] = []
     quoted: list[Quoted] = []
-    overfull = 0
     walltimes = np.where(records["requested_time"] > 0, records["requested_time"], np.nan)
     longest = np.nanmax(walltimes) if (walltimes > 0).any() else None
     sizes = size_classes(records["requested_processors"])
     names = [*SIZES.values()]
-    for number, (row, active) in enumerate(_submissions(records, every)):
+    for row, active in _submissions(records, every):
         job = records[row]
         now = float(job["submit_time"])
         _learn(pending, classes, now)
         limit = float(walltimes[row]) if walltimes[row] > 0 else longest
         if limit is None:
             limit = float(job["run_time"])
-        state, dropped = _queue(records, walltimes, longest, active, now, size)
-        overfull += dropped
+        state = _queue(records, walltimes, longest, active, now, size)
         answer = QueueAsker(state).ask(Ask(processors=int(job["requested_processors"]), time=limit))
         if answer.wait is None or answer.response is None:
             continue
@@ -212,9 +204,7 @@ def backtest(
                 said=said,
             )
         )
-        if on_progress is not None:
-            on_progress(number + 1, -(-len(records) // every))
-    return Backtest(quoted=tuple(quoted), overfull=overfull)
+    return Backtest(quoted=tuple(quoted))
 
 
 class _Outcome(NamedTuple):
@@ -261,16 +251,15 @@ def _queue(
     active: Iterable[int],
     now: float,
     size: int,
-) -> tuple[QueueState, bool]:
-    """Return the queue of a moment, and whether running jobs had to be left out of it."""
-    jobs, free, overfull = [], size, False
+) -> QueueState:
+    """Return the queue of a moment; without the running jobs that the machine has no room for."""
+    jobs, free = [], size
     for row in active:
         job = records[row]
         start = float(job["submit_time"] + job["wait_time"])
         width = int(job["requested_processors"])
         limit = float(walltimes[row]) if walltimes[row] > 0 else longest
         if start <= now and width > free:
-            overfull = True
             continue
         free -= width if start <= now else 0
         jobs.append(
@@ -282,4 +271,4 @@ def _queue(
                 start=start if start <= now else None,
             )
         )
-    return QueueState(source="a log", processors=size, now=now, jobs=jobs), overfull
+    return QueueState(source="a log", processors=size, now=now, jobs=jobs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from threading import Lock
 from typing import Any
 
@@ -104,10 +104,6 @@ class QueueAsker:
             refusal = None if asked.deadline is None else asker.refusal(asked.deadline)
             found = asker.earliest(within=WITHIN, share=SHARE)
         return self._answer(asked, refusal, found)
-
-    def ask_all(self, asked: Sequence[Ask]) -> list[QueueAnswer]:
-        """Return the answer to each, as if none of the others were there."""
-        return [self.ask(each) for each in asked]
 
     def _check(self, asked: Ask) -> None:
         size = self.state.processors

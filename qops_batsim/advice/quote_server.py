@@ -205,14 +205,10 @@ class QuoteServer(uvicorn.Server):
         if request.method not in ("GET", "POST"):
             why = f"Unsupported method ({request.method!r})"
             return self._response(request, 501, {"error": why})
-
-        async def unknown(request: Request, content: bytes) -> Any:
-            known = "GET /quote, /state, /schema, /health; POST /quote, /state"
-            raise Problem(404, f"{shown(request.scope['path'])} is not known (known: {known})")
-
+        known = "GET /quote, /state, /schema, /health; POST /quote, /state"
         try:
             self._check(request)
-            return self._response(request, 200, await unknown(request, b""))
+            raise Problem(404, f"{shown(request.scope['path'])} is not known (known: {known})")
         except Problem as problem:
             return self._response(request, problem.status_code, {"error": problem.detail})
 

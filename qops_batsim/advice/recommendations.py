@@ -184,7 +184,7 @@ def offers(advice: Advice) -> list[Offer]:
     """Return the deadlines that were tried, the strictest first."""
     choices, found = advice.choices, []
     for value in sorted({choices.stringency, *choices.stringencies}, reverse=True):
-        case = choices.case(stringency=value, promises=value == choices.stringency)
+        case = choices.case(stringency=value)
         jobs, work = (advice.mean(case, each) for each in (promised, promised_work))
         if jobs is not None and work is not None:
             found.append(Offer(stringency=value, jobs=jobs, work=work))
@@ -335,7 +335,7 @@ def trade(advice: Advice) -> str:
     if other is asked:
         return ""
     first, second = (
-        advice.mean(choices.case(stringency=each.stringency, promises=each is asked), refused_work)
+        advice.mean(choices.case(stringency=each.stringency), refused_work)
         for each in (asked, other)
     )
     return (
@@ -403,9 +403,7 @@ def _estimates(advice: Advice) -> Setting:
 
 def _load(advice: Advice) -> Setting:
     choices = advice.choices
-    cases = {
-        load: choices.case(load=load, promises=load == 1) for load in sorted(set(choices.loads))
-    }
+    cases = {load: choices.case(load=load) for load in sorted(set(choices.loads))}
     told = [f"{load:g}: {short(advice.mean(case, promised))}" for load, case in cases.items()]
     lowest, *_, highest = cases
     change = advice.difference(cases[highest], cases[lowest], promised)

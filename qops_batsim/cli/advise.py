@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli import console, options
 from qops_batsim.cli.inputs import numbers
@@ -13,11 +14,8 @@ from qops_batsim.cli.workload_accounting import Accounts, NodesFile, Qos, Reserv
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
-    from qops_batsim.advice.advise import Advice, AdviceChoices
-    from qops_batsim.advice.what_if import WhatIf
-    from qops_batsim.experiments.pool import Workers
+    from qops_batsim.advice.advise import Advice
     from qops_batsim.workload.accounting import Choices
-    from qops_batsim.workload.conversion import Conversion
 
 _about = manual(
     """
@@ -104,8 +102,16 @@ def advise(
         # Ten stretches of a long log:
         qops-batsim advise log.swf.gz --windows 10
     """
+    from dataclasses import replace
+
+    from qops_batsim.advice import backtest as quoting
+    from qops_batsim.advice.advice_page import document_of, page_of
     from qops_batsim.advice.advise import AdviceChoices
+    from qops_batsim.advice.advise import advise as ask
+    from qops_batsim.advice.what_if import WhatIf, parse_what_if
     from qops_batsim.experiments.deadline_runs import contestant_of
+    from qops_batsim.files import check_writable, write_text
+    from qops_batsim.workload.traces import read_partitions
 
     if currency is None and rate != 1:
         raise InputError(f"--rate {rate:g}: is a price; what it is in (--currency) is expected")
@@ -128,97 +134,68 @@ def advise(
         from qops_batsim.workload.accounting import Choices
 
         accounting = Choices(by=by or "binding", **chosen)
-    asked = {"processors": processors, "time_zone": time_zone, "accounting": accounting}
-    asks = _Asks(choices, out, as_json, quiet, jobs_parallel, quotes if backtest else 0, what_if)
-    _advise(trace, asks, **asked)
+    check_writable(out)
+    began = time.perf_counter()
+    traces, small = read_partitions(
+        "/dev/stdin" if trace == "-" else trace,
+        processors=processors,
+        time_zone=time_zone,
+        accounting=accounting,
+    )
+    changes = {}
+    if what_if is not None:
+        changes = {name: parse_what_if(what_if, _cores(name, accounting)) for name in traces}
+
+    def advice_on(name: str, changed: WhatIf | None = None) -> Advice:
+        with (
+            console.announce_compiling(quiet),
+            console.progress_bar(None, f"advise {name}".strip(), quiet) as bar,
+        ):
+            found = ask(
+                traces[name],
+                choices,
+                name=name,
+                what_if=changed,
+                workers=jobs_parallel,
+                on_progress=bar,
+            )
+            if backtest and changed is None:
+                found = replace(found, quotes=quoting.backtest(traces[name], asked=quotes))
+        return found
+
+    parts = {name: advice_on(name) for name in traces}
+    changed = {name: advice_on(name, each) for name, each in changes.items()}
+    write_text(out, page_of(parts, small, changed, what_if, console.command_line()))
+    if as_json:
+        console.print_json(document_of(parts, small, changed))
+    if quiet:
+        return
+    if not as_json:
+        _print_summary(parts, changed, what_if)
+    runs = sum(len(each.runs) for each in (*parts.values(), *changed.values()))
+    console.note(f"{runs} runs in {time.perf_counter() - began:.1f} s")
+    console.note(f"wrote {out}")
 
 
-class _Asks(NamedTuple):
-    """Choices of the command, beside the trace."""
-
-    choices: AdviceChoices
-    out: Path
-    as_json: bool
-    quiet: bool
-    workers: Workers
-    quotes: int
-    what_if: str | None
-
-
-def _advise(trace: str, asks: _Asks, **asked: Any) -> None:
-    from qops_batsim.advice import advice_page as pages
+def _print_summary(
+    parts: Mapping[str, Advice], changed: Mapping[str, Advice], changes: str | None
+) -> None:
     from qops_batsim.advice.advice_tables import overview_table
     from qops_batsim.advice.recommendations import summary
-    from qops_batsim.advice.what_if import parse_what_if
-    from qops_batsim.files import check_writable, write_text
-    from qops_batsim.workload.traces import read_partitions
 
-    check_writable(asks.out)
-    began = time.perf_counter()
-    changes = {}
-    traces, small = read_partitions("/dev/stdin" if trace == "-" else trace, **asked)
-    if asks.what_if is not None:
-        changes = {name: parse_what_if(asks.what_if, _cores(name, **asked)) for name in traces}
-    parts = {name: _one(found, name, asks) for name, found in traces.items()}
-    changed = {name: _one(traces[name], name, asks, each) for name, each in changes.items()}
-    command = console.command_line()
-    first, *others = parts.values()
-    if changed and asks.what_if is not None:
-        page = pages.what_if_page(parts, changed, asks.what_if, command)
-    elif others:
-        page = pages.centre_page(parts, small, command)
-    else:
-        page = pages.advice_page(first, command)
-    write_text(asks.out, page)
-    if asks.as_json:
-        told = {name: pages.advice_document(each) for name, each in parts.items()}
-        after = {name: pages.advice_document(each) for name, each in changed.items()}
-        document = {"partitions": told, "few_jobs": small} if others else next(iter(told.values()))
-        console.print_json({**document, "what_if": after} if after else document)
-    elif not asks.quiet:
-        if others:
-            table = overview_table(parts)
-            console.print_table(table.title, table.headings, table.rows)
-            console.say(f"{table.note}\n")
-        for name, each in parts.items():
-            told_quotes = [] if each.quotes is None else [each.quotes.sentence()]
-            after_it = (
-                [f"With {asks.what_if}: {t}" for t in summary(changed[name])] if changed else []
-            )
-            for sentence in [*summary(each), *told_quotes, *after_it]:
-                console.say(f"{name + ': ' if others else ''}{sentence}\n")
-    if not asks.quiet:
-        runs = sum(len(each.runs) for each in (*parts.values(), *changed.values()))
-        console.note(f"{runs} runs in {time.perf_counter() - began:.1f} s")
-        console.note(f"wrote {asks.out}")
+    if len(parts) > 1:
+        table = overview_table(parts)
+        console.print_table(table.title, table.headings, table.rows)
+        console.say(f"{table.note}\n")
+    for name, each in parts.items():
+        told = [] if each.quotes is None else [each.quotes.sentence()]
+        if changed:
+            told += [f"With {changes}: {text}" for text in summary(changed[name])]
+        for sentence in [*summary(each), *told]:
+            console.say(f"{name + ': ' if len(parts) > 1 else ''}{sentence}\n")
 
 
-def _one(trace: Conversion, name: str, asks: _Asks, changes: WhatIf | None = None) -> Advice:
-    """Return the advice on a trace, or on a partition of one."""
-    from dataclasses import replace
-
-    from qops_batsim.advice.advise import advise as ask
-    from qops_batsim.advice.backtest import backtest
-
-    title = f"advise {name}".strip()
-    with (
-        console.announce_compiling(asks.quiet),
-        console.progress_bar(None, title, asks.quiet) as bar,
-    ):
-        found = ask(
-            trace,
-            asks.choices,
-            name=name,
-            what_if=changes,
-            workers=asks.workers,
-            on_progress=bar,
-        )
-        if asks.quotes and changes is None:
-            found = replace(found, quotes=backtest(trace, asked=asks.quotes))
-    return found
-
-
-def _cores(name: str, accounting: Choices | None, **_: Any) -> float | None:
+def _cores(name: str, accounting: Choices | None) -> float | None:
     """Return how many cores a node of a partition has, or how a node is counted, if known."""
     if accounting is None:
         return None

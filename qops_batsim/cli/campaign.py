@@ -116,8 +116,6 @@ def status(directory: _Directory, as_json: options.AsJson = False) -> None:
     \b
         qops-batsim campaign status out/first
     """
-    import msgspec
-
     from qops_batsim.experiments.campaign_runs import (
         read_campaign_runs,
         read_description,
@@ -126,7 +124,7 @@ def status(directory: _Directory, as_json: options.AsJson = False) -> None:
 
     found = status_of(directory)
     if as_json:
-        console.print_json(msgspec.to_builtins(found))
+        console.print_json(found)
         return
     known = read_description(directory)
     console.say(f"{known.campaign.name} ({known.key}), package {known.package_version}")

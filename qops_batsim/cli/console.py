@@ -222,8 +222,10 @@ def make_directory(path: Path, option: str) -> None:
 
 
 def print_json(data: Any) -> None:
-    """Print a value as indented JSON."""
-    typer.echo(json.dumps(data, indent=2, allow_nan=False))
+    """Print a value, also one with structures in it, as indented JSON."""
+    from msgspec import to_builtins
+
+    typer.echo(json.dumps(to_builtins(data), indent=2, allow_nan=False))
 
 
 def print_table(

@@ -73,7 +73,8 @@ def explain(
         qops-batsim explain out/qops 'w0!29' --tolerance 4 --json
         qops-batsim explain out/qops --events
     """
-    import msgspec
+    from msgspec import json
+    from msgspec.structs import replace
 
     from qops_batsim.advice.charges import price_list
     from qops_batsim.advice.explain import explain_from_files, explain_job
@@ -83,25 +84,20 @@ def explain(
     named, run = run, run_name(run, allowed)
     if events:
         for event in read_history(run).events:
-            sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+            sys.stdout.write(json.encode(event).decode() + "\n")
         return
     if job is None:
         raise InputError("no job is named; the id of one, or --events, is expected")
     history = read_history_if_kept(run, code=allowed)
     if history is None:
-        plain = explain_from_files(run, job)
-        plain = plain if run == named else msgspec.structs.replace(plain, run=named)
-        if as_json:
-            print_json(msgspec.to_builtins(plain))
-        else:
-            _print_plain(plain)
+        plain = replace(explain_from_files(run, job), run=named)
+        print_json(plain) if as_json else _print_plain(plain)
         return
     job_id = history.find_job(job)
     prices = price_list(history.info, workload)
-    found = explain_job(history, job_id, prices, tolerance=tolerance)
-    found = found if run == named else msgspec.structs.replace(found, run=named)
+    found = replace(explain_job(history, job_id, prices, tolerance=tolerance), run=named)
     if as_json:
-        print_json(msgspec.to_builtins(found))
+        print_json(found)
         return
     title = f"{found.job} of {found.run} ({found.scheduler}): {_fate(found)}"
     print_answer(title, _rows(found))

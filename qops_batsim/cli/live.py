@@ -285,8 +285,6 @@ def status(
 
 
 def _print_status(journal: Journal, *, as_json: bool) -> None:
-    import msgspec
-
     from qops_batsim.live.centre import centre_date
     from qops_batsim.live.fates import counts
 
@@ -298,7 +296,7 @@ def _print_status(journal: Journal, *, as_json: bool) -> None:
     shown = [each for each in entries if each.phase != "gone"]
     if as_json:
         content = {"counts": dict(numbers), "jobs": shown, "orders": orders, "alarms": alarms}
-        print_json(msgspec.to_builtins({"about": about, **content}))
+        print_json({"about": about, **content})
         return
     last = about.origin + journal.last_message[1]
     say(
@@ -342,13 +340,11 @@ def check(partition: Partition = None, poll: Poll = "1s", as_json: AsJson = Fals
     \b
         qops-batsim live check --partition main
     """
-    import msgspec
-
     from qops_batsim.live.check import check_slurm
 
     found = check_slurm(partition, duration(poll, "--poll", zero=False))
     if as_json:
-        print_json(msgspec.to_builtins(found))
+        print_json(found)
     else:
         for each in found.findings:
             say(f"{'fine' if each.is_fine else 'BAD ':<5}{each.about:<14}{each.text}", 19)
@@ -374,8 +370,6 @@ def report(
         qops-batsim live report shadow.db
         qops-batsim live report week.db --scheduler fqops --set tolerance_factor=2
     """
-    import msgspec
-
     from qops_batsim.live.journal import Journal
     from qops_batsim.live.report import report as read_report
     from qops_batsim.scheduling.registry import parse_settings
@@ -383,7 +377,7 @@ def report(
     with Journal(journal) as found, announce_compiling(as_json):
         told = read_report(found, scheduler, parse_settings(settings or []))
     if as_json:
-        print_json(msgspec.to_builtins(told))
+        print_json(told)
         return
     columns = {"decided": told.decided, "Slurm": told.manager, "embedded engine": told.embedded}
     there = {name: tally for name, tally in columns.items() if tally is not None}

@@ -85,27 +85,11 @@ def print_metrics(values: Metrics) -> None:
     if values.deadlines is not None:
         _print_deadlines(values.deadlines)
         say()
-    summaries = (
-        ("waiting time (s)", values.waiting_time),
-        ("turnaround time (s)", values.turnaround_time),
-        ("slowdown", values.slowdown),
-        (f"bounded slowdown ({values.bounded_slowdown_threshold:g} s)", values.bounded_slowdown),
-    )
-    rows = [
-        [name, *map(number_text, (each.mean, each.median, each.p95, each.max))]
-        for name, each in summaries
-    ]
-    print_table("", ["jobs that ran", "mean", "median", "95th percentile", "maximum"], rows)
+    summaries = _summaries(values)
+    rows = [[f"{name}{unit}", *each.values()] for (name, unit), each in summaries.items()]
+    print_table("", ["jobs that ran", *summaries["slowdown", ""]], rows)
     say()
-    ended = {
-        "successful": values.jobs_successful,
-        "killed at walltime": values.jobs_walltime_killed,
-        "killed by the scheduler": values.jobs_killed,
-        "failed": values.jobs_failed,
-        "rejected": values.jobs_rejected,
-        "cancelled": values.jobs_cancelled or 0,
-    }
-    parts = [f"{count:,} {how}" for how, count in ended.items() if count]
+    parts = [f"{count:,} {how}" for how, count in _ended(values).items() if count]
     if values.runs_killed:
         runs = "run" if values.runs_killed == 1 else "runs"
         parts.append(f"{values.runs_killed:,} {runs} killed whose job ran later")
@@ -121,6 +105,34 @@ def print_metrics(values: Metrics) -> None:
     }
     for label, text in facts.items():
         say(f"{label:<13} {text}", 14)
+
+
+def _summaries(values: Metrics) -> dict[tuple[str, str], dict[str, str]]:
+    """Return what is told of each distribution over the jobs that ran, by its name and unit."""
+    bounded = f"bounded slowdown ({values.bounded_slowdown_threshold:g} s)"
+    found = {
+        ("waiting time", " (s)"): values.waiting_time,
+        ("turnaround time", " (s)"): values.turnaround_time,
+        ("slowdown", ""): values.slowdown,
+        (bounded, ""): values.bounded_slowdown,
+    }
+    told = {"mean": "mean", "median": "median", "95th percentile": "p95", "maximum": "max"}
+    return {
+        named: {label: number_text(getattr(each, name)) for label, name in told.items()}
+        for named, each in found.items()
+    }
+
+
+def _ended(values: Metrics) -> dict[str, int]:
+    """Return how many jobs ended how."""
+    return {
+        "successful": values.jobs_successful,
+        "killed at walltime": values.jobs_walltime_killed,
+        "killed by the scheduler": values.jobs_killed,
+        "failed": values.jobs_failed,
+        "rejected": values.jobs_rejected,
+        "cancelled": values.jobs_cancelled or 0,
+    }
 
 
 _DEADLINES = {
@@ -171,32 +183,16 @@ def _deadline_rows(values: Metrics) -> dict[str, str]:
 
 def _rows(values: Metrics, *, restarts: bool, deadlines: bool) -> dict[str, str]:
     """Return the rows of the table: label with unit, and value as text."""
-    counts = {
-        "hosts": values.hosts,
-        "jobs submitted": values.jobs_submitted,
-        "jobs successful": values.jobs_successful,
-        "jobs killed at walltime": values.jobs_walltime_killed,
-        "jobs killed by the scheduler": values.jobs_killed,
-        "jobs failed": values.jobs_failed,
-        "jobs rejected": values.jobs_rejected,
+    counts = {"hosts": values.hosts, "jobs submitted": values.jobs_submitted}
+    counts |= {
+        f"jobs {how}": count for how, count in _ended(values).items() if count or how != "cancelled"
     }
-    if values.jobs_cancelled:
-        counts["jobs cancelled"] = values.jobs_cancelled
     if restarts:
         counts["runs killed, job run later"] = values.runs_killed
     rows = _deadline_rows(values) if deadlines else {}
     rows |= {label: f"{count:,}" for label, count in counts.items()}
-    bounded = f"bounded slowdown ({values.bounded_slowdown_threshold:g} s)"
-    for name, unit, summary in (
-        ("waiting time", " (s)", values.waiting_time),
-        ("turnaround time", " (s)", values.turnaround_time),
-        ("slowdown", "", values.slowdown),
-        (bounded, "", values.bounded_slowdown),
-    ):
-        rows[f"{name}, mean{unit}"] = number_text(summary.mean)
-        rows[f"{name}, median{unit}"] = number_text(summary.median)
-        rows[f"{name}, 95th percentile{unit}"] = number_text(summary.p95)
-        rows[f"{name}, maximum{unit}"] = number_text(summary.max)
+    for (name, unit), each in _summaries(values).items():
+        rows |= {f"{name}, {label}{unit}": text for label, text in each.items()}
     return rows | {
         "makespan (s)": number_text(values.makespan),
         "first submission (s)": number_text(values.window_begin),

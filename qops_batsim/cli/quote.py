@@ -205,9 +205,7 @@ def _quote_run(
         before=before,
     )
     if as_json:
-        import msgspec
-
-        print_json(msgspec.to_builtins(found))
+        print_json(found)
         return
     title = (
         f"{found.run} ({found.scheduler}) at {moment_text(found.time, found.calendar)} "
@@ -321,15 +319,13 @@ class QueueSource:
 
 def _quote_queue(source: QueueSource, asks: Sequence[Ask], *, as_json: bool) -> None:
     """Print the earliest promises to jobs."""
-    import msgspec
-
     with announce_compiling(as_json):
         asker = source.changed()
         assert asker is not None
-        answers = asker.ask_all(asks)
+        answers = [asker.ask(each) for each in asks]
     if as_json:
         state = {"now": asker.state.now, "left_out": asker.state.left_out, "late": asker.late}
-        print_json({"state": state, "jobs": msgspec.to_builtins(answers)})
+        print_json({"state": state, "jobs": answers})
         return
     from qops_batsim.advice.queue_state import date_text
 
