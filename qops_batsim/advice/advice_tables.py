@@ -41,6 +41,7 @@ from qops_batsim.advice.trace_runs import (
     add_up,
     reason_of,
 )
+from qops_batsim.dates import Calendar
 from qops_batsim.economics.charges import Categories
 from qops_batsim.experiments.page import PageTable
 from qops_batsim.experiments.report_table import TableText
@@ -105,7 +106,7 @@ def windows_table(advice: Advice) -> PageTable:
         rows.append(
             {
                 "window": str(window.number),
-                "from": f"{begin:,.0f} s" if calendar is None else calendar.text(begin),
+                "from": _date(begin, calendar),
                 "jobs": window.jobs,
                 "load": easy.metrics.offered_load,
                 "promised": promised(run) or 0.0,
@@ -115,6 +116,10 @@ def windows_table(advice: Advice) -> PageTable:
         )
     sized = all(each.processors is not None for each in advice.windows)
     return _table("sized_windows" if sized else "windows", rows, name=choices.scheduler.name)
+
+
+def _date(seconds: float, calendar: Calendar | None) -> str:
+    return f"{seconds:,.0f} s" if calendar is None else calendar.text(seconds)
 
 
 def sizes_table(advice: Advice) -> PageTable | None:
@@ -381,9 +386,7 @@ def refusals_table(advice: Advice) -> PageTable | None:
     rows = [
         {
             **msgspec.structs.asdict(each),
-            "submitted": f"{each.submission:,.0f} s"
-            if calendar is None
-            else calendar.text(each.submission),
+            "submitted": _date(each.submission, calendar),
             "work": each.work / HOUR,
             "reason": _why(each.refusal),
         }

@@ -327,10 +327,7 @@ def _fit(
     order = np.argsort(columns.submission_times, kind="stable")
     rows = np.concatenate([order[each.skip : each.skip + each.jobs] for each in windows])
     ids = [columns.ids[row] for row in rows.tolist()]
-    places = dict.fromkeys(ids, 0)
-    for place, job in enumerate(trace.workload.columns.ids):
-        if job in places:
-            places[job] = place
+    places = {job: place for place, job in enumerate(trace.workload.columns.ids)}
     simulated: dict[str, list[float]] = {}
     for number in range(len(windows)):
         for label, waits in runs[choices.easy(window=number)].waits.items():

@@ -165,19 +165,19 @@ def backtest(trace: Conversion, *, asked: int = 1000) -> Backtest:
     classes: dict[str, _Levels] = {}
     pending: list[_Outcome] = []
     quoted: list[Quoted] = []
-    walltimes = np.where(records["requested_time"] > 0, records["requested_time"], np.nan)
-    longest = np.nanmax(walltimes) if (walltimes > 0).any() else None
+    # Without a walltime, the longest of all counts; where no job has one, run times are known.
+    walltimes = records["requested_time"]
+    longest = walltimes.max() if (walltimes > 0).any() else records["run_time"]
+    limits = np.where(walltimes > 0, walltimes, longest).astype(float)
     sizes = size_classes(records["requested_processors"])
     names = [*SIZES.values()]
     for row, active in _submissions(records, every):
         job = records[row]
         now = float(job["submit_time"])
         _learn(pending, classes, now)
-        limit = float(walltimes[row]) if walltimes[row] > 0 else longest
-        if limit is None:
-            limit = float(job["run_time"])
-        state = _queue(records, walltimes, longest, active, now, size)
-        answer = QueueAsker(state).ask(Ask(processors=int(job["requested_processors"]), time=limit))
+        state = _queue(records, limits, active, now, size)
+        question = Ask(processors=int(job["requested_processors"]), time=float(limits[row]))
+        answer = QueueAsker(state).ask(question)
         if answer.wait is None or answer.response is None:
             continue
         horizon = next((name for most, name in HORIZONS if answer.wait <= most), LATER)
@@ -245,12 +245,7 @@ def _submissions(records: np.ndarray, every: int) -> Iterator[tuple[int, list[in
 
 
 def _queue(
-    records: np.ndarray,
-    walltimes: np.ndarray,
-    longest: float | None,
-    active: Iterable[int],
-    now: float,
-    size: int,
+    records: np.ndarray, limits: np.ndarray, active: Iterable[int], now: float, size: int
 ) -> QueueState:
     """Return the queue of a moment; without the running jobs that the machine has no room for."""
     jobs, free = [], size
@@ -258,7 +253,6 @@ def _queue(
         job = records[row]
         start = float(job["submit_time"] + job["wait_time"])
         width = int(job["requested_processors"])
-        limit = float(walltimes[row]) if walltimes[row] > 0 else longest
         if start <= now and width > free:
             continue
         free -= width if start <= now else 0
@@ -266,7 +260,7 @@ def _queue(
             QueuedJob(
                 id=str(row),
                 processors=width,
-                estimate=limit or float(job["run_time"]),
+                estimate=float(limits[row]),
                 submission=float(job["submit_time"]),
                 start=start if start <= now else None,
             )

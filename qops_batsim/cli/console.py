@@ -103,9 +103,9 @@ def announce_compiling(quiet: bool = False) -> Iterator[None]:
 
 
 @contextmanager
-def announce_slow(message: str, after: float = 1.0) -> Iterator[None]:
-    """Print a message once the block has taken longer than ``after`` seconds."""
-    timer = Timer(after, note, [message])
+def announce_slow(message: str) -> Iterator[None]:
+    """Print a message once the block has taken longer than a second."""
+    timer = Timer(1.0, note, [message])
     timer.daemon = True
     timer.start()
     try:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import time
 from datetime import datetime
 from pathlib import Path
@@ -81,15 +79,16 @@ def decide(
         qops-batsim live qops --journal qops.db --dry-run
     """
     from qops_batsim.live.centre import LIVE, SHADOW
+    from qops_batsim.live.daemon import about_journal
 
     step = duration(poll, "--poll", zero=False)
-    about = _about_journal(
+    about = about_journal(
         SHADOW if shadow else LIVE,
-        scheduler,
-        settings,
-        partition,
-        duration(margin, "--margin"),
-        step,
+        scheduler=scheduler,
+        settings=settings or [],
+        partition=partition,
+        margin=duration(margin, "--margin"),
+        poll=step,
     )
     kept = {"keeps_refused": keep_refused, "takes_best_effort": not leave_best_effort}
     _run(journal, about, step, kept, dry_run=dry_run, quiet=quiet)
@@ -107,49 +106,11 @@ def record(
         qops-batsim live record --journal week.db --poll 5s
     """
     from qops_batsim.live.centre import RECORD
+    from qops_batsim.live.daemon import about_journal
 
     step = duration(poll, "--poll", zero=False)
-    _run(journal, _about_journal(RECORD, "", None, partition, 0.0, step), step, {}, quiet=quiet)
-
-
-def _about_journal(
-    mode: str,
-    scheduler: str,
-    settings: list[str] | None,
-    partition: str | None,
-    margin: float,
-    poll: float,
-) -> About:
-    """Return the choices that a journal is begun with, or has to have been begun with."""
-    import msgspec
-
-    from qops_batsim.live.journal import About
-    from qops_batsim.scheduling.registry import make_scheduler, parse_settings
-
-    options: dict[str, object] = {}
-    if scheduler:
-        given = parse_settings(settings or [])
-        options = msgspec.to_builtins(make_scheduler(scheduler, given).options)
-        if "grace" in options and "grace" not in given:
-            options["grace"] = 4.0 + 2 * poll
-    return About(
-        mode=mode,
-        scheduler=scheduler,
-        options=options,
-        origin=0.0,
-        nodes=[],
-        partition=partition,
-        margin=margin,
-        time_zone=_time_zone(),
-    )
-
-
-def _time_zone() -> str:
-    """Return the name of this machine's time zone."""
-    named = os.environ.get("TZ", "").lstrip(":")
-    if not named and (link := Path("/etc/localtime")).is_symlink():
-        named = str(link.readlink()).partition("zoneinfo/")[2]
-    return named or "UTC"
+    about = about_journal(RECORD, partition=partition, poll=step)
+    _run(journal, about, step, {}, quiet=quiet)
 
 
 def _run(
@@ -162,6 +123,7 @@ def _run(
     quiet: bool = False,
 ) -> None:
     from qops_batsim.live.centre import SHADOW, LiveCentre
+    from qops_batsim.live.daemon import effect_time, follow
     from qops_batsim.live.journal import Journal
     from qops_batsim.live.shadow import ShadowManager
     from qops_batsim.live.slurm import Slurm
@@ -170,14 +132,14 @@ def _run(
     with Journal(path, writes=True) as journal, announce_compiling(quiet):
         known = journal.about
         if known is not None:
-            _check_same(path, about, known)
+            known.check_same(about, path)
         if about.mode == SHADOW:
             manager = ShadowManager(manager, known, journal.entries(), journal.seen())
         centre = LiveCentre(
             manager,
             journal,
             about,
-            resend=4.0 + 2 * poll,
+            resend=effect_time(poll),
             on_line=(lambda line: None) if quiet else _line,
             **kept,  # type: ignore[arg-type]
         )
@@ -185,18 +147,7 @@ def _run(
         if dry_run:
             centre.rehearse()
             return
-        _follow(centre, poll)
-
-
-def _check_same(path: Path, about: About, known: About) -> None:
-    """Refuse to go on with a journal under other choices than it was begun with."""
-    for name in ("mode", "scheduler", "options", "partition", "margin"):
-        asked, before = getattr(about, name), getattr(known, name)
-        if asked != before:
-            raise InputError(
-                f"{path}: was begun with {name} {before!r}, not {asked!r}; the same, or a new "
-                "journal, is expected"
-            )
+        follow(centre, poll)
 
 
 def _say_begin(centre: LiveCentre, journal: Journal, goes_on: bool) -> None:
@@ -212,26 +163,6 @@ def _say_begin(centre: LiveCentre, journal: Journal, goes_on: bool) -> None:
 
 def _line(text: str) -> None:
     note(f"{datetime.now():%H:%M:%S} {text}")
-
-
-def _follow(centre: LiveCentre, poll: float) -> None:
-    """Poll until a signal comes; tell systemd that this process is alive."""
-    _notify("READY=1")
-    due = time.monotonic()
-    while True:
-        centre.step()
-        _notify("WATCHDOG=1")
-        # After a slow step the next one is due at once, but no two of them.
-        due = max(due + poll, time.monotonic())
-        time.sleep(due - time.monotonic() if due > time.monotonic() else 0.0)
-
-
-def _notify(text: str) -> None:
-    """Notify systemd of a state, if it asked for that."""
-    address = os.environ.get("NOTIFY_SOCKET")
-    if address:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
-            connection.sendto(text.encode(), address.replace("@", "\0", 1))
 
 
 @app.command("release-all")

@@ -19,6 +19,8 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from functools import wraps
+from inspect import Signature, signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +28,9 @@ import typer
 
 from qops_batsim.limits import MAX_HOSTS
 from qops_batsim.parameters import AXES
+
+
+_Command = Callable[..., None]
 
 
 def manual(page: str, *further: str) -> Callable[..., Any]:
@@ -51,6 +56,27 @@ def manual(page: str, *further: str) -> Callable[..., Any]:
         return typer.Option(*flags, metavar=value or None, help=text, **limits)
 
     return about
+
+
+def with_options(shared: _Command) -> Callable[[_Command], _Command]:
+    """Return a decorator of commands whose ``**given`` begin with the options of a function."""
+
+    def decorate(command: _Command) -> _Command:
+        own, common = (signature(each, eval_str=True) for each in (command, shared))
+        named = [each for each in own.parameters.values() if each.kind != each.VAR_KEYWORD]
+        needed = [each for each in named if each.default is each.empty]
+        parameters = [*needed, *common.parameters.values(), *named[len(needed) :]]
+
+        @wraps(command)
+        def with_all(*arguments: Any, **given: Any) -> None:
+            command(*arguments, **given)
+
+        # As Typer has to see them.
+        with_all.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+        with_all.__annotations__ = {each.name: each.annotation for each in parameters}
+        return with_all
+
+    return decorate
 
 
 A_RUN = "its PREFIX (of PREFIX_jobs.csv …), a directory with one run, or a _jobs.csv (also .gz)."

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-import time as clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import (
     announce_compiling,
@@ -26,8 +23,9 @@ from qops_batsim.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from qops_batsim.advice.queue_quote import Ask, QueueAnswer, QueueAsker
+    from qops_batsim.advice.queue_quote import Ask, QueueAnswer
     from qops_batsim.advice.quote import Quotation
+    from qops_batsim.live.queue_source import QueueSource
     from qops_batsim.scheduling.plugins import AllowedCode
 
 
@@ -105,31 +103,26 @@ def quote(
         qops-batsim quote --queue squeue.json --machine 1024 \\
           --listen 127.0.0.1:8080
     """
+    chosen = {"partition": partition, "qos": qos, "account": account, "reservation": reservation}
     if (state is None) == (queue is None and listen is None):
         raise InputError("--state PREFIX@TIME or --queue FILE is expected, one of the two")
     if state is not None:
-        _refuse(ask=ask, machine=machine, now=now, may_wait=may_wait, listen=listen, set=settings)
-        _refuse(partition=partition, qos=qos, account=account, reservation=reservation)
+        of_queue = {"ask": ask, "machine": machine, "now": now, "may_wait": may_wait}
+        told: dict[str, object] = {**of_queue, "listen": listen, "set": settings, **chosen}
+        _refuse(": is of use only without --state", **told)
         if processors is None or runtime is None:
             raise InputError("--processors N and --runtime DURATION are expected with --state")
         allowed = allow_code or code or ()
         _quote_run(state, processors, runtime, deadline, before, workload, allowed, as_json)
         return
-    of_state = {
-        "--before": before,
-        "--workload": workload,
-        "--code": code,
-        "--allow-code": allow_code,
-    }
-    for option, given in of_state.items():
-        if given:
-            raise InputError(f"{option} is of use only with --state")
+    of_run = {"before": before, "workload": workload, "code": code, "allow_code": allow_code}
+    _refuse(" is of use only with --state", **of_run)
+    from qops_batsim.live.queue_source import QueueSource
     from qops_batsim.scheduling.registry import parse_settings
 
     source = QueueSource(
         queue, scheduler, parse_settings(settings or []), machine, _date(now), may_wait
     )
-    chosen = {"partition": partition, "qos": qos, "account": account, "reservation": reservation}
     if any(chosen.values()):
         source.selection = {name: names or () for name, names in chosen.items()}
     if listen is not None:
@@ -139,11 +132,11 @@ def quote(
     _quote_queue(source, asks, as_json=as_json)
 
 
-def _refuse(**given: object) -> None:
-    """Refuse options that say something of a queue only."""
+def _refuse(why: str, **given: object) -> None:
+    """Refuse options that are given."""
     for name, value in given.items():
         if value not in (None, False):
-            raise InputError(f"--{name.replace('_', '-')}: is of use only without --state")
+            raise InputError(f"--{name.replace('_', '-')}{why}")
 
 
 def _date(text: str | None) -> float | None:
@@ -239,82 +232,6 @@ def _rows(found: Quotation) -> Iterator[tuple[str, str]]:
     yield "earliest deadline", earliest
     if found.moved:
         yield "would move", names_text(sorted(found.moved), 5)
-
-
-@dataclass
-class QueueSource:
-    """File of a queue, or none, with the choices of reading it, read again when it changes."""
-
-    path: Path | None
-    scheduler: str
-    settings: Mapping[str, Any]
-    machine: int | None = None
-    now: float | None = None
-    may_wait: bool = False
-    selection: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    _seen: tuple[int, int, int] | None = field(default=None, init=False)
-
-    def read(
-        self, content: bytes, source: str = "the queue", written_at: float | None = None
-    ) -> QueueAsker:
-        """Return an asker of a queue, by default of one that is written now."""
-        from qops_batsim.advice.queue_quote import QueueAsker
-        from qops_batsim.advice.queue_state import read_queue
-
-        date = clock.time() if written_at is None else written_at
-        state = read_queue(
-            content,
-            source,
-            processors=self.machine,
-            now=self.now,
-            written_at=date,
-            selection=self.selection,
-        )
-        return QueueAsker(state, self.scheduler, self.settings, may_wait=self.may_wait)
-
-    def changed(self) -> QueueAsker | None:
-        """Return an asker of the file, None if it is as it was."""
-        from qops_batsim.advice.queue_state import MAX_QUEUE_BYTES
-        from qops_batsim.files import read_bytes
-
-        if self.path is None:
-            return None
-        if str(self.path) == "-":
-            if self._seen is not None:
-                return None
-            self._seen = (0, 0, 0)
-            return self.read(sys.stdin.buffer.read(MAX_QUEUE_BYTES + 1), "standard input")
-        try:
-            found = self.path.stat()
-        except OSError as error:
-            raise InputError(f"{self.path}: {error.strerror}; a queue is expected") from None
-        if (of_journal := self._of_journal()) is not None:
-            return of_journal
-        seen = (found.st_mtime_ns, found.st_size, found.st_ino)
-        if seen == self._seen:
-            return None
-        content = read_bytes(self.path, what="a queue", max_bytes=MAX_QUEUE_BYTES)
-        asker = self.read(content, str(self.path), found.st_mtime)
-        self._seen = seen
-        return asker
-
-    def _of_journal(self) -> QueueAsker | None:
-        """Return an asker of a live journal, as of now; None if the file is none."""
-        from qops_batsim.advice.queue_quote import QueueAsker
-        from qops_batsim.live.journal import Journal, is_journal
-
-        if self.path is None or not is_journal(self.path):
-            return None
-        from qops_batsim.live.centre import queue_of
-
-        with Journal(self.path) as journal:
-            about, entries = journal.about, journal.entries(only_open=True)
-        if about is None:
-            raise InputError(f"{self.path}: is empty; a journal that has begun is expected")
-        state = queue_of(about, entries, self.now or clock.time())
-        return QueueAsker(
-            state, self.scheduler, self.settings, may_wait=self.may_wait, margin=about.margin
-        )
 
 
 def _quote_queue(source: QueueSource, asks: Sequence[Ask], *, as_json: bool) -> None:

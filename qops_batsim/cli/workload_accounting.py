@@ -5,27 +5,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
-from inspect import Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from qops_batsim.cli.console import say
 from qops_batsim.cli.inputs import duration, refuse_same_file
-from qops_batsim.cli.options import WorkloadOut, manual
-from qops_batsim.cli.workload_logs import (
-    FirstJobs,
-    Month,
-    OnNoRequestedTime,
-    OnNoRunTime,
-    OnOverrun,
-    OnTooWide,
-    Rebase,
-    SkippedJobs,
-    WindowEnd,
-    WindowStart,
-    write_converted,
-)
+from qops_batsim.cli.options import WorkloadOut, manual, with_options
+from qops_batsim.cli.workload_logs import converted, of_conversion, write_converted
 from qops_batsim.errors import InputError, shown
 
 if TYPE_CHECKING:
@@ -95,7 +81,7 @@ TimeZone = Annotated[str | None, _about("--time-zone")]
 DateFormat = Annotated[str | None, _about("--date-format")]
 
 
-def _common(
+def _of_accounting(
     processors: MachineSize = None,
     by: By = "cores",
     partition: Partitions = None,
@@ -106,37 +92,16 @@ def _common(
     states: States = None,
     restarts: Restarts = "last",
     time_zone: TimeZone = None,
-    first: FirstJobs = None,
-    skip: SkippedJobs = 0,
-    start: WindowStart = None,
-    end: WindowEnd = None,
-    month: Month = None,
-    rebase: Rebase = False,
-    on_too_wide: OnTooWide = "drop",
-    on_no_run_time: OnNoRunTime = "drop",
-    on_no_requested_time: OnNoRequestedTime = "keep",
-    on_overrun: OnOverrun = "keep",
 ) -> None:
     """Have the options that all commands of this file share."""
 
 
-def _with_common_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose ``**given`` are the common options, as Typer has to see them."""
-    own, common = (signature(each, eval_str=True) for each in (command, _common))
-    mine = [each for each in own.parameters.values() if each.kind != each.VAR_KEYWORD]
-    needed = [each for each in mine if each.default is each.empty]
-    parameters = [*needed, *common.parameters.values(), *mine[len(needed) :]]
-
-    @wraps(command)
-    def with_all(*arguments: Any, **given: Any) -> None:
-        command(*arguments, **given)
-
-    with_all.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    with_all.__annotations__ = {each.name: each.annotation for each in parameters}
-    return with_all
+def _accounting(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with these options, and those of a conversion behind them."""
+    return with_options(_of_accounting)(with_options(of_conversion)(command))
 
 
-@_with_common_options
+@_accounting
 def from_sacct(
     file: Annotated[Path, _about("file")],
     out: WorkloadOut,
@@ -175,7 +140,7 @@ def from_sacct(
     _convert("sacct", file, out, None, given | further | windows)
 
 
-@_with_common_options
+@_accounting
 def from_pbs(records: Annotated[Path, _about("records")], out: WorkloadOut, **given: Any) -> None:
     """Convert the accounting of PBS or Torque to a Batsim workload of `delay` jobs.
 
@@ -191,7 +156,7 @@ def from_pbs(records: Annotated[Path, _about("records")], out: WorkloadOut, **gi
     _convert("pbs", records, out, None, given)
 
 
-@_with_common_options
+@_accounting
 def from_csv(
     table: Annotated[Path, _about("table")],
     out: WorkloadOut,
@@ -231,7 +196,7 @@ def from_csv(
     _convert("csv", table, out, form, given | further)
 
 
-@_with_common_options
+@_accounting
 def from_any(
     file: Annotated[Path, _about("any")],
     out: WorkloadOut,
@@ -302,7 +267,6 @@ def _convert(kind: str, path: Path, out: Path, form: CsvForm | None, given: dict
     from qops_batsim.garbage import without_garbage_collection
     from qops_batsim.workload.accounting.reservations import read_reservations
     from qops_batsim.workload.accounting.rows import Choices
-    from qops_batsim.workload.conversion import Bounds, Repairs, convert_log
     from qops_batsim.workload.traces import read_accounting
 
     refuse_same_file(path, out, "accounting")
@@ -313,10 +277,6 @@ def _convert(kind: str, path: Path, out: Path, form: CsvForm | None, given: dict
         chosen["states"] = [each.strip().upper() for each in given["states"].split(",")]
     own = _pairs(given.get("state_name"), "--state-name", "fertig=COMPLETED")
     choices = Choices(state_names={word: name.upper() for word, name in own.items()}, **chosen)
-    repairs = Repairs(
-        **{rule: given[f"on_{rule}"] for rule in ("too_wide", "no_run_time", "overrun")},
-        no_requested_time=given["on_no_requested_time"],
-    )
     listed, notice = given.get("windows"), given.get("notice")
     if notice is not None and listed is None:
         raise InputError("--notice is given without --reservations; both are expected")
@@ -326,15 +286,8 @@ def _convert(kind: str, path: Path, out: Path, form: CsvForm | None, given: dict
     if listed is not None:
         refuse_same_file(listed, events, "list of reservations")
     with without_garbage_collection():
-        conversion = convert_log(
-            read_accounting(path, choices, kind, form),
-            processors=given["processors"],
-            repairs=repairs,
-            skip=given["skip"],
-            first=given["first"],
-            rebase=given["rebase"],
-            **Bounds(start=given["start"], end=given["end"], month=given["month"]),
-        )
+        log = read_accounting(path, choices, kind, form)
+        conversion = converted(log, given, processors=given["processors"])
         told = None
         if reservations is not None:
             text, told = _events_of(reservations, conversion, choices, ahead)

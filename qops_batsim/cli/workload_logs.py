@@ -5,20 +5,22 @@ The options and the report of all commands that convert a log are here as well.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from qops_batsim.cli.console import print_json, print_table, say
 from qops_batsim.cli.inputs import refuse_same_file
-from qops_batsim.cli.options import WorkloadOut, manual
+from qops_batsim.cli.options import WorkloadOut, manual, with_options
 from qops_batsim.cli.texts import load_text
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.workload.conversion import Conversion
     from qops_batsim.workload.lint import Finding, LintReport
+    from qops_batsim.workload.log import Log
 
 _about = manual(
     """
@@ -53,39 +55,35 @@ _about = manual(
     --strict: Exit with code 1 when anything is found.
     """
 )
-LogFile = Annotated[Path, _about("log")]
 MachineSize = Annotated[int | None, _about("--processors")]
-FirstJobs = Annotated[int | None, _about("--first")]
-SkippedJobs = Annotated[int, _about("--skip")]
-WindowStart = Annotated[str | None, _about("--from")]
-WindowEnd = Annotated[str | None, _about("--to")]
-Month = Annotated[str | None, _about("--month")]
 TimeZone = Annotated[str | None, _about("--time-zone")]
-Rebase = Annotated[bool, _about("--rebase")]
-OnTooWide = Annotated[str, _about("--on-too-wide")]
-OnNoRunTime = Annotated[str, _about("--on-no-run-time")]
-OnNoRequestedTime = Annotated[str, _about("--on-no-requested-time")]
-OnOverrun = Annotated[str, _about("--on-overrun")]
 
 
+def of_conversion(
+    first: Annotated[int | None, _about("--first")] = None,
+    skip: Annotated[int, _about("--skip")] = 0,
+    start: Annotated[str | None, _about("--from")] = None,
+    end: Annotated[str | None, _about("--to")] = None,
+    month: Annotated[str | None, _about("--month")] = None,
+    rebase: Annotated[bool, _about("--rebase")] = False,
+    on_too_wide: Annotated[str, _about("--on-too-wide")] = "drop",
+    on_no_run_time: Annotated[str, _about("--on-no-run-time")] = "drop",
+    on_no_requested_time: Annotated[str, _about("--on-no-requested-time")] = "keep",
+    on_overrun: Annotated[str, _about("--on-overrun")] = "keep",
+) -> None:
+    """Have the options of all commands that convert a log."""
+
+
+@with_options(of_conversion)
 def from_swf(
-    log: LogFile,
+    log: Annotated[Path, _about("log")],
     out: WorkloadOut,
     processors: MachineSize = None,
-    first: FirstJobs = None,
-    skip: SkippedJobs = 0,
-    start: WindowStart = None,
-    end: WindowEnd = None,
-    month: Month = None,
     time_zone: TimeZone = None,
-    rebase: Rebase = False,
     processors_field: Annotated[str, _about("--processors-field")] = "requested",
     on_no_processors: Annotated[str, _about("--on-no-processors")] = "drop",
-    on_too_wide: OnTooWide = "drop",
-    on_no_run_time: OnNoRunTime = "drop",
-    on_no_requested_time: OnNoRequestedTime = "keep",
-    on_overrun: OnOverrun = "keep",
     on_duplicate_id: Annotated[str, _about("--on-duplicate-id")] = "drop",
+    **given: Any,
 ) -> None:
     """Convert a log to a Batsim workload of `delay` jobs.
 
@@ -107,28 +105,38 @@ def from_swf(
         qops-batsim workload from-swf SDSC-SP2-1998.swf.gz sdsc.json.gz \\
           --on-overrun clip
     """
-    from qops_batsim.workload.conversion import Bounds, Repairs, convert_log
     from qops_batsim.workload.swf import read_swf
 
     refuse_same_file(log, out, "log")
-    conversion = convert_log(
-        read_swf(log),
-        processors=processors,
-        repairs=Repairs(
-            no_processors=on_no_processors,
-            too_wide=on_too_wide,
-            no_run_time=on_no_run_time,
-            no_requested_time=on_no_requested_time,
-            overrun=on_overrun,
-            duplicate_id=on_duplicate_id,
-            processors_field=processors_field,
-        ),
-        skip=skip,
-        first=first,
-        rebase=rebase,
-        **Bounds(start=start, end=end, month=month, time_zone=time_zone),
+    repairs = {"no_processors": on_no_processors, "duplicate_id": on_duplicate_id}
+    repairs["processors_field"] = processors_field
+    conversion = converted(
+        read_swf(log), given, processors=processors, time_zone=time_zone, **repairs
     )
     write_converted(conversion, log, out)
+
+
+def converted(
+    log: Log,
+    given: Mapping[str, Any],
+    *,
+    processors: int | None,
+    time_zone: str | None = None,
+    **repairs: str,
+) -> Conversion:
+    """Convert a log by the options of :func:`of_conversion`, and further repairs."""
+    from qops_batsim.workload.conversion import Bounds, Repairs, convert_log
+
+    rules = ("too_wide", "no_run_time", "no_requested_time", "overrun")
+    return convert_log(
+        log,
+        processors=processors,
+        repairs=Repairs(**{rule: given[f"on_{rule}"] for rule in rules}, **repairs),
+        skip=given["skip"],
+        first=given["first"],
+        rebase=given["rebase"],
+        **Bounds(start=given["start"], end=given["end"], month=given["month"], time_zone=time_zone),
+    )
 
 
 def lint(

@@ -150,6 +150,16 @@ class About(msgspec.Struct, kw_only=True, frozen=True):
     margin: float
     time_zone: str
 
+    def check_same(self, asked: About, path: Path) -> None:
+        """Refuse to go on with a journal under other choices than it was begun with."""
+        for name in ("mode", "scheduler", "options", "partition", "margin"):
+            wanted, before = getattr(asked, name), getattr(self, name)
+            if wanted != before:
+                raise InputError(
+                    f"{path}: was begun with {name} {before!r}, not {wanted!r}; the same, or a new "
+                    "journal, is expected"
+                )
+
 
 class Journal:
     """A journal file, open for reading, or for writing by this process alone."""

@@ -9,7 +9,7 @@ import math
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from qops_batsim.errors import InputError, printable, shown
@@ -21,6 +21,7 @@ from qops_batsim.jobs import (
 )
 from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, SeenJob, Unreachable
 from qops_batsim.workload.accounting.cells import read_duration
+from qops_batsim.workload.accounting.nodes import node_names
 
 PATIENCE = 20.0
 """Longest time for an answer of Slurm (seconds)."""
@@ -218,7 +219,7 @@ def read_job(told: Mapping[str, str]) -> SeenJob:
         is_rerunnable=told["Requeue"] != "0",
         nice=int(told["Nice"] or 0),
         is_ready=waits,
-        hosts=tuple(expanded(told["NodeList"])),
+        hosts=tuple(node_names(told["NodeList"])),
         asks=asks,
         manager_deadline=_date(told["deadline"]),
         outcome=_OUTCOMES.get(state, COMPLETED_KILLED),
@@ -245,22 +246,6 @@ def read_limit(text: str) -> float | None:
     """
     found = read_duration(text)
     return found if found is not None and math.isfinite(found) else None
-
-
-def expanded(names: str) -> Iterator[str]:
-    """Yield the names of a list of nodes.
-
-    >>> list(expanded("n[1-2,09-10],gpu7"))
-    ['n1', 'n2', 'n09', 'n10', 'gpu7']
-    """
-    for base, ranges, rest in re.findall(r"([^,\[]+)(?:\[([^\]]*)\]([^,\[]*))?", names):
-        for part in ranges.split(",") if ranges else [""]:
-            first, dash, last = part.partition("-")
-            if not dash:
-                yield f"{base}{part}{rest}"
-                continue
-            for number in range(int(first), int(last) + 1):
-                yield f"{base}{number:0{len(first)}d}{rest}"
 
 
 def _date(text: str) -> float | None:

@@ -30,8 +30,9 @@ from qops_batsim.advice.quote_server import (
     parse_address,
     schema,
 )
-from qops_batsim.cli.quote import QueueSource, serve_quotes
+from qops_batsim.cli.quote import serve_quotes
 from qops_batsim.errors import InputError
+from qops_batsim.live.queue_source import QueueSource
 
 NOW = 1_780_000_000
 QUEUE = {

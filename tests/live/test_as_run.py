@@ -115,7 +115,7 @@ def test_the_endpoint_answers_from_it(journal: str, site: Site) -> None:
     from threading import Thread
 
     from qops_batsim.advice.quote_server import QueueKeeper, QuoteServer
-    from qops_batsim.cli.quote import QueueSource
+    from qops_batsim.live.queue_source import QueueSource
 
     source = QueueSource(Path(journal), "qops", {}, now=site.fake.now)
     server = QuoteServer(("127.0.0.1", 0), QueueKeeper(source.read, source.changed))

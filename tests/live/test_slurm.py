@@ -9,7 +9,8 @@ import pytest
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_WALLTIME_REACHED
 from qops_batsim.live.check import check_slurm
 from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, Unreachable, natural_key
-from qops_batsim.live.slurm import Slurm, expanded, run_command
+from qops_batsim.live.slurm import Slurm, run_command
+from qops_batsim.workload.accounting.nodes import node_names
 
 LINES = """\
 4_1     |COMPLETED     |1   |1:00  |1795640343 |1795640343  |1795640349  |0  |1 |0 |42 |None \
@@ -144,7 +145,10 @@ def test_errors_are_told_from_no_answer(script: str, kind: type[Exception]) -> N
 
 
 def test_lists_of_nodes_are_expanded_and_in_order() -> None:
-    assert list(expanded("n[08-10],gpu1,r[1,3]-x")) == ["n08", "n09", "n10", "gpu1", "r1-x", "r3-x"]
+    assert node_names("n[08-10],gpu1,r[1,3]-x") == ["n08", "n09", "n10", "gpu1", "r1-x", "r3-x"]
+    racks = LINES.replace("n[5,7]", "r[1-2]n[5,7]")
+    (runs,) = (job for job in Slurm(run=Recorded(squeue=racks)).jobs() if job.id == "1")
+    assert runs.hosts == ("r1n5", "r1n7", "r2n5", "r2n7")
     assert sorted(["n10", "n9", "a2"], key=natural_key) == ["a2", "n9", "n10"]
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from live_site import Site
-from qops_batsim.cli import live
 from qops_batsim.cli.main import main
+from qops_batsim.live.daemon import follow
 
 UNITS = Path(__file__).resolve().parents[2] / "docs" / "live"
 pytestmark = pytest.mark.skipif(not UNITS.is_dir(), reason="no docs beside the tests")
@@ -82,7 +82,7 @@ def test_each_poll_is_a_sign_of_life(
         systemd.setblocking(False)
         monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
         with pytest.raises(Ended):
-            live._follow(site.centre, 0.001)
+            follow(site.centre, 0.001)
         said = [systemd.recv(64).decode() for _ in range(3)]
         with pytest.raises(BlockingIOError):
             systemd.recv(64)

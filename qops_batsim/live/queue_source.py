@@ -1,0 +1,83 @@
+"""Source of a queue that quotes are about: a file, standard input, or a live journal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from qops_batsim.advice.queue_quote import QueueAsker
+from qops_batsim.advice.queue_state import MAX_QUEUE_BYTES, read_queue
+from qops_batsim.errors import InputError
+from qops_batsim.files import read_bytes
+from qops_batsim.live.journal import Journal, is_journal
+
+
+@dataclass
+class QueueSource:
+    """File of a queue, or none, with the choices of reading it, read again when it changes."""
+
+    path: Path | None
+    scheduler: str
+    settings: Mapping[str, Any]
+    machine: int | None = None
+    now: float | None = None
+    may_wait: bool = False
+    selection: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    _seen: tuple[int, int, int] | None = field(default=None, init=False)
+
+    def read(
+        self, content: bytes, source: str = "the queue", written_at: float | None = None
+    ) -> QueueAsker:
+        """Return an asker of a queue, by default of one that is written now."""
+        date = time.time() if written_at is None else written_at
+        state = read_queue(
+            content,
+            source,
+            processors=self.machine,
+            now=self.now,
+            written_at=date,
+            selection=self.selection,
+        )
+        return QueueAsker(state, self.scheduler, self.settings, may_wait=self.may_wait)
+
+    def changed(self) -> QueueAsker | None:
+        """Return an asker of the file, None if it is as it was."""
+        if self.path is None:
+            return None
+        if str(self.path) == "-":
+            if self._seen is not None:
+                return None
+            self._seen = (0, 0, 0)
+            return self.read(sys.stdin.buffer.read(MAX_QUEUE_BYTES + 1), "standard input")
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            raise InputError(f"{self.path}: {error.strerror}; a queue is expected") from None
+        if (of_journal := self._of_journal()) is not None:
+            return of_journal
+        seen = (found.st_mtime_ns, found.st_size, found.st_ino)
+        if seen == self._seen:
+            return None
+        content = read_bytes(self.path, what="a queue", max_bytes=MAX_QUEUE_BYTES)
+        asker = self.read(content, str(self.path), found.st_mtime)
+        self._seen = seen
+        return asker
+
+    def _of_journal(self) -> QueueAsker | None:
+        """Return an asker of a live journal, as of now; None if the file is none."""
+        if self.path is None or not is_journal(self.path):
+            return None
+        from qops_batsim.live.centre import queue_of
+
+        with Journal(self.path) as journal:
+            about, entries = journal.about, journal.entries(only_open=True)
+        if about is None:
+            raise InputError(f"{self.path}: is empty; a journal that has begun is expected")
+        state = queue_of(about, entries, self.now or time.time())
+        return QueueAsker(
+            state, self.scheduler, self.settings, may_wait=self.may_wait, margin=about.margin
+        )
