@@ -29,7 +29,6 @@ import typer
 from qops_batsim.limits import MAX_HOSTS
 from qops_batsim.parameters import AXES
 
-
 _Command = Callable[..., None]
 
 
