@@ -21,6 +21,7 @@ from qops_batsim.errors import (
     require_utf8,
     shown,
 )
+from qops_batsim.garbage import no_garbage_collection_at_exit
 from qops_batsim.signals import EXIT_CODES, EndingSignal, ending_signals_raise
 from qops_batsim.version import __version__
 
@@ -140,6 +141,7 @@ _LONG_OF_SHORT = {
 
 def main() -> None:
     """Run ``qops-batsim-engine``; any error ends in one line and exit code 2."""
+    no_garbage_collection_at_exit()
     try:
         with ending_signals_raise():
             code = run_engine(sys.argv[1:])

@@ -22,6 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from qops_batsim.cli.console import print_error, print_failure, warn
 from qops_batsim.errors import require_utf8
+from qops_batsim.garbage import no_garbage_collection_at_exit
 from qops_batsim.signals import EXIT_CODES, EndingSignal, ending_signals_raise
 from qops_batsim.version import __version__
 
@@ -203,6 +204,7 @@ _INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line; a user's mistake ends in one line and exit code 2."""
+    no_garbage_collection_at_exit()
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # It was closed from the beginning, as by >&-.
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115

@@ -227,6 +227,22 @@ def test_numbers_that_json_has_not_are_not_printed() -> None:
         console.print_json({"mean": float("nan")})
 
 
+@pytest.mark.parametrize("module", ["main", "engine"])
+def test_a_command_ends_without_a_search_for_garbage(module: str) -> None:
+    # What is registered first is called last.
+    script = f"""
+import atexit, gc, sys
+atexit.register(lambda: print("frozen", gc.get_freeze_count() > 0))
+sys.argv[1:] = ["--version"]
+from qops_batsim.cli.{module} import main
+main()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines()[-1] == "frozen True", done
+
+
 def run_command(*words: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
     code = "from qops_batsim.cli.main import main; main()"
     return subprocess.run(
