@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -54,8 +54,7 @@ def verify(
           --platform cluster.xml
     """
     from qops_batsim.analysis.results.run import workloads_of_run
-    from qops_batsim.analysis.verify.verifier import lateness, rules_checked, rules_unchecked
-    from qops_batsim.analysis.verify.verifier import verify as check
+    from qops_batsim.analysis.verify.verifier import Verification
 
     if hosts is None and platform is not None:
         from qops_batsim.platform.simgrid_read import read_platform
@@ -67,14 +66,20 @@ def verify(
         workloads, doubt = workloads_of_run(result, workload)
     if doubt is not None:
         warn(doubt if workloads else f"{doubt}: --workload FILE names what it was made of")
-    given: dict[str, Any] = {"workloads": workloads, "compute_sharing": compute_sharing}
-    checked = rules_checked(result, **given)
+    verification = Verification(
+        result,
+        workloads=workloads,
+        compute_sharing=compute_sharing,
+        any_allocation_size=any_allocation_size,
+    )
+    checked = verification.rules
     with progress_bar(len(checked), "verifying") as bar:
-        tell = None if bar is None else lambda rule: bar(checked.index(rule))
-        found = check(result, any_allocation_size=any_allocation_size, on_rule=tell, **given)
-    for needs, names in rules_unchecked(result, **given).items():
+        found = verification.violations(
+            None if bar is None else lambda rule: bar(checked.index(rule))
+        )
+    for needs, names in verification.rules_left_out().items():
         note(f"not checked for want of {needs}: {', '.join(names)}")
-    late = lateness(result, **given)
+    late = verification.lateness()
     if late is not None:
         say(lateness_text(late))
     size = f"{len(result.executed)} jobs on {result.hosts} hosts"

@@ -18,7 +18,7 @@ from qops_batsim.analysis.results.run import RunResult, read_files
 from qops_batsim.analysis.results.run_files import find_written
 from qops_batsim.analysis.verify.rule import Violation
 from qops_batsim.analysis.verify.rules_qos import Lateness
-from qops_batsim.analysis.verify.verifier import lateness, rules_checked, verify
+from qops_batsim.analysis.verify.verifier import Verification
 from qops_batsim.engine.options import outages_of
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, did_you_mean
@@ -327,11 +327,11 @@ class _RunInProgress:
                 done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
             with self.progress.phase("reading back"):
                 result = read_files(find_written(self.prefix, self.files.published))
-            workloads = {"w0": self.jobs}
-            rules = rules_checked(result, workloads=workloads)
+            verification = Verification(result, workloads={"w0": self.jobs})
+            rules = verification.rules
             with self.progress.phase("verifying", len(rules)) as tell:
                 on_rule = None if tell is None else lambda rule: tell(rules.index(rule))
-                violations = verify(result, workloads=workloads, on_rule=on_rule)
+                violations = verification.violations(on_rule)
         return Run(
             scheduler=self.described["scheduler"],
             workload=self.described["workload"],
@@ -340,7 +340,7 @@ class _RunInProgress:
             result=result,
             violations=violations,
             rules=len(rules),
-            lateness=lateness(result, workloads=workloads),
+            lateness=verification.lateness(),
             module=self.module,
             inputs=RunInputs(self.jobs, self.machine, self.options, self.smaller_machine),
             **done._asdict(),

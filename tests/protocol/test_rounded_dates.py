@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.verify.verifier import rules_checked, verify
+from qops_batsim.analysis.verify.verifier import Verification, verify
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Simulation
@@ -68,4 +68,4 @@ def test_promises_are_kept(tmp_path: Path, scheduler: str) -> None:
     found = {"workloads": {"w0": workload}, "compute_sharing": options.compute_sharing}
     result = read_run(f"{tmp_path}/run")
     assert verify(result, **found) == []
-    assert len(rules_checked(result, **found)) > 5
+    assert len(Verification(result, **found).rules) > 5

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.verify.verifier import rules_checked
+from qops_batsim.analysis.verify.verifier import Verification
 from qops_batsim.engine.options import EngineOptions, read_external_events
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.errors import InputError, SimulationError
@@ -144,7 +144,7 @@ def test_hosts_go_away_and_that_is_recorded() -> None:
     assert told["outages"] == [{"hosts": "0-1", "since": 20.0, "to": 500.0}]
     assert set(told["sha256"]) == {"workload", "events"}
     assert reduced.violations == []
-    assert "hosts-present" in {rule.name for rule in rules_checked(reduced.result)}
+    assert "hosts-present" in {rule.name for rule in Verification(reduced.result).rules}
     assert reduced.metrics["waiting_time"]["mean"] > whole.metrics["waiting_time"]["mean"]
     events = read_external_events("away.txt")
     direct = simulate("tiny_8", None, "easy", events=events)

@@ -10,6 +10,7 @@ Dates in the files are rounded to six decimals;
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 from qops_batsim.analysis.results.run import Run, RunResult, load_run, workloads_of_run
 from qops_batsim.analysis.verify import rules_files, rules_jobs, rules_qos
@@ -61,63 +62,59 @@ def verify(
     if not isinstance(result, RunResult):
         result = load_run(result)
         workloads = workloads if workloads is not None else workloads_of_run(result)[0] or None
-    subject = _subject(result, workloads, compute_sharing, any_allocation_size)
-    found: list[Violation] = []
-    for rule in RULES:
-        if rule.applies(subject):
+    verification = Verification(
+        result,
+        workloads=workloads,
+        compute_sharing=compute_sharing,
+        any_allocation_size=any_allocation_size,
+    )
+    return verification.violations(on_rule)
+
+
+class Verification:
+    """The verification of a run that was read; parameters as for :func:`verify`.
+
+    What several rules need is computed once.
+    """
+
+    def __init__(
+        self,
+        result: RunResult,
+        *,
+        workloads: Mapping[str, Workload] | None = None,
+        compute_sharing: bool | None = None,
+        any_allocation_size: bool = False,
+    ) -> None:
+        if compute_sharing is None:
+            compute_sharing = bool(result.info is not None and result.info.compute_sharing)
+        self._subject = Subject(result, dict(workloads or {}), compute_sharing, any_allocation_size)
+
+    @cached_property
+    def rules(self) -> list[Rule]:
+        """The rules that apply, given these files and options, in their order."""
+        return [rule for rule in RULES if rule.applies(self._subject)]
+
+    def violations(self, on_rule: Callable[[Rule], None] | None = None) -> list[Violation]:
+        """Return the violations of all rules; ``on_rule`` is told each before it is checked."""
+        found: list[Violation] = []
+        for rule in self.rules:
             if on_rule is not None:
                 on_rule(rule)
-            found += rule.check(subject)
-    return found
+            found += rule.check(self._subject)
+        return found
 
+    def rules_left_out(self) -> dict[str, list[str]]:
+        """Return the names of the rules that do not apply, by what they miss, in words."""
+        missing: dict[str, list[str]] = {}
+        for rule in RULES:
+            lack = rule.lacks(self._subject)
+            if lack:
+                missing.setdefault(lack, []).append(rule.name)
+        return missing
 
-def rules_checked(
-    result: RunResult,
-    *,
-    workloads: Mapping[str, Workload] | None = None,
-    compute_sharing: bool | None = None,
-) -> list[Rule]:
-    """Return the rules that :func:`verify` checks, given these files and options."""
-    subject = _subject(result, workloads, compute_sharing, any_allocation_size=False)
-    return [rule for rule in RULES if rule.applies(subject)]
+    def lateness(self) -> Lateness | None:
+        """Return by how much the run misses its promises at most; None without any known.
 
-
-def rules_unchecked(
-    result: RunResult,
-    *,
-    workloads: Mapping[str, Workload] | None = None,
-    compute_sharing: bool | None = None,
-) -> dict[str, list[str]]:
-    """Return the names of the rules that :func:`verify` leaves out, by what they miss, in words."""
-    subject = _subject(result, workloads, compute_sharing, any_allocation_size=False)
-    missing: dict[str, list[str]] = {}
-    for rule in RULES:
-        lack = rule.lacks(subject)
-        if lack:
-            missing.setdefault(lack, []).append(rule.name)
-    return missing
-
-
-def lateness(
-    result: RunResult,
-    *,
-    workloads: Mapping[str, Workload] | None = None,
-    compute_sharing: bool | None = None,
-) -> Lateness | None:
-    """Return by how much a run misses its promises at most; None if it made none that is known.
-
-    Parameters as for :func:`verify`, which tells whether that is too late.
-    """
-    subject = _subject(result, workloads, compute_sharing, any_allocation_size=False)
-    return greatest_lateness(subject)
-
-
-def _subject(
-    result: RunResult,
-    workloads: Mapping[str, Workload] | None,
-    compute_sharing: bool | None,
-    any_allocation_size: bool,
-) -> Subject:
-    if compute_sharing is None:
-        compute_sharing = bool(result.info is not None and result.info.compute_sharing)
-    return Subject(result, dict(workloads or {}), compute_sharing, any_allocation_size)
+        The rules tell whether that is too late.
+        """
+        return greatest_lateness(self._subject)

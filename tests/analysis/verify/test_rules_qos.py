@@ -15,7 +15,7 @@ from qops_batsim.analysis.metrics.outcomes import deadlines_of_run, outcomes_of_
 from qops_batsim.analysis.results.message_drift import chain_gaps
 from qops_batsim.analysis.results.run import RunResult, read_run
 from qops_batsim.analysis.verify.rules_qos import Lateness
-from qops_batsim.analysis.verify.verifier import lateness, verify
+from qops_batsim.analysis.verify.verifier import Verification, verify
 from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
 from qops_batsim.errors import InputError
 from qops_batsim.kernels import compiling
@@ -335,6 +335,10 @@ def test_on_shared_hosts_an_estimate_that_is_too_short_excuses(write_run, estima
     text = json.dumps({"nb_res": 1, "jobs": jobs, "profiles": profiles})
     found = verify(read_run(prefix), workloads={"w0": parse_workload(text, source="shared.json")})
     assert {each.rule for each in found} == ({"admitted-deadline"} if broken else set())
+
+
+def lateness(result: RunResult, **given: Any) -> Lateness | None:
+    return Verification(result, **given).lateness()
 
 
 def test_the_greatest_lateness(promised) -> None:

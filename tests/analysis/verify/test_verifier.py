@@ -12,7 +12,7 @@ from qops_batsim.analysis.results.run import (
     workloads_with_deadlines,
 )
 from qops_batsim.analysis.verify import rule as rules
-from qops_batsim.analysis.verify.verifier import RULES, rules_checked, verify
+from qops_batsim.analysis.verify.verifier import RULES, Verification, verify
 from qops_batsim.running.run import run
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import parse_workload, read_workload
@@ -44,7 +44,7 @@ def rules_broken(violations) -> set[str]:
 def test_a_valid_run_obeys_every_rule(write_run, mixed_run):
     result = read_run(write_run(mixed_run(), hosts=4, totals=True))
     assert verify(result, workloads=workload()) == []
-    checked = [rule.name for rule in rules_checked(result, workloads=workload())]
+    checked = [rule.name for rule in Verification(result, workloads=workload()).rules]
     assert checked == [
         rule.name
         for rule in RULES
@@ -54,7 +54,7 @@ def test_a_valid_run_obeys_every_rule(write_run, mixed_run):
 
 def test_rules_apply_to_the_files_that_exist(write_run, mixed_run):
     result = read_run(write_run(mixed_run()))
-    left = {rule.name for rule in RULES} - {rule.name for rule in rules_checked(result)}
+    left = {rule.name for rule in RULES} - {rule.name for rule in Verification(result).rules}
     assert left == {
         "hosts-present",
         "cancelled-jobs",
@@ -442,7 +442,7 @@ def test_changes_near_the_midpoint_of_two_rounded_dates_count_either_way(write_r
 def test_each_rule_is_told_before_it_is_checked(write_run, mixed_run):
     result, told = read_run(write_run(mixed_run(), hosts=4, totals=True)), []
     verify(result, workloads=workload(), on_rule=told.append)
-    assert told == rules_checked(result, workloads=workload())
+    assert told == Verification(result, workloads=workload()).rules
 
 
 def test_the_file_that_an_object_came_from_is_not_taken_for_it(tmp_path):

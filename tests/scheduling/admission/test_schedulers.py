@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.verify.verifier import rules_checked, verify
+from qops_batsim.analysis.verify.verifier import Verification, verify
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate, write_run
@@ -591,7 +591,7 @@ def test_the_verifier_agrees(scheduler: str, tmp_path: Path) -> None:
     )
     result = read_run(tmp_path / "run")
     workloads = {"w0": workload}
-    assert {rule.name for rule in rules_checked(result, workloads=workloads)} >= {
+    assert {rule.name for rule in Verification(result, workloads=workloads).rules} >= {
         "admitted-deadline",
         "rejected-never-runs",
     }

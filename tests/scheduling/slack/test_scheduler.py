@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.verify.verifier import rules_checked, verify
+from qops_batsim.analysis.verify.verifier import Verification, verify
 from qops_batsim.engine.options import EngineOptions, ExternalEvent
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.errors import InputError
@@ -342,7 +342,7 @@ def test_runs_are_verified_and_repeat(heuristic: str, tmp_path) -> None:
         platform=None,
     )
     result, workloads = read_run(tmp_path / "run"), {"w0": workload_of(6, rows)}
-    assert "latest-start" in {rule.name for rule in rules_checked(result, workloads=workloads)}
+    assert "latest-start" in {rule.name for rule in Verification(result, workloads=workloads).rules}
     assert verify(result, workloads=workloads) == []
     # Priorities are up to 1/3, so that who has less slack left has been delayed.
     left = [latest - outcome.starts[name] for name, latest in outcome.latest.items() if latest]
