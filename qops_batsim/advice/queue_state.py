@@ -100,15 +100,17 @@ def date_text(seconds: float) -> str:
         return f"{seconds:.0f} s since 1970"
 
 
-_HOLDING = {"RUNNING", "COMPLETING", "CONFIGURING", "STOPPED", "STAGE_OUT", "SIGNALING"}
+HOLDING = {"RUNNING", "COMPLETING", "CONFIGURING", "STOPPED", "STAGE_OUT", "SIGNALING", "RESIZING"}
 """States in which a job has its processors."""
 
-_WAITING = {"PENDING", "REQUEUED", "REQUEUE_FED"}
+WAITING = {"PENDING", "REQUEUED", "REQUEUE_FED"}
 
-_HELD = {"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+HELD = {"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 
-_CANNOT_START = re.compile(r"Held|Dependency|DependencyNeverSatisfied|BeginTime|PartitionDown")
-"""Reasons for which a waiting job is in no plan."""
+NOT_READY = "Dependency|BeginTime|PartitionDown|PartitionInactive"
+"""Reasons, but for holds, for which a waiting job is in no plan."""
+
+_CANNOT_START = re.compile(f"Held|{NOT_READY}")
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 
@@ -142,14 +144,14 @@ def read_squeue(
         states = _states(record.get("job_state"), where)
         if why := _elsewhere(record, selection):
             left_out[why] += 1
-        elif states & _HOLDING:
+        elif states & HOLDING:
             jobs.append(_running(record, where))
         elif "SUSPENDED" in states:
             jobs.append(_suspended(record, where))
-        elif states & (_WAITING | _HELD):
+        elif states & (WAITING | HELD):
             reason = record.get("state_reason")
             waits = isinstance(reason, str) and _CANNOT_START.search(reason)
-            if waits or states & _HELD or record.get("hold"):
+            if waits or states & HELD or record.get("hold"):
                 left_out["held, or waits for another job or date"] += 1
                 continue
             jobs += _waiting(record, where, left_out)

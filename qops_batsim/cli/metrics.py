@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from qops_batsim.cli.console import note, print_json, print_table, say
 from qops_batsim.cli.inputs import read_runs, warn_of_other_workloads
-from qops_batsim.cli.options import AsJson, Hosts, Runs, WorkloadsOfRun
+from qops_batsim.cli.options import AsJson, Hosts, Runs, WorkloadsOfRun, manual
 from qops_batsim.cli.texts import number_text
 
 if TYPE_CHECKING:
@@ -18,18 +16,18 @@ if TYPE_CHECKING:
     from qops_batsim.analysis.results.run import RunResult
     from qops_batsim.workload.model import Workload
 
-Threshold = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS", help="Run times below this count as this much in the bounded slowdown."
-    ),
-]
+_about = manual(
+    """
+    --bounded-slowdown-threshold SECONDS: Run times below this count as this much in the bounded
+        slowdown.
+    """
+)
 
 
 def metrics(
     runs: Runs,
     as_json: AsJson = False,
-    bounded_slowdown_threshold: Threshold = 10.0,
+    bounded_slowdown_threshold: Annotated[float, _about("--bounded-slowdown-threshold")] = 10.0,
     hosts: Hosts = None,
     workload: WorkloadsOfRun = None,
 ) -> None:

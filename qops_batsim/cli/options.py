@@ -110,19 +110,8 @@ _to_run = manual(
         them.
     --platform, -p FILE: SimGrid platform (XML), or the name of a shipped one. Default: as many
         equal hosts as the workload is for.
-    --out, -o PREFIX: Where to write: PREFIX_jobs.csv and so on. Default: out/SCHEDULER.
-    --hosts N: Use only the first N hosts of the platform.
-    --smaller-machine: Run even if the workload is for a larger machine; wider jobs are
-        rejected.
-    --compute-sharing/--no-compute-sharing: Whether several jobs may run on one host. Default:
-        what the scheduler is meant for.
     --message-delays/--no-message-delays: Whether Batsim's own messages take their time on
         platforms with latencies, as in the real Batsim, which always has them.
-    --engine NAME: What simulates: embedded (this package) or batsim (the real one, as a child
-        process).
-    --batsim PATH: The batsim to start; only with --engine batsim. Default: the one on PATH.
-    --batsim-log LEVEL: How much batsim says: quiet, network-only, information or debug.
-    --timeout SECONDS: Longest wait for batsim's next message; then it is stopped.
     --jobs-parallel, --workers N: Processes; results do not depend on it.
     --dask ADDRESS: Run on a Dask cluster instead: the address of its scheduler, as
         tcp://HOST:8786. Its workers have this package; needs the extra dask.
@@ -131,15 +120,7 @@ _to_run = manual(
 Scheduler = Annotated[str, _to_run("scheduler")]
 Settings = Annotated[list[str] | None, _to_run("--set")]
 Platform = Annotated[str | None, _to_run("--platform")]
-Out = Annotated[str | None, _to_run("--out")]
-FirstHosts = Annotated[int | None, _to_run("--hosts", min=1)]
-SmallerMachine = Annotated[bool, _to_run("--smaller-machine")]
-ComputeSharing = Annotated[bool | None, _to_run("--compute-sharing/--no-compute-sharing")]
 MessageDelays = Annotated[bool, _to_run("--message-delays/--no-message-delays")]
-Engine = Annotated[str, _to_run("--engine")]
-Batsim = Annotated[str | None, _to_run("--batsim")]
-BatsimLog = Annotated[str, _to_run("--batsim-log")]
-BatsimTimeout = Annotated[float, _to_run("--timeout", min=0.001)]
 Processes = Annotated[int, _to_run("--jobs-parallel", min=1)]
 Dask = Annotated[str | None, _to_run("--dask")]
 

@@ -40,23 +40,18 @@ _about = manual(
     --master-host NAME: Name of the host that is the master without saying so.
     """
 )
-Speed = Annotated[str, _about("--speed")]
-Cores = Annotated[int, _about("--cores")]
-Bandwidth = Annotated[str | None, _about("--bandwidth")]
-Latency = Annotated[str | None, _about("--latency")]
-Memory = Annotated[str | None, _about("--memory")]
 
 
 @app.command()
 def cluster(
     out: Annotated[Path, _about("out")],
     hosts: Annotated[int, _about("--hosts")],
-    speed: Speed = "100Mf",
-    cores: Cores = 1,
+    speed: Annotated[str, _about("--speed")] = "100Mf",
+    cores: Annotated[int, _about("--cores")] = 1,
     prefix: Annotated[str, _about("--prefix")] = "host",
-    bandwidth: Bandwidth = None,
-    latency: Latency = None,
-    memory: Memory = None,
+    bandwidth: Annotated[str | None, _about("--bandwidth")] = None,
+    latency: Annotated[str | None, _about("--latency")] = None,
+    memory: Annotated[str | None, _about("--memory")] = None,
 ) -> None:
     """Write a platform of equal hosts and a master.
 

@@ -52,6 +52,17 @@ _about = manual(
         PREFIX_again.
     --picture/--no-picture: Draw PREFIX_deadlines.png: which deadlines were kept, missed and
         refused, beside EASY. Default: for deadline schedulers on users' deadlines, unless --quiet.
+    --out, -o PREFIX: Where to write: PREFIX_jobs.csv and so on. Default: out/SCHEDULER.
+    --hosts N: Use only the first N hosts of the platform.
+    --smaller-machine: Run even if the workload is for a larger machine; wider jobs are
+        rejected.
+    --compute-sharing/--no-compute-sharing: Whether several jobs may run on one host. Default:
+        what the scheduler is meant for.
+    --engine NAME: What simulates: embedded (this package) or batsim (the real one, as a child
+        process).
+    --batsim PATH: The batsim to start; only with --engine batsim. Default: the one on PATH.
+    --batsim-log LEVEL: How much batsim says: quiet, network-only, information or debug.
+    --timeout SECONDS: Longest wait for batsim's next message; then it is stopped.
     """
 )
 
@@ -60,17 +71,19 @@ def run(
     scheduler: Annotated[str | None, _about("scheduler")] = None,
     workload: Annotated[str | None, _about("--workload")] = None,
     platform: options.Platform = None,
-    out: options.Out = None,
+    out: Annotated[str | None, _about("--out")] = None,
     settings: options.Settings = None,
-    hosts: options.FirstHosts = None,
-    smaller_machine: options.SmallerMachine = False,
-    compute_sharing: options.ComputeSharing = None,
+    hosts: Annotated[int | None, _about("--hosts", min=1)] = None,
+    smaller_machine: Annotated[bool, _about("--smaller-machine")] = False,
+    compute_sharing: Annotated[
+        bool | None, _about("--compute-sharing/--no-compute-sharing")
+    ] = None,
     events: Annotated[str | None, _about("--events")] = None,
     message_delays: options.MessageDelays = True,
-    engine: options.Engine = "embedded",
-    batsim: options.Batsim = None,
-    batsim_log: options.BatsimLog = "information",
-    timeout: options.BatsimTimeout = 300.0,
+    engine: Annotated[str, _about("--engine")] = "embedded",
+    batsim: Annotated[str | None, _about("--batsim")] = None,
+    batsim_log: Annotated[str, _about("--batsim-log")] = "information",
+    timeout: Annotated[float, _about("--timeout", min=0.001)] = 300.0,
     again: Annotated[str | None, _about("--again")] = None,
     code: options.Code = None,
     allow_code: options.AllowCode = False,

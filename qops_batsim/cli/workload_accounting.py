@@ -64,34 +64,28 @@ _about = manual(
     --delimiter LETTER: What separates cells. Default: the one that the header has.
     """
 )
-MachineSize = Annotated[int | None, _about("--processors")]
-By = Annotated[str, _about("--by")]
-Partitions = Annotated[list[str] | None, _about("--partition")]
 Qos = Annotated[list[str] | None, _about("--qos")]
 Accounts = Annotated[list[str] | None, _about("--account")]
 Reservations = Annotated[list[str] | None, _about("--reservation")]
 NodesFile = Annotated[Path | None, _about("--nodes")]
 ReservationsFile = Annotated[Path | None, _about("--reservations")]
 Notice = Annotated[str | None, _about("--notice")]
-States = Annotated[str | None, _about("--states")]
 StateNames = Annotated[list[str] | None, _about("--state-name")]
-Restarts = Annotated[str, _about("--restarts")]
 WaitsFrom = Annotated[str, _about("--waits-from")]
-TimeZone = Annotated[str | None, _about("--time-zone")]
 DateFormat = Annotated[str | None, _about("--date-format")]
 
 
 def _of_accounting(
-    processors: MachineSize = None,
-    by: By = "cores",
-    partition: Partitions = None,
+    processors: Annotated[int | None, _about("--processors")] = None,
+    by: Annotated[str, _about("--by")] = "cores",
+    partition: Annotated[list[str] | None, _about("--partition")] = None,
     qos: Qos = None,
     account: Accounts = None,
     reservation: Reservations = None,
     nodes: NodesFile = None,
-    states: States = None,
-    restarts: Restarts = "last",
-    time_zone: TimeZone = None,
+    states: Annotated[str | None, _about("--states")] = None,
+    restarts: Annotated[str, _about("--restarts")] = "last",
+    time_zone: Annotated[str | None, _about("--time-zone")] = None,
 ) -> None:
     """Have the options that all commands of this file share."""
 

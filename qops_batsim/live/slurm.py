@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from qops_batsim.advice.queue_state import HELD, HOLDING, NOT_READY, WAITING
 from qops_batsim.errors import InputError, printable, shown
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -52,18 +53,14 @@ _COLUMNS = {
 }
 """Columns of squeue and their widths; only the last may hold the sign between them."""
 
-_RUNNING = {"RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "STOPPED", "STAGE_OUT"} | {
-    "SIGNALING",
-    "RESIZING",
-}
-_WAITING = {"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
+_RUNNING = HOLDING | {"SUSPENDED"}
 _OUTCOMES = {
     "COMPLETED": COMPLETED_SUCCESSFULLY,
     "TIMEOUT": COMPLETED_WALLTIME_REACHED,
     "FAILED": COMPLETED_FAILED,
     "OUT_OF_MEMORY": COMPLETED_FAILED,
 }
-_NOT_READY = re.compile(r"JobHeldUser|Dependency|BeginTime|PartitionDown|PartitionInactive")
+_NOT_READY = re.compile(f"JobHeldUser|{NOT_READY}")
 
 _AWAY = ("down", "drain", "fail", "maint", "boot", "power", "reserved", "inval", "blocked")
 _NO_NEWS = ("unk", "future", "no_respond")
@@ -198,7 +195,7 @@ def read_job(told: Mapping[str, str]) -> SeenJob:
     """Return the job of a line of squeue, by its columns."""
     state, reason, nodes = told["State"], told["Reason"], told["NumNodes"]
     phase = JobPhase.ENDED
-    if state in _WAITING:
+    if state in WAITING | HELD:
         phase = JobPhase.WAITING
     elif state in _RUNNING:
         phase = JobPhase.RUNNING

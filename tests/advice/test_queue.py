@@ -75,12 +75,14 @@ def test_squeue_of_several_versions(version: str) -> None:
         | {"start_time": number(NOW - 10)},
         record(number, state("PENDING"), job_id=8, het_job_id=8, het_job_offset=1, cpus=999),
         record(number, state("STOPPED"), job_id=12, start_time=NOW - 10),
+        record(number, state("RESIZING"), job_id=13, start_time=NOW - 10),
+        record(number, state("PENDING"), job_id=14, state_reason="PartitionInactive"),
     ]
     meta = {"meta": {"plugins": {"data_parser": version}}, "last_update": number(NOW)}
     found = read({**meta, "jobs": jobs}, processors=20)
     assert found.now == NOW
     assert {job.id: (job.processors, job.estimate) for job in found.jobs} == dict.fromkeys(
-        ("1", "2", "5_1", "5_3", "5_5", "5_9", "5_7", "12"), (4, 3600.0)
+        ("1", "2", "5_1", "5_3", "5_5", "5_9", "5_7", "12", "13"), (4, 3600.0)
     )
     one, two, task, *_ = found.jobs
     assert (one.start, one.end, one.planned_start) == (NOW - 600, NOW + 3000, None)
@@ -88,7 +90,7 @@ def test_squeue_of_several_versions(version: str) -> None:
     assert task.priority == 7
     assert found.left_out == {
         "has ended": 1,
-        "held, or waits for another job or date": 3,
+        "held, or waits for another job or date": 4,
         "wider than the machine": 1,
     }
 
