@@ -39,14 +39,22 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     """
 
 
+def seconds(description: str, **bounds: float) -> msgspec.Meta:
+    """Return the description of an option that is a time, with what it may be.
+
+    ``bounds`` are those of :class:`msgspec.Meta`: ``ge``, ``gt``, ``le``.
+    """
+    found: msgspec.Meta = msgspec.Meta(**bounds, description=description, extra={"unit": "s"})  # type: ignore[call-overload]
+    return found
+
+
 Grace = Annotated[
     float,
-    msgspec.Meta(
+    seconds(
+        "news that is late by less changes no plan, once news was seen to be late "
+        "at all, as on platforms with latencies",
         ge=0,
         le=MAX_SECONDS,
-        description="news that is late by less changes no plan, once news was seen to be late "
-        "at all, as on platforms with latencies",
-        extra={"unit": "s"},
     ),
 ]
 """Type of the option ``grace`` of all schedulers that plan ahead."""

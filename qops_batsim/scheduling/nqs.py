@@ -19,7 +19,7 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.fcfs import taken, taken_by_id
-from qops_batsim.scheduling.module import SchedulerOptions, System
+from qops_batsim.scheduling.module import SchedulerOptions, System, seconds
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 SDSC_QUEUES = ("express", "high", "normal", "low", "standby")
@@ -43,12 +43,9 @@ class NqsOptions(SchedulerOptions, frozen=True, kw_only=True):
     ] = "normal"
     time_limits: Annotated[
         tuple[float, ...],
-        Meta(
-            description=(
-                "each of those queues is split by requested time: up to the first limit, up to "
-                "the next, ..., and the rest; shorter requests go first"
-            ),
-            extra={"unit": "s"},
+        seconds(
+            "each of those queues is split by requested time: up to the first limit, up to "
+            "the next, ..., and the rest; shorter requests go first"
         ),
     ] = (3_600.0, 14_400.0, 43_200.0, 64_800.0)
     run_limits: Annotated[

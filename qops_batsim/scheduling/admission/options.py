@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.scheduling.module import Grace, PlannerOptions, SchedulerOptions
+from qops_batsim.scheduling.module import Grace, PlannerOptions, SchedulerOptions, seconds
 from qops_batsim.timing import GRACE
 
 Order = Annotated[
@@ -32,12 +32,7 @@ MaxKills = Annotated[
 ]
 KillAfter = Annotated[
     float,
-    Meta(
-        ge=0,
-        le=MAX_SECONDS,
-        description="run time before which no job is killed",
-        extra={"unit": "s"},
-    ),
+    seconds("run time before which no job is killed", ge=0, le=MAX_SECONDS),
 ]
 
 
@@ -158,21 +153,15 @@ class ForesightOptions(QopsOptions, frozen=True, kw_only=True):
     ] = 0.2
     urgent: Annotated[
         float,
-        Meta(
+        seconds(
+            "most laxity at submission of a job that counts as one which cannot wait",
             ge=0,
             le=MAX_SECONDS,
-            description="most laxity at submission of a job that counts as one which cannot wait",
-            extra={"unit": "s"},
         ),
     ] = 600.0
     memory: Annotated[
         float,
-        Meta(
-            ge=3600,
-            le=MAX_SECONDS,
-            description="mean age of the arrivals that count",
-            extra={"unit": "s"},
-        ),
+        seconds("mean age of the arrivals that count", ge=3600, le=MAX_SECONDS),
     ] = 604800.0
     kill_and_restart: KillAndRestart = False
     max_kills_per_job: MaxKills = None

@@ -24,7 +24,7 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.engine_needs import EngineNeeds
-from qops_batsim.scheduling.module import DecisionModule, PlannerOptions, System
+from qops_batsim.scheduling.module import DecisionModule, PlannerOptions, System, seconds
 from qops_batsim.scheduling.news import News, with_least_grace
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -46,11 +46,7 @@ class AromaOptions(PlannerOptions, frozen=True, kw_only=True):
     ] = "best_effort"
     start_tolerance: Annotated[
         float,
-        Meta(
-            ge=0,
-            description="how long after its submission a high priority job may start",
-            extra={"unit": "s"},
-        ),
+        seconds("how long after its submission a high priority job may start", ge=0),
     ] = 5.0
     memory_weight: Annotated[
         float,

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from qops_batsim.errors import InputError
-from qops_batsim.scheduling.module import PlannerOptions
+from qops_batsim.scheduling.module import PlannerOptions, seconds
 
 
 class SlackOptions(PlannerOptions, frozen=True, kw_only=True):
@@ -21,11 +21,10 @@ class SlackOptions(PlannerOptions, frozen=True, kw_only=True):
     ] = 3.0
     average_wait: Annotated[
         float,
-        Meta(
-            gt=0,
-            description="average wait time of the system; the default is the paper's, of the KTH "
+        seconds(
+            "average wait time of the system; the default is the paper's, of the KTH "
             "SP2 in 1996/97. Where it is learned: what to assume at first",
-            extra={"unit": "s"},
+            gt=0,
         ),
     ] = 2401.0
     average_wait_source: Annotated[
@@ -37,18 +36,13 @@ class SlackOptions(PlannerOptions, frozen=True, kw_only=True):
     ] = "fixed"
     average_wait_window: Annotated[
         float,
-        Meta(
-            gt=0,
-            description="how long a learned average remembers starts; the default is 30 days",
-            extra={"unit": "s"},
-        ),
+        seconds("how long a learned average remembers starts; the default is 30 days", gt=0),
     ] = 2_592_000.0
     average_wait_edges: Annotated[
         tuple[float, ...],
-        Meta(
-            description="estimated run times that divide jobs into classes, each with its own "
-            "learned average: [600, 3600, 28800]",
-            extra={"unit": "s"},
+        seconds(
+            "estimated run times that divide jobs into classes, each with its own "
+            "learned average: [600, 3600, 28800]"
         ),
     ] = ()
     utilization_weight: Annotated[

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.scheduling.module import SchedulerOptions
+from qops_batsim.scheduling.module import SchedulerOptions, seconds
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.slurm.book import Rules
@@ -59,28 +59,18 @@ class SlurmOptions(SchedulerOptions, frozen=True, kw_only=True):
     ] = 10_000.0
     max_age: Annotated[
         float,
-        Meta(
-            gt=0, description="PriorityMaxAge: from then on age counts in full", extra={"unit": "s"}
-        ),
+        seconds("PriorityMaxAge: from then on age counts in full", gt=0),
     ] = 7 * 86_400.0
     favor_small: Annotated[
         bool, Meta(description="PriorityFavorSmall: the fewer processors the better")
     ] = False
     half_life: Annotated[
         float,
-        Meta(
-            gt=1,
-            description="PriorityDecayHalfLife: after it, what was used counts half",
-            extra={"unit": "s"},
-        ),
+        seconds("PriorityDecayHalfLife: after it, what was used counts half", gt=1),
     ] = 7 * 86_400.0
     calc_period: Annotated[
         float,
-        Meta(
-            ge=1,
-            description="PriorityCalcPeriod: between two calculations of usage and priorities",
-            extra={"unit": "s"},
-        ),
+        seconds("PriorityCalcPeriod: between two calculations of usage and priorities", ge=1),
     ] = 300.0
     partitions: Annotated[
         dict[str, Weight],
@@ -110,24 +100,16 @@ class SlurmOptions(SchedulerOptions, frozen=True, kw_only=True):
     ] = {}  # noqa: RUF012 - each instance gets its own
     bf_interval: Annotated[
         float,
-        Meta(
-            ge=0.001,
-            le=MAX_SECONDS,
-            description="between two backfill passes, while jobs wait",
-            extra={"unit": "s"},
-        ),
+        seconds("between two backfill passes, while jobs wait", ge=0.001, le=MAX_SECONDS),
     ] = 30.0
     bf_resolution: Annotated[
         float,
-        Meta(ge=1, le=MAX_SECONDS, description="step of the backfill map", extra={"unit": "s"}),
+        seconds("step of the backfill map", ge=1, le=MAX_SECONDS),
     ] = 60.0
     bf_window: Annotated[
         float,
-        Meta(
-            ge=1,
-            le=MAX_SECONDS,
-            description="how far ahead hosts are kept for jobs (minutes in slurm.conf)",
-            extra={"unit": "s"},
+        seconds(
+            "how far ahead hosts are kept for jobs (minutes in slurm.conf)", ge=1, le=MAX_SECONDS
         ),
     ] = 86_400.0
     bf_max_job_test: Annotated[
