@@ -68,7 +68,7 @@ class WatchedSearch:
             if question.waiting.size[0] < self.most:
                 self.judged += 1
                 waiting = question.waiting.slots[: question.waiting.size[0]].tolist()
-                base = AvailabilityProfile.of(question.running, self.machine)
+                base = AvailabilityProfile.of(question.room.free, self.machine)
                 self.losses += some_order(question, base, [*waiting, question.new])
         return verdict
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from admission_oracles import Asking, Case, Seconds, seconds_with
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.scheduling.admission.search import Draft, Question, Search
-from qops_batsim.scheduling.profile import new_claims, new_profile, new_queue, running_profile
+from qops_batsim.scheduling.admission.search import Draft, Question, Room, Search
+from qops_batsim.scheduling.core.arrays import new_claims, new_profile, new_queue
+from qops_batsim.scheduling.profile import running_profile
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.table import SlotTable
 
@@ -92,15 +93,16 @@ def question_of(case: Case) -> Question:
         jobs.ends[slot] = end
     running.size[0] = len(case.running)
     count, size = len(case.waiting), 2 * (len(case.running) + len(case.waiting) + 2)
-    base, found, room = (new_profile(case.machine, size) for _ in range(3))
-    running_profile(base, case.machine, float(case.now), running, new_claims(), jobs)
+    free, found, base = (new_profile(case.machine, size) for _ in range(3))
+    running_profile(free, case.machine, float(case.now), running, new_claims(), jobs)
     waiting = new_queue(count + 1)
     waiting.size[0] = count
     for index, (job, start) in enumerate(case.waiting):
         waiting.slots[index] = job.slot
         jobs.starts[job.slot] = start
     draft = Draft(found, np.zeros(count + 1, np.int64), np.zeros(count + 1))
-    return Question(float(case.now), base, jobs, table, waiting, case.new.slot, draft, room)
+    room = Room(free, draft, base)
+    return Question(float(case.now), jobs, table, waiting, case.new.slot, room)
 
 
 def ask(search: Search, case: Case, *, whole: bool = True) -> Found:
@@ -109,8 +111,8 @@ def ask(search: Search, case: Case, *, whole: bool = True) -> Found:
     verdict = search(question)
     if not verdict.found:
         return Found(None, verdict.blamed, verdict.refusal, [])
-    plan = starts_in(question.draft)
-    free = free_by_second(question.draft, case) if whole else []
+    plan = starts_in(question.room.draft)
+    free = free_by_second(question.room.draft, case) if whole else []
     return Found(plan, -1, verdict.refusal, free)
 
 

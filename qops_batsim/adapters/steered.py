@@ -142,13 +142,13 @@ class Steered(SpaceSharingScheduler):
         from qops_batsim.scheduling.plan import Plan
 
         self._policies: dict[Action, Admission] = {}
-        terms = OfferTerms(1.0, FqopsOptions().retry_count, KillTerms(False, -1, math.inf))
+        retries, kills = FqopsOptions().retry_count, KillTerms(False, -1, math.inf)
         tolerance = FixedTolerance(self.options.tolerance_factor)
         for order in ORDERS:
             options = msgspec.structs.replace(self.options, order=_ORDER_NAMES[order])
-            search, rules = QopsSearch(options), rules_of(options)
+            search, terms = QopsSearch(options), OfferTerms(1.0, retries, kills, rules_of(options))
             self._policies[ADMIT, order] = Admission(search)
-            self._policies[OFFER, order] = FeedbackAdmission(search, rules, terms, tolerance)
+            self._policies[OFFER, order] = FeedbackAdmission(search, terms, tolerance)
         return Plan(machine_size, _EachItsOwn(self))
 
     def submitted(self, job: Job) -> None:

@@ -313,7 +313,7 @@ class SearchAsker:
         """Return the start planned for a deadline (both in seconds), None if it is refused."""
         if not self._verdict(deadline).found:
             return None
-        draft, count = self._question.draft, self._plan.waiting_count + 1
+        draft, count = self._question.room.draft, self._plan.waiting_count + 1
         place = int(np.flatnonzero(draft.order[:count] == self._slot)[0])
         return float(draft.starts[place])
 
@@ -339,7 +339,7 @@ class SearchAsker:
         def planned_end(start: float) -> float:
             return end_of(start, estimate)
 
-        low = planned_end(earliest_fit(self._question.running, now, estimate, processors))
+        low = planned_end(earliest_fit(self._question.room.free, now, estimate, processors))
         if low == math.inf:
             return NO_END
         start = self.start_for(low)

@@ -155,7 +155,7 @@ def _tasks(q: Question, slots: list[int], machine: int) -> tuple[Tasks, int]:
     A job that starts as early as others allow starts a sum of durations from now. So their greatest
     common divisor, mostly a second, is a tick that rounds nothing but deadlines, without loss.
     """
-    times, free, size = q.running
+    times, free, size = q.room.free
     dates = np.maximum(np.rint((times[: size[0]] - q.now) * GRID), 0).astype(np.int64)
     in_use = machine - free[: size[0] - 1].astype(np.int64)
     fixed = (in_use > 0) & (np.diff(dates) > 0)
@@ -180,13 +180,13 @@ def _write_plan(q: Question, slots: list[int], starts: Ints) -> None:
 
     So every start but those of now is the end of another job, at which the scheduler is told.
     """
-    copy_profile(q.running, q.draft.profile)
+    copy_profile(q.room.free, q.room.draft.profile)
     for place, index in enumerate(np.argsort(starts, kind="stable").tolist()):
         slot = slots[index]
         job = q.jobs.estimates[slot], q.jobs.processors[slot]
-        start = earliest_fit(q.draft.profile, q.now, *job)
-        reserve(q.draft.profile, start, *job)
-        q.draft.order[place], q.draft.starts[place] = slot, start
+        start = earliest_fit(q.room.draft.profile, q.now, *job)
+        reserve(q.room.draft.profile, start, *job)
+        q.room.draft.order[place], q.room.draft.starts[place] = slot, start
 
 
 class FirstCome(NamedTuple):

@@ -19,15 +19,8 @@ import numpy as np
 from qops_batsim.kernels import kernel
 from qops_batsim.optimum.problem import NOT_CHOSEN, Floats, Ints, Problem, Tasks
 from qops_batsim.optimum.solver import Budget
-from qops_batsim.scheduling.profile import (
-    STEPS_PER_RESERVATION,
-    Profile,
-    copy_profile,
-    earliest_fit,
-    new_profile,
-    release,
-    reserve,
-)
+from qops_batsim.scheduling.core.arrays import STEPS_PER_RESERVATION, Profile, new_profile
+from qops_batsim.scheduling.profile import copy_profile, earliest_fit, release, reserve
 
 
 class ProcessorUse:

@@ -26,15 +26,13 @@ from qops_batsim.running.event_kernels import (
     start,
     take_these_hosts,
 )
-from qops_batsim.scheduling.admission.decision import Room
 from qops_batsim.scheduling.admission.feedback import OfferRoom, OfferTerms, decide_fqops
-from qops_batsim.scheduling.admission.foresight_search import decide_foresight
-from qops_batsim.scheduling.admission.market import Market, MarketTerms
+from qops_batsim.scheduling.admission.foresight_search import ForesightRoom, decide_foresight
 from qops_batsim.scheduling.admission.mrt_search import Notes, decide_mrt
 from qops_batsim.scheduling.admission.msb_search import Prices, decide_msb
 from qops_batsim.scheduling.admission.qops_search import QopsRules, decide_qops
-from qops_batsim.scheduling.admission.restarts import KillTerms, RestartRoom
-from qops_batsim.scheduling.admission.search import Draft
+from qops_batsim.scheduling.admission.search import Room
+from qops_batsim.scheduling.core.arrays import Floats, Ints, Jobs, Queue, Rows, new_queue
 from qops_batsim.scheduling.core.columns import ARRIVALS, CHECKPOINTED, ESTIMATES, IS_HELD
 from qops_batsim.scheduling.core.decision import decide_conservative
 from qops_batsim.scheduling.core.plan import call_for_start
@@ -61,7 +59,7 @@ from qops_batsim.scheduling.easy_kernel import (
 )
 from qops_batsim.scheduling.easy_orders import LineOrder, ordered_pass
 from qops_batsim.scheduling.predictions import renew_estimates, renew_predictions
-from qops_batsim.scheduling.profile import Floats, Ints, Jobs, Queue, Rows, new_queue, up_to_grid
+from qops_batsim.scheduling.profile import up_to_grid
 from qops_batsim.scheduling.queue_choice import Queues, enter_queues, observe_starts
 from qops_batsim.scheduling.slack.decision import Slacks, call_for, decide_slack
 from qops_batsim.scheduling.slurm.book import CANCELLED, STARTED, Book, Rules
@@ -335,50 +333,38 @@ def run_qops(events: Events, state: State, room: Room, rules: QopsRules) -> int:
 
 @kernel
 def run_fqops(
-    events: Events, state: State, room: Room, offers: OfferRoom, rules: QopsRules, terms: OfferTerms
+    events: Events, state: State, room: Room, offers: OfferRoom, terms: OfferTerms
 ) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.fqops.Fqops`."""
     while next_decision(events, state):
-        if not carry_out(events, state, decide_fqops(state, room, offers, rules, terms)):
+        if not carry_out(events, state, decide_fqops(state, room, offers, terms)):
             break
     return int(events.counts[REASON])
 
 
 @kernel
-def run_foresight(
-    events: Events,
-    state: State,
-    room: Room,
-    rules: QopsRules,
-    market: Market,
-    terms: MarketTerms,
-    kills: KillTerms,
-    restarts: RestartRoom,
-) -> int:
+def run_foresight(events: Events, state: State, room: Room, foresight: ForesightRoom) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.foresight.Foresight`."""
     while next_decision(events, state):
-        is_made = decide_foresight(state, room, rules, market, terms, kills, restarts)
-        if not carry_out(events, state, is_made):
+        if not carry_out(events, state, decide_foresight(state, room, foresight)):
             break
     return int(events.counts[REASON])
 
 
 @kernel
-def run_msb(events: Events, state: State, room: Room, prices: Prices, trial: Draft) -> int:
+def run_msb(events: Events, state: State, room: Room, prices: Prices) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.msb.Msb`."""
     while next_decision(events, state):
-        if not carry_out(events, state, decide_msb(state, room, prices, trial)):
+        if not carry_out(events, state, decide_msb(state, room, prices)):
             break
     return int(events.counts[REASON])
 
 
 @kernel
-def run_mrt(
-    events: Events, state: State, room: Room, by_laxity: bool, most: int, notes: Notes
-) -> int:
+def run_mrt(events: Events, state: State, room: Room, notes: Notes) -> int:
     """Admit jobs as :class:`~qops_batsim.scheduling.admission.mrt.Mrt`."""
     while next_decision(events, state):
-        if not carry_out(events, state, decide_mrt(state, room, by_laxity, most, notes)):
+        if not carry_out(events, state, decide_mrt(state, room, notes)):
             break
     return int(events.counts[REASON])
 

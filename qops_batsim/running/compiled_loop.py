@@ -292,7 +292,7 @@ def _number_users(planned: Any, jobs: DelayJobs, listed: Sequence[Job]) -> np.nd
 
 def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:
     """Return the jobs as plans have them, with rows of hosts of so many words, if any."""
-    from qops_batsim.scheduling.profile import new_jobs
+    from qops_batsim.scheduling.core.arrays import new_jobs
 
     made, estimates = new_jobs(len(jobs.processors), words), jobs.estimates.astype(float)
     set_jobs(
@@ -343,11 +343,11 @@ class _PlannerLoop:
         hosts: int,
         reservations: int,
     ) -> None:
+        from qops_batsim.scheduling.core.arrays import new_profile
         from qops_batsim.scheduling.core.columns import LATEST_STARTS, TARGETS
         from qops_batsim.scheduling.core.rows import new_log
         from qops_batsim.scheduling.core.state import new_state, steps_for, with_profile
         from qops_batsim.scheduling.host_words import WORD_BITS
-        from qops_batsim.scheduling.profile import new_profile
 
         self._module, self._jobs, self._hosts = module, jobs, hosts
         count = len(jobs.processors)
@@ -392,14 +392,12 @@ class _PlannerLoop:
     def _loop(self) -> Callable[[Events, State], int]:
         """Return the loop of the scheduler with what it needs beside the plan."""
         from qops_batsim.running import compiled
-        from qops_batsim.scheduling.admission.decision import new_room
         from qops_batsim.scheduling.admission.feedback import new_offer_room
-        from qops_batsim.scheduling.admission.market import new_market, terms_of
+        from qops_batsim.scheduling.admission.foresight_search import new_foresight_room
         from qops_batsim.scheduling.admission.mrt_search import new_notes
         from qops_batsim.scheduling.admission.msb_search import new_prices
         from qops_batsim.scheduling.admission.qops_search import rules_of
-        from qops_batsim.scheduling.admission.restarts import kill_terms, new_restart_room
-        from qops_batsim.scheduling.admission.search import new_draft
+        from qops_batsim.scheduling.admission.search import new_room
         from qops_batsim.scheduling.core.state import PROMISES_GAINS
         from qops_batsim.scheduling.slack.decision import new_slacks
 
@@ -418,21 +416,17 @@ class _PlannerLoop:
             kernel, arguments = compiled.run_qops, (rules_of(module.options),)
         elif isinstance(module, Fqops):
             offers = new_offer_room(steps, count + 1)
-            kernel, arguments = compiled.run_fqops, (offers, rules_of(module.options), module.terms)
+            kernel, arguments = compiled.run_fqops, (offers, module.terms)
         elif isinstance(module, Foresight):
-            market, terms = new_market(self._hosts), terms_of(module.options)
-            restarts = kill_terms(module.options), new_restart_room(count + 1)
-            kernel = compiled.run_foresight
-            arguments = rules_of(module.options), market, terms, *restarts
+            foresight = new_foresight_room(module.options, self._hosts, count + 1)
+            kernel, arguments = compiled.run_foresight, (foresight,)
         elif isinstance(module, Msb):
-            prices = new_prices(module.options, jobs.submission_times, count, count + 1)
-            kernel, arguments = compiled.run_msb, (prices, new_draft(steps, count + 1))
+            prices = new_prices(module.options, jobs.submission_times, count, count + 1, steps)
+            kernel, arguments = compiled.run_msb, (prices,)
         else:
             assert isinstance(module, Mrt)
-            by_laxity = module.options.order == "least_laxity"
-            notes = new_notes(count, count + 1)
-            kernel = compiled.run_mrt
-            arguments = by_laxity, module.options.max_backtracks, notes
+            notes = new_notes(module.options, count, count + 1)
+            kernel, arguments = compiled.run_mrt, (notes,)
         return lambda events, state: kernel(events, state, room, *arguments)
 
     def _predicted(self) -> dict[int, float]:

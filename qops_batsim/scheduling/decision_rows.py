@@ -9,6 +9,7 @@ from typing import Any
 from qops_batsim.jobs import QosRequest, restarted_id
 from qops_batsim.scheduling.answers import AdmissionAnswer, refusal_of, with_offer
 from qops_batsim.scheduling.core import rows
+from qops_batsim.scheduling.core.arrays import Floats, Ints
 from qops_batsim.scheduling.decision_events import (
     Admitted,
     Cause,
@@ -29,7 +30,6 @@ from qops_batsim.scheduling.decision_events import (
     Withdrawn,
 )
 from qops_batsim.scheduling.decision_events import told as fields_of
-from qops_batsim.scheduling.profile import Floats, Ints
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
 KINDS = (

@@ -13,13 +13,13 @@ from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.core.columns import ESTIMATES
-from qops_batsim.scheduling.module import PlannerOptions, SchedulerOptions, System
+from qops_batsim.scheduling.module import PlannerOptions, SchedulerOptions, System, seconds
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.timing import GRID_TOLERANCE
 
 if TYPE_CHECKING:
+    from qops_batsim.scheduling.core.arrays import Ints
     from qops_batsim.scheduling.easy_orders import LineOrder
-    from qops_batsim.scheduling.profile import Ints
     from qops_batsim.scheduling.table import SlotTable
 
 
@@ -43,10 +43,7 @@ class EasyOptions(PlannerOptions, frozen=True, kw_only=True):
     ] = "same"
     starvation_bound: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
-        Meta(
-            description="jobs that have waited so long come before all others, by arrival",
-            extra={"unit": "s"},
-        ),
+        seconds("jobs that have waited so long come before all others, by arrival"),
     ] = None
     run_times: Annotated[
         Literal["estimated", "predicted"],
@@ -109,6 +106,7 @@ class Easy(SpaceSharingScheduler):
 
     def begin(self, system: System) -> None:
         """Start with an empty queue."""
+        from qops_batsim.scheduling.core.arrays import new_queue
         from qops_batsim.scheduling.easy_kernel import (
             easy_pass,
             new_line,
@@ -117,7 +115,6 @@ class Easy(SpaceSharingScheduler):
         )
         from qops_batsim.scheduling.easy_orders import key_of, ordered_pass
         from qops_batsim.scheduling.predictions import Users, new_past, renew_predictions
-        from qops_batsim.scheduling.profile import new_queue
         from qops_batsim.scheduling.table import FIRST_CAPACITY, SlotTable
 
         super().begin(system)

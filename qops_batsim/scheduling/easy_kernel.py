@@ -5,15 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.profile import Queue
+from qops_batsim.scheduling.core.arrays import Floats, Ints, Queue
 from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE
-
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-
 
 BLOCK = 64
 """Places of a line that one summary is about."""

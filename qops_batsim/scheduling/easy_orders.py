@@ -35,6 +35,7 @@ import numpy as np
 
 from qops_batsim.kernels import kernel
 from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.scheduling.core.arrays import Floats, Ints, Queue
 from qops_batsim.scheduling.easy_kernel import (
     NO_JOB,
     NO_WIDTH,
@@ -47,7 +48,6 @@ from qops_batsim.scheduling.easy_kernel import (
     remove_running,
     shadow_of,
 )
-from qops_batsim.scheduling.profile import Floats, Ints, Queue
 from qops_batsim.timing import PLAN_TOLERANCE
 
 ORDERS = ("fcfs", "sjf", "ljf", "saf", "f1", "f2", "f3", "f4", "lxf", "wfp3", "unicef", "own")

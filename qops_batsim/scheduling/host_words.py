@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from qops_batsim.kernels import kernel
 from qops_batsim.platform.hostset import HostSet
-
-Words = npt.NDArray[np.uint64]
+from qops_batsim.scheduling.core.arrays import Words
 
 WORD_BITS = 64
 _ONE = np.uint64(1)

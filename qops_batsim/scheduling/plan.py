@@ -24,6 +24,7 @@ from qops_batsim.scheduling.answers import (
 )
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.core import decision, plan, rows, state
+from qops_batsim.scheduling.core.arrays import WINDOW, Ints, Jobs, Profile, Queue, grown, with_room
 from qops_batsim.scheduling.core.columns import TARGETS
 from qops_batsim.scheduling.core.state import EVER, Given, State
 from qops_batsim.scheduling.decision_events import Submission
@@ -31,16 +32,7 @@ from qops_batsim.scheduling.decision_rows import submission_of
 from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.predictions import Users, new_past, renew_estimates
-from qops_batsim.scheduling.profile import (
-    WINDOW,
-    Ints,
-    Jobs,
-    Profile,
-    Queue,
-    drop_claim,
-    grown,
-    with_room,
-)
+from qops_batsim.scheduling.profile import drop_claim
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.scheduling.table import SlotTable
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid, up_to_grid

@@ -16,6 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from qops_batsim.kernels import kernel
+from qops_batsim.scheduling.core.arrays import Floats, Jobs, Queue
 from qops_batsim.scheduling.core.columns import (
     CORRECTIONS,
     ESTIMATES,
@@ -27,7 +28,7 @@ from qops_batsim.scheduling.core.columns import (
 from qops_batsim.scheduling.core.plan import actual_start
 from qops_batsim.scheduling.core.state import DECIDED, GONE, IDLE, KNOWN, NOW, PHASE, UNDONE, State
 from qops_batsim.scheduling.easy_kernel import Running, insert_running, remove_running
-from qops_batsim.scheduling.profile import Floats, Jobs, Queue, up_to_grid
+from qops_batsim.scheduling.profile import up_to_grid
 from qops_batsim.timing import SHORTEST
 
 INCREMENTS = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18e3, 36e3, 72e3, 18e4, 36e4)

@@ -30,10 +30,10 @@ from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import MAX_SECONDS, MAX_WHOLE_NUMBER
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.easy import Easy
-from qops_batsim.scheduling.module import PlannerOptions, SchedulerOptions, System
+from qops_batsim.scheduling.module import PlannerOptions, SchedulerOptions, System, seconds
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.profile import Floats, Ints
+    from qops_batsim.scheduling.core.arrays import Floats, Ints
     from qops_batsim.scheduling.qos_log import QosLog
     from qops_batsim.scheduling.queue_choice import Queues
 
@@ -69,7 +69,7 @@ class PricedQueuesOptions(PlannerOptions, frozen=True, kw_only=True):
     ] = None
     priority_period: Annotated[
         float,
-        Meta(gt=0, le=MAX_SECONDS, description="that period", extra={"unit": "s"}),
+        seconds("that period", gt=0, le=MAX_SECONDS),
     ] = 86_400.0
 
     def check(self) -> None:

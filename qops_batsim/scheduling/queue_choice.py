@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import kernel
+from qops_batsim.scheduling.core.arrays import Floats, Ints, Jobs
 from qops_batsim.scheduling.core.columns import ARRIVALS, ESTIMATES
-from qops_batsim.scheduling.profile import Floats, Ints, Jobs
 
 BY_NEED = -1
 """In place of the queue of a job whose user chooses by need."""

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.profile import Floats, Profile, earliest_fit
+from qops_batsim.scheduling.core.arrays import Floats, Profile
+from qops_batsim.scheduling.profile import earliest_fit
 
 WIDTHS, LENGTHS = 12, 14
 """Classes of processors, and of durations."""

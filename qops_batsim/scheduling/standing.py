@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.jobs import Job
+from qops_batsim.scheduling.core.arrays import Profile
 from qops_batsim.scheduling.core.columns import IS_DYING, IS_HELD, MARKS, NUMBERS
 from qops_batsim.scheduling.core.state import (
     CANCELLED,
@@ -26,7 +27,6 @@ from qops_batsim.scheduling.core.state import (
     UNDONE,
     with_profile,
 )
-from qops_batsim.scheduling.profile import Profile
 from qops_batsim.scheduling.qos_log import QosRecord
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.scheduling.core.arrays import Floats, Jobs, grown_jobs, new_jobs
 from qops_batsim.scheduling.core.columns import (
     ARRIVALS,
     CHECKPOINTS,
@@ -19,7 +20,6 @@ from qops_batsim.scheduling.core.columns import (
     PROMISES,
     TARGETS,
 )
-from qops_batsim.scheduling.profile import Floats, Jobs, grown_jobs, new_jobs
 from qops_batsim.timing import SAME_DATE, SHORTEST, duration_on_grid, on_grid
 
 FIRST_CAPACITY = 1024

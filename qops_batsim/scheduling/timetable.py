@@ -16,23 +16,20 @@ from qops_batsim.jobs import Job
 from qops_batsim.kernels import kernel
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.capacity import Capacity
-from qops_batsim.scheduling.core.plan import fit_claims, has_claims_before, promise_start
-from qops_batsim.scheduling.host_fits import earlier_hosts
-from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
-from qops_batsim.scheduling.profile import (
+from qops_batsim.scheduling.core.arrays import (
     STEPS_PER_RESERVATION,
     Floats,
     Ints,
     Profile,
     Words,
-    change,
-    drop_claim,
     new_claims,
     new_profile,
-    reserve,
-    take_claims,
     with_room,
 )
+from qops_batsim.scheduling.core.plan import fit_claims, has_claims_before, promise_start
+from qops_batsim.scheduling.host_fits import earlier_hosts
+from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
+from qops_batsim.scheduling.profile import change, drop_claim, reserve, take_claims
 from qops_batsim.scheduling.refusal import Refusal, no_time, start_taken
 from qops_batsim.scheduling.table import SlotTable
 from qops_batsim.timing import GRID_TOLERANCE, duration_on_grid, end_of, up_to_grid

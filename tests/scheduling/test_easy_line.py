@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from qops_batsim.scheduling.core.arrays import new_queue
 from qops_batsim.scheduling.easy_kernel import (
     NO_JOB,
     SHORT_LINE,
@@ -16,7 +17,6 @@ from qops_batsim.scheduling.easy_kernel import (
     new_line,
     new_running,
 )
-from qops_batsim.scheduling.profile import new_queue
 from qops_batsim.timing import PLAN_TOLERANCE
 
 JOBS = {5: 1200, 100: 1200, 70_000: 3000}

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.admission.search import Draft, new_draft
+from qops_batsim.scheduling.admission.search import Draft, Room
 from qops_batsim.scheduling.core.columns import ESTIMATES, TARGETS
 from qops_batsim.scheduling.core.decision import NO_JOB, note_admission, note_moves_for, refuse
-from qops_batsim.scheduling.core.plan import adopt, aim_again, reserve_running
+from qops_batsim.scheduling.core.plan import adopt, aim_again, nominal, reserve_running
 from qops_batsim.scheduling.core.rows import BY_ADMISSION
 from qops_batsim.scheduling.core.state import HAS_PROFILE, MACHINE, PRESENT, State
-from qops_batsim.scheduling.profile import Profile, copy_profile, new_profile
+from qops_batsim.scheduling.profile import copy_profile
 from qops_batsim.scheduling.refusal import RefusalKind
 from qops_batsim.timing import DEADLINE_TOLERANCE
 
@@ -27,32 +25,10 @@ The second number is an insertion point, of positions, or of steps back; the thi
 """
 
 
-class Room(NamedTuple):
-    """Room that a search works in.
-
-    Attributes
-    ----------
-    free
-        What the running jobs leave free.
-    draft
-        The plan that the search makes.
-    base
-        A profile to work with.
-    """
-
-    free: Profile
-    draft: Draft
-    base: Profile
-
-
-def new_room(steps: int, jobs: int) -> Room:
-    """Return room for plans of so many jobs and profiles of so many steps."""
-    return Room(new_profile(0, steps), new_draft(steps, jobs), new_profile(0, steps))
-
-
 @kernel
-def prepare_search(state: State, room: Room, now: float) -> None:
+def prepare_search(state: State, room: Room) -> None:
     """Hold late jobs to what is planned now, and write what the running jobs leave free."""
+    now = nominal(state)
     aim_again(state.jobs, state.waiting)
     if state.counts[HAS_PROFILE] != 0 and room.free.times[0] == now:
         return
@@ -81,10 +57,15 @@ def impossible_numbers(state: State, slot: int, now: float, why: int) -> tuple[f
 
 
 @kernel
-def is_possible(state: State, slot: int, now: float) -> bool:
-    """Tell whether a new job could end in time if nothing waited; if not, refuse it."""
+def begin_search(state: State, room: Room, slot: int) -> bool:
+    """Tell whether a new job could end in time if nothing waited; if not, refuse it.
+
+    If so, the room is prepared for a search.
+    """
+    now = nominal(state)
     why = why_impossible(state, slot, now)
     if why == 0:
+        prepare_search(state, room)
         return True
     first, second, third = impossible_numbers(state, slot, now, why)
     refuse(state, slot, NO_JOB, why, first, second, third)

@@ -15,14 +15,13 @@ from qops_batsim.scheduling.admission.decision import (
     AT_POINT,
     OTHER_DEADLINE,
     OWN_DEADLINE,
-    Room,
     admit,
     impossible_numbers,
     install,
     prepare_search,
     why_impossible,
 )
-from qops_batsim.scheduling.admission.qops_search import QopsRules, qops_search
+from qops_batsim.scheduling.admission.qops_search import QopsRules, leave_share, qops_search
 from qops_batsim.scheduling.admission.restarts import (
     KillTerms,
     RestartRoom,
@@ -30,7 +29,8 @@ from qops_batsim.scheduling.admission.restarts import (
     new_restart_room,
     next_victim,
 )
-from qops_batsim.scheduling.admission.search import Draft, meets, new_draft
+from qops_batsim.scheduling.admission.search import Draft, Room, meets, new_draft
+from qops_batsim.scheduling.core.arrays import Floats, Ints, Jobs, Queue
 from qops_batsim.scheduling.core.columns import (
     ARRIVALS,
     DEADLINES,
@@ -51,16 +51,7 @@ from qops_batsim.scheduling.core.decision import (
 from qops_batsim.scheduling.core.plan import nominal, place_new
 from qops_batsim.scheduling.core.rows import BY_ADMISSION, OFFERED, REASON, append
 from qops_batsim.scheduling.core.state import NOW, State
-from qops_batsim.scheduling.profile import (
-    Floats,
-    Ints,
-    Jobs,
-    Profile,
-    Queue,
-    copy_profile,
-    earliest_fit,
-    end_of,
-)
+from qops_batsim.scheduling.profile import copy_profile, earliest_fit, end_of
 from qops_batsim.scheduling.refusal import OfferOutcome
 
 NOT_WORTH_MAKING, NO_DATE = OfferOutcome.NOT_WORTH_MAKING.code, OfferOutcome.NO_DATE.code
@@ -80,11 +71,14 @@ class OfferTerms(NamedTuple):
         How often the interval of the earliest deadline is halved.
     kills
         Which running jobs may be killed.
+    rules
+        Options of the search.
     """
 
     slack_factor: float
     retries: int
     kills: KillTerms
+    rules: QopsRules
 
 
 class OfferRoom(NamedTuple):
@@ -150,16 +144,7 @@ def planned_end(draft: Draft, slot: int, estimate: float) -> float:
 
 @kernel
 def earliest(
-    now: float,
-    free: Profile,
-    jobs: Jobs,
-    waiting: Queue,
-    new: int,
-    rules: QopsRules,
-    best: Draft,
-    base: Profile,
-    spare: Draft,
-    retries: int,
+    now: float, jobs: Jobs, waiting: Queue, new: int, room: Room, spare: Draft, terms: OfferTerms
 ) -> tuple[bool, float, float]:
     """Look for the earliest deadline with which the search would take the new job (Figure 2).
 
@@ -172,14 +157,15 @@ def earliest(
     Returns
     -------
     tuple
-        Whether there is a plan at all, which is in ``best`` then; the latest deadline before the
+        Whether there is a plan at all, which is the draft then; the latest deadline before the
         one found that was tried in vain, and the one found (seconds). O(retries) searches.
     """
     lag, count = lag_of(jobs, new), waiting.size[0] + 1
     estimate, requested = jobs.numbers[ESTIMATES, new], jobs.numbers[DEADLINES, new]
-    soonest = earliest_fit(free, now, estimate, jobs.processors[new])
+    best, trial, retries = room.draft, Room(room.free, spare, room.base), terms.retries
+    soonest = earliest_fit(room.free, now, estimate, jobs.processors[new])
     promise(jobs, new, np.inf, lag)
-    found, _, _ = qops_search(now, free, jobs, waiting, new, rules, best, base)
+    found, _, _ = qops_search(now, jobs, waiting, new, terms.rules, room)
     low, high = requested, np.inf
     if found:
         high = max(planned_end(best, new, estimate) - lag, requested)
@@ -192,7 +178,7 @@ def earliest(
         works = meets(soonest, estimate, middle + lag)
         if works:
             promise(jobs, new, middle, lag)
-            works, _, _ = qops_search(now, free, jobs, waiting, new, rules, spare, base)
+            works, _, _ = qops_search(now, jobs, waiting, new, terms.rules, trial)
         if works:
             # The search bears an end that rounding to the grid made late: an offer does not.
             high = max(middle, planned_end(spare, new, estimate) - lag)
@@ -205,15 +191,12 @@ def earliest(
 
 @kernel
 def find_earliest(
-    state: State, room: Room, offers: OfferRoom, rules: QopsRules, terms: OfferTerms, slot: int
+    state: State, room: Room, offers: OfferRoom, terms: OfferTerms, slot: int
 ) -> float:
     """Return the earliest deadline that could be kept (seconds); its plan is the draft then."""
     now = nominal(state)
-    prepare_search(state, room, now)
-    _, _, found = earliest(
-        now, room.free, state.jobs, state.waiting, slot, rules, room.draft, room.base,
-        offers.spare, terms.retries,
-    )  # fmt: skip
+    prepare_search(state, room)
+    _, _, found = earliest(now, state.jobs, state.waiting, slot, room, offers.spare, terms)
     return found
 
 
@@ -230,7 +213,7 @@ def refuse_after_offer(
 
 @kernel
 def propose(
-    state: State, room: Room, offers: OfferRoom, rules: QopsRules, terms: OfferTerms, slot: int
+    state: State, room: Room, offers: OfferRoom, terms: OfferTerms, slot: int
 ) -> tuple[bool, float, float]:
     """Decide about a new job as far as that can be done without asking its user.
 
@@ -246,10 +229,8 @@ def propose(
         offers.why[0], offers.why[1] = NO_JOB, why
         first, second, third = impossible_numbers(state, slot, now, why)
     else:
-        prepare_search(state, room, now)
-        found, blamed, point = qops_search(
-            now, room.free, jobs, state.waiting, slot, rules, room.draft, room.base
-        )
+        prepare_search(state, room)
+        found, blamed, point = qops_search(now, jobs, state.waiting, slot, terms.rules, room)
         if found:
             admit(state, room.draft, slot)
             return False, 0.0, 0.0
@@ -264,13 +245,13 @@ def propose(
         note_admission(state, slot, 0)
         note_moves_for(state, slot, BY_ADMISSION)
         return False, 0.0, 0.0
-    if terms.kills.allowed and why == 0 and kill_for(state, room, offers, rules, terms, slot, now):
+    if terms.kills.allowed and why == 0 and kill_for(state, room, offers, terms, slot):
         return False, 0.0, 0.0
     factor, slack = jobs.numbers[TOLERANCES, slot], terms.slack_factor
     if factor < slack:
         refuse_after_offer(state, offers, slot, NOT_WORTH_MAKING, np.inf, factor, slack)
         return False, 0.0, 0.0
-    soonest = find_earliest(state, room, offers, rules, terms, slot)
+    soonest = find_earliest(state, room, offers, terms, slot)
     if soonest == np.inf:
         refuse_after_offer(state, offers, slot, NO_DATE, np.inf, 0.0, 1.0)
         return False, 0.0, 0.0
@@ -292,7 +273,6 @@ def settle_offer(
     state: State,
     room: Room,
     offers: OfferRoom,
-    rules: QopsRules,
     terms: OfferTerms,
     slot: int,
     soonest: float,
@@ -307,14 +287,12 @@ def settle_offer(
     found = False
     if offered > soonest:
         promise(jobs, slot, offered, lag)
-        prepare_search(state, room, now)
-        found, _, _ = qops_search(
-            now, room.free, jobs, state.waiting, slot, rules, room.draft, room.base
-        )
+        prepare_search(state, room)
+        found, _, _ = qops_search(now, jobs, state.waiting, slot, terms.rules, room)
         if not found:
             # The search overlooks plans: the one found for the earlier deadline is good as well.
             promise(jobs, slot, jobs.numbers[DEADLINES, slot], lag)
-            find_earliest(state, room, offers, rules, terms, slot)
+            find_earliest(state, room, offers, terms, slot)
     promise(jobs, slot, offered, lag)
     install(state, room.draft, 1)
     log, date = state.log, state.clock[NOW]
@@ -326,32 +304,28 @@ def settle_offer(
 
 
 @kernel
-def take_fqops(
-    state: State, room: Room, offers: OfferRoom, rules: QopsRules, terms: OfferTerms, slot: int
-) -> None:
+def take_fqops(state: State, room: Room, offers: OfferRoom, terms: OfferTerms, slot: int) -> None:
     """Admit a new job or refuse it, as :class:`~qops_batsim.scheduling.admission.fqops.Fqops`.
 
     Its user has a tolerance factor (section 6).
     """
-    asks, soonest, offered = propose(state, room, offers, rules, terms, slot)
+    asks, soonest, offered = propose(state, room, offers, terms, slot)
     if asks:
         numbers = state.jobs.numbers
         arrival, requested = numbers[ARRIVALS, slot], numbers[DEADLINES, slot]
         taken = offered - arrival <= numbers[TOLERANCES, slot] * (requested - arrival)
-        settle_offer(state, room, offers, rules, terms, slot, soonest, offered, taken)
+        settle_offer(state, room, offers, terms, slot, soonest, offered, taken)
 
 
 @kernel
-def decide_fqops(
-    state: State, room: Room, offers: OfferRoom, rules: QopsRules, terms: OfferTerms
-) -> bool:
+def decide_fqops(state: State, room: Room, offers: OfferRoom, terms: OfferTerms) -> bool:
     """Decide about a message as :class:`~.fqops.Fqops`; False if the log needs more room."""
     begin_decision(state)
-    while True:
+    slot = next_question(state)
+    while slot != NO_JOB:
+        take_fqops(state, room, offers, terms, slot)
         slot = next_question(state)
-        if slot == NO_JOB:
-            return end_decision(state)
-        take_fqops(state, room, offers, rules, terms, slot)
+    return end_decision(state)
 
 
 @kernel
@@ -359,10 +333,8 @@ def kill_for(
     state: State,
     room: Room,
     offers: OfferRoom,
-    rules: QopsRules,
     terms: OfferTerms,
     slot: int,
-    now: float,
 ) -> bool:
     """Take a new job into the plan by killing a running one, if that will do (section 8).
 
@@ -370,11 +342,13 @@ def kill_for(
     job can be admitted without one of them, and that one, run again from scratch, still ends in
     time, it is killed. O(running) pairs of searches.
     """
-    victims = offers.restarts.victims
+    now, restarts = nominal(state), offers.restarts
+    # The search has given the waiting jobs and the new one their headroom.
+    leave_share(terms.rules.headroom, room.free, state.jobs, state.running, slot)
     victim = next_victim(state, terms.kills, NO_JOB, now)
     while victim != NO_JOB:
-        victims[0] = victim
-        if kill_all(state, room, offers.restarts, rules, slot, 1, now, False):
+        restarts.victims.slots[0], restarts.victims.size[0] = victim, 1
+        if kill_all(state, room, restarts, terms.rules, slot):
             return True
         victim = next_victim(state, terms.kills, victim, now)
     return False

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.admission.decision import (
     AT_POINT,
-    Room,
+    begin_search,
     conclude,
-    is_possible,
-    prepare_search,
 )
 from qops_batsim.scheduling.admission.market import (
     HOUR,
@@ -49,7 +47,8 @@ from qops_batsim.scheduling.admission.restarts import (
     new_restart_room,
     next_victim,
 )
-from qops_batsim.scheduling.admission.search import FOUND, NO_PLAN, Draft, Question, Verdict, missed
+from qops_batsim.scheduling.admission.search import FOUND, NO_PLAN, Question, Room, Verdict, missed
+from qops_batsim.scheduling.core.arrays import Jobs, Queue
 from qops_batsim.scheduling.core.columns import ESTIMATES, HEADROOM, STARTS, TARGETS
 from qops_batsim.scheduling.core.decision import (
     NO_JOB,
@@ -61,9 +60,39 @@ from qops_batsim.scheduling.core.decision import (
 from qops_batsim.scheduling.core.plan import nominal
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.profile import Jobs, Profile, Queue
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import DEADLINE_TOLERANCE
+
+
+class ForesightRoom(NamedTuple):
+    """Options of :class:`~.foresight.Foresight` for its kernels, and what they work in.
+
+    Attributes
+    ----------
+    rules, terms, kills
+        Options of the search, of the market, and about kills.
+    market
+        What was learned from the arrivals.
+    restarts
+        Room to plan killed jobs again.
+    """
+
+    rules: QopsRules
+    terms: MarketTerms
+    kills: KillTerms
+    market: Market
+    restarts: RestartRoom
+
+
+def new_foresight_room(options: ForesightOptions, machine_size: int, jobs: int) -> ForesightRoom:
+    """Return that nothing was learned, and room for plans of so many jobs."""
+    return ForesightRoom(
+        rules_of(options),
+        terms_of(options),
+        kill_terms(options),
+        new_market(machine_size),
+        new_restart_room(jobs),
+    )
 
 
 @kernel
@@ -75,16 +104,7 @@ def raise_headroom(now: float, jobs: Jobs, slot: int, market: Market, terms: Mar
 
 @kernel
 def foresight_search(
-    now: float,
-    running: Profile,
-    jobs: Jobs,
-    waiting: Queue,
-    new: int,
-    rules: QopsRules,
-    draft: Draft,
-    base: Profile,
-    market: Market,
-    terms: MarketTerms,
+    now: float, jobs: Jobs, waiting: Queue, new: int, foresight: ForesightRoom, room: Room
 ) -> tuple[bool, int, int, float, float]:
     """Look for a plan as QoPS, and judge it: O(steps) beside the search.
 
@@ -96,12 +116,13 @@ def foresight_search(
     """
     estimate, processors = jobs.numbers[ESTIMATES, new], jobs.processors[new]
     left = jobs.numbers[TARGETS, new] - now
+    rules, market, terms, draft = foresight.rules, foresight.market, foresight.terms, room.draft
     learn(now, processors, estimate, left, market, terms)
-    leave_share(rules.headroom, running, jobs, waiting, new)
+    leave_share(rules.headroom, room.free, jobs, waiting, new)
     raise_headroom(now, jobs, new, market, terms)
     for index in range(waiting.size[0]):
         raise_headroom(now, jobs, waiting.slots[index], market, terms)
-    found, blamed, point = try_points(now, running, jobs, waiting, new, rules, draft, base)
+    found, blamed, point = try_points(now, jobs, waiting, new, rules, room)
     # What has no deadline can wait for ever, and is not refused for what it costs.
     if not found or estimate == np.inf or left == np.inf:
         return found, blamed, point, 0.0, 0.0
@@ -119,39 +140,33 @@ class ForesightSearch:
     """The search of foresight with its options, and what it has learned."""
 
     def __init__(self, options: ForesightOptions, machine_size: int) -> None:
-        self._search = foresight_search
-        self._rules, self._terms = rules_of(options), terms_of(options)
-        self._market = new_market(machine_size)
-        self._kills, self._restarts = kill_terms(options), new_restart_room(0)
+        self._room = new_foresight_room(options, machine_size, 0)
 
     def __call__(self, q: Question) -> Verdict:
         """Return whether there is a plan that is worth it, or what stood in the way."""
-        draft, market, terms = q.draft, self._market, self._terms
-        found, blamed, point, cost, worth = self._search(
-            q.now, q.running, q.jobs, q.waiting, q.new, self._rules, draft, q.room, market, terms
+        found, blamed, point, cost, worth = foresight_search(
+            q.now, q.jobs, q.waiting, q.new, self._room, q.room
         )
         if found:
             return FOUND
         if blamed == NO_PLAN:
-            return Verdict(False, NO_PLAN, too_dear(cost, worth, terms.admission_price))
+            return Verdict(False, NO_PLAN, too_dear(cost, worth, self._room.terms.admission_price))
         return missed(q, blamed, insertion_point=int(point), waiting=int(q.waiting.size[0]))
 
     def decide(self, plan: Plan, room: Room) -> bool:
         """Decide about a message; False if the log needs more room."""
-        return decide_foresight(*self._asked(plan, room))
+        return decide_foresight(plan.state, room, self._with_room(room))
 
     def take(self, plan: Plan, room: Room, slot: int) -> None:
         """Admit a new job or refuse it; the answer is in the log."""
-        asked: tuple[Any, ...] = *self._asked(plan, room), slot
-        take_foresight(*asked)
+        take_foresight(plan.state, room, self._with_room(room), slot)
 
-    def _asked(self, plan: Plan, room: Room) -> tuple[Any, ...]:
-        """Return the arguments of the kernels, with room for all jobs."""
+    def _with_room(self, room: Room) -> ForesightRoom:
+        """Return what the kernels work in, with room for all jobs."""
         jobs = len(room.draft.order)
-        if len(self._restarts.line.slots) < jobs:
-            self._restarts = new_restart_room(jobs)
-        market = self._market, self._terms
-        return plan.state, room, self._rules, *market, self._kills, self._restarts
+        if len(self._room.restarts.line.slots) < jobs:
+            self._room = self._room._replace(restarts=new_restart_room(jobs))
+        return self._room
 
     def recall(self, past: Iterable[tuple[float, int, float, float]], now: float) -> None:
         """Know of earlier arrivals, as the search does that was asked about them: O(arrivals).
@@ -159,7 +174,7 @@ class ForesightSearch:
         They are dates, processors, estimates and targets; ``now`` is when it will be asked (all in
         seconds).
         """
-        market, terms = self._market, self._terms
+        market, terms = self._room.market, self._room.terms
         for date, processors, estimate, target in past:
             left = target - date
             if estimate > left + DEADLINE_TOLERANCE:
@@ -186,22 +201,13 @@ MOMENT = 1.0
 
 
 @kernel
-def restart_for(
-    state: State,
-    room: Room,
-    rules: QopsRules,
-    market: Market,
-    terms: MarketTerms,
-    kills: KillTerms,
-    restarts: RestartRoom,
-    slot: int,
-    now: float,
-) -> bool:
+def restart_for(state: State, room: Room, foresight: ForesightRoom, slot: int, now: float) -> bool:
     """Take a new job into the plan by killing running ones, if that is worth it.
 
     Those that have used least are tried first, each by itself, as long as they have used no more
     than :func:`~.market.most_waste`; then several together.
     """
+    rules, terms, kills, market, restarts = foresight
     numbers, processors = state.jobs.numbers, state.jobs.processors
     needed, estimate = processors[slot], numbers[ESTIMATES, slot]
     most = most_waste(needed, estimate, market, terms)
@@ -214,12 +220,12 @@ def restart_for(
     while victim != NO_JOB and tried < MOST_TRIED and lost_work(state, victim, now) <= most:
         tried += 1
         if is_worth_killing(state, victim, now) and free + processors[victim] >= needed:
-            restarts.victims[0] = victim
-            if kill_all(state, room, restarts, rules, slot, 1, now, True):
+            restarts.victims.slots[0], restarts.victims.size[0] = victim, 1
+            if kill_all(state, room, restarts, rules, slot):
                 return True
         victim = next_victim(state, kills, victim, now)
-    count = choose_several(state, kills, restarts, needed - free, most, now)
-    return count > 1 and kill_all(state, room, restarts, rules, slot, count, now, True)
+    choose_several(state, kills, restarts.victims, needed - free, most, now)
+    return restarts.victims.size[0] > 1 and kill_all(state, room, restarts, rules, slot)
 
 
 @kernel
@@ -231,19 +237,16 @@ def is_worth_killing(state: State, slot: int, now: float) -> bool:
 
 @kernel
 def choose_several(
-    state: State, kills: KillTerms, restarts: RestartRoom, missing: int, most: float, now: float
-) -> int:
-    """Choose the youngest running jobs that have so many processors together; return how many.
+    state: State, kills: KillTerms, chosen: Queue, missing: int, most: float, now: float
+) -> None:
+    """Choose the youngest running jobs that have so many processors together.
 
     None if there are not enough that have used no more than ``most`` work together. Those without
     which the others are enough are given back, those that have used most first. O(running).
     """
-    victims, processors, starts = (
-        restarts.victims,
-        state.jobs.processors,
-        state.jobs.numbers[STARTS],
-    )
-    count, wasted = 0, 0.0
+    processors, starts, victims = state.jobs.processors, state.jobs.numbers[STARTS], chosen.slots
+    chosen.size[0] = count = 0
+    wasted = 0.0
     while missing > 0 and count < MOST_VICTIMS:
         best = NO_JOB
         for index in range(state.running.size[0]):
@@ -264,66 +267,44 @@ def choose_several(
             ):
                 best = each
         if best == NO_JOB:
-            return 0
+            return
         victims[count] = best
         count += 1
         missing -= processors[best]
         wasted += lost_work(state, best, now)
     if missing > 0:
-        return 0
+        return
     for place in range(count - 1, -1, -1):
         if missing + processors[victims[place]] <= 0:
             missing += processors[victims[place]]
             count -= 1
             for later in range(place, count):
                 victims[later] = victims[later + 1]
-    return count
+    chosen.size[0] = count
 
 
 @kernel
-def take_foresight(
-    state: State,
-    room: Room,
-    rules: QopsRules,
-    market: Market,
-    terms: MarketTerms,
-    kills: KillTerms,
-    restarts: RestartRoom,
-    slot: int,
-) -> None:
+def take_foresight(state: State, room: Room, foresight: ForesightRoom, slot: int) -> None:
     """Admit a new job or refuse it, as :class:`~.foresight.Foresight`."""
-    now = nominal(state)
-    if not is_possible(state, slot, now):
+    if not begin_search(state, room, slot):
         return
-    prepare_search(state, room, now)
+    now = nominal(state)
     found, blamed, point, cost, worth = foresight_search(
-        now, room.free, state.jobs, state.waiting, slot, rules, room.draft, room.base, market, terms
+        now, state.jobs, state.waiting, slot, foresight, room
     )
     if not found and blamed == NO_PLAN:
-        refuse(state, slot, NO_JOB, TOO_DEAR, cost, worth, terms.admission_price)
+        refuse(state, slot, NO_JOB, TOO_DEAR, cost, worth, foresight.terms.admission_price)
         return
-    if (
-        found
-        or not kills.allowed
-        or not restart_for(state, room, rules, market, terms, kills, restarts, slot, now)
-    ):
+    if found or not foresight.kills.allowed or not restart_for(state, room, foresight, slot, now):
         conclude(state, room.draft, slot, found, blamed, AT_POINT, point)
 
 
 @kernel
-def decide_foresight(
-    state: State,
-    room: Room,
-    rules: QopsRules,
-    market: Market,
-    terms: MarketTerms,
-    kills: KillTerms,
-    restarts: RestartRoom,
-) -> bool:
+def decide_foresight(state: State, room: Room, foresight: ForesightRoom) -> bool:
     """Decide as :class:`~.foresight.Foresight`; False if the log needs more room."""
     begin_decision(state)
-    while True:
+    slot = next_question(state)
+    while slot != NO_JOB:
+        take_foresight(state, room, foresight, slot)
         slot = next_question(state)
-        if slot == NO_JOB:
-            return end_decision(state)
-        take_foresight(state, room, rules, market, terms, kills, restarts, slot)
+    return end_decision(state)

@@ -62,17 +62,23 @@ class Fqops(SpaceSharingScheduler):
     def new_plan(self, machine_size: int) -> Plan:
         """Return an empty plan that searches, kills and makes offers with these options."""
         from qops_batsim.scheduling.admission.policy import FeedbackAdmission
-        from qops_batsim.scheduling.admission.qops_search import QopsSearch, rules_of
+        from qops_batsim.scheduling.admission.qops_search import QopsSearch
         from qops_batsim.scheduling.plan import Plan
 
-        search, rules = QopsSearch(self.options), rules_of(self.options)
-        return Plan(machine_size, FeedbackAdmission(search, rules, self.terms, self.tolerance()))
+        search = QopsSearch(self.options)
+        return Plan(machine_size, FeedbackAdmission(search, self.terms, self.tolerance()))
 
     @property
     def terms(self) -> OfferTerms:
         """The options for the kernels."""
         from qops_batsim.scheduling.admission.feedback import OfferTerms
+        from qops_batsim.scheduling.admission.qops_search import rules_of
         from qops_batsim.scheduling.admission.restarts import kill_terms
 
         options = self.options
-        return OfferTerms(float(options.slack_factor), options.retry_count, kill_terms(options))
+        return OfferTerms(
+            float(options.slack_factor),
+            options.retry_count,
+            kill_terms(options),
+            rules_of(options),
+        )

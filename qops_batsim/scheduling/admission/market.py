@@ -16,8 +16,9 @@ import numpy as np
 
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.admission.options import ForesightOptions
+from qops_batsim.scheduling.core.arrays import Floats, Jobs, Profile
 from qops_batsim.scheduling.core.columns import ESTIMATES, TARGETS
-from qops_batsim.scheduling.profile import Floats, Jobs, Profile, segment_at
+from qops_batsim.scheduling.profile import segment_at
 
 LENGTHS = (60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, math.inf)
 """The longest job of each class (seconds)."""

@@ -9,10 +9,8 @@ import numpy as np
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.admission.decision import (
     AFTER_STEPS,
-    Room,
+    begin_search,
     conclude,
-    is_possible,
-    prepare_search,
 )
 from qops_batsim.scheduling.admission.options import MrtOptions
 from qops_batsim.scheduling.admission.search import (
@@ -20,6 +18,7 @@ from qops_batsim.scheduling.admission.search import (
     NO_PLAN,
     Draft,
     Question,
+    Room,
     Verdict,
     lift,
     line_up,
@@ -27,17 +26,13 @@ from qops_batsim.scheduling.admission.search import (
     missed,
     set_keys,
 )
+from qops_batsim.scheduling.core.arrays import Floats, Ints, Jobs, Profile, Queue
 from qops_batsim.scheduling.core.columns import ESTIMATES, KEYS, TARGETS
 from qops_batsim.scheduling.core.decision import NO_JOB, begin_decision, end_decision, next_question
 from qops_batsim.scheduling.core.plan import nominal, sort_slots
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import (
-    Floats,
-    Ints,
-    Jobs,
-    Profile,
-    Queue,
     copy_profile,
     earliest_fit,
     end_of,
@@ -48,10 +43,12 @@ from qops_batsim.scheduling.profile import (
 
 
 class Notes(NamedTuple):
-    """Notes of the search.
+    """Options of the search, and its notes.
 
     Attributes
     ----------
+    by_laxity, max_backtracks
+        Whether jobs are placed by deadline minus estimate, or by deadline; how often it goes back.
     starts, ends
         By slot: a time at which each unscheduled job fits and is not late.
     spare
@@ -60,16 +57,25 @@ class Notes(NamedTuple):
         By place of the plan: how many candidates were tried there.
     """
 
+    by_laxity: bool
+    max_backtracks: int
     starts: Floats
     ends: Floats
     spare: Ints
     tried: Ints
 
 
-def new_notes(slots: int, jobs: int) -> Notes:
+def new_notes(options: MrtOptions, slots: int, jobs: int) -> Notes:
     """Return notes for so many slots, and for plans of so many jobs."""
-    ints = np.int64
-    return Notes(np.zeros(slots), np.zeros(slots), np.zeros(slots, ints), np.zeros(jobs + 1, ints))
+    starts, ends = np.zeros((2, slots))
+    return Notes(
+        options.order == "least_laxity",
+        options.max_backtracks,
+        starts,
+        ends,
+        np.zeros(slots, np.int64),
+        np.zeros(jobs + 1, np.int64),
+    )
 
 
 @kernel
@@ -150,34 +156,26 @@ def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, room: N
 
 @kernel
 def mrt_search(
-    now: float,
-    running: Profile,
-    jobs: Jobs,
-    waiting: Queue,
-    new: int,
-    by_laxity: bool,
-    max_backtracks: int,
-    whole: Draft,
-    room: Notes,
+    now: float, jobs: Jobs, waiting: Queue, new: int, notes: Notes, room: Room
 ) -> tuple[bool, int, int]:
     """Look for a plan by extending a partial schedule in heuristic order.
 
     A partial schedule is extended by its first candidate that leaves it strongly
     feasible. Where a candidate does not, or none is left, the search goes back to the
-    previous partial schedule and its next candidate, at most ``max_backtracks`` times.
+    previous partial schedule and its next candidate, as often as it may.
     Returns whether there is a plan, else the slot of the job whose target stood in the
     way, and the backtracks. O((jobs + backtracks) × jobs × steps).
     """
     total = waiting.size[0] + 1
-    draft = Draft(whole.profile, whole.order[:total], whole.starts)
-    order, tried = draft.order, room.tried
-    set_keys(jobs, waiting, new, by_laxity)
+    draft = Draft(room.draft.profile, room.draft.order[:total], room.draft.starts)
+    order, tried = draft.order, notes.tried
+    set_keys(jobs, waiting, new, notes.by_laxity)
     line_up(0, jobs, waiting, new, draft)
-    copy_profile(running, draft.profile)
+    copy_profile(room.free, draft.profile)
     for slot in order:
-        room.starts[slot], room.ends[slot], room.spare[slot] = now, np.inf, 0
+        notes.starts[slot], notes.ends[slot], notes.spare[slot] = now, np.inf, 0
     # As if all processors had just been taken.
-    late = late_one(now, draft.profile, order, now, np.inf, 1, jobs, room)
+    late = late_one(now, draft.profile, order, now, np.inf, 1, jobs, notes)
     if late != NO_PLAN:
         return False, late, 0
     depth = backtracks = 0
@@ -187,7 +185,7 @@ def mrt_search(
         place = depth + tried[depth]
         if place < total:
             tried[depth] += 1
-            slot = extend(now, jobs, draft, depth, place, room)
+            slot = extend(now, jobs, draft, depth, place, notes)
             if slot == NO_PLAN:
                 depth += 1
                 tried[depth] = 0
@@ -207,7 +205,7 @@ def mrt_search(
             )
             sort_slots(order, depth, total, jobs.numbers[KEYS])
         backtracks += 1
-        if backtracks > max_backtracks:
+        if backtracks > notes.max_backtracks:
             return False, late, backtracks
     return True, new, backtracks
 
@@ -216,55 +214,43 @@ class MrtSearch:
     """The search of MRT with its options."""
 
     def __init__(self, options: MrtOptions) -> None:
-        self._search = mrt_search
-        self._by_laxity = options.order == "least_laxity"
-        self._max_backtracks = options.max_backtracks
-        self._notes = new_notes(0, 0)
+        self._options, self._notes = options, new_notes(options, 0, 0)
 
     def __call__(self, q: Question) -> Verdict:
         """Return whether there is a plan, or which target stood in the way."""
-        self._make_room(len(q.jobs.numbers[ESTIMATES]), len(q.draft.order))
-        found, blamed, backtracks = self._search(
-            q.now, q.running, q.jobs, q.waiting, q.new, self._by_laxity, self._max_backtracks,
-            q.draft, self._notes,
-        )  # fmt: skip
+        notes = self._notes_for(q.jobs, q.room)
+        found, blamed, backtracks = mrt_search(q.now, q.jobs, q.waiting, q.new, notes, q.room)
         if found:
             return FOUND
         return missed(q, blamed, steps_back=int(backtracks))
 
     def decide(self, plan: Plan, room: Room) -> bool:
         """Decide about a message; False if the log needs more room."""
-        self._make_room(len(plan.jobs.numbers[ESTIMATES]), len(room.draft.order))
-        return decide_mrt(plan.state, room, self._by_laxity, self._max_backtracks, self._notes)
+        return decide_mrt(plan.state, room, self._notes_for(plan.jobs, room))
 
-    def _make_room(self, slots: int, jobs: int) -> None:
+    def _notes_for(self, numbers: Jobs, room: Room) -> Notes:
+        """Return the notes, with room for a plan of all jobs."""
+        slots, jobs = len(numbers.processors), len(room.draft.order)
         if len(self._notes.starts) < slots or len(self._notes.tried) <= jobs:
-            self._notes = new_notes(slots, jobs)
+            self._notes = new_notes(self._options, slots, jobs)
+        return self._notes
 
 
 @kernel
-def take_mrt(
-    state: State, room: Room, by_laxity: bool, max_backtracks: int, notes: Notes, slot: int
-) -> None:
+def take_mrt(state: State, room: Room, notes: Notes, slot: int) -> None:
     """Admit a new job or refuse it, as :class:`~qops_batsim.scheduling.admission.mrt.Mrt`."""
     now = nominal(state)
-    if is_possible(state, slot, now):
-        prepare_search(state, room, now)
-        found, blamed, steps = mrt_search(
-            now, room.free, state.jobs, state.waiting, slot, by_laxity, max_backtracks, room.draft,
-            notes,
-        )  # fmt: skip
+    if begin_search(state, room, slot):
+        found, blamed, steps = mrt_search(now, state.jobs, state.waiting, slot, notes, room)
         conclude(state, room.draft, slot, found, blamed, AFTER_STEPS, steps)
 
 
 @kernel
-def decide_mrt(
-    state: State, room: Room, by_laxity: bool, max_backtracks: int, notes: Notes
-) -> bool:
+def decide_mrt(state: State, room: Room, notes: Notes) -> bool:
     """Decide about a message as :class:`~.mrt.Mrt`; False if the log needs more room."""
     begin_decision(state)
-    while True:
+    slot = next_question(state)
+    while slot != NO_JOB:
+        take_mrt(state, room, notes, slot)
         slot = next_question(state)
-        if slot == NO_JOB:
-            return end_decision(state)
-        take_mrt(state, room, by_laxity, max_backtracks, notes, slot)
+    return end_decision(state)

@@ -9,16 +9,15 @@ import numpy as np
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.admission.decision import (
     AT_POSITIONS,
-    Room,
+    begin_search,
     conclude,
-    is_possible,
-    prepare_search,
 )
 from qops_batsim.scheduling.admission.options import MsbOptions
 from qops_batsim.scheduling.admission.search import (
     FOUND,
     Draft,
     Question,
+    Room,
     Verdict,
     keep_up_to,
     lift,
@@ -27,21 +26,13 @@ from qops_batsim.scheduling.admission.search import (
     new_draft,
     set_keys,
 )
+from qops_batsim.scheduling.core.arrays import Floats, Ints, Jobs, Profile, Queue
 from qops_batsim.scheduling.core.columns import ESTIMATES, KEYS, PROMISES, STARTS, TARGETS
 from qops_batsim.scheduling.core.decision import NO_JOB, begin_decision, end_decision, next_question
 from qops_batsim.scheduling.core.plan import nominal, sort_slots
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.profile import (
-    Floats,
-    Ints,
-    Jobs,
-    Profile,
-    Queue,
-    copy_profile,
-    earliest_fit,
-    reserve,
-)
+from qops_batsim.scheduling.profile import copy_profile, earliest_fit, reserve
 from qops_batsim.scheduling.slack.prices import LEAST_SLACK
 from qops_batsim.scheduling.table import SlotTable
 
@@ -70,6 +61,8 @@ class Prices(NamedTuple):
         What each waiting job costs at least, by slot.
     least
         What the jobs behind each index of the order cost at least.
+    trial
+        The schedule of a position.
     """
 
     by_start: bool
@@ -80,10 +73,11 @@ class Prices(NamedTuple):
     rates: Floats
     gains: Floats
     least: Floats
+    trial: Draft
 
 
-def new_prices(options: MsbOptions, arrivals: Floats, slots: int, jobs: int) -> Prices:
-    """Return prices with room for so many slots, and plans of so many jobs."""
+def new_prices(options: MsbOptions, arrivals: Floats, slots: int, jobs: int, steps: int) -> Prices:
+    """Return prices with room for so many slots, and plans of so many jobs and steps."""
     return Prices(
         options.order == "scheduled_start",
         options.order == "least_laxity",
@@ -93,6 +87,7 @@ def new_prices(options: MsbOptions, arrivals: Floats, slots: int, jobs: int) -> 
         np.zeros(slots),
         np.zeros(slots),
         np.zeros(jobs),
+        new_draft(steps, jobs),
     )
 
 
@@ -128,9 +123,9 @@ def price_of(delay: float, rate: float, only_delays: bool) -> float:
 
 
 @kernel
-def line_up_behind(jobs: Jobs, waiting: Queue, new: int, prices: Prices, trial: Draft) -> None:
+def line_up_behind(jobs: Jobs, waiting: Queue, new: int, prices: Prices) -> None:
     """Put the new job before all waiting ones, and these in their order. O(waiting²)."""
-    order, count = trial.order, waiting.size[0]
+    order, count = prices.trial.order, waiting.size[0]
     order[0] = new
     for index in range(count):
         order[index + 1] = waiting.slots[index]
@@ -155,11 +150,11 @@ def bound_prices(now: float, base: Profile, jobs: Jobs, waiting: Queue, prices: 
 
 
 @kernel
-def bound_behind(position: int, count: int, prices: Prices, order: Ints) -> None:
+def bound_behind(position: int, count: int, prices: Prices) -> None:
     """Write what the jobs behind each index from a position on cost at least. O(waiting)."""
     prices.least[count] = 0.0
     for index in range(count - 1, position - 1, -1):
-        prices.least[index] = prices.least[index + 1] + prices.gains[order[index + 1]]
+        prices.least[index] = prices.least[index + 1] + prices.gains[prices.trial.order[index + 1]]
 
 
 @kernel
@@ -180,7 +175,6 @@ def price_position(
     new: int,
     prices: Prices,
     cheapest: float,
-    trial: Draft,
 ) -> tuple[float, int]:
     """Place the new job, which is at a position, and those behind it; return the price.
 
@@ -189,7 +183,7 @@ def price_position(
     jobs that stay in their order keep their starts beside the new one, it may as well come
     after them. O(waiting × steps).
     """
-    price, following = 0.0, position + 1
+    price, following, trial = 0.0, position + 1, prices.trial
     for index in range(position, count + 1):
         slot = trial.order[index]
         duration, needed = jobs.numbers[ESTIMATES, slot], jobs.processors[slot]
@@ -210,30 +204,22 @@ def price_position(
 
 @kernel
 def msb_search(
-    now: float,
-    running: Profile,
-    jobs: Jobs,
-    waiting: Queue,
-    new: int,
-    prices: Prices,
-    draft: Draft,
-    base: Profile,
-    trial: Draft,
+    now: float, jobs: Jobs, waiting: Queue, new: int, prices: Prices, room: Room
 ) -> bool:
     """Look for the cheapest position of the new job among the waiting ones; tell if there is one.
 
-    At each position, the jobs that start before it keep their reservations (in ``base``);
+    At each position, the jobs that start before it keep their reservations (in ``room.base``);
     the new job and then the others, in their order, are placed at their earliest fits. A
     missed target rules the position out. The price is the sum of delay × rate over the
     moved jobs and the new one. Positions that give the same schedule are tried once.
     O(waiting² × steps).
     """
-    count = waiting.size[0]
-    copy_profile(running, base)
+    count, draft, base, trial = waiting.size[0], room.draft, room.base, prices.trial
+    copy_profile(room.free, base)
     bound_prices(now, base, jobs, waiting, prices)
     prices.rates[new] = jobs.processors[new]
-    line_up_behind(jobs, waiting, new, prices, trial)
-    bound_behind(0, count, prices, trial.order)
+    line_up_behind(jobs, waiting, new, prices)
+    bound_behind(0, count, prices)
     cheapest = np.inf
     position = following = 0
     while following <= count:
@@ -242,9 +228,9 @@ def msb_search(
             keep_up_to(position + 1, position, base, jobs, waiting, trial)
             position += 1
         if not prices.by_start:
-            bound_behind(position, count, prices, trial.order)
+            bound_behind(position, count, prices)
         copy_profile(base, trial.profile)
-        price, following = price_position(now, position, jobs, count, new, prices, cheapest, trial)
+        price, following = price_position(now, position, jobs, count, new, prices, cheapest)
         if price < cheapest:
             cheapest = price
             copy_profile(trial.profile, draft.profile)
@@ -258,38 +244,31 @@ class MsbSearch:
     """The search of MSB with its options."""
 
     def __init__(self, options: MsbOptions) -> None:
-        self._search = msb_search
         self._options = options
-        self._trial = new_draft(1, 0)
-        self._prices = new_prices(options, np.zeros(0), 0, 0)
+        self._prices = new_prices(options, np.zeros(0), 0, 0, 1)
         self._arrived = 0
 
     def __call__(self, q: Question) -> Verdict:
         """Return whether there is a plan, or which target stood in the way."""
-        prices = self._prices_of(q.table, q.jobs, q.draft, q.room)
-        found = self._search(
-            q.now, q.running, q.jobs, q.waiting, q.new, prices, q.draft, q.room, self._trial
-        )
-        if found:
+        prices = self._prices_of(q.table, q.jobs, q.room)
+        if msb_search(q.now, q.jobs, q.waiting, q.new, prices, q.room):
             return FOUND
         # At the last position no waiting job stands in the way.
         return missed(q, q.new, positions=int(q.waiting.size[0]) + 1)
 
     def decide(self, plan: Plan, room: Room) -> bool:
         """Decide about a message; False if the log needs more room."""
-        prices = self._prices_of(plan.table, plan.jobs, room.draft, room.base)
-        return decide_msb(plan.state, room, prices, self._trial)
+        return decide_msb(plan.state, room, self._prices_of(plan.table, plan.jobs, room))
 
-    def _prices_of(self, table: SlotTable, numbers: Jobs, draft: Draft, base: Profile) -> Prices:
+    def _prices_of(self, table: SlotTable, numbers: Jobs, room: Room) -> Prices:
         """Return the prices, with room for a plan and the arrivals of all jobs."""
-        steps, jobs, slots = len(base.times), len(draft.order), len(numbers.estimates)
+        jobs, slots, steps = len(room.draft.order), len(numbers.processors), len(room.base.times)
         old = self._prices
-        if len(self._trial.profile.times) < steps or len(old.least) < jobs:
-            self._trial = new_draft(steps, jobs)
-        if len(old.least) < jobs or len(old.rates) < slots:
+        has_room = len(old.least) >= jobs and len(old.rates) >= slots
+        if not has_room or len(old.trial.profile.times) < steps:
             arrivals = np.zeros(slots)
             arrivals[: self._arrived] = old.arrivals[: self._arrived]
-            self._prices = new_prices(self._options, arrivals, slots, jobs)
+            self._prices = new_prices(self._options, arrivals, slots, jobs, steps)
         if self._options.fairness:
             arrived = [job.submission_time for job in table.jobs[self._arrived :]]
             self._prices.arrivals[self._arrived : len(table.jobs)] = arrived
@@ -298,24 +277,21 @@ class MsbSearch:
 
 
 @kernel
-def take_msb(state: State, room: Room, prices: Prices, trial: Draft, slot: int) -> None:
+def take_msb(state: State, room: Room, prices: Prices, slot: int) -> None:
     """Admit a new job or refuse it, as :class:`~qops_batsim.scheduling.admission.msb.Msb`."""
     now = nominal(state)
-    if is_possible(state, slot, now):
-        prepare_search(state, room, now)
-        found = msb_search(
-            now, room.free, state.jobs, state.waiting, slot, prices, room.draft, room.base, trial
-        )
+    if begin_search(state, room, slot):
+        found = msb_search(now, state.jobs, state.waiting, slot, prices, room)
         # At the last position no waiting job stands in the way.
         conclude(state, room.draft, slot, found, slot, AT_POSITIONS, state.waiting.size[0] + 1)
 
 
 @kernel
-def decide_msb(state: State, room: Room, prices: Prices, trial: Draft) -> bool:
+def decide_msb(state: State, room: Room, prices: Prices) -> bool:
     """Decide about a message as :class:`~.msb.Msb`; False if the log needs more room."""
     begin_decision(state)
-    while True:
+    slot = next_question(state)
+    while slot != NO_JOB:
+        take_msb(state, room, prices, slot)
         slot = next_question(state)
-        if slot == NO_JOB:
-            return end_decision(state)
-        take_msb(state, room, prices, trial, slot)
+    return end_decision(state)

@@ -36,7 +36,7 @@ class OwnSearch:
                 table[q.new],
                 float(targets[q.new]),
                 [PlannedJob(table[s], float(jobs.starts[s]), float(targets[s])) for s in slots],
-                AvailabilityProfile.of(q.running, self._machine_size),
+                AvailabilityProfile.of(q.room.free, self._machine_size),
             )
         )
         if isinstance(answer, str):
@@ -54,13 +54,13 @@ class OwnSearch:
         if answer.keys() != named.keys():
             odd = ", ".join(sorted(answer.keys() ^ named.keys()))
             raise self._error(q, f"not just the waiting jobs and the new one (differs: {odd})")
-        free = AvailabilityProfile.of(q.running, self._machine_size)
-        copy_profile(q.running, q.draft.profile)
+        free = AvailabilityProfile.of(q.room.free, self._machine_size)
+        copy_profile(q.room.free, q.room.draft.profile)
         for place, (job_id, slot) in enumerate(named.items()):
             start = on_grid(float(answer[job_id]))
             self._check(q, free, slot, start)
-            reserve(q.draft.profile, start, jobs.estimates[slot], jobs.processors[slot])
-            q.draft.order[place], q.draft.starts[place] = slot, start
+            reserve(q.room.draft.profile, start, jobs.estimates[slot], jobs.processors[slot])
+            q.room.draft.order[place], q.room.draft.starts[place] = slot, start
         return FOUND
 
     def _check(self, q: Question, free: AvailabilityProfile, slot: int, start: float) -> None:

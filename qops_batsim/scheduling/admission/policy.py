@@ -12,10 +12,8 @@ from collections.abc import Callable, Sequence
 
 from qops_batsim.economics.tolerance import FactorTolerance, Tolerance
 from qops_batsim.scheduling.admission.decision import (
-    Room,
     impossible_numbers,
     install,
-    new_room,
     prepare_search,
     why_impossible,
 )
@@ -28,8 +26,7 @@ from qops_batsim.scheduling.admission.feedback import (
     settle_offer,
     take_fqops,
 )
-from qops_batsim.scheduling.admission.qops_search import QopsRules
-from qops_batsim.scheduling.admission.search import Draft, Question, Search
+from qops_batsim.scheduling.admission.search import Draft, Question, Room, Search, new_room
 from qops_batsim.scheduling.answers import AdmissionAnswer, Held, refusal_of
 from qops_batsim.scheduling.core.state import HAS_PROFILE, State
 from qops_batsim.scheduling.plan import Plan
@@ -79,11 +76,8 @@ class Admission:
     def question(self, plan: Plan, now: float, slot: int) -> Question:
         """Return what a search is asked about a job, with a fresh profile of the running ones."""
         self._make_room(plan)
-        room = self.room
-        prepare_search(plan.state, room, float(now))
-        return Question(
-            now, room.free, plan.jobs, plan.table, plan.waiting, slot, room.draft, room.base
-        )
+        prepare_search(plan.state, self.room)
+        return Question(now, plan.jobs, plan.table, plan.waiting, slot, self.room)
 
     @property
     def draft(self) -> Draft:
@@ -113,17 +107,15 @@ class FeedbackAdmission(Admission):
     ----------
     search
         The search of QoPS.
-    rules, terms
+    terms
         The options for the kernels.
     tolerance
         Speaks for the users.
     """
 
-    def __init__(
-        self, search: Search, rules: QopsRules, terms: OfferTerms, tolerance: Tolerance
-    ) -> None:
+    def __init__(self, search: Search, terms: OfferTerms, tolerance: Tolerance) -> None:
         super().__init__(search)
-        self._rules, self._terms, self._tolerance = rules, terms, tolerance
+        self._terms, self._tolerance = terms, tolerance
         self._offers = new_offer_room(1, 0)
 
     def decide(self, plan: Plan) -> bool | None:
@@ -148,13 +140,13 @@ class FeedbackAdmission(Admission):
             taken = bool(tolerance(job, float(offered)))
             settle_offer(*asked, slot, soonest, offered, taken)
 
-    def _asked(self, plan: Plan) -> tuple[State, Room, OfferRoom, QopsRules, OfferTerms]:
+    def _asked(self, plan: Plan) -> tuple[State, Room, OfferRoom, OfferTerms]:
         """Return the arguments of the kernels, with room for all jobs."""
         self._make_room(plan)
         steps, jobs = len(self.room.free.times), len(self.draft.order)
         if len(self._offers.spare.profile.times) < steps or len(self._offers.spare.order) < jobs:
             self._offers = new_offer_room(steps, jobs)
-        return plan.state, self.room, self._offers, self._rules, self._terms
+        return plan.state, self.room, self._offers, self._terms
 
 
 def impossible_deadline(plan: Plan, now: float, slot: int) -> Refusal | None:

@@ -9,10 +9,8 @@ import numpy as np
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.admission.decision import (
     AT_POINT,
-    Room,
+    begin_search,
     conclude,
-    is_possible,
-    prepare_search,
 )
 from qops_batsim.scheduling.admission.options import QopsOptions
 from qops_batsim.scheduling.admission.search import (
@@ -20,6 +18,7 @@ from qops_batsim.scheduling.admission.search import (
     NO_PLAN,
     Draft,
     Question,
+    Room,
     Verdict,
     keep_up_to,
     lift,
@@ -28,20 +27,13 @@ from qops_batsim.scheduling.admission.search import (
     missed,
     set_keys,
 )
+from qops_batsim.scheduling.core.arrays import Jobs, Profile, Queue
 from qops_batsim.scheduling.core.columns import ESTIMATES, HEADROOM, KEYS, TARGETS
 from qops_batsim.scheduling.core.decision import NO_JOB, begin_decision, end_decision, next_question
 from qops_batsim.scheduling.core.plan import nominal, sort_slots
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.profile import (
-    Jobs,
-    Profile,
-    Queue,
-    copy_profile,
-    earliest_fit,
-    release,
-    reserve,
-)
+from qops_batsim.scheduling.profile import copy_profile, earliest_fit, release, reserve
 from qops_batsim.scheduling.slack.prices import FOREVER, PRICE_TOLERANCE
 
 
@@ -182,35 +174,21 @@ def place_line(
 
 @kernel
 def qops_search(
-    now: float,
-    running: Profile,
-    jobs: Jobs,
-    waiting: Queue,
-    new: int,
-    rules: QopsRules,
-    draft: Draft,
-    base: Profile,
+    now: float, jobs: Jobs, waiting: Queue, new: int, rules: QopsRules, room: Room
 ) -> tuple[bool, int, int]:
     """Look for a plan, with the same headroom for all jobs; see :func:`try_points`."""
-    leave_share(rules.headroom, running, jobs, waiting, new)
-    return try_points(now, running, jobs, waiting, new, rules, draft, base)
+    leave_share(rules.headroom, room.free, jobs, waiting, new)
+    return try_points(now, jobs, waiting, new, rules, room)
 
 
 @kernel
 def try_points(
-    now: float,
-    running: Profile,
-    jobs: Jobs,
-    waiting: Queue,
-    new: int,
-    rules: QopsRules,
-    draft: Draft,
-    base: Profile,
+    now: float, jobs: Jobs, waiting: Queue, new: int, rules: QopsRules, room: Room
 ) -> tuple[bool, int, int]:
     """Look for a plan in which every waiting job and the new one meets its target.
 
     For each insertion point 0, N/2, 3N/4, ... of the N waiting jobs, those before
-    it keep their reservations, which the points share (in ``base``). The others and the
+    it keep their reservations, which the points share (in ``room.base``). The others and the
     new job are placed in heuristic order by :func:`place_line`. The plan of the first point
     that has one is taken, or that of the cheapest one.
 
@@ -221,17 +199,17 @@ def try_points(
         way and the insertion point. O(log N × (N + K × N) × steps) and N² for sorting.
     """
     count = waiting.size[0]
-    copy_profile(running, base)
+    copy_profile(room.free, room.base)
     set_keys(jobs, waiting, new, rules.by_laxity)
     kept = point = 0
     chosen, cheapest = NO_POINT, np.inf
     while True:
-        late = try_point(now, point, kept, jobs, waiting, new, rules, draft, base)
+        late = try_point(now, point, kept, jobs, waiting, new, rules, room)
         kept = point
         if late == NO_PLAN:
             if rules.insertion == FIRST:
                 return True, new, point
-            cost = cost_of(now, point, count + 1, jobs, rules, draft)
+            cost = cost_of(now, point, count + 1, jobs, rules, room.draft)
             if cost < cheapest - PRICE_TOLERANCE * abs(cost):
                 chosen, cheapest = point, cost
         elif rules.stop_at_first_failure:
@@ -243,8 +221,8 @@ def try_points(
     if chosen == NO_POINT:
         return False, late, point
     if chosen != point:
-        copy_profile(running, base)
-        try_point(now, chosen, 0, jobs, waiting, new, rules, draft, base)
+        copy_profile(room.free, room.base)
+        try_point(now, chosen, 0, jobs, waiting, new, rules, room)
     return True, new, chosen
 
 
@@ -280,14 +258,13 @@ def try_point(
     waiting: Queue,
     new: int,
     rules: QopsRules,
-    draft: Draft,
-    base: Profile,
+    room: Room,
 ) -> int:
-    """Make a plan at an insertion point, where ``base`` has the jobs before ``kept``.
+    """Make a plan at an insertion point, where ``room.base`` has the jobs before ``kept``.
 
     Return the slot of the job that was late, or ``NO_PLAN`` if all are placed.
     """
-    count = waiting.size[0]
+    count, draft, base = waiting.size[0], room.draft, room.base
     keep_up_to(point, kept, base, jobs, waiting, draft)
     line_up(point, jobs, waiting, new, draft)
     if rules.new_job_first and point > 0:
@@ -302,14 +279,11 @@ class QopsSearch:
     """The search of QoPS with its options."""
 
     def __init__(self, options: QopsOptions) -> None:
-        self._search = qops_search
         self._rules = rules_of(options)
 
     def __call__(self, q: Question) -> Verdict:
         """Return whether there is a plan, or which target stood in the way."""
-        found, blamed, point = self._search(
-            q.now, q.running, q.jobs, q.waiting, q.new, self._rules, q.draft, q.room
-        )
+        found, blamed, point = qops_search(q.now, q.jobs, q.waiting, q.new, self._rules, q.room)
         if found:
             return FOUND
         return missed(q, blamed, insertion_point=int(point), waiting=int(q.waiting.size[0]))
@@ -323,11 +297,8 @@ class QopsSearch:
 def take_qops(state: State, room: Room, rules: QopsRules, slot: int) -> None:
     """Admit a new job or refuse it, as :class:`~qops_batsim.scheduling.admission.qops.Qops`."""
     now = nominal(state)
-    if is_possible(state, slot, now):
-        prepare_search(state, room, now)
-        found, blamed, point = qops_search(
-            now, room.free, state.jobs, state.waiting, slot, rules, room.draft, room.base
-        )
+    if begin_search(state, room, slot):
+        found, blamed, point = qops_search(now, state.jobs, state.waiting, slot, rules, room)
         conclude(state, room.draft, slot, found, blamed, AT_POINT, point)
 
 
@@ -335,8 +306,8 @@ def take_qops(state: State, room: Room, rules: QopsRules, slot: int) -> None:
 def decide_qops(state: State, room: Room, rules: QopsRules) -> bool:
     """Decide about a message as :class:`~.qops.Qops`; False if the log needs more room."""
     begin_decision(state)
-    while True:
-        slot = next_question(state)
-        if slot == NO_JOB:
-            return end_decision(state)
+    slot = next_question(state)
+    while slot != NO_JOB:
         take_qops(state, room, rules, slot)
+        slot = next_question(state)
+    return end_decision(state)

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.admission.decision import Room, install, prepare_search
+from qops_batsim.scheduling.admission.decision import install, prepare_search
 from qops_batsim.scheduling.admission.options import ForesightOptions, FqopsOptions
-from qops_batsim.scheduling.admission.qops_search import QopsRules, leave_share, try_points
-from qops_batsim.scheduling.admission.search import meets
+from qops_batsim.scheduling.admission.qops_search import QopsRules, try_points
+from qops_batsim.scheduling.admission.search import Room, meets
+from qops_batsim.scheduling.core.arrays import Floats, Queue, new_queue
 from qops_batsim.scheduling.core.columns import (
     CHECKPOINTED,
     CHECKPOINTS,
@@ -34,10 +35,10 @@ from qops_batsim.scheduling.core.columns import (
     TARGETS,
 )
 from qops_batsim.scheduling.core.decision import NO_JOB, note_admission, note_moves_for
-from qops_batsim.scheduling.core.plan import actual_start, reserve_number, sort_slots
+from qops_batsim.scheduling.core.plan import actual_start, nominal, reserve_number, sort_slots
 from qops_batsim.scheduling.core.rows import BY_KILL, KILLED, append
 from qops_batsim.scheduling.core.state import HAS_PROFILE, IS_FREED, KILLING, NOW, PRESENT, State
-from qops_batsim.scheduling.profile import Floats, Ints, Queue, earliest_fit, new_queue, on_grid
+from qops_batsim.scheduling.profile import earliest_fit, on_grid
 from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE
 
 MOST_VICTIMS = 8
@@ -84,7 +85,7 @@ class RestartRoom(NamedTuple):
     """
 
     line: Queue
-    victims: Ints
+    victims: Queue
     since: Floats
     saved: Floats
 
@@ -92,7 +93,7 @@ class RestartRoom(NamedTuple):
 def new_restart_room(jobs: int) -> RestartRoom:
     """Return room for plans of so many jobs."""
     since, saved = np.zeros((2, MOST_VICTIMS))
-    return RestartRoom(new_queue(jobs), np.zeros(MOST_VICTIMS, np.int64), since, saved)
+    return RestartRoom(new_queue(jobs), new_queue(MOST_VICTIMS), since, saved)
 
 
 @kernel
@@ -157,22 +158,13 @@ def next_victim(state: State, terms: KillTerms, last: int, now: float) -> int:
 
 
 @kernel
-def kill_all(
-    state: State,
-    room: Room,
-    restarts: RestartRoom,
-    rules: QopsRules,
-    slot: int,
-    count: int,
-    now: float,
-    has_headroom: bool,
-) -> bool:
-    """Kill the first so many victims for a new job, if there is a plan for it and for their work.
+def kill_all(state: State, room: Room, restarts: RestartRoom, rules: QopsRules, slot: int) -> bool:
+    """Kill the victims for a new job, if there is a plan for it and for their work.
 
-    O(victims) searches, with the headroom of the rules unless jobs have one of their own.
+    O(victims) searches; the headroom of all jobs is known.
     """
-    numbers, victims = state.jobs.numbers, restarts.victims
-    for index in range(count):
+    numbers, (victims, count), now = state.jobs.numbers, restarts.victims, nominal(state)
+    for index in range(count[0]):
         victim = victims[index]
         restarts.since[index] = actual_start(state, victim)
         saved = restarts.saved[index] = saved_time(state, victim, now)
@@ -180,10 +172,10 @@ def kill_all(
         numbers[SAVED_ENDS, victim] = numbers[ENDS, victim]
         numbers[ENDS, victim] = now
     state.counts[HAS_PROFILE] = 0
-    if plan_all(state, room, restarts, rules, slot, count, now, has_headroom):
-        note_kills(state, slot, restarts, count)
+    if plan_all(state, room, restarts, rules, slot):
+        note_kills(state, slot, restarts)
         return True
-    for index in range(count):
+    for index in range(count[0]):
         victim = victims[index]
         numbers[ENDS, victim] = numbers[SAVED_ENDS, victim]
         numbers[ESTIMATES, victim] = on_grid(numbers[ESTIMATES, victim] + restarts.saved[index])
@@ -192,19 +184,11 @@ def kill_all(
 
 
 @kernel
-def plan_all(
-    state: State,
-    room: Room,
-    restarts: RestartRoom,
-    rules: QopsRules,
-    slot: int,
-    count: int,
-    now: float,
-    has_headroom: bool,
-) -> bool:
-    """Plan a new job without so many running ones, and then their work again, one by one."""
-    jobs, numbers, line = state.jobs, state.jobs.numbers, restarts.line
-    prepare_search(state, room, now)
+def plan_all(state: State, room: Room, restarts: RestartRoom, rules: QopsRules, slot: int) -> bool:
+    """Plan a new job without the victims, and then their work again, one by one."""
+    jobs, numbers, line, now = state.jobs, state.jobs.numbers, restarts.line, nominal(state)
+    count = restarts.victims.size[0]
+    prepare_search(state, room)
     estimate = numbers[ESTIMATES, slot]
     soonest = earliest_fit(room.free, now, estimate, jobs.processors[slot])
     if not meets(soonest, estimate, numbers[TARGETS, slot]):
@@ -215,10 +199,8 @@ def plan_all(
         numbers[SAVED_STARTS, each] = numbers[STARTS, each]
     found = True
     for index in range(count + 1):
-        new = slot if index == 0 else restarts.victims[index - 1]
-        if not has_headroom:
-            leave_share(rules.headroom, room.free, jobs, line, new)
-        found, _, _ = try_points(now, room.free, jobs, line, new, rules, room.draft, room.base)
+        new = slot if index == 0 else restarts.victims.slots[index - 1]
+        found, _, _ = try_points(now, jobs, line, new, rules, room)
         if not found:
             break
         numbers[SAVED_STARTS, new] = numbers[STARTS, new]
@@ -236,7 +218,7 @@ def plan_all(
 
 
 @kernel
-def note_kills(state: State, slot: int, restarts: RestartRoom, count: int) -> None:
+def note_kills(state: State, slot: int, restarts: RestartRoom) -> None:
     """Have running jobs killed for a new one, which is in the plan, as is their work again.
 
     A killed job keeps its slot: its work waits in the plan from now on, but is held back before
@@ -248,8 +230,8 @@ def note_kills(state: State, slot: int, restarts: RestartRoom, count: int) -> No
     # which nothing happens any more: they are placed again when its end is told.
     state.counts[IS_FREED] = 1
     note_admission(state, slot, 0)
-    for index in range(count):
-        victim = restarts.victims[index]
+    for index in range(restarts.victims.size[0]):
+        victim = restarts.victims.slots[index]
         state.lists[KILLING, state.sizes[KILLING]] = victim
         state.sizes[KILLING] += 1
         run = jobs.marks[KILLS, victim]

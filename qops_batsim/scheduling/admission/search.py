@@ -8,18 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import kernel
+from qops_batsim.scheduling.core.arrays import Floats, Ints, Jobs, Profile, Queue, new_profile
 from qops_batsim.scheduling.core.columns import ESTIMATES, KEYS, PROMISES, STARTS, TARGETS
 from qops_batsim.scheduling.core.plan import sort_slots
-from qops_batsim.scheduling.profile import (
-    Floats,
-    Ints,
-    Jobs,
-    Profile,
-    Queue,
-    end_of,
-    new_profile,
-    reserve,
-)
+from qops_batsim.scheduling.profile import end_of, reserve
 from qops_batsim.scheduling.refusal import Refusal, missed_deadline
 from qops_batsim.scheduling.table import SlotTable
 from qops_batsim.timing import DEADLINE_TOLERANCE
@@ -41,6 +33,29 @@ def new_draft(steps: int, jobs: int) -> Draft:
     return Draft(new_profile(0, steps), np.zeros(jobs, np.int64), np.zeros(jobs))
 
 
+class Room(NamedTuple):
+    """Room that a search works in.
+
+    Attributes
+    ----------
+    free
+        What the running jobs leave free.
+    draft
+        The plan that the search makes.
+    base
+        A profile to work with.
+    """
+
+    free: Profile
+    draft: Draft
+    base: Profile
+
+
+def new_room(steps: int, jobs: int) -> Room:
+    """Return room for plans of so many jobs and profiles of so many steps."""
+    return Room(new_profile(0, steps), new_draft(steps, jobs), new_profile(0, steps))
+
+
 class Question(NamedTuple):
     """Question to a search: can the new job be taken, and how?
 
@@ -48,28 +63,23 @@ class Question(NamedTuple):
     ----------
     now
         Date (seconds).
-    running
-        Availability profile of the running jobs alone.
     jobs, table
         All jobs by slot.
     waiting
         Slots of the admitted jobs that wait, by planned start.
     new
         Slot of the new job.
-    draft
-        Where the search writes the plan that it found.
     room
-        A profile to work with.
+        What the running jobs leave free, where the search writes the plan that it found, and room
+        to work in.
     """
 
     now: float
-    running: Profile
     jobs: Jobs
     table: SlotTable
     waiting: Queue
     new: int
-    draft: Draft
-    room: Profile
+    room: Room
 
 
 class Verdict(NamedTuple):

@@ -12,13 +12,12 @@ from qops_batsim.scheduling.aroma.recurrence import (
     APPLICATION,
     KEPT,
     TASK,
-    Floats,
-    Ints,
     Rows,
     demanded_end,
     predict,
     settle_rates,
 )
+from qops_batsim.scheduling.core.arrays import Floats, Ints
 from qops_batsim.timing import PLAN_TOLERANCE
 
 _FIRST_SLOTS = 64

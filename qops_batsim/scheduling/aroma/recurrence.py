@@ -23,11 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from qops_batsim.kernels import kernel
+from qops_batsim.scheduling.core.arrays import Floats, Ints
 from qops_batsim.timing import PLAN_TOLERANCE
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.void]
 
 KEPT = -1

@@ -307,11 +307,11 @@ def end_decision(state: State) -> bool:
 def decide_conservative(state: State) -> bool:
     """Place each new job at its earliest fit; False if the log needs more room."""
     begin_decision(state)
-    while True:
-        slot = next_question(state)
-        if slot == NO_JOB:
-            return end_decision(state)
+    slot = next_question(state)
+    while slot != NO_JOB:
         place_new(state, slot)
+        slot = next_question(state)
+    return end_decision(state)
 
 
 # Answers

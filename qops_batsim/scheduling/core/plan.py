@@ -23,6 +23,17 @@ from typing import Any
 import numpy as np
 
 from qops_batsim.kernels import kernel
+from qops_batsim.scheduling.core.arrays import (
+    WINDOW,
+    Claims,
+    Floats,
+    Ints,
+    Jobs,
+    Profile,
+    Queue,
+    Rows,
+    Words,
+)
 from qops_batsim.scheduling.core.columns import (
     AIMS,
     ASSURED_STARTS,
@@ -80,15 +91,6 @@ from qops_batsim.scheduling.host_fits import (
     keeps_hosts,
 )
 from qops_batsim.scheduling.profile import (
-    WINDOW,
-    Claims,
-    Floats,
-    Ints,
-    Jobs,
-    Profile,
-    Queue,
-    Rows,
-    Words,
     change,
     copy_row,
     drop_claim,

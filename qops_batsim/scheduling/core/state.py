@@ -13,9 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from qops_batsim.scheduling.core.columns import TARGETS
-from qops_batsim.scheduling.core.rows import RowLog, new_log
-from qops_batsim.scheduling.profile import (
+from qops_batsim.scheduling.core.arrays import (
     STEPS_PER_RESERVATION,
     Claims,
     Floats,
@@ -29,6 +27,8 @@ from qops_batsim.scheduling.profile import (
     new_profile,
     new_queue,
 )
+from qops_batsim.scheduling.core.columns import TARGETS
+from qops_batsim.scheduling.core.rows import RowLog, new_log
 from qops_batsim.timing import GRACE, GRID_TOLERANCE
 
 (

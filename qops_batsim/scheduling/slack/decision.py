@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import kernel
+from qops_batsim.scheduling.core.arrays import Floats, Ints
 from qops_batsim.scheduling.core.columns import (
     ASSURED_STARTS,
     ENDS,
@@ -41,7 +42,7 @@ from qops_batsim.scheduling.core.state import (
     SUSPENSIONS,
     State,
 )
-from qops_batsim.scheduling.profile import Floats, Ints, copy_profile, on_grid, reserve
+from qops_batsim.scheduling.profile import copy_profile, on_grid, reserve
 from qops_batsim.scheduling.slack.options import SlackOptions
 from qops_batsim.scheduling.slack.orders import AST, EXHAUSTIVE, HEURISTICS
 from qops_batsim.scheduling.slack.priority import (
@@ -269,11 +270,11 @@ def end_slack(state: State, slacks: Slacks) -> bool:
 def decide_slack(state: State, slacks: Slacks) -> bool:
     """Decide about a message as :class:`~.scheduler.Slack`; False if the log needs more room."""
     begin_slack(state, slacks)
-    while True:
-        slot = next_question(state)
-        if slot == NO_JOB:
-            return end_slack(state, slacks)
+    slot = next_question(state)
+    while slot != NO_JOB:
         insert(state, slacks, slot)
+        slot = next_question(state)
+    return end_slack(state, slacks)
 
 
 @kernel

@@ -10,11 +10,12 @@ import numpy as np
 
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.scheduling.core.arrays import grown
 from qops_batsim.scheduling.core.columns import LATEST_STARTS
 from qops_batsim.scheduling.core.plan import expect_end, forget_gone
 from qops_batsim.scheduling.core.state import NOW, PROMISES_GAINS
 from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.profile import grown, trim
+from qops_batsim.scheduling.profile import trim
 from qops_batsim.scheduling.slack.decision import (
     Requests,
     Slacks,

@@ -7,6 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import kernel
+from qops_batsim.scheduling.core.arrays import (
+    Claims,
+    Floats,
+    Ints,
+    Jobs,
+    Profile,
+    Queue,
+    new_profile,
+)
 from qops_batsim.scheduling.core.columns import (
     ESTIMATES,
     FIRST_SLACKS,
@@ -16,15 +25,8 @@ from qops_batsim.scheduling.core.columns import (
 )
 from qops_batsim.scheduling.core.plan import sort_slots
 from qops_batsim.scheduling.profile import (
-    Claims,
-    Floats,
-    Ints,
-    Jobs,
-    Profile,
-    Queue,
     copy_profile,
     earliest_fit,
-    new_profile,
     release,
     reserve,
     running_profile,

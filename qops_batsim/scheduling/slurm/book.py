@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.scheduling.host_words import WORD_BITS, Words
-from qops_batsim.scheduling.profile import Floats, Ints
+from qops_batsim.scheduling.core.arrays import Floats, Ints, Words
+from qops_batsim.scheduling.host_words import WORD_BITS
 
 WAITING, RUNNING, RECORDS, USERS, CHANGED, WAITED, STARTED, CANCELLED, GONE = range(9)
 """Indices into :attr:`Book.counts`: jobs of the line, running jobs, records of the map, users that

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from qops_batsim.kernels import kernel
+from qops_batsim.scheduling.core.arrays import Jobs, Words
 from qops_batsim.scheduling.core.columns import ARRIVALS, DEADLINES, ESTIMATES
-from qops_batsim.scheduling.host_words import Words, bit_count, has_host
-from qops_batsim.scheduling.profile import Jobs, end_of
+from qops_batsim.scheduling.host_words import bit_count, has_host
+from qops_batsim.scheduling.profile import end_of
 from qops_batsim.scheduling.slurm.book import (
     ASKED,
     BACKFILL,

@@ -22,11 +22,12 @@ from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.run import run as run_and_verify
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.admission.bisection import earliest_deadline
-from qops_batsim.scheduling.admission.feedback import earliest
+from qops_batsim.scheduling.admission.feedback import OfferTerms, earliest
 from qops_batsim.scheduling.admission.fqops import Fqops
 from qops_batsim.scheduling.admission.options import FqopsOptions, QopsOptions
 from qops_batsim.scheduling.admission.qops import Qops
 from qops_batsim.scheduling.admission.qops_search import rules_of
+from qops_batsim.scheduling.admission.restarts import KillTerms
 from qops_batsim.scheduling.admission.search import new_draft
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
@@ -46,18 +47,15 @@ def ask_earliest(
     case: Case, retry_count: int, options: dict[str, Any]
 ) -> tuple[Earliest, dict[int, float] | None, list[int]]:
     q = question_of(case)
-    spare, rules = (
-        new_draft(len(q.room.times), len(q.draft.order)),
-        rules_of(QopsOptions(**options)),
-    )
-    is_found, *dates = earliest(
-        q.now, q.running, q.jobs, q.waiting, q.new, rules, q.draft, q.room, spare, retry_count
-    )
+    spare = new_draft(len(q.room.base.times), len(q.room.draft.order))
+    rules = rules_of(QopsOptions(**options))
+    terms = OfferTerms(1.0, retry_count, KillTerms(False, 0, 0.0), rules)
+    is_found, *dates = earliest(q.now, q.jobs, q.waiting, q.new, q.room, spare, terms)
     found = Earliest(*dates)
     assert q.jobs.deadlines[case.new.slot] == q.jobs.targets[case.new.slot] == case.new.deadline
     if not is_found:
         return found, None, []
-    return found, starts_in(q.draft), free_by_second(q.draft, case)
+    return found, starts_in(q.room.draft), free_by_second(q.room.draft, case)
 
 
 def refused_cases(seed: str, count: int) -> list[tuple[Case, dict[str, Any]]]:
