@@ -11,7 +11,7 @@ import numpy as np
 from admission_oracles import Asking, Case, Seconds, seconds_with
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.scheduling.admission.search import Draft, Question, Room, Search
-from qops_batsim.scheduling.core.arrays import new_claims, new_profile, new_queue
+from qops_batsim.scheduling.arrays import new_claims, new_profile, new_queue
 from qops_batsim.scheduling.profile import running_profile
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.table import SlotTable

@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 
-from qops_batsim.scheduling.core.arrays import Queue, new_claims, new_jobs, new_profile
+from qops_batsim.scheduling.arrays import Queue, new_claims, new_jobs, new_profile
 from qops_batsim.scheduling.profile import reserve, running_profile
 from qops_batsim.scheduling.slack.orders import HEURISTICS
 from qops_batsim.scheduling.slack.search import (

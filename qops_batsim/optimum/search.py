@@ -19,7 +19,7 @@ import numpy as np
 from qops_batsim.kernels import kernel
 from qops_batsim.optimum.problem import NOT_CHOSEN, Floats, Ints, Problem, Tasks
 from qops_batsim.optimum.solver import Budget
-from qops_batsim.scheduling.core.arrays import STEPS_PER_RESERVATION, Profile, new_profile
+from qops_batsim.scheduling.arrays import STEPS_PER_RESERVATION, Profile, new_profile
 from qops_batsim.scheduling.profile import copy_profile, earliest_fit, release, reserve
 
 

@@ -32,7 +32,7 @@ from qops_batsim.scheduling.admission.mrt_search import Notes, decide_mrt
 from qops_batsim.scheduling.admission.msb_search import Prices, decide_msb
 from qops_batsim.scheduling.admission.qops_search import QopsRules, decide_qops
 from qops_batsim.scheduling.admission.search import Room
-from qops_batsim.scheduling.core.arrays import Floats, Ints, Jobs, Queue, Rows, new_queue
+from qops_batsim.scheduling.arrays import Floats, Ints, Jobs, Queue, Rows, new_queue
 from qops_batsim.scheduling.core.columns import ARRIVALS, CHECKPOINTED, ESTIMATES, IS_HELD
 from qops_batsim.scheduling.core.decision import decide_conservative
 from qops_batsim.scheduling.core.plan import call_for_start

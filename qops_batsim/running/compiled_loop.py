@@ -292,7 +292,7 @@ def _number_users(planned: Any, jobs: DelayJobs, listed: Sequence[Job]) -> np.nd
 
 def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:
     """Return the jobs as plans have them, with rows of hosts of so many words, if any."""
-    from qops_batsim.scheduling.core.arrays import new_jobs
+    from qops_batsim.scheduling.arrays import new_jobs
 
     made, estimates = new_jobs(len(jobs.processors), words), jobs.estimates.astype(float)
     set_jobs(
@@ -343,7 +343,7 @@ class _PlannerLoop:
         hosts: int,
         reservations: int,
     ) -> None:
-        from qops_batsim.scheduling.core.arrays import new_profile
+        from qops_batsim.scheduling.arrays import new_profile
         from qops_batsim.scheduling.core.columns import LATEST_STARTS, TARGETS
         from qops_batsim.scheduling.core.rows import new_log
         from qops_batsim.scheduling.core.state import new_state, steps_for, with_profile

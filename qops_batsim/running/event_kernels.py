@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import Floats, Ints, Queue, Words, grown, new_queue
+from qops_batsim.scheduling.arrays import Floats, Ints, Queue, Words, grown, new_queue
 from qops_batsim.scheduling.host_words import has_host
 from qops_batsim.scheduling.profile import on_grid
 from qops_batsim.timing import SAME_DATE, SHORTEST_CALL_DELAY

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from qops_batsim.scheduling import profile as kernels
-from qops_batsim.scheduling.core.arrays import STEPS_PER_RESERVATION, Profile, grown, new_profile
+from qops_batsim.scheduling.arrays import STEPS_PER_RESERVATION, Profile, grown, new_profile
 from qops_batsim.timing import duration_on_grid, end_of, on_grid
 
 _earliest_fit, _change = kernels.earliest_fit, kernels.change

@@ -8,8 +8,8 @@ from typing import Any
 
 from qops_batsim.jobs import QosRequest, restarted_id
 from qops_batsim.scheduling.answers import AdmissionAnswer, refusal_of, with_offer
+from qops_batsim.scheduling.arrays import Floats, Ints
 from qops_batsim.scheduling.core import rows
-from qops_batsim.scheduling.core.arrays import Floats, Ints
 from qops_batsim.scheduling.decision_events import (
     Admitted,
     Cause,

@@ -18,7 +18,7 @@ from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.timing import GRID_TOLERANCE
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.core.arrays import Ints
+    from qops_batsim.scheduling.arrays import Ints
     from qops_batsim.scheduling.easy_orders import LineOrder
     from qops_batsim.scheduling.table import SlotTable
 
@@ -106,7 +106,7 @@ class Easy(SpaceSharingScheduler):
 
     def begin(self, system: System) -> None:
         """Start with an empty queue."""
-        from qops_batsim.scheduling.core.arrays import new_queue
+        from qops_batsim.scheduling.arrays import new_queue
         from qops_batsim.scheduling.easy_kernel import (
             easy_pass,
             new_line,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import Floats, Ints, Queue
+from qops_batsim.scheduling.arrays import Floats, Ints, Queue
 from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE
 
 BLOCK = 64

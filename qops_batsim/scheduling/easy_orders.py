@@ -35,7 +35,7 @@ import numpy as np
 
 from qops_batsim.kernels import kernel
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.scheduling.core.arrays import Floats, Ints, Queue
+from qops_batsim.scheduling.arrays import Floats, Ints, Queue
 from qops_batsim.scheduling.easy_kernel import (
     NO_JOB,
     NO_WIDTH,

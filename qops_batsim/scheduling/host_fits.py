@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import Ints, Profile, Rows, Words
+from qops_batsim.scheduling.arrays import Ints, Profile, Rows, Words
 from qops_batsim.scheduling.host_words import bit_count, keep_lowest, same_hosts
 from qops_batsim.scheduling.profile import earlier_fit, earliest_fit, end_of, segment_at
 

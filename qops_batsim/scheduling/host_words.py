@@ -6,7 +6,7 @@ import numpy as np
 
 from qops_batsim.kernels import kernel
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.core.arrays import Words
+from qops_batsim.scheduling.arrays import Words
 
 WORD_BITS = 64
 _ONE = np.uint64(1)

@@ -22,9 +22,9 @@ from qops_batsim.scheduling.answers import (
     refusal_of,
     with_offer,
 )
+from qops_batsim.scheduling.arrays import WINDOW, Ints, Jobs, Profile, Queue, grown, with_room
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.core import decision, plan, rows, state
-from qops_batsim.scheduling.core.arrays import WINDOW, Ints, Jobs, Profile, Queue, grown, with_room
 from qops_batsim.scheduling.core.columns import TARGETS
 from qops_batsim.scheduling.core.state import EVER, Given, State
 from qops_batsim.scheduling.decision_events import Submission

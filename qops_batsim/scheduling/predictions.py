@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import Floats, Jobs, Queue
+from qops_batsim.scheduling.arrays import Floats, Jobs, Queue
 from qops_batsim.scheduling.core.columns import (
     CORRECTIONS,
     ESTIMATES,

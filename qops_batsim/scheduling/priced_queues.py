@@ -33,7 +33,7 @@ from qops_batsim.scheduling.easy import Easy
 from qops_batsim.scheduling.module import PlannerOptions, SchedulerOptions, System, seconds
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.core.arrays import Floats, Ints
+    from qops_batsim.scheduling.arrays import Floats, Ints
     from qops_batsim.scheduling.qos_log import QosLog
     from qops_batsim.scheduling.queue_choice import Queues
 

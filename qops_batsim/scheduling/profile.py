@@ -17,16 +17,7 @@ import numpy as np
 
 from qops_batsim import timing
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import (
-    WINDOW,
-    Claims,
-    Floats,
-    Ints,
-    Jobs,
-    Profile,
-    Queue,
-    Rows,
-)
+from qops_batsim.scheduling.arrays import WINDOW, Claims, Floats, Ints, Jobs, Profile, Queue, Rows
 from qops_batsim.scheduling.core.columns import ENDS
 from qops_batsim.scheduling.host_words import same_hosts
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import Floats, Profile
+from qops_batsim.scheduling.arrays import Floats, Profile
 from qops_batsim.scheduling.profile import earliest_fit
 
 WIDTHS, LENGTHS = 12, 14

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.jobs import Job
-from qops_batsim.scheduling.core.arrays import Profile
+from qops_batsim.scheduling.arrays import Profile
 from qops_batsim.scheduling.core.columns import IS_DYING, IS_HELD, MARKS, NUMBERS
 from qops_batsim.scheduling.core.state import (
     CANCELLED,

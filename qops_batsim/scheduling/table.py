@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.scheduling.core.arrays import Floats, Jobs, grown_jobs, new_jobs
+from qops_batsim.scheduling.arrays import Floats, Jobs, grown_jobs, new_jobs
 from qops_batsim.scheduling.core.columns import (
     ARRIVALS,
     CHECKPOINTS,

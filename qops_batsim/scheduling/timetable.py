@@ -15,8 +15,7 @@ import numpy as np
 from qops_batsim.jobs import Job
 from qops_batsim.kernels import kernel
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.capacity import Capacity
-from qops_batsim.scheduling.core.arrays import (
+from qops_batsim.scheduling.arrays import (
     STEPS_PER_RESERVATION,
     Floats,
     Ints,
@@ -26,6 +25,7 @@ from qops_batsim.scheduling.core.arrays import (
     new_profile,
     with_room,
 )
+from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.core.plan import fit_claims, has_claims_before, promise_start
 from qops_batsim.scheduling.host_fits import earlier_hosts
 from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from qops_batsim.scheduling.core.arrays import new_queue
+from qops_batsim.scheduling.arrays import new_queue
 from qops_batsim.scheduling.easy_kernel import (
     NO_JOB,
     SHORT_LINE,

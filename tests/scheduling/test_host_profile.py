@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.core.arrays import new_profile
+from qops_batsim.scheduling.arrays import new_profile
 from qops_batsim.scheduling.host_fits import count_free, earlier_hosts, earliest_hosts
 from qops_batsim.scheduling.host_words import bit_count, keep_lowest
 from qops_batsim.scheduling.profile import change

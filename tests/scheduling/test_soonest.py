@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from qops_batsim.scheduling.core.arrays import new_profile
+from qops_batsim.scheduling.arrays import new_profile
 from qops_batsim.scheduling.profile import earliest_fit, reserve
 from qops_batsim.scheduling.soonest import clear, copy_bounds, new_bounds, soonest_fit
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.scheduling.core.arrays import Jobs, new_jobs
+from qops_batsim.scheduling.arrays import Jobs, new_jobs
 from qops_batsim.scheduling.table import durations_on_grid, set_jobs
 from qops_batsim.timing import GRID_END, duration_on_grid
 

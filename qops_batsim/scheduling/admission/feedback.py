@@ -30,7 +30,7 @@ from qops_batsim.scheduling.admission.restarts import (
     next_victim,
 )
 from qops_batsim.scheduling.admission.search import Draft, Room, meets, new_draft
-from qops_batsim.scheduling.core.arrays import Floats, Ints, Jobs, Queue
+from qops_batsim.scheduling.arrays import Floats, Ints, Jobs, Queue
 from qops_batsim.scheduling.core.columns import (
     ARRIVALS,
     DEADLINES,

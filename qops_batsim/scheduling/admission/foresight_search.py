@@ -48,7 +48,7 @@ from qops_batsim.scheduling.admission.restarts import (
     next_victim,
 )
 from qops_batsim.scheduling.admission.search import FOUND, NO_PLAN, Question, Room, Verdict, missed
-from qops_batsim.scheduling.core.arrays import Jobs, Queue
+from qops_batsim.scheduling.arrays import Jobs, Queue
 from qops_batsim.scheduling.core.columns import ESTIMATES, HEADROOM, STARTS, TARGETS
 from qops_batsim.scheduling.core.decision import (
     NO_JOB,

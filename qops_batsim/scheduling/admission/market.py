@@ -16,7 +16,7 @@ import numpy as np
 
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.admission.options import ForesightOptions
-from qops_batsim.scheduling.core.arrays import Floats, Jobs, Profile
+from qops_batsim.scheduling.arrays import Floats, Jobs, Profile
 from qops_batsim.scheduling.core.columns import ESTIMATES, TARGETS
 from qops_batsim.scheduling.profile import segment_at
 

@@ -26,7 +26,7 @@ from qops_batsim.scheduling.admission.search import (
     missed,
     set_keys,
 )
-from qops_batsim.scheduling.core.arrays import Floats, Ints, Jobs, Profile, Queue
+from qops_batsim.scheduling.arrays import Floats, Ints, Jobs, Profile, Queue
 from qops_batsim.scheduling.core.columns import ESTIMATES, KEYS, TARGETS
 from qops_batsim.scheduling.core.decision import NO_JOB, begin_decision, end_decision, next_question
 from qops_batsim.scheduling.core.plan import nominal, sort_slots

@@ -27,7 +27,7 @@ from qops_batsim.scheduling.admission.search import (
     missed,
     set_keys,
 )
-from qops_batsim.scheduling.core.arrays import Jobs, Profile, Queue
+from qops_batsim.scheduling.arrays import Jobs, Profile, Queue
 from qops_batsim.scheduling.core.columns import ESTIMATES, HEADROOM, KEYS, TARGETS
 from qops_batsim.scheduling.core.decision import NO_JOB, begin_decision, end_decision, next_question
 from qops_batsim.scheduling.core.plan import nominal, sort_slots

@@ -14,7 +14,7 @@ from qops_batsim.scheduling.admission.decision import install, prepare_search
 from qops_batsim.scheduling.admission.options import ForesightOptions, FqopsOptions
 from qops_batsim.scheduling.admission.qops_search import QopsRules, try_points
 from qops_batsim.scheduling.admission.search import Room, meets
-from qops_batsim.scheduling.core.arrays import Floats, Queue, new_queue
+from qops_batsim.scheduling.arrays import Floats, Queue, new_queue
 from qops_batsim.scheduling.core.columns import (
     CHECKPOINTED,
     CHECKPOINTS,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import Floats, Ints, Jobs, Profile, Queue, new_profile
+from qops_batsim.scheduling.arrays import Floats, Ints, Jobs, Profile, Queue, new_profile
 from qops_batsim.scheduling.core.columns import ESTIMATES, KEYS, PROMISES, STARTS, TARGETS
 from qops_batsim.scheduling.core.plan import sort_slots
 from qops_batsim.scheduling.profile import end_of, reserve

@@ -17,7 +17,7 @@ from qops_batsim.scheduling.aroma.recurrence import (
     predict,
     settle_rates,
 )
-from qops_batsim.scheduling.core.arrays import Floats, Ints
+from qops_batsim.scheduling.arrays import Floats, Ints
 from qops_batsim.timing import PLAN_TOLERANCE
 
 _FIRST_SLOTS = 64

@@ -21,7 +21,7 @@ from qops_batsim.platform.units import parse_speed
 from qops_batsim.protocol.events import HostDescription
 from qops_batsim.scheduling.aroma.application import Work
 from qops_batsim.scheduling.aroma.recurrence import HOST, Rows
-from qops_batsim.scheduling.core.arrays import Floats, Ints
+from qops_batsim.scheduling.arrays import Floats, Ints
 
 DEFAULT_SPEED = 100e6
 """Speed of a host where nothing tells it (flop/s); that of a made cluster."""

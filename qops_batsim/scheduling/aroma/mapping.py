@@ -26,7 +26,7 @@ from qops_batsim.scheduling.aroma.application import Application
 from qops_batsim.scheduling.aroma.book import Book, Taken
 from qops_batsim.scheduling.aroma.machine import UnequalHosts
 from qops_batsim.scheduling.aroma.recurrence import KEPT, Rows, demanded_end, keeps
-from qops_batsim.scheduling.core.arrays import Flags, Floats, Ints
+from qops_batsim.scheduling.arrays import Flags, Floats, Ints
 from qops_batsim.timing import PLAN_TOLERANCE
 
 SOONEST_LATER = 2e-5

@@ -19,7 +19,7 @@ import numpy as np
 
 from qops_batsim.scheduling.aroma.book import Taken
 from qops_batsim.scheduling.aroma.mapping import Mapper
-from qops_batsim.scheduling.core.arrays import Ints
+from qops_batsim.scheduling.arrays import Ints
 from qops_batsim.scheduling.news import News
 from qops_batsim.timing import PLAN_TOLERANCE
 

@@ -16,7 +16,7 @@ from qops_batsim.scheduling.aroma.application import DEADLINE, Application
 from qops_batsim.scheduling.aroma.book import Taken
 from qops_batsim.scheduling.aroma.mapping import Fallbacks, Mapper, Stopped, map_all
 from qops_batsim.scheduling.aroma.nominal import Nominal, Presence
-from qops_batsim.scheduling.core.arrays import Ints
+from qops_batsim.scheduling.arrays import Ints
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import PLAN_TOLERANCE

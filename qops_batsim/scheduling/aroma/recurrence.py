@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import Floats, Ints
+from qops_batsim.scheduling.arrays import Floats, Ints
 from qops_batsim.timing import PLAN_TOLERANCE
 
 Rows = npt.NDArray[np.void]

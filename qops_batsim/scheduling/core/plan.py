@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import (
+from qops_batsim.scheduling.arrays import (
     WINDOW,
     Claims,
     Floats,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import Floats, Ints, grown
+from qops_batsim.scheduling.arrays import Floats, Ints, grown
 
 (
     SUBMITTED,

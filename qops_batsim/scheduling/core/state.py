@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from qops_batsim.scheduling.core.arrays import (
+from qops_batsim.scheduling.arrays import (
     STEPS_PER_RESERVATION,
     Claims,
     Floats,

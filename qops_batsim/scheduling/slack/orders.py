@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import Ints
+from qops_batsim.scheduling.arrays import Ints
 from qops_batsim.scheduling.profile import end_of
 
 AST, AAT, DU, DC, DP, EXHAUSTIVE = range(6)

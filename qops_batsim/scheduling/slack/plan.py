@@ -10,7 +10,7 @@ import numpy as np
 
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.core.arrays import grown
+from qops_batsim.scheduling.arrays import grown
 from qops_batsim.scheduling.core.columns import LATEST_STARTS
 from qops_batsim.scheduling.core.plan import expect_end, forget_gone
 from qops_batsim.scheduling.core.state import NOW, PROMISES_GAINS

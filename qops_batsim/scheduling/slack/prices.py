@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import Floats
+from qops_batsim.scheduling.arrays import Floats
 
 UTILIZATION, TIME, PRIORITY, FAIRNESS = range(4)
 """Places in an array of weights."""

@@ -15,7 +15,7 @@ from msgspec import UNSET
 
 from qops_batsim.jobs import QosRequest
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import Floats, Ints, grown
+from qops_batsim.scheduling.arrays import Floats, Ints, grown
 from qops_batsim.scheduling.slack.options import SlackOptions
 
 FIRST_SCHEDULER_PRIORITY = 0.5

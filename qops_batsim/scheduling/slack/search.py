@@ -7,15 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import (
-    Claims,
-    Floats,
-    Ints,
-    Jobs,
-    Profile,
-    Queue,
-    new_profile,
-)
+from qops_batsim.scheduling.arrays import Claims, Floats, Ints, Jobs, Profile, Queue, new_profile
 from qops_batsim.scheduling.core.columns import (
     ESTIMATES,
     FIRST_SLACKS,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.scheduling.core.arrays import Floats, Ints, Words
+from qops_batsim.scheduling.arrays import Floats, Ints, Words
 from qops_batsim.scheduling.host_words import WORD_BITS
 
 WAITING, RUNNING, RECORDS, USERS, CHANGED, WAITED, STARTED, CANCELLED, GONE = range(9)

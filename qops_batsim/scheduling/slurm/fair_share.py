@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import Ints
+from qops_batsim.scheduling.arrays import Ints
 from qops_batsim.scheduling.slurm.book import (
     ACCOUNT_LEVEL,
     ACCOUNT_SHARES,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.core.arrays import Jobs, Words
+from qops_batsim.scheduling.arrays import Jobs, Words
 from qops_batsim.scheduling.core.columns import ARRIVALS, DEADLINES, ESTIMATES
 from qops_batsim.scheduling.host_words import bit_count, has_host
 from qops_batsim.scheduling.profile import end_of

@@ -14,7 +14,7 @@ from qops_batsim.scheduling.slurm.options import QosRules, SlurmOptions
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.core.arrays import Ints
+    from qops_batsim.scheduling.arrays import Ints
     from qops_batsim.scheduling.slurm.book import Book
 
 

@@ -30,7 +30,7 @@ from qops_batsim.scheduling.admission.market import (
 )
 from qops_batsim.scheduling.admission.options import ForesightOptions, QopsOptions
 from qops_batsim.scheduling.admission.qops_search import QopsSearch
-from qops_batsim.scheduling.core.arrays import new_profile
+from qops_batsim.scheduling.arrays import new_profile
 from qops_batsim.scheduling.decision_events import Refused
 from qops_batsim.scheduling.profile import reserve
 from qops_batsim.scheduling.registry import make_scheduler
