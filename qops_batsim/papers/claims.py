@@ -95,8 +95,10 @@ METHOD = (
     "by Student's t distribution, with a probability of at most "
     f"{RISK} of one wrong verdict or more among all claims of a section (Holm). A claim that "
     "something is more, or less, has a margin where one is told: there is no difference if the "
-    "measured one is smaller than that, in the same sense. A claim with parts holds if they all "
-    "do; these, and intervals (95 %), are each by itself. Changes in % are means of logarithms. "
+    "measured one is smaller than that, in the same sense; where it is surely more, and surely by "
+    "less than the margin, the surer of both is told. A claim with parts "
+    "holds if they all do; these, and intervals (95 %), are each by itself. Changes in % are means "
+    "of logarithms. "
     f"With fewer than {ENOUGH} repetitions there are too few to judge. An invariant is a number of "
     "violations: it holds if there are none."
 )
