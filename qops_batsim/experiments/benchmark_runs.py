@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.metrics.admission import PromiseMetrics, broken_rule, promise_metrics
-from qops_batsim.analysis.metrics.charges import References, reference_of_workload
+from qops_batsim.analysis.metrics.charges import References
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes, fates
 from qops_batsim.analysis.results.tables import Booleans, Floats
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
@@ -25,7 +25,7 @@ from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Sc
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.problem import OBJECTIVES, problem_of, worth_of
 from qops_batsim.platform.generate import make_cluster
-from qops_batsim.running.reference import easy_response_times
+from qops_batsim.running.reference import easy_references
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
@@ -177,7 +177,7 @@ class Prices:
 
     def __init__(self, workload: Workload) -> None:
         self.worth = {each: worth_of(workload, each) for each in OBJECTIVES}
-        self.references: References = reference_of_workload(workload, easy_response_times(workload))
+        self.references: References = easy_references(workload)
         self.table: SlowdownTable = category_slowdowns(self.references.values())
 
 

@@ -56,7 +56,7 @@ class ReportTable:
         """Return the cells as text: numbers in a readable precision unless a column says how."""
         return [
             [
-                cell_text(_value(row, key), "" if isinstance(column, str) else column.form)
+                cell_text(value_at(row, key), "" if isinstance(column, str) else column.form)
                 for key, column in self.columns.items()
             ]
             for row in self.rows
@@ -157,8 +157,8 @@ def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> li
     ]
 
 
-def _value(row: Any, key: str) -> Any:
-    """Return the cell of a key, or of the rest of a key within that of its beginning.
+def value_at(row: Any, key: str) -> Any:
+    """Return the value of a key, or of the rest of a key within that of its beginning.
 
     Keys are those of a mapping, names of fields, or places in a list.
     """
@@ -171,4 +171,4 @@ def _value(row: Any, key: str) -> Any:
         inner = row[int(first)] if first.isdecimal() else getattr(row, first)
         if not rest:
             return inner
-    return _value(inner, rest) if rest and inner is not None else None
+    return value_at(inner, rest) if rest and inner is not None else None

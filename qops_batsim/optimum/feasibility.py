@@ -54,14 +54,11 @@ class JointSchedule(NamedTuple):
     is_proven: bool
 
 
-def joint_schedule(
-    tasks: Tasks, starts: Ints, machine: int, ticks: float, limit: float
-) -> JointSchedule:
+def joint_schedule(tasks: Tasks, starts: Ints, machine: int, ticks: float) -> JointSchedule:
     """Look for a schedule of all jobs, given one of some.
 
     If an interval has too little room for them, there is none; most questions that have this answer
-    end so, or with the solver's first look, and most others with the search. ``limit`` is a factor
-    of how long search and solver may take.
+    end so, or with the solver's first look, and most others with the search.
     """
     if (tasks.release > tasks.last_start).any():
         return JointSchedule(None, True)
@@ -75,10 +72,10 @@ def joint_schedule(
     if answer.is_proven:
         return answer
     group, rng = Subproblem(tasks, ones, machine, ticks), np.random.default_rng(1)
-    first = annealed(group, first, Budget(limit * SEARCH, False), rng, len(ones))
+    first = annealed(group, first, Budget(SEARCH, False), rng, len(ones))
     if (first != NOT_CHOSEN).all():
         return JointSchedule(first, True)
-    return _solved(tasks, first, machine, limit * SOLVER)
+    return _solved(tasks, first, machine, SOLVER)
 
 
 def _solved(tasks: Tasks, first: Ints, machine: int, units: float) -> JointSchedule:
@@ -99,7 +96,7 @@ class ExactFeasibility(SpaceSharingScheduler):
     """A scheduler that admits a job whenever any plan keeps all promises; else as QoPS.
 
     ``solver_counts`` counts the questions that QoPS's search did not find a plan for; those that
-    stay open are refused. For ``limit`` see :func:`joint_schedule`.
+    stay open are refused.
     """
 
     summary = "exact feasibility: QoPS with the solver where its search fails"
@@ -108,25 +105,21 @@ class ExactFeasibility(SpaceSharingScheduler):
     Options = QopsOptions
     options: QopsOptions
 
-    def __init__(self, options: QopsOptions | None = None, limit: float = 1.0) -> None:
+    def __init__(self, options: QopsOptions | None = None) -> None:
         super().__init__(options)
-        self.solver_counts, self._limit = SolverCounts(), limit
+        self.solver_counts = SolverCounts()
 
     def new_plan(self, machine_size: int) -> Plan:
         """Return an empty plan that searches exactly."""
         qops = QopsSearch(self.options)
-        search = ExactSearch(qops, machine_size, self.solver_counts, self._limit)
-        return Plan(machine_size, Admission(search))
+        return Plan(machine_size, Admission(ExactSearch(qops, machine_size, self.solver_counts)))
 
 
 class ExactSearch:
     """A search that asks another one, and the solver where that finds no plan."""
 
-    def __init__(
-        self, search: Search, machine_size: int, solver_counts: SolverCounts, limit: float
-    ) -> None:
+    def __init__(self, search: Search, machine_size: int, solver_counts: SolverCounts) -> None:
         self._search, self._machine, self._answers = search, machine_size, solver_counts
-        self._limit = limit
 
     def __call__(self, q: Question) -> Verdict:
         """Return whether there is a plan."""
@@ -139,7 +132,7 @@ class ExactSearch:
             return verdict
         tasks, unit = _tasks(q, slots, self._machine)
         starts = np.where(np.arange(len(tasks.release)) < len(slots), NOT_CHOSEN, tasks.release)
-        found = joint_schedule(tasks, starts, self._machine, GRID / unit, self._limit)
+        found = joint_schedule(tasks, starts, self._machine, GRID / unit)
         if found.starts is None:
             self._answers.refused += found.is_proven
             self._answers.open += not found.is_proven
@@ -196,17 +189,17 @@ class FirstCome(NamedTuple):
     open: int
 
 
-def first_come_with_hindsight(problem: Problem, limit: float = 1.0) -> FirstCome:
+def first_come_with_hindsight(problem: Problem) -> FirstCome:
     """Admit jobs in the order of arrival, as long as some schedule has all that were admitted.
 
-    A job whose question stays open is refused. For ``limit`` see :func:`joint_schedule`.
+    A job whose question stays open is refused.
     """
     tasks, machine = problem.strict, problem.machine
     starts = np.full(len(tasks.release), NOT_CHOSEN)
     unknown = 0
     for place in np.argsort(tasks.release, kind="stable").tolist():
         near = _overlapping_jobs(tasks, starts, place)
-        found = joint_schedule(tasks.of(near), starts[near], machine, problem.ticks, limit)
+        found = joint_schedule(tasks.of(near), starts[near], machine, problem.ticks)
         if found.starts is not None:
             starts[near] = found.starts
         unknown += not found.is_proven
@@ -237,12 +230,12 @@ class OnlineAdmission(NamedTuple):
     open: int
 
 
-def online_admission(problem: Problem, *, takes_back: bool, limit: float = 1.0) -> OnlineAdmission:
+def online_admission(problem: Problem, *, takes_back: bool) -> OnlineAdmission:
     """Admit each job as it arrives if some plan keeps all promises, later ones being unknown.
 
     A plan that leaves running jobs alone comes first; only where there is none, and starts can be
     taken back, some of them are. What waits starts as early as those before it in the plan allow. A
-    job whose question stays open is refused. For ``limit`` see :func:`joint_schedule`.
+    job whose question stays open is refused.
     """
     tasks, machine = problem.strict, problem.machine
     starts = np.full(len(tasks.release), NOT_CHOSEN)
@@ -253,10 +246,10 @@ def online_admission(problem: Problem, *, takes_back: bool, limit: float = 1.0) 
         at_work[place] = True
         near = np.flatnonzero(at_work)
         asked = Moment.of(tasks.of(near), starts[near], now)
-        found = joint_schedule(asked.tasks, asked.starts, machine, problem.ticks, limit)
+        found = joint_schedule(asked.tasks, asked.starts, machine, problem.ticks)
         again = np.zeros(len(near), np.bool_)
         if found.starts is None and takes_back:
-            found, again = asked.taking_back(machine, limit)
+            found, again = asked.taking_back(machine)
         unknown += found.starts is None and not found.is_proven
         if found.starts is not None:
             lost += [(int(near[each]), int(starts[near[each]]), now) for each in again.nonzero()[0]]
@@ -296,7 +289,7 @@ class Moment(NamedTuple):
         latest = np.where(again, self.whole.latest, self.tasks.latest)
         return self.tasks._replace(duration=duration, latest=latest)
 
-    def taking_back(self, machine: int, limit: float) -> tuple[JointSchedule, Booleans]:
+    def taking_back(self, machine: int) -> tuple[JointSchedule, Booleans]:
         """Look for a schedule in which running jobs may run again; tell which do.
 
         One of them is tried, those first that have done the least work, then all; then the solver
@@ -319,19 +312,16 @@ class Moment(NamedTuple):
             made = filled(planned, tried, machine, order)
             if (made != NOT_CHOSEN).all():
                 return JointSchedule(made, True), again
-        return self._solved(victims, done, machine, limit * SOLVER)
+        return self._solved(victims, done, machine)
 
-    def _solved(
-        self, victims: Ints, done: Ints, machine: int, units: float
-    ) -> tuple[JointSchedule, Booleans]:
+    def _solved(self, victims: Ints, done: Ints, machine: int) -> tuple[JointSchedule, Booleans]:
         """Ask the solver, for which a job that may run again is two, of which it chooses one."""
         count = len(self.runs)
         again = self.with_again(np.isin(np.arange(count), victims)).of(victims)
         both = Tasks(*map(np.concatenate, zip(self.tasks, again, strict=True)))
         worth = np.concatenate([np.where(self.runs, done, 0), np.zeros(len(victims), np.int64)])
         pairs = list(zip(victims.tolist(), range(count, count + len(victims)), strict=True))
-        budget = Budget(units, False)
-        found = solve(both, worth, machine, budget, all_chosen=True, either=pairs)
+        found = solve(both, worth, machine, Budget(SOLVER, False), all_chosen=True, either=pairs)
         restarted = np.zeros(count, np.bool_)
         if found.starts is None:
             return JointSchedule(None, found.is_proven), restarted

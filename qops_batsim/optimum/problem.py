@@ -23,10 +23,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.analysis.metrics.charges import reference_of_workload
 from qops_batsim.analysis.metrics.outcomes import has_user_deadline
 from qops_batsim.economics.charges import category_slowdowns, islam2004, served_job
-from qops_batsim.running.reference import easy_response_times
+from qops_batsim.running.reference import easy_references
 from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import derived, jobs_until_killed, run_times_until_killed
 from qops_batsim.workload.model import Workload
@@ -199,8 +198,7 @@ def _charges(workload: Workload) -> Floats:
     if not kept:
         return np.zeros(len(fits))
     fitting = derived(workload, kept, None, {"step": "fitting jobs"})
-    references = reference_of_workload(fitting, easy_response_times(fitting))
-    table = category_slowdowns(references.values())
+    table = category_slowdowns(easy_references(fitting).values())
     charges = []
     for (job, run_time), fit in zip(jobs_until_killed(workload), fits, strict=True):
         paid = 0.0

@@ -240,7 +240,6 @@ def solve(
     machine: int,
     budget: Budget,
     *,
-    seconds: float | None = None,
     start: Ints | None = None,
     intervals: Sequence[TickInterval] = (),
     all_chosen: bool = False,
@@ -255,8 +254,8 @@ def solve(
     ----------
     worth
         What each job is worth, whole numbers.
-    budget, seconds
-        What is left to spend, and at most how much of it.
+    budget
+        What is left to spend.
     start
         A schedule to begin with: starts in ticks, or :data:`NOT_CHOSEN`.
     intervals
@@ -289,8 +288,7 @@ def solve(
                 model.add_hint(chosen[place], date != NOT_CHOSEN)
             if date != NOT_CHOSEN:
                 model.add_hint(starts[place], date)
-    limit = budget.left if seconds is None else min(seconds, budget.left)
-    solver = _solver(max(limit, 1e-3), budget.by_clock, thorough, seed, workers)
+    solver = _solver(max(budget.left, 1e-3), budget.by_clock, thorough, seed, workers)
     status = solver.solve(model)
     budget.use(MODEL_COST + solver.response_proto.deterministic_time)
     return _result(solver, status, chosen, starts, worth, any(optional))

@@ -18,7 +18,7 @@ import msgspec
 
 from qops_batsim.errors import require_one_of
 from qops_batsim.experiments.pool import CaseT, KeptRuns, RunT, Workers, run_cases
-from qops_batsim.experiments.report_table import ReportTable, markdown_table
+from qops_batsim.experiments.report_table import ReportTable, markdown_table, value_at
 from qops_batsim.experiments.run_table import RunTable, tidy_table
 from qops_batsim.experiments.statistics import Interval
 from qops_batsim.papers.claims import METHOD, OUTCOMES, Claim, whole_claims
@@ -120,13 +120,24 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     limit: str | msgspec.UnsetType = msgspec.UNSET
 
 
-def series_of(
-    label: str, rows: Sequence[Mapping[str, Any]], x: str, y: str, *, from_paper: bool = False
-) -> Series:
-    """Return the series of two values of each row; rows without a value are left out."""
-    known = [row for row in rows if row[y] is not None]
-    xs, ys = (tuple(row[key] for row in known) for key in (x, y))
-    return Series(label=label, x=xs, y=ys, from_paper=from_paper)
+def series_of(label: str, rows: Sequence[Any], x: str, y: str, ends: str = "") -> Series:
+    """Return the series of two values of each row, by keys as in :class:`~.ReportTable`.
+
+    Rows without a value are left out. A value may be a mean with its interval; else ``ends`` is the
+    key of both ends, if there are any, or ``"paper"`` for values of the paper.
+    """
+    rows = [row for row in rows if value_at(row, y) is not None]
+    xs, ys = (tuple(value_at(row, key) for row in rows) for key in (x, y))
+    if any(isinstance(each, Interval) for each in ys):
+        return line_of_means(label, zip(xs, ys, strict=True))
+    if ends in ("", "paper"):
+        return Series(label=label, x=xs, y=ys, from_paper=ends == "paper")
+    both = zip(*(value_at(row, ends) for row in rows), strict=True)
+    low, high = (None if None in each else each for each in both)
+    return Series(label=label, x=xs, y=ys, low=low, high=high)
+
+
+PanelKind = Literal["lines", "bars"]
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +147,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     x_label: str
     y_label: str
     series: tuple[Series, ...]
-    kind: Literal["lines", "bars"] = "lines"
+    kind: PanelKind = "lines"
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,12 +7,14 @@ from typing import NamedTuple
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import utilization_to_the_end
+from qops_batsim.analysis.metrics.charges import reference_of_workload
 from qops_batsim.analysis.metrics.outcomes import (
     DeadlineMetrics,
     JobOutcomes,
     deadline_metrics,
     outcomes_of_simulation,
 )
+from qops_batsim.economics.charges import ReferenceJob
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.generate import make_cluster
@@ -79,3 +81,11 @@ def easy_response_times(workload: Workload) -> dict[str, float]:
         )
     times = ended.finishes - ended.submission_times
     return dict(zip(ended.ids, times.tolist(), strict=True))
+
+
+def easy_references(workload: Workload) -> dict[str, ReferenceJob]:
+    """Return the jobs of a workload under EASY backfilling, by id: what charges are derived from.
+
+    See :func:`easy_response_times`.
+    """
+    return reference_of_workload(workload, easy_response_times(workload))

@@ -76,7 +76,7 @@ def test_jobs_fit_together_if_some_order_has_them_all() -> None:
         nothing = np.full(5, NOT_CHOSEN)
         orders = (filled(tasks, nothing, 4, order) for order in itertools.permutations(range(5)))
         possible = any((each != NOT_CHOSEN).all() for each in orders)
-        found = joint_schedule(tasks, nothing, 4, 1.0, limit=1.0)
+        found = joint_schedule(tasks, nothing, 4, 1.0)
         assert found.is_proven
         assert (found.starts is not None) == possible
         if found.starts is not None:
@@ -176,7 +176,7 @@ def test_starts_are_taken_back_wherever_some_order_of_restarts_has_all_jobs(
         latest = np.maximum(now, release) + duration + rng.integers(0, 9, 4)
         processors = np.where(running, 1, rng.integers(1, 4, 4))
         moment = Moment.of(Tasks(release, duration, latest, processors), starts, now)
-        found, again = moment.taking_back(3, 1.0)
+        found, again = moment.taking_back(3)
         expected = any(
             fits_in_some_order(moment.with_again(running & np.array([*some, False, False])))
             for some in itertools.product([False, True], repeat=2)

@@ -11,13 +11,21 @@ import msgspec
 import pytest
 
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.deadline_runs import DeadlineRuns
 from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.papers.claims import Claim
 from qops_batsim.papers.islam2004 import paper as islam2004
 from qops_batsim.papers.islam2004 import runs as islam2004_runs
 from qops_batsim.papers.islam2004.claims import claims
 from qops_batsim.papers.islam2004.paper import figures
-from qops_batsim.papers.islam2004.runs import CaseMeasures, CategoryMeasures, Results, run_study
+from qops_batsim.papers.islam2004.runs import (
+    CaseMeasures,
+    CategoryMeasures,
+    ChargedRuns,
+    Results,
+    run_study,
+    scenario_of,
+)
 from qops_batsim.papers.islam2004.study import FULL, QUICK, Case, Study
 from qops_batsim.papers.report import PaperRequest
 from qops_batsim.scheduling.registry import make_scheduler
@@ -75,7 +83,7 @@ def test_every_case_is_listed_once() -> None:
 
 def test_every_seed_has_its_own_stretch(trace: Workload) -> None:
     first, second = (
-        islam2004_runs.charged_workload(trace, 20, 1.0, 1.0, seed).workload for seed in (1, 2)
+        DeadlineRuns({"": trace}).workload(scenario_of(Case(load=1.0), seed, 20)) for seed in (1, 2)
     )
     ids = [job.id for job in trace.jobs]
     assert [job.id for job in first.jobs] == ids[:20]
@@ -112,12 +120,12 @@ def test_runs_are_consistent(results: Results) -> None:
 
 
 def test_slack_beyond_tolerance_is_no_tolerance(trace: Workload) -> None:
-    scenario = islam2004_runs.charged_workload(trace, 150, 1.6, 1.0, 1)
+    runs = ChargedRuns(trace, 150)
     found = set()
     for factor, slack in ((1.0, 2.0), (2.0, 2.5), (2.0, 6.0), (5.0, 6.0)):
         case = Case(load=1.6, tolerance_factor=factor, slack_factor=slack)
         assert case.simulated() == Case(load=1.6, tolerance_factor=1.0, slack_factor=2.0)
-        run = islam2004_runs.run_case(scenario, case, 1)
+        run = runs((case, 1))
         found.add((run.accepted_jobs, run.accepted_work, run.qos_charge))
     assert len(found) == 1
     tolerant = Case(load=1.6, tolerance_factor=2.0, slack_factor=2.0)
@@ -127,7 +135,7 @@ def test_slack_beyond_tolerance_is_no_tolerance(trace: Workload) -> None:
 
 
 def test_some_job_is_killed_and_still_every_promise_is_kept(results: Results) -> None:
-    # run_case raises if a promised deadline is missed.
+    # A run raises if a promised deadline is missed.
     assert any(run.kills for run in results.runs.values())
 
 
@@ -151,7 +159,7 @@ def test_kept_runs_are_found_again(
     def never(*arguments: object) -> CaseMeasures:
         raise AssertionError("a kept run is made again")
 
-    monkeypatch.setattr(islam2004_runs, "run_case", never)
+    monkeypatch.setattr(ChargedRuns, "__call__", never)
     seen: list[tuple[int, int]] = []
     request = PaperRequest(out=kept, on_progress=lambda *done: seen.append(done))
     again = run_study(trace, TINY, request)
@@ -410,9 +418,8 @@ def test_killing_breaks_no_promise_on_a_real_log(shared: Path, seed: int) -> Non
     log = read_swf(shared / "traces" / islam2004.CTC)
     trace = convert_log(log, processors=430, first=2 * jobs).workload
     case = Case(load=1.6, deadline_share=0.2, tolerance_factor=4.0, kill_and_restart=True)
-    scenario = islam2004_runs.charged_workload(trace, jobs, case.load, case.deadline_share, seed)
     # Raises if a promised deadline is missed.
-    run = islam2004_runs.run_case(scenario, case, seed)
+    run = ChargedRuns(trace, jobs)((case, seed))
     assert run.kills > 80
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from qops_batsim.analysis.metrics.charges import charge_jobs, charge_report, reference_of_workload
+from qops_batsim.analysis.metrics.charges import charge_jobs, charge_report
+from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD
 from qops_batsim.economics.charges import (
     Categories,
@@ -22,17 +23,13 @@ from qops_batsim.economics.charges import (
     break_even,
     category_slowdowns,
 )
-from qops_batsim.experiments.deadline_runs import checked_outcomes
-from qops_batsim.experiments.deadline_workload import deadline_workload
+from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario
 from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.experiments.statistics import Interval, mean_interval
 from qops_batsim.papers.claims import by_seed, changes, differences
 from qops_batsim.papers.islam2004.study import OTHER_EDGES, SCHEDULER, STRINGENCY, Case, Study
 from qops_batsim.papers.report import SHIFT, PaperRequest
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.running.reference import easy_response_times
-from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.deadlines import DeadlineChoices
+from qops_batsim.running.reference import easy_references
 from qops_batsim.workload.model import Workload
 
 
@@ -121,107 +118,106 @@ def run_study(trace: Workload, study: Study, request: PaperRequest) -> Results:
     categories = msgspec.to_builtins((Categories(), OTHER_EDGES))
     size = trace.processors, len(trace.jobs), study.jobs
     made_of = [STRINGENCY, categories, trace.provenance, size]
-    work = _Trace(trace, study.jobs)
-    machine = str(trace.processors)
+    work, machine = ChargedRuns(trace, study.jobs), str(trace.processors)
     runs = request.run(work, study.runs(), CaseMeasures, made_of, processors=machine)
     return Results(study, runs)
 
 
-class _Trace:
-    """Runs of cases on the workloads of one trace; remembers the last workload."""
+def scenario_of(case: Case, seed: int, jobs: int) -> Scenario:
+    """Return the workload of a case on the only log, of so many jobs at load 1.
 
-    def __init__(self, trace: Workload, jobs: int) -> None:
-        self._trace = trace
-        self._jobs = jobs
-        self._key: tuple[float, float, int] | None = None
-        self._scenario: ChargedWorkload | None = None
-
-    def __call__(self, run: tuple[Case, int]) -> CaseMeasures:
-        case, seed = run
-        key = (case.load, case.deadline_share, seed)
-        if self._scenario is None or self._key != key:
-            self._key, self._scenario = key, charged_workload(self._trace, self._jobs, *key)
-        return run_case(self._scenario, case, seed)
-
-
-@dataclass(frozen=True)
-class ChargedWorkload:
-    """A workload with deadlines, its work by category, and its slowdowns under EASY."""
-
-    workload: Workload
-    work: Mapping[str, float]
-    references: dict[str, ReferenceJob]
-    slowdowns: SlowdownTable
-    bounded_slowdowns: SlowdownTable
-    other_slowdowns: SlowdownTable
-
-
-def charged_workload(
-    trace: Workload, jobs: int, load: float, deadline_share: float, seed: int
-) -> ChargedWorkload:
-    """Make the workload of a load and seed, of so many jobs at load 1.
-
-    Duplicates are submitted with their originals and have the same deadline, from EASY on
-    the trace without duplicates (section 5). Category slowdowns are those of EASY on the
-    workload with them.
+    Duplicates are submitted with their originals and have the same deadline, from EASY on the trace
+    without duplicates (section 5).
     """
-    workload = deadline_workload(
-        trace,
-        DeadlineChoices(stringency=STRINGENCY, share=deadline_share, seed=seed),
-        load=load,
-        same_time=True,
+    return Scenario(
+        log="",
         skip=SHIFT * (seed - 1),
         first=jobs,
+        load=case.load,
+        same_time=True,
         reference="unscaled",
-    )
-    references = reference_of_workload(workload, easy_response_times(workload))
-    slowdowns = category_slowdowns(references.values())
-    work = dict.fromkeys(slowdowns.categories.labels(), 0.0)
-    for job in references.values():
-        label = slowdowns.categories.label(job.run_time, job.processors)
-        work[label] += job.run_time * job.processors
-    return ChargedWorkload(
-        workload=workload,
-        work=work,
-        references=references,
-        slowdowns=slowdowns,
-        bounded_slowdowns=category_slowdowns(references.values(), bound=BOUNDED_SLOWDOWN_THRESHOLD),
-        other_slowdowns=category_slowdowns(references.values(), OTHER_EDGES),
+        stringency=STRINGENCY,
+        share=case.deadline_share,
+        seed=seed,
     )
 
 
-def run_case(scenario: ChargedWorkload, case: Case, seed: int) -> CaseMeasures:
-    """Run a case, check its schedule and charge its jobs."""
-    workload = scenario.workload
-    module = make_scheduler(SCHEDULER, case.settings(seed))
-    machine = make_cluster(workload.processors)
-    outcomes, _ = checked_outcomes(workload, machine, module, f"{case} with seed {seed}")
-    tables = (scenario.slowdowns, scenario.bounded_slowdowns, scenario.other_slowdowns)
-    charged, bounded_charged, other_charged = (
-        charge_report(charge_jobs(outcomes, scenario.references, table), table) for table in tables
-    )
-    plain = charged.total
-    return CaseMeasures(
-        jobs=plain.jobs,
-        work=float((outcomes.processors * outcomes.run_time).sum()),
-        accepted_jobs=plain.charged_jobs,
-        accepted_work=plain.charged_work,
-        resource_charge=plain.charge.resource,
-        qos_charge=plain.charge.qos,
-        bounded_qos_charge=bounded_charged.total.charge.qos,
-        other_edges_qos_charge=other_charged.total.charge.qos,
-        kills=plain.kills,
-        wasted_work=plain.wasted_work,
-        categories={
-            each.category: CategoryMeasures(
-                jobs=each.jobs,
-                work=scenario.work[each.category],
-                accepted_jobs=each.charged_jobs,
-                accepted_work=each.charged_work,
-            )
-            for each in charged.categories
-        },
-    )
+class ChargedRuns:
+    """Runs of cases on the workloads of one trace, of so many jobs at load 1.
+
+    Category slowdowns are those of EASY on the workload with its duplicates, and remembered for the
+    last workload.
+    """
+
+    def __init__(self, trace: Workload, jobs: int) -> None:
+        self._runs = DeadlineRuns({"": trace})
+        self._jobs = jobs
+        self._last: tuple[Scenario, Charging] | None = None
+
+    def __call__(self, run: tuple[Case, int]) -> CaseMeasures:
+        """Return the measures of a run, its schedule checked and its jobs charged."""
+        case, seed = run
+        scenario = scenario_of(case, seed, self._jobs)
+        if self._last is None or self._last[0] != scenario:
+            self._last = scenario, Charging.of(self._runs.workload(scenario))
+        settings = tuple(case.settings(seed).items())
+        outcomes, _ = self._runs.outcomes(
+            DeadlineCase(scenario=scenario, scheduler=SCHEDULER, settings=settings)
+        )
+        return self._last[1].measures(outcomes)
+
+
+class Charging(NamedTuple):
+    """The jobs of a workload under EASY, and its slowdowns: plain, bounded, of other categories."""
+
+    references: Mapping[str, ReferenceJob]
+    tables: tuple[SlowdownTable, SlowdownTable, SlowdownTable]
+
+    @classmethod
+    def of(cls, workload: Workload) -> Charging:
+        """Return what the charges of a workload are derived from."""
+        references = easy_references(workload)
+        jobs = references.values()
+        bounded = category_slowdowns(jobs, bound=BOUNDED_SLOWDOWN_THRESHOLD)
+        others = category_slowdowns(jobs, OTHER_EDGES)
+        return cls(references, (category_slowdowns(jobs), bounded, others))
+
+    def work(self) -> dict[str, float]:
+        """Return the submitted work by category."""
+        categories = self.tables[0].categories
+        work = dict.fromkeys(categories.labels(), 0.0)
+        for job in self.references.values():
+            work[categories.label(job.run_time, job.processors)] += job.run_time * job.processors
+        return work
+
+    def measures(self, outcomes: JobOutcomes) -> CaseMeasures:
+        """Return the measures of a run."""
+        charged, bounded, others = (
+            charge_report(charge_jobs(outcomes, self.references, table), table)
+            for table in self.tables
+        )
+        plain, work = charged.total, self.work()
+        return CaseMeasures(
+            jobs=plain.jobs,
+            work=float((outcomes.processors * outcomes.run_time).sum()),
+            accepted_jobs=plain.charged_jobs,
+            accepted_work=plain.charged_work,
+            resource_charge=plain.charge.resource,
+            qos_charge=plain.charge.qos,
+            bounded_qos_charge=bounded.total.charge.qos,
+            other_edges_qos_charge=others.total.charge.qos,
+            kills=plain.kills,
+            wasted_work=plain.wasted_work,
+            categories={
+                each.category: CategoryMeasures(
+                    jobs=each.jobs,
+                    work=work[each.category],
+                    accepted_jobs=each.charged_jobs,
+                    accepted_work=each.charged_work,
+                )
+                for each in charged.categories
+            },
+        )
 
 
 METRICS = (

@@ -35,14 +35,7 @@ from qops_batsim.papers.pascal2004.study import (
     SPECIFICATION,
     Study,
 )
-from qops_batsim.papers.report import (
-    Figure,
-    Panel,
-    PaperReport,
-    PaperRequest,
-    Series,
-    line_of_means,
-)
+from qops_batsim.papers.report import Figure, PaperReport, PaperRequest
 
 
 def run(request: PaperRequest) -> PaperReport:
@@ -148,55 +141,40 @@ _SCHEDULERS = {
 def figures(first: TableRows, second: TableRows, third: TableRows) -> list[Figure]:
     """Return a picture of each table, and of the candidates if they vary."""
     mixed = [case for case in second if case["classes"] == "by queue"]
-    alone = [_panel(f"{row['jobs']:,} jobs", "Scheduler", _of_schedulers(row)) for row in first]
-    classes = [
-        _panel(f"{case['case']}: {case['jobs'][ALL]:,.0f} jobs", "Class", _of_classes(case))
-        for case in mixed
-    ]
-    title = "Mean wait, all applications alone on their hosts"
-    found = [
-        Figure(name="table1", title=title, panels=tuple(alone)),
-        Figure(name="table2", title="Four classes of service", panels=tuple(classes)),
-    ]
-    return [*found, _candidates(third)] if third else found
-
-
-def _candidates(rows: TableRows) -> Figure:
-    panels = []
-    for key, label in (
-        ("deadline_rejects_percent", "Rejected of class deadline (%)"),
-        ("mapping_ms", "Mean time of a mapping (ms)"),
-    ):
-        points = [(row["candidates"], mean_interval(row[key])) for row in rows]
-        series = line_of_means("AROMA", points)
-        panels.append(Panel(title="", x_label="Candidates", y_label=label, series=(series,)))
-    title = "Candidates for each fall-back, first case of the paper"
-    return Figure(name="candidates", title=title, panels=tuple(panels))
-
-
-def _panel(title: str, x_label: str, series: tuple[Series, ...]) -> Panel:
-    return Panel(title=title, x_label=x_label, y_label="Mean wait (s)", kind="bars", series=series)
-
-
-def _of_schedulers(row: Mapping[str, Any]) -> tuple[Series, ...]:
-    here = _bars("here", {name: row[field] for name, field in _SCHEDULERS.items()})
-    if not row["paper"]:
-        return (here,)
     # The paper's NQS are the waits that its log recorded.
-    paper = {"our NQS": row["paper"]["nqs"], "AROMA": row["paper"]["aroma"]}
-    return here, _bars("paper (NQS: its log)", paper, from_paper=True)
+    alone = [
+        [
+            {"scheduler": name, "wait": row[key], "paper": (row["paper"] or {}).get(key)}
+            for name, key in _SCHEDULERS.items()
+        ]
+        for row in first
+    ]
+    figure = SPECIFICATION.figure
+    found = [
+        figure("table1", *alone, parts=[f"{row['jobs']:,} jobs" for row in first]),
+        figure(
+            "table2",
+            *map(_by_class, mixed),
+            parts=[f"{case['case']}: {case['jobs'][ALL]:,.0f} jobs" for case in mixed],
+        ),
+    ]
+    means = [
+        {
+            **row,
+            **{key: mean_interval(row[key]) for key in ("deadline_rejects_percent", "mapping_ms")},
+        }
+        for row in third
+    ]
+    return [*found, figure("candidates", means)] if third else found
 
 
-def _of_classes(case: Mapping[str, Any]) -> tuple[Series, ...]:
-    waits = case["by_seed"]["wait"].items()
-    here = line_of_means(
-        "AROMA", [(name, mean_interval(each)) for name, each in waits if None not in each]
-    )
-    if not case["paper"]:
-        return (here,)
-    return here, _bars("paper", case["paper"]["wait"], from_paper=True)
-
-
-def _bars(label: str, waits: Mapping[str, float | None], *, from_paper: bool = False) -> Series:
-    known = {name: value for name, value in waits.items() if value is not None}
-    return Series(label=label, x=tuple(known), y=tuple(known.values()), from_paper=from_paper)
+def _by_class(case: Mapping[str, Any]) -> list[dict[str, Any]]:
+    told = case["paper"].get("wait", {})
+    return [
+        {
+            "class": name,
+            "wait": None if None in each else mean_interval(each),
+            "paper": told.get(name),
+        }
+        for name, each in case["by_seed"]["wait"].items()
+    ]

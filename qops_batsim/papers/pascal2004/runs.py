@@ -20,6 +20,7 @@ from qops_batsim.papers.pascal2004.study import (
     ALL,
     DAYS,
     MEASURED,
+    MEASURED_TRIAL,
     ORIGINAL,
     QUANTITIES,
     REBUILT,
@@ -27,10 +28,7 @@ from qops_batsim.papers.pascal2004.study import (
     TABLE_2,
     Study,
     Trial,
-    conservative_trial,
-    dedicated_trial,
-    fair_nqs_trial,
-    nqs_trial,
+    trials_of_waits,
 )
 from qops_batsim.papers.report import PaperRequest, relative_difference
 from qops_batsim.platform.generate import make_cluster
@@ -291,30 +289,28 @@ def table1(results: Results, study: Study, recorded: Mapping[str, Any]) -> list[
     ``recorded["usable"]`` is the mean recorded wait of the original log's usable jobs.
     """
     rows: list[dict[str, Any]] = []
-    places: list[tuple[str, int | None]] = [(ORIGINAL, None)]
-    places += [(REBUILT, first) for first in sorted((*study.sizes, *study.dedicated_sizes))]
-    for log, first in places:
-        runs, fair, aroma, conservative = (
-            [results[trial(log, first, seed)] for seed in study.seeds_of(log, first)]
-            for trial in (nqs_trial, fair_nqs_trial, dedicated_trial, conservative_trial)
-        )
+    original, *others = study.places()
+    for log, first in (original, *sorted(others, key=lambda each: each[1] or 0)):
+        seeds = study.seeds_of(log, first)
+        trials = [trials_of_waits(log, first, seed) for seed in seeds]
+        runs = {name: [results[each[name]] for each in trials] for name in trials[0]}
+        waits = {name: [run.groups[ALL].wait for run in found] for name, found in runs.items()}
         row: dict[str, Any] = {
             "log": log,
-            "jobs": aroma[0].groups[ALL].jobs,
-            "days": aroma[0].days,
+            "jobs": runs["aroma"][0].groups[ALL].jobs,
+            "days": runs["aroma"][0].days,
             "paper_days": DAYS.get(first or 0),
             "recorded": recorded["usable"] if log == ORIGINAL else None,
-            "nqs": mean([run.groups[ALL].wait for run in runs]),
-            "nqs_by_seed": [run.groups[ALL].wait for run in runs],
-            "fair_nqs_by_seed": [run.groups[ALL].wait for run in fair],
-            "aroma": mean([run.groups[ALL].wait for run in aroma]),
-            "aroma_by_seed": [run.groups[ALL].wait for run in aroma],
+            "nqs": mean(waits["nqs"]),
+            "nqs_by_seed": waits["nqs"],
+            "fair_nqs_by_seed": waits["fair_nqs"],
+            "aroma": mean(waits["aroma"]),
+            "aroma_by_seed": waits["aroma"],
             "aroma_cpu_time_field": None,
-            "conservative": mean([run.groups[ALL].wait for run in conservative]),
+            "conservative": mean(waits["conservative"]),
         }
         if log == ORIGINAL:
-            measured = results[dedicated_trial(log, first, cpu_time=MEASURED)]
-            row["aroma_cpu_time_field"] = measured.groups[ALL].wait
+            row["aroma_cpu_time_field"] = results[MEASURED_TRIAL].groups[ALL].wait
         row["aroma_to_nqs"] = row["aroma"] / row["nqs"] if row["nqs"] else None
         told = TABLE_1.get(first or 0)
         row["paper"] = told and {**told, "aroma_to_nqs": told["aroma"] / told["nqs"]}

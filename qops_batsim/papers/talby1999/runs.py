@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from qops_batsim.experiments.deadline_runs import outcomes_of
 from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.experiments.statistics import Interval, ratio_of_means
 from qops_batsim.jobs import Job, QosRequest
@@ -25,7 +26,6 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Platform
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob
 from qops_batsim.protocol.events import JobCompleted, Notify
-from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.module import DecisionModule, System
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -254,7 +254,7 @@ def month_workload(log: SwfLog, records: Records, preferred: float, others: floa
     if preferred or others:
         jobs = []
         for place, job in enumerate(workload.jobs):
-            priority = preferred if is_preferred(place) else others
+            priority = preferred if place % PREFERRED == PREFERRED - 1 else others
             qos = QosRequest(user_priority=priority, political_priority=priority)
             date, size = job.submission_time, job.processors
             jobs.append(Job(job.id, date, size, job.profile, job.walltime, qos))
@@ -262,32 +262,18 @@ def month_workload(log: SwfLog, records: Records, preferred: float, others: floa
     return workload
 
 
-def is_preferred(place: int) -> bool:
-    """Return whether the job at this place of a month, from 0, is one of every fifth."""
-    return place % PREFERRED == PREFERRED - 1
-
-
 def run_month(case: Case, place: int, month: str, workload: Workload) -> MonthMeasures:
     """Simulate a month, which is number ``place`` from 0 (for ``case.average_waits``)."""
-    module = module_of(case, place)
-    simulation = simulate(module, workload, make_cluster(PROCESSORS))
-    preferred = {job.id for index, job in enumerate(workload.jobs) if is_preferred(index)}
-    wait = preferred_wait = 0.0
-    late = 0
-    for record in simulation.ended:
-        own = record.start - record.submission_time
-        wait += own
-        if record.local_id in preferred:
-            preferred_wait += own
-        latest = module.qos_log.record(record.job.id).latest_start
-        late += latest is not None and record.start > latest + PLAN_TOLERANCE
+    outcomes, _ = outcomes_of(workload, make_cluster(PROCESSORS), module_of(case, place))
+    waits, latest = outcomes.start - outcomes.submission, outcomes.latest_start
+    preferred = waits[PREFERRED - 1 :: PREFERRED]
     return MonthMeasures(
         month=month,
-        jobs=len(simulation.ended),
-        wait=wait,
+        jobs=len(waits),
+        wait=float(waits.sum()),
         preferred_jobs=len(preferred),
-        preferred_wait=preferred_wait,
-        late_starts=late,
+        preferred_wait=float(preferred.sum()),
+        late_starts=0 if latest is None else int((outcomes.start > latest + PLAN_TOLERANCE).sum()),
     )
 
 
@@ -334,6 +320,7 @@ def monthly_values(years: Years) -> dict[str, Any]:
 def all_values(years: Years) -> dict[str, Any]:
     """Return all numbers by table; where a reading matters, ``literal`` ones in each row."""
     by_heuristic = {name: heuristics(years, each) for name, each in study.BOTH.items()}
+    chosen, literal = (by_parameter(years, each) for each in study.BOTH.values())
     return {
         **monthly_values(years),
         "heuristics": {
@@ -341,21 +328,13 @@ def all_values(years: Years) -> dict[str, Any]:
             for name, row in by_heuristic["chosen"].items()
         },
         "unequal_priorities": _with_months(years, unequal_priorities),
-        **{
-            table.__name__: _rows(years, table)
-            for table in (slack_factors, priority_gap, weights, all_priorities)
-        },
+        **{name: _beside_literal(rows, literal[name]) for name, rows in chosen.items()},
         "monthly_average_wait": {
             **monthly_average_wait(years, study.CHOSEN),
             "literal": monthly_average_wait(years, study.LITERAL),
         },
         "readings": readings(years),
     }
-
-
-def _rows(years: Years, table: Callable[[Years, Reading], list[dict[str, Any]]]) -> Any:
-    """Return the rows of the reading chosen, each with that of the literal one."""
-    return _beside_literal(*(table(years, reading) for reading in study.BOTH.values()))
 
 
 def _with_months(years: Years, table: Callable[[Years, Reading], dict[str, Any]]) -> Any:
@@ -502,51 +481,47 @@ def unequal_priorities(years: Years, reading: Reading) -> dict[str, Any]:
     }
 
 
-def slack_factors(years: Years, reading: Reading) -> list[dict[str, Any]]:
-    """Return the improvement by slack factor (section 5.2)."""
-    told = {
+def by_parameter(years: Years, reading: Reading) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of tables in which a parameter varies.
+
+    These are the improvement by slack factor (section 5.2), average waits by the gap between every
+    fifth job and the others, and by the weight of all but priority, and the average wait if all
+    jobs have the same, higher priority.
+    """
+    base, told = years[study.BASELINE], study.YEAR
+    improvements = {
         3.0: study.IMPROVEMENT,
         9.0: study.NUMBERS["improvement_slack_factor_9"],
         0.0: 0.0,
     }
-    return [
-        {
-            "slack_factor": factor,
-            "average": years[case].average(),
-            **_improvement(years[case], years[study.BASELINE]),
-            "paper_improvement_percent": told.get(factor),
-        }
-        for factor, case in reading.slack_factors().items()
-    ]
-
-
-def priority_gap(years: Years, reading: Reading) -> list[dict[str, Any]]:
-    """Return the average waits by the gap between every fifth job and the others."""
-    told = {0.0: study.YEAR.slack, 2.0: study.YEAR.unequal}
-    return [
-        {"gap": gap, **_groups(years[case]), "paper_unequal": told.get(gap)}
-        for gap, case in reading.gaps().items()
-    ]
-
-
-def weights(years: Years, reading: Reading) -> list[dict[str, Any]]:
-    """Return the average waits by the weight of all but priority."""
-    return [
-        {"other_weights": weight, **_groups(years[case]), "gap": years[case].gap}
-        for weight, case in reading.other_weights().items()
-    ]
-
-
-def all_priorities(years: Years, reading: Reading) -> list[dict[str, Any]]:
-    """Return the average wait if all jobs have the same, higher priority."""
-    return [
-        {
-            "priority": level,
-            "average": years[case].average(),
-            "improvement_percent": improvement(years[case], years[study.BASELINE]),
-        }
-        for level, case in reading.all_priorities().items()
-    ]
+    unequal = {0.0: told.slack, 2.0: told.unequal}
+    return {
+        "slack_factors": [
+            {
+                "slack_factor": factor,
+                "average": years[case].average(),
+                **_improvement(years[case], base),
+                "paper_improvement_percent": improvements.get(factor),
+            }
+            for factor, case in reading.slack_factors().items()
+        ],
+        "priority_gap": [
+            {"gap": gap, **_groups(years[case]), "paper_unequal": unequal.get(gap)}
+            for gap, case in reading.gaps().items()
+        ],
+        "weights": [
+            {"other_weights": weight, **_groups(years[case]), "gap": years[case].gap}
+            for weight, case in reading.other_weights().items()
+        ],
+        "all_priorities": [
+            {
+                "priority": level,
+                "average": years[case].average(),
+                "improvement_percent": improvement(years[case], base),
+            }
+            for level, case in reading.all_priorities().items()
+        ],
+    }
 
 
 def monthly_average_case(years: Years, reading: Reading) -> study.Case:
@@ -575,7 +550,9 @@ def readings(years: Years) -> list[dict[str, Any]]:
                 "removal": reading.removal,
                 "early_gain": reading.early_gain,
                 "improvement_percent": improvement(found["slack_factor_3"], base),
-                "smallest_month_percent": smallest_improvement(base, found["slack_factor_3"]),
+                "smallest_month_percent": min(
+                    monthly_improvements(base, found["slack_factor_3"]), default=None
+                ),
                 "slack_factor_0_percent": improvement(found["slack_factor_0"], base),
                 "slack_factor_9_percent": improvement(found["slack_factor_9"], base),
                 **_groups(found["unequal"]),
@@ -592,11 +569,6 @@ def monthly_improvements(base: YearMeasures, year: YearMeasures) -> list[float]:
     return [
         fall(before, after) for month, before, after in waits if month.month != study.FIRST_MONTH
     ]
-
-
-def smallest_improvement(base: YearMeasures, year: YearMeasures) -> float | None:
-    """Return the improvement (%) of the month with the smallest one, September aside."""
-    return min(monthly_improvements(base, year), default=None)
 
 
 def fall(before: float, after: float) -> float:
