@@ -122,10 +122,6 @@ def _bars(axes: Any, panel: Panel) -> None:
 def paper_page(report: PaperReport, command: str, drawer: Drawer = Drawer()) -> str:  # noqa: B008
     """Return a report as HTML; ``command`` made it."""
     pictures = zip(report.figures, drawer.pictures(report.figures, "svg"), strict=True)
-    tables = [
-        PageTable(title=each.title, headings=each.headings(), rows=each.text_rows(), note=each.note)
-        for each in report.tables
-    ]
     headings, rows = claim_table(report.claims)
     claims = PageTable(title="Claims of the paper", headings=headings, rows=rows, note=METHOD)
     part = "The part that takes few minutes" if report.quick else "The whole study"
@@ -136,7 +132,7 @@ def paper_page(report: PaperReport, command: str, drawer: Drawer = Drawer()) -> 
         {
             "Verdicts": [claims] if rows else [],
             "Figures": [PagePicture(title=each.title, svg=svg) for each, svg in pictures],
-            "Tables": tables,
+            "Tables": [each.block() for each in report.tables],
             "Choices": [PageFacts(facts=report.choices)],
         },
         command,

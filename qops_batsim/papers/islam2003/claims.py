@@ -48,6 +48,7 @@ from qops_batsim.papers.islam2003.study import (
     EARLIEST_DEADLINE,
     RULES,
     SHORT,
+    TRACES,
     LogName,
     Method,
 )
@@ -58,11 +59,6 @@ POINTS, PERCENT = 0.5, 2.0
 
 RIVALS = ("msb", "mrt")
 _JOBS, _WORK = "unadmitted_jobs", "unadmitted_work"
-_TRACES: tuple[tuple[LogName, Method], ...] = (
-    ("CTC", "duplication"),
-    ("SDSC", "duplication"),
-    ("CTC", "expansion"),
-)
 
 METRICS = {
     "jobs": (_JOBS, "jobs"),
@@ -430,7 +426,7 @@ def _convergence(judge: Judge) -> Claim:
     """Return a claim about the mean over all cells: the traces, at each load above 1."""
     cells = []
     near = COMPARISONS["fig14"].but(share=(1.0,), metric="jobs")
-    for (log, method), load in product(_TRACES, judge.above):
+    for (log, method), load in product(TRACES, judge.above):
         cells.append(judge.number(near.but(log=log, method=method, loads=f"{load:g}")))
     fewer = sum(sum(cell) < 0 for cell in cells)
     text = (

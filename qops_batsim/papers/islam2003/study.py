@@ -68,11 +68,13 @@ class PaperFigure(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-_TRACES: tuple[tuple[LogName, Method], ...] = (
+TRACES: tuple[tuple[LogName, Method], ...] = (
     ("CTC", "duplication"),
     ("SDSC", "duplication"),
     ("CTC", "expansion"),
 )
+"""Logs, and ways to scale their load."""
+
 _STRINGENCIES = (0.2, 0.5)
 _MIXED: tuple[tuple[FigureKind, tuple[float, float]], ...] = (
     ("admittance", (0.8, 0.2)),
@@ -86,12 +88,12 @@ _MIXED: tuple[tuple[FigureKind, tuple[float, float]], ...] = (
 
 def _captions() -> Iterator[tuple[FigureKind, LogName, Method, tuple[DeadlineSetting, ...]]]:
     """Yield kind, log, method and settings of each figure, as the captions say."""
-    for trace in _TRACES:
+    for trace in TRACES:
         for stringency in _STRINGENCIES:
             yield "admittance", *trace, ((stringency, 1.0),)
         yield "utilization", *trace, tuple((each, 1.0) for each in _STRINGENCIES)
     for kind, shares in _MIXED:
-        for trace in _TRACES[:1] if kind == "relaxation" else _TRACES:
+        for trace in TRACES[:1] if kind == "relaxation" else TRACES:
             if kind == "utilization":
                 for stringency in _STRINGENCIES:
                     yield kind, *trace, tuple((stringency, share) for share in shares)
