@@ -194,7 +194,7 @@ def _runs(
 ) -> Generator[tuple[CaseT, RunT | Failure], None, None]:
     """Yield cases with runs or failures, kept; closed before the end, leave nothing running."""
     if isinstance(workers, str):
-        for case, run in results_on_cluster(workers, make_group, maker, groups):
+        for case, run in results_on_cluster(workers, maker, groups):
             # The machines of a cluster need not see our files.
             maker.keep(case, run)
             yield case, run
@@ -256,12 +256,9 @@ SECONDS = 30
 
 
 def results_on_cluster(
-    address: str,
-    make: Callable[[Any, Sequence[Any]], list[tuple[Any, Any]]],
-    maker: Any,
-    groups: Sequence[Sequence[Any]],
-) -> Iterator[tuple[Any, Any]]:
-    """Yield what ``make(maker, group)`` returns for each group, as they come.
+    address: str, maker: _Maker[CaseT, RunT], groups: Sequence[Sequence[CaseT]]
+) -> Iterator[tuple[CaseT, RunT | Failure]]:
+    """Yield the cases of each group with their runs or failures, as they come.
 
     ``address`` is that of the cluster's scheduler; its workers have this version of the package.
     """
@@ -283,7 +280,7 @@ def results_on_cluster(
         _check_versions(client, address)
         # Sent once, not with every group.
         shared = client.scatter(maker, broadcast=True, hash=False)
-        futures = [client.submit(make, shared, group, pure=False) for group in groups]
+        futures = [client.submit(make_group, shared, group, pure=False) for group in groups]
         try:
             for future in as_completed(futures, loop=client.loop):
                 yield from future.result()

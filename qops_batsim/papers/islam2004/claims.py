@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
@@ -44,13 +44,12 @@ Pairs = Sequence[tuple[Case, Case]]
 
 def claims(results: Results, *, suffix: str = "") -> list[Claim]:
     """Return the claims (a) to (g), each followed by its parts; ``suffix`` ends their ids."""
-    judge = _Judge(results)
+    judge = _Judge(results, suffix)
     own = {"a": judge.dip_and_rise(), "g": judge.heavy_gain()}
     found: list[Claim] = []
     for name in "abcdefgp":
-        _, text = SPECIFICATION.sentence(name, **judge.names)
-        found += claim_with_parts(name, "", text, own.get(name) or judge.told(name))
-    return _in_families([*found, *judge.monotone(), *judge.readings()], suffix)
+        found += judge.whole(name, own.get(name) or judge.told(name))
+    return [*found, *judge.monotone(), *judge.readings()]
 
 
 def profit_claims(results: Results) -> list[Claim]:
@@ -58,35 +57,15 @@ def profit_claims(results: Results) -> list[Claim]:
 
     The runs are those of :meth:`~qops_batsim.papers.islam2004.study.Study.profit_cases`.
     """
-    found = claim_with_parts("p", *SPECIFICATION.sentence("p"), _Judge(results).told("p"))
-    return jointly_judged(_in_families(found))
-
-
-def _in_families(claims: Sequence[Claim], suffix: str = "") -> list[Claim]:
-    """Return claims with their sections and families, a suffix behind all names."""
-    return [
-        msgspec.structs.replace(
-            claim,
-            id=claim.id + suffix,
-            section=SPECIFICATION.claims[claim.id[0]].section,
-            family=f"{claim.family or _family(claim)}{suffix}",
-            parts=tuple(part + suffix for part in claim.parts),
-            decided_by=claim.decided_by and claim.decided_by + suffix,
-        )
-        for claim in claims
-    ]
-
-
-def _family(claim: Claim) -> str:
-    """Return the claims that one is judged with: of its section, or those about profit."""
-    return "profit" if claim.id == "p" else SPECIFICATION.claims[claim.id[0]].section
+    judge = _Judge(results)
+    return jointly_judged(judge.whole("p", judge.told("p")))
 
 
 class _Judge:
-    """The claims' parts, judged by the runs of a study."""
+    """The claims and their parts, judged by the runs of a study; ``suffix`` ends their ids."""
 
-    def __init__(self, results: Results) -> None:
-        self.results = results
+    def __init__(self, results: Results, suffix: str = "") -> None:
+        self.results, self.suffix = results, suffix
         self.study = results.study
         self.loads = [load for load in self.study.loads if load > 1]
         factors = self.study.tolerance_factors
@@ -128,6 +107,13 @@ class _Judge:
             **{f"income, {name}": [(one, other)] for name, ((_, one), (_, other)) in ways.items()},
         }
 
+    def whole(self, name: str, parts: Sequence[Claim]) -> list[Claim]:
+        """Return a claim that holds if all its parts do, and these behind it."""
+        section, text = SPECIFICATION.sentence(name, **self.names)
+        whole, *found = claim_with_parts(f"{name}{self.suffix}", section, text, parts)
+        family = "profit" if name == "p" else section
+        return [msgspec.structs.replace(whole, family=f"{family}{self.suffix}"), *found]
+
     def told(self, name: str) -> list[Claim]:
         """Return the parts of a claim that are changes between cases."""
         return [
@@ -146,8 +132,8 @@ class _Judge:
         )
         rise = f"more jobs are accepted at TF = {self.last:g} than at TF = {lowest:g}; {where}"
         return [
-            sign_claim("a.dip", dip, differences(least, first), -1, margin=POINTS),
-            sign_claim("a.rise", rise, differences(last, least), +1, margin=POINTS),
+            self._claim("a.dip", dip, differences(least, first), -1, margin=POINTS),
+            self._claim("a.rise", rise, differences(last, least), +1, margin=POINTS),
         ]
 
     def heavy_gain(self) -> list[Claim]:
@@ -167,7 +153,7 @@ class _Judge:
                 f"than the mean are accepted at TF = {lowest:g} than at TF = {self.first:g}; mean "
                 f"over loads {_listed(self.loads)}, in percentage points of these jobs"
             )
-            found.append(sign_claim(name, text, averages(columns), sign, margin=POINTS))
+            found.append(self._claim(name, text, averages(columns), sign, margin=POINTS))
         return found
 
     def _dip(self) -> float:
@@ -208,7 +194,7 @@ class _Judge:
             f"the {charge} charge {'rises' if sign > 0 else 'falls'} at every step of TF; worst "
             f"step, from {before:g} to {after:g}, in %, mean over loads {_listed(self.loads)}"
         )
-        return sign_claim(name, text, worst, sign, margin=NOTHING, relative=True)
+        return self._claim(name, text, worst, sign, margin=NOTHING, relative=True)
 
     def _accepted(self, factor: float) -> list[float]:
         """Return the mean share of accepted jobs (%) over loads for each seed."""
@@ -239,11 +225,19 @@ class _Judge:
     def _change(self, name: str, part: Change, pairs: Pairs, **names: str) -> Claim:
         """Return a change between cases as a claim; one without sign is none."""
         text = f"{part.text.format(**self.names, **names)}; {_over(pairs)}"
-        found, family = self._changes(pairs, part.metric), "readings" if names else ""
-        if not part.sign:
-            return range_claim(name, text, found, -NOTHING, NOTHING, relative=True)
-        told = Told(family=family, margin=NOTHING, relative=True)
-        return sign_claim(name, text, found, part.sign, **told)
+        told = Told(family="readings" if names else "", margin=NOTHING, relative=True)
+        return self._claim(name, text, self._changes(pairs, part.metric), part.sign, **told)
+
+    def _claim(
+        self, name: str, text: str, found: list[float], sign: int, **told: Unpack[Told]
+    ) -> Claim:
+        """Return a claim that a mean is above 0 (sign +1), below (-1), or nearly 0 (0)."""
+        section = SPECIFICATION.claims[name[0]].section
+        told |= {"section": section, "family": f"{told.get('family') or section}{self.suffix}"}
+        name = f"{name}{self.suffix}"
+        if sign:
+            return sign_claim(name, text, found, sign, **told)
+        return range_claim(name, text, found, -NOTHING, NOTHING, **told | {"margin": None})
 
 
 def _over(pairs: Pairs) -> str:
