@@ -124,23 +124,17 @@ def baseline_of(schedulers: Sequence[Contestant], asked: str | None) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
-    """Results of a comparison: its campaign's runs, and everything made of them.
+class Comparison(CampaignRuns):
+    """Runs of a comparison, and everything made of them.
 
     ``inputs`` are what the report tells about trace and platform. With ``message_delays``,
     Batsim's own messages took their time on a platform with latencies. ``sayings`` tell what of
     the trace is left out or replaced.
     """
 
-    runs: CampaignRuns
     inputs: Mapping[str, Any] = field(default_factory=dict)
     message_delays: bool = True
     sayings: Sequence[str] = ()
-
-    @property
-    def campaign(self) -> Campaign:
-        """The grid of runs."""
-        return self.runs.campaign
 
     @property
     def baseline(self) -> str:
@@ -155,7 +149,7 @@ class Comparison:
     @cached_property
     def rows(self) -> list[CellOutcome]:
         """One row a run, by load, then seed, then contestant."""
-        return [each for each in self.runs.outcomes if each.cell.contestant not in LINES]
+        return [each for each in self.outcomes if each.cell.contestant not in LINES]
 
     def __repr__(self) -> str:
         loads = ", ".join(f"{load:g}" for load in self.campaign.loads)
@@ -169,15 +163,19 @@ class Comparison:
         return str(means.drop(columns="seed").to_html(float_format="{:.2f}".format))
 
     @cached_property
+    def _summaries(self) -> list[CampaignSummary]:
+        return summaries(self)
+
+    @property
     def summaries(self) -> list[CampaignSummary]:
         """Means over seeds with 95 % intervals, by load and contestant."""
-        return [each for each in summaries(self.runs) if each.scheduler not in LINES]
+        return [each for each in self._summaries if each.scheduler not in LINES]
 
     @cached_property
     def limits(self) -> dict[str, dict[str, dict[float, float]]]:
         """Lines of what no scheduler can reach or has reached, by name, metric and load."""
         lines: dict[str, dict[float, Means]] = {}
-        for each in summaries(self.runs):
+        for each in self._summaries:
             if each.scheduler in LINES:
                 lines.setdefault(each.scheduler, {})[each.point.load] = each.metrics
         return {name: line_means(by_load) for name, by_load in lines.items()}
@@ -247,7 +245,7 @@ class Comparison:
 
     def captioned(self, directory: Path, *, ending: str) -> dict[Path, str]:
         """Draw the pictures; return the files, each with a caption."""
-        return draw_campaign(summaries(self.runs), directory, ending=ending, title=self.title)
+        return draw_campaign(self._summaries, directory, ending=ending, title=self.title)
 
     @property
     def title(self) -> str:
@@ -314,7 +312,8 @@ def run_comparison(
         kept=kept,
         on_progress=on_progress,
     )
-    return Comparison(found, inputs or {}, message_delays, sayings_of(campaign, trace))
+    said = sayings_of(campaign, trace)
+    return Comparison(found.description, found.outcomes, inputs or {}, message_delays, said)
 
 
 def kept_runs(

@@ -187,6 +187,9 @@ def test_a_comparison_from_names_is_that_of_objects(
     frame = found.to_frame()
     assert list(frame.columns[:4]) == ["scheduler", "load", "seed", "jobs"]
     assert list(frame.unadmitted_jobs) == [metrics_of(row).unadmitted_jobs for row in rows]
+    tidy = found.tidy()
+    refused = tidy.filter(tidy["metric"] == "unadmitted_jobs")["value"].to_list()
+    assert refused == [metrics_of(each).unadmitted_jobs for each in rows if not each.repeated]
     assert "qops" in found._repr_html_()
 
 
