@@ -1,10 +1,11 @@
 """Requests for reproductions and their reports: tables, figures, claims, choices.
 
 A paper's folder has its specification as data (``paper.toml``: numbers, sentences, choices,
-tables; :mod:`qops_batsim.papers.specification`) and four modules: ``study`` (parameters and cases),
-``runs`` (the simulations with what they say as plain values), ``claims``, and ``paper`` with
-figures and the entry ``run(request: PaperRequest) -> PaperReport``. Numbers of the paper stand
-beside measured ones, and a claim that the measurements do not confirm is reported so.
+tables, figures of their rows; :mod:`qops_batsim.papers.specification`) and four modules: ``study``
+(parameters and cases), ``runs`` (the simulations with what they say as plain values), ``claims``,
+and ``paper`` with other figures and the entry ``run(request: PaperRequest) -> PaperReport``.
+Numbers of the paper stand beside measured ones, and a claim that the measurements do not confirm is
+reported so.
 """
 
 from __future__ import annotations
