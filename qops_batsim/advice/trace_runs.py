@@ -255,9 +255,8 @@ class TraceRuns:
     def __call__(self, case: AdviceCase) -> AdviceRun:
         """Return the results of a run."""
         measured = self._under_easy(case)
-        asked = give_deadlines(measured[case.deadlines_by], case)
         base = measured[case.estimates].workload
-        workload = asked if case.estimates == case.deadlines_by else _asked_of(asked, base)
+        workload = give_deadlines(base, measured[case.deadlines_by], case)
         promises = EarliestPromises()
         module = (
             watched_scheduler(case.scheduler, dict(case.settings), promises)
@@ -324,44 +323,33 @@ def run_easy(workload: Workload) -> _UnderEasy:
     """Run EASY on a workload."""
     module = make_scheduler("easy")
     outcomes, _ = outcomes_of(workload, make_cluster(workload.processors), module)
-    waits = dict(zip(outcomes.ids, (outcomes.start - outcomes.submission).tolist(), strict=True))
-    responses = dict(
-        zip(outcomes.ids, (outcomes.finish - outcomes.submission).tolist(), strict=True)
+    waits, responses = (
+        dict(zip(outcomes.ids, (dates - outcomes.submission).tolist(), strict=True))
+        for dates in (outcomes.start, outcomes.finish)
     )
     references = reference_of_workload(workload, responses)
     return _UnderEasy(workload, waits, responses, category_slowdowns(references.values()))
 
 
-def give_deadlines(measured: _UnderEasy, case: AdviceCase) -> Workload:
+def give_deadlines(base: Workload, measured: _UnderEasy, case: AdviceCase) -> Workload:
     """Return a workload in which users ask for deadlines as Islam et al. (2003) set them.
 
-    A deadline is submission + max(estimate, (1 - S) × (wait under EASY + estimate)), which is the
+    They follow from the same jobs as they were ``measured``, perhaps with other estimates. A
+    deadline is submission + max(estimate, (1 - S) × (wait under EASY + estimate)), which is the
     paper's with exact estimates; no end could be promised before the estimate has passed. The
     artificial deadline of a job whose user sets none is max(24 h, 2 × estimate) after its
     submission.
     """
-    workload = measured.workload
-    of_users = users_with_deadline(workload, case.share, workload.processors)
+    of_users = users_with_deadline(base, case.share, base.processors)
     jobs = []
-    for job in workload.jobs:
+    for own, job in zip(base.jobs, measured.workload.jobs, strict=True):
         of_user = job.id in of_users
         planned = (1 - case.stringency) * (measured.waits[job.id] + job.estimate)
         seconds = max(job.estimate, planned) if of_user else max(DAY, 2 * job.estimate)
         deadline = plain_number(job.submission_time + seconds)
-        jobs.append(with_deadline(job, deadline, of_user, workload=workload))
+        jobs.append(with_deadline(own, deadline, of_user, workload=base))
     step = {"step": "deadlines", "stringency": case.stringency, "share": case.share}
-    return derived(workload, jobs, None, {**step, "estimates": case.deadlines_by})
-
-
-def _asked_of(asked: Workload, base: Workload) -> Workload:
-    """Return a workload with the deadlines of the same jobs in another one."""
-    jobs = []
-    for job, other in zip(base.jobs, asked.jobs, strict=True):
-        qos = other.qos
-        assert qos is not None
-        of_user = qos.has_user_deadline is not False
-        jobs.append(with_deadline(job, qos.deadline, of_user, workload=base))
-    return derived(base, jobs, None, asked.provenance)
+    return derived(base, jobs, None, {**step, "estimates": case.deadlines_by})
 
 
 def _groups(

@@ -71,7 +71,8 @@ def test_windows_are_spread_over_the_trace() -> None:
 
 def test_deadlines_are_those_of_the_paper_where_estimates_are_exact(trace: Workload) -> None:
     workload = exact_estimates(trace)
-    ours = give_deadlines(run_easy(workload), AdviceCase(window=0, stringency=0.3))
+    case = AdviceCase(window=0, stringency=0.3)
+    ours = give_deadlines(workload, run_easy(workload), case)
     paper = of_the_paper(trace, DeadlineChoices(stringency=0.3))
     for job, other in zip(ours.jobs, paper.jobs, strict=True):
         assert job.qos is not None
