@@ -70,6 +70,8 @@ def charges(
     import msgspec
 
     from qops_batsim.advice.charges import ChargeChoices, charge_runs
+    from qops_batsim.analysis.metrics.charges import fill_qos_file
+    from qops_batsim.analysis.results.run_files import find_run
     from qops_batsim.economics.charges import Categories, Weights, islam2004, load_price
     from qops_batsim.scheduling.plugins import remember
 
@@ -97,19 +99,12 @@ def charges(
     else:
         _print(found)
     if fill:
-        _fill(run, found)
+        note(f"wrote {fill_qos_file(find_run(run), found.runs[0].jobs)}")
 
 
 def _three(text: str, option: str) -> tuple[float, float, float]:
     first, second, third = numbers(text, option, 3)
     return first, second, third
-
-
-def _fill(run: str, found: ChargeComparison) -> None:
-    from qops_batsim.analysis.metrics.charges import fill_qos_file
-    from qops_batsim.analysis.results.run_files import find_run
-
-    note(f"wrote {fill_qos_file(find_run(run), found.runs[0].jobs)}")
 
 
 def _print(found: ChargeComparison) -> None:

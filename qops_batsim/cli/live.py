@@ -229,10 +229,13 @@ def _print_status(journal: Journal, *, as_json: bool) -> None:
         content = {"counts": dict(numbers), "jobs": shown, "orders": orders, "alarms": alarms}
         print_json({"about": about, **content})
         return
-    last = about.origin + journal.last_message[1]
+
+    def when(date: float | None) -> str:
+        return "-" if date is None else centre_date(about, date)
+
     say(
         f"{about.scheduler or about.mode} on {len(about.nodes)} nodes, {about.mode}, last news "
-        f"{centre_date(about, last)}"
+        f"{when(about.origin + journal.last_message[1])}"
     )
     say(", ".join(f"{count:,} {what}" for what, count in numbers.items()))
     rows = [
@@ -241,8 +244,8 @@ def _print_status(journal: Journal, *, as_json: bool) -> None:
             each.user,
             str(each.nodes),
             each.phase if each.is_ours else "of others",
-            "-" if each.promise is None else centre_date(about, each.promise),
-            _when(about, each.start or each.ordered or each.planned),
+            when(each.promise),
+            when(each.start or each.ordered or each.planned),
             each.reason,
         ]
         for each in shown
@@ -251,13 +254,7 @@ def _print_status(journal: Journal, *, as_json: bool) -> None:
         columns = ["job", "user", "nodes", "phase", "promised by", "start", "reason"]
         print_table("", columns, rows)
     for date, _, text in alarms:
-        say(f"alarm {centre_date(about, date)}: {text}")
-
-
-def _when(about: About, date: float | None) -> str:
-    from qops_batsim.live.centre import centre_date
-
-    return "-" if date is None else centre_date(about, date)
+        say(f"alarm {when(date)}: {text}")
 
 
 @app.command()

@@ -10,6 +10,8 @@ import pytest
 
 from live_site import Site, others_job
 from qops_batsim.cli.main import main
+from qops_batsim.live.centre import centre_date
+from qops_batsim.live.journal import About
 from qops_batsim.live.manager import JobPhase, NodeState
 
 
@@ -128,3 +130,18 @@ def test_the_endpoint_answers_from_it(journal: str, site: Site) -> None:
     thread.join(10)
     assert (told["state"]["running"], told["state"]["waiting"]) == (1, 1)
     assert told["jobs"][0]["end"] is not None
+
+
+def test_status_tells_promises_and_starts_by_the_clock(
+    journal: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = run(capsys, monkeypatch, "live", "status", journal)
+    assert "1 waiting, 1 running, 4 promised, 2 kept, 0 broken, 1 refused" in told
+    found = json.loads(run(capsys, monkeypatch, "live", "status", journal, "--json"))
+    jobs = {each["job"]: each for each in found["jobs"]}
+    rows = [line.split("│") for line in told.splitlines() if "ada" in line]
+    assert [row[0].strip() for row in rows] == list(jobs)
+    for row, job in zip(rows, jobs.values(), strict=True):
+        start = job["start"] or job["ordered"] or job["planned"]
+        for cell, date in ((row[4], job["promise"]), (row[5], start)):
+            assert cell.strip() == centre_date(About(**found["about"]), date)
