@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job
+from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
 from qops_batsim.scheduling.qos_log import QosRecord
 from qops_batsim.scheduling.refusal import (
     OfferOutcome,
@@ -85,6 +85,26 @@ class AdmissionAnswer(NamedTuple):
     def offered(self) -> float | None:
         """The deadline that was offered (seconds), or None."""
         return None if self.offer is None else self.offer.deadline
+
+
+def note_answer(
+    answer: AdmissionAnswer, record: QosRecord, qos: QosRequest | None, promise: float
+) -> str | None:
+    """Note an answer to a new job in its record; return the job's metadata, if there is any.
+
+    Parameters
+    ----------
+    qos
+        What the job asks for.
+    promise
+        The deadline with which it was admitted, if it was (seconds).
+    """
+    if answer.refusal is None and qos is not None:
+        if qos.start is not None:
+            record.latest_start = qos.start
+        if qos.deadline is not None:
+            record.admitted_deadline = promise
+    return None if answer.offer is None else answer.offer.note(record)
 
 
 class Held(NamedTuple):

@@ -115,6 +115,41 @@ class News:
         return min(known, default=math.inf)
 
 
+class Hearing:
+    """Events since the last decision, from which it may be learned that news is late.
+
+    Usually everything is on time, and nothing can be told from that.
+
+    Attributes
+    ----------
+    is_of_use
+        Whether it is to be told anything: as long as no news was seen to be late.
+    newest
+        The job that was submitted last.
+    ended
+        Jobs that have left their hosts, and when they started (seconds).
+    """
+
+    def __init__(self, news: News, *, is_of_use: bool) -> None:
+        self._news, self.is_of_use = news, is_of_use
+        self.newest: Job | None = None
+        self.ended: list[tuple[Job, float]] = []
+
+    def judge(self, now: float) -> None:
+        """Learn from what was told, at the date of a decision (seconds)."""
+        newest = self.newest
+        if newest is not None:
+            self.newest = None
+            if now - newest.submission_time > LATE:
+                self._news.submitted(newest, now)
+        if self.ended:
+            for job, start in self.ended:
+                if now - start > job.estimate + LATE:
+                    self._news.ended(job, start, now)
+            self.ended.clear()
+        self.is_of_use = not self._news.late
+
+
 def with_least_grace(options: Options, platform: Platform) -> Options:
     """Return a scheduler's options with the least grace of a platform instead of the default one.
 

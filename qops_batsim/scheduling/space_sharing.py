@@ -26,18 +26,19 @@ from qops_batsim.protocol.events import (
     JobCompleted,
     Notify,
 )
+from qops_batsim.scheduling.answers import note_answer
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.killed_jobs import Restarts
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
-from qops_batsim.scheduling.news import LATE, News, with_least_grace
+from qops_batsim.scheduling.news import Hearing, News, with_least_grace
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text
-from qops_batsim.timing import DEADLINE_TOLERANCE, end_of
+from qops_batsim.timing import end_of
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.answers import AdmissionAnswer
     from qops_batsim.scheduling.availability import AvailabilityProfile
     from qops_batsim.scheduling.plan import Plan, Renewal
-    from qops_batsim.scheduling.standing import Standing
+    from qops_batsim.scheduling.standing import Holders, Standing
     from qops_batsim.scheduling.timetable import Timetable
 
 
@@ -105,10 +106,7 @@ class SpaceSharingScheduler(DecisionModule):
         self._given_options = self.options
         self.machine_size = 0
         self.news = News()
-        # What was told since the last decision, as long as no news was seen to be late.
-        self._listens = False
-        self._newest: Job | None = None
-        self._left: list[tuple[Job, float]] = []
+        self._hearing = Hearing(self.news, is_of_use=False)
         self.free_count = 0
         self._free = 0
         self._plan: Plan | None = None
@@ -145,7 +143,6 @@ class SpaceSharingScheduler(DecisionModule):
         self._closed, self._refits = 0, False
         self._may_be_too_wide = False
         self._cancelled = []
-        self._newest, self._left = None, []
         self.news = News.of(self.options, system.profiles)
         kills = getattr(self.options, "kill_and_restart", None)
         if kills is not None:
@@ -161,7 +158,8 @@ class SpaceSharingScheduler(DecisionModule):
             from qops_batsim.scheduling.timetable import Timetable
 
             self._timetable = Timetable(self.machine_size)
-        self._listens = self._plan is not None or hasattr(self.options, "grace")
+        is_of_use = self._plan is not None or hasattr(self.options, "grace")
+        self._hearing = Hearing(self.news, is_of_use=is_of_use)
         if self.decision_log is not None:
             self.decision_log.begin(self.machine_size, self._plan)
 
@@ -173,47 +171,23 @@ class SpaceSharingScheduler(DecisionModule):
         None if this one has no plan that can be had without its past, or is in the middle of
         something: a new job, a kill, a cancellation. O(jobs in the plan).
         """
-        from qops_batsim.scheduling.standing import Standing, is_settled, living, plan_standing
+        from qops_batsim.scheduling.standing import standing_of
 
-        plan, restarts = self._plan, self._restarts
-        if plan is None or self._cancelled or not is_settled(plan):
-            return None
-        if restarts is not None and restarts.are_under_way:
-            return None
-        slots, table, log = living(plan), plan.table, self.qos_log
-        names = {job.id for slot in slots for job in (table.jobs[slot], table.original(slot))}
-        return Standing(
-            plan=plan_standing(plan),
-            running=[
-                (slots[table.slot_of(job_id)], start, str(hosts))
-                for job_id, (_, start, hosts) in self._running.items()
-            ],
-            away=str(self.capacity.away),
-            is_final=self.capacity.is_final,
-            is_late=self.news.late,
-            lag=self.news.lag,
-            registered=[] if restarts is None else sorted(restarts.ids & names),
-            records={name: log.record(name) for name in sorted(names)},
-        )
+        return None if self._plan is None or self._cancelled else standing_of(self._holders())
 
     def go_on(self, standing: Standing) -> None:
         """Go on from a standing, just after :meth:`begin`, and decide as if all had been told."""
-        from qops_batsim.scheduling.standing import restore_plan
+        from qops_batsim.scheduling.standing import restore
 
-        plan = self._planned()
-        restore_plan(plan, standing.plan)
-        self.capacity.away, self.capacity.is_final = HostSet.parse(standing.away), standing.is_final
-        for slot, start, text in standing.running:
-            job, hosts = plan.table.jobs[slot], HostSet.parse(text)
-            self._running[job.id] = (job, start, hosts)
+        restore(self._holders(), standing)
         self._count_free()
-        self.news.lag = standing.lag
-        if standing.is_late:
-            self.news.mark_late()
-            self._listens = False
-        if self._restarts is not None:
-            self._restarts.ids.update(standing.registered)
-        self.qos_log.learn(standing.records)
+        self._hearing.is_of_use &= not self.news.late
+
+    def _holders(self) -> Holders:
+        from qops_batsim.scheduling.standing import Holders
+
+        parts = self._running, self.capacity, self.news, self._restarts, self.qos_log
+        return Holders(self._planned(), *parts)
 
     # What engines tell
 
@@ -232,7 +206,7 @@ class SpaceSharingScheduler(DecisionModule):
                 return
             refusal = Refusal(kind=RefusalKind.NO_FIXED_STARTS, date=asked)
         if refusal is None:
-            self._newest = job
+            self._hearing.newest = job
             self.arrived(job)
         else:
             self.reject(job, refusal)
@@ -243,8 +217,8 @@ class SpaceSharingScheduler(DecisionModule):
         if running is None:
             return  # Not started by this module: nothing of ours to take back.
         job, start, hosts = running
-        if self._listens:
-            self._left.append((job, start))
+        if self._hearing.is_of_use:
+            self._hearing.ended.append((job, start))
         closed = self._closed
         self._free = free = self._free | (hosts.mask & ~closed if closed else hosts.mask)
         self.free_count = free.bit_count()
@@ -313,8 +287,8 @@ class SpaceSharingScheduler(DecisionModule):
     def decide(self, now: float) -> list[Decision]:
         """Return the rejections since the last message and the jobs that start now."""
         self._now = now
-        if self._listens:
-            self._listen(now)
+        if self._hearing.is_of_use:
+            self._hearing.judge(now)
         if self.capacity.windows:
             self._check_windows(now)
         if self._may_be_too_wide:
@@ -472,29 +446,23 @@ class SpaceSharingScheduler(DecisionModule):
 
     def _schedule_around(self, now: float, timetable: Timetable) -> None:
         """Start what is promised to start now, and what leaves room for that and maintenance."""
-        line = self._in_line(now)
-        running = self._running.values()
-        room = len(line) + len(timetable.asked)
-        profile = timetable.profile(now, self.capacity, running, room)
-        for job, refusal in timetable.answers(now, profile):
+        line, running = self._in_line(now), self._running.values()
+        backfills, free = bool(self.backfills), self.free_hosts
+        answers, due, beside = timetable.decide(
+            now, self.capacity, running, line, free, backfills=backfills
+        )
+        for job, refusal in answers:
             if refusal is not None:
                 self.reject(job, refusal)
             elif job.qos is not None:
                 self.qos_log.record(job.id).latest_start = job.qos.start
-        for job, hosts, lost in timetable.due(now, self.free_hosts):
+        for job, hosts, lost in due:
             self.start(job, hosts)
             self._note_run(job, now)
-            assert job.qos is not None
-            promise = job.qos.start
-            if lost and promise is not None and now > promise + DEADLINE_TOLERANCE:
-                record = self.qos_log.record(job.id)
-                record.latest_start = now
-                record.note_renewal(promise, Refusal(kind=RefusalKind.HOSTS_LOST, hosts=lost))
-        backfills = bool(self.backfills)
-        chosen = timetable.starts(now, profile, line, self.free_hosts, backfills=backfills)
-        for job, hosts in chosen:
+            timetable.note_start(self.qos_log.record(job.id), job, now, lost)
+        for job, hosts in beside:
             self.start(job, hosts)
-        self._leave_line([job for job, _ in chosen], now)
+        self._leave_line([job for job, _ in beside], now)
         date = timetable.call_for_start(now)
         if date is not None:
             self._call_at(date, now)
@@ -605,34 +573,16 @@ class SpaceSharingScheduler(DecisionModule):
         job, planned = plan.table.jobs[slot], float(plan.jobs.estimates[slot])
         if planned < plan.jobs.requested[slot]:
             self.qos_log.record(job.id).predicted_run_time = planned
-        if answer.offer is not None:
-            told = answer.offer.note(self.qos_log.record(job.id))
+        told = None
+        if answer.offer is not None or (answer.refusal is None and job.qos is not None):
+            promise = float(plan.jobs.promises[slot])
+            told = note_answer(answer, self.qos_log.record(job.id), job.qos, promise)
+        if told is not None:
             self._decisions.append(SetJobMetadata(job.id, told))
         if self._restarts is not None:
             self._restarts.kill(answer.kills)
         if answer.refusal:
             self.reject(job, answer.refusal)
-        elif job.qos is not None:
-            record = self.qos_log.record(job.id)
-            if job.qos.start is not None:
-                record.latest_start = job.qos.start
-            if job.qos.deadline is not None:
-                record.admitted_deadline = float(plan.jobs.promises[slot])
-
-    def _listen(self, now: float) -> None:
-        """Learn from what was told whether news is late."""
-        # As good as always everything is on time, and nothing can be told from that.
-        newest = self._newest
-        if newest is not None:
-            self._newest = None
-            if now - newest.submission_time > LATE:
-                self.news.submitted(newest, now)
-        if self._left:
-            for job, start in self._left:
-                if now - start > job.estimate + LATE:
-                    self.news.ended(job, start, now)
-            self._left.clear()
-        self._listens = not self.news.late
 
     def _planned(self) -> Plan:
         if self._plan is None:

@@ -7,12 +7,13 @@ on from it decides as the old one would, to the last bit, and has forgotten the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from qops_batsim.jobs import Job
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.arrays import Profile
 from qops_batsim.scheduling.core.columns import IS_DYING, IS_HELD, MARKS, NUMBERS
 from qops_batsim.scheduling.core.state import (
@@ -27,9 +28,12 @@ from qops_batsim.scheduling.core.state import (
     UNDONE,
     with_profile,
 )
-from qops_batsim.scheduling.qos_log import QosRecord
+from qops_batsim.scheduling.qos_log import QosLog, QosRecord
 
 if TYPE_CHECKING:
+    from qops_batsim.scheduling.capacity import Capacity
+    from qops_batsim.scheduling.killed_jobs import Restarts
+    from qops_batsim.scheduling.news import News
     from qops_batsim.scheduling.plan import Plan
 
 _COLUMNS = [*NUMBERS, *MARKS]
@@ -62,6 +66,59 @@ class Standing(msgspec.Struct, kw_only=True):
     lag: float
     registered: list[str]
     records: dict[str, QosRecord]
+
+
+class Holders(NamedTuple):
+    """Parts of a scheduler with a plan that know what there is to know; ``running`` is by id."""
+
+    plan: Plan
+    running: dict[str, tuple[Job, float, HostSet]]
+    capacity: Capacity
+    news: News
+    restarts: Restarts | None
+    log: QosLog
+
+
+def standing_of(holders: Holders) -> Standing | None:
+    """Return what another scheduler needs to go on from here. O(jobs in the plan).
+
+    None if this one has no plan that can be had without its past, or is in the middle of
+    something: a new job, or a kill.
+    """
+    plan, running, capacity, news, restarts, log = holders
+    if not is_settled(plan) or (restarts is not None and restarts.are_under_way):
+        return None
+    slots, table = living(plan), plan.table
+    names = {job.id for slot in slots for job in (table.jobs[slot], table.original(slot))}
+    return Standing(
+        plan=plan_standing(plan),
+        running=[
+            (slots[table.slot_of(job_id)], start, str(hosts))
+            for job_id, (_, start, hosts) in running.items()
+        ],
+        away=str(capacity.away),
+        is_final=capacity.is_final,
+        is_late=news.late,
+        lag=news.lag,
+        registered=[] if restarts is None else sorted(restarts.ids & names),
+        records={name: log.record(name) for name in sorted(names)},
+    )
+
+
+def restore(holders: Holders, standing: Standing) -> None:
+    """Have the parts of a scheduler that was just begun know what a standing says."""
+    plan, running, capacity, news, restarts, log = holders
+    restore_plan(plan, standing.plan)
+    capacity.away, capacity.is_final = HostSet.parse(standing.away), standing.is_final
+    for slot, start, text in standing.running:
+        job = plan.table.jobs[slot]
+        running[job.id] = (job, start, HostSet.parse(text))
+    news.lag = standing.lag
+    if standing.is_late:
+        news.mark_late()
+    if restarts is not None:
+        restarts.ids.update(standing.registered)
+    log.learn(standing.records)
 
 
 def is_settled(plan: Plan) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,12 +31,37 @@ from qops_batsim.scheduling.core.plan import fit_claims, has_claims_before, prom
 from qops_batsim.scheduling.host_fits import earlier_hosts
 from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
 from qops_batsim.scheduling.profile import change, drop_claim, reserve, take_claims
-from qops_batsim.scheduling.refusal import Refusal, no_time, start_taken
+from qops_batsim.scheduling.qos_log import QosRecord
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time, start_taken
 from qops_batsim.scheduling.table import SlotTable
-from qops_batsim.timing import GRID_TOLERANCE, duration_on_grid, end_of, up_to_grid
+from qops_batsim.timing import (
+    DEADLINE_TOLERANCE,
+    GRID_TOLERANCE,
+    duration_on_grid,
+    end_of,
+    up_to_grid,
+)
 
 OVERDUE = 1.0
 """A job that runs longer than its estimate is expected to run for so much longer (seconds)."""
+
+
+class TimedStarts(NamedTuple):
+    """Decision of a timetable.
+
+    Attributes
+    ----------
+    answers
+        New jobs that ask for starts, and why they are refused, if they are.
+    due
+        Jobs whose promised start has come, with hosts, and how many left since it was promised.
+    beside
+        Jobs that start beside promised ones, with hosts.
+    """
+
+    answers: list[tuple[Job, Refusal | None]]
+    due: list[tuple[Job, HostSet, int]]
+    beside: list[tuple[Job, HostSet]]
 
 
 class Timetable:
@@ -110,10 +136,28 @@ class Timetable:
             change(made, max(date, window.since), window.until, row, False)
         return made
 
-    def answers(self, now: float, profile: Profile) -> list[tuple[Job, Refusal | None]]:
-        """Answer the jobs that ask for starts: these are promised or refused."""
+    def decide(
+        self,
+        now: float,
+        capacity: Capacity,
+        running: Iterable[tuple[Job, float, HostSet]],
+        line: Sequence[Job],
+        free: HostSet,
+        *,
+        backfills: bool,
+    ) -> TimedStarts:
+        """Return what starts now on free hosts: what was promised to, and jobs of a line beside it.
+
+        New jobs that ask for starts are answered before that.
+        """
+        profile = self.profile(now, capacity, running, len(line) + len(self.asked))
         asked, self.asked = self.asked, []
-        return [(job, self._answer(up_to_grid(now), profile, job)) for job in asked]
+        answers = [(job, self._answer(up_to_grid(now), profile, job)) for job in asked]
+        due = self.due(now, free)
+        for _, hosts, _ in due:
+            free -= hosts
+        beside = self.starts(now, profile, line, free, backfills=backfills)
+        return TimedStarts(answers, due, beside)
 
     def _answer(self, now: float, profile: Profile, job: Job) -> Refusal | None:
         slot, self._claims = self._table.add(job), with_room(self._claims, 1)
@@ -162,6 +206,15 @@ class Timetable:
         )  # fmt: skip
         chosen = started[:many].tolist()
         return [(line[place], hosts_of(rows[index])) for index, place in enumerate(chosen)]
+
+    @staticmethod
+    def note_start(record: QosRecord, job: Job, now: float, lost: int) -> None:
+        """Note that a job starts later than promised, if so many hosts that left made it."""
+        assert job.qos is not None
+        promise = job.qos.start
+        if lost and promise is not None and now > promise + DEADLINE_TOLERANCE:
+            record.latest_start = now
+            record.note_renewal(promise, Refusal(kind=RefusalKind.HOSTS_LOST, hosts=lost))
 
     def call_for_start(self, now: float) -> float | None:
         """Return the date (seconds) of the next promised start, once, or None."""
