@@ -26,7 +26,6 @@ def earliest_deadline(
     high: float,
     *,
     granted: A | None = None,
-    retries: int | None = None,
     resolution: Callable[[float], float] = lambda deadline: 0.0,
     planned_end: Callable[[A], float] | None = None,
 ) -> Earliest[A] | None:
@@ -45,8 +44,6 @@ def earliest_deadline(
         twice as far from the first one are tried.
     granted
         The answer to the later one, if it is known; then it is not asked for.
-    retries
-        Most halvings, if limited.
     resolution
         Length of an interval (seconds) that is not halved any more, by its later end.
     planned_end
@@ -73,7 +70,7 @@ def earliest_deadline(
         again = ask(end) if low < end <= below else None
         return None if again is None else (end, again)
 
-    while resolution(high) < high - low < math.inf and (retries is None or retries > 0):
+    while resolution(high) < high - low < math.inf:
         middle = (low + high) / 2
         if not low < middle < high:
             break
@@ -82,8 +79,6 @@ def earliest_deadline(
             low = middle
         else:
             high, answer = try_end(found, (low + middle) / 2) or (middle, found)
-        if retries is not None:
-            retries -= 1
     # The job may end a little before: a date that a user rather reads.
     high, answer = try_end(answer, math.nextafter(high, low)) or (high, answer)
     return Earliest(low, high, answer)

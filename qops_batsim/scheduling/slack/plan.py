@@ -154,10 +154,6 @@ class SlackPlan(Plan):
         date = float(call_for(self.state, self._slacks))
         return date if date < math.inf else None
 
-    def start_of(self, job_id: str) -> float:
-        """Return the planned or actual start of a job (seconds). O(1)."""
-        return float(self.jobs.starts[self.table.slot_of(job_id)])
-
     # Jobs that reach their estimates
 
     def watch(self, job: Job) -> float:
