@@ -7,7 +7,7 @@ is logged unless :meth:`~qops_batsim.scheduling.module.DecisionModule.keep_decis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -77,9 +77,10 @@ class DecisionLog:
         """Return the events so far in order."""
         if self._jobs is None:
             return iter(self._events)
-        from qops_batsim.scheduling.decision_rows import events_of, rows_of
+        from qops_batsim.scheduling.decision_rows import blocks_of, events_of
 
-        told = events_of(list(rows_of(self._rows)), self._jobs().__getitem__, self._worded)
+        rows = list(chain.from_iterable(blocks_of(self._rows)))
+        told = events_of(rows, self._jobs().__getitem__, self._worded)
         return (event for _, event in told)
 
     def lines(self) -> Iterator[bytes]:
@@ -99,7 +100,7 @@ class DecisionLog:
 
     def _rows_in_lines(self, jobs: Sequence[Submission]) -> Iterator[bytes]:
         """Yield the requests of all jobs, then the rows, as lines by blocks."""
-        from qops_batsim.scheduling.decision_rows import BLOCK, KINDS, rows_of
+        from qops_batsim.scheduling.decision_rows import KINDS, blocks_of
 
         encoder = msgspec.json.Encoder()
         answers = [
@@ -109,13 +110,13 @@ class DecisionLog:
         # What few jobs say is left out where they do not.
         asked = [_without_end(each) for each in jobs]
         yield encoder.encode((asked, answers)) + b"\n"
-        rows = rows_of(self._rows, KINDS)
-        while block := list(islice(rows, BLOCK)):
-            yield encoder.encode_lines(block)
+        yield from map(encoder.encode_lines, blocks_of(self._rows, KINDS))
 
 
 def _without_end(fields: tuple[object, ...]) -> tuple[object, ...]:
     """Return fields without those of the last three that say nothing."""
+    if fields[-3:] == (None, None, None):
+        return fields[:-3]
     count = len(fields)
     while count > len(Submission._fields) - 3 and fields[count - 1] is None:
         count -= 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from qops_batsim.jobs import QosRequest, restarted_id
@@ -63,14 +64,20 @@ Row = tuple[int, int, int, int, float, float, float, float]
 """Kind, slot, other slot, code; date and three numbers."""
 
 
-def submission_of(job_id: str, date: float, processors: int, estimate: float,
-                  asked: QosRequest | None) -> Submission:  # fmt: skip
+_ASKED = attrgetter(
+    *("deadline", "tolerance_factor", "has_user_deadline", "rerunnable", "start", "checkpoint")
+)
+"""Return what a submission tells of a request."""
+
+_NOTHING_ASKED = QosRequest()
+
+
+def submission_of(
+    job_id: str, date: float, processors: int, estimate: float, asked: QosRequest | None
+) -> Submission:
     """Return the request of a job."""
-    if asked is None:
-        return Submission(job_id, date, processors, _finite(estimate), None, None, None)
-    told = asked.deadline, asked.tolerance_factor, asked.has_user_deadline, asked.rerunnable
-    last = asked.start, asked.checkpoint
-    return Submission(job_id, date, processors, _finite(estimate), *told, *last)
+    told = _ASKED(asked or _NOTHING_ASKED)
+    return Submission(job_id, date, processors, _finite(estimate), *told)
 
 
 CAUSES: dict[int, Cause] = {
@@ -223,16 +230,19 @@ def answers_in(
             offer = None
 
 
-def rows_of(
+def blocks_of(
     pieces: Iterable[tuple[Ints, Floats]], kinds: Sequence[Any] = range(len(KINDS))
-) -> Iterator[Any]:
-    """Yield each :data:`Row` of codes and numbers in pieces, its kind as ``kinds`` has it."""
+) -> Iterator[list[Any]]:
+    """Yield lists of each :data:`Row` of codes and numbers in pieces, kinds as ``kinds`` has them.
+
+    None is longer than :data:`BLOCK`.
+    """
     for codes, numbers in pieces:
         for begin in range(0, len(codes), BLOCK):
             block = slice(begin, begin + BLOCK)
             told = map(kinds.__getitem__, codes[block, 0].tolist())
             columns = (*codes[block, 1:].T.tolist(), *numbers[block].T.tolist())
-            yield from zip(told, *columns, strict=True)
+            yield list(zip(told, *columns, strict=True))
 
 
 def _other(target: float, promise: float) -> float | None:

@@ -8,15 +8,16 @@ reasons, charges) it adds itself, with :meth:`QosLog.record`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from qops_batsim.files import atomic_write
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text, sentences
+from qops_batsim.scheduling.refusal import Refusal, free_text, sentences
 
 if TYPE_CHECKING:
     from qops_batsim.tables import Column, Words
@@ -134,7 +135,6 @@ class QosRecord(msgspec.Struct, kw_only=True):
 
 
 _NOTHING_NOTED = QosRecord()
-_NO_REFUSAL = Refusal(kind=RefusalKind.NONE)
 
 
 class ToldJobs(NamedTuple):
@@ -241,11 +241,11 @@ class QosLog:
         """Return the names of the columns. O(records)."""
         records = self._records.values()
         further = []
-        if any(record.new_promises for record in records):
+        if any(map(attrgetter("new_promises"), records)):
             further.append(NEW_PROMISES)
-        if any(record.predicted_run_time is not None for record in records):
+        if any(seconds is not None for seconds in map(attrgetter(PREDICTED_RUN_TIME), records)):
             further.append(PREDICTED_RUN_TIME)
-        if any(record.queue for record in records):
+        if any(map(attrgetter("queue"), records)):
             further += [QUEUE, PRICE]
         return (*QOS_COLUMNS, *further)
 
@@ -267,36 +267,44 @@ class QosLog:
         table: dict[str, Column] = dict.fromkeys(self.columns(), Words.one("", len(ids)))
         table["job_id"], table["decision"] = ids, decisions
         table["kills"] = Words.one("0", len(ids))
-        if not found and not kills and requests is None:
+        if not ids or (not found and not kills and requests is None):
             return table
         records = [found.get(job_id, _NOTHING_NOTED) for job_id in ids]
-        asked = [each or _NOTHING_ASKED for each in requests or [None] * len(ids)]
-        table["requested_deadline"] = _numbers(
-            [
-                request.deadline if record.requested_deadline is None else record.requested_deadline
-                for request, record in zip(asked, records, strict=True)
-            ]
-        )
-        table["category"] = [
-            record.category or request.category or ""
-            for request, record in zip(asked, records, strict=True)
-        ]
-        for name in _NUMBERS:
-            table[name] = _numbers([getattr(record, name) for record in records])
-        table["reason"] = [record.reason if record.reasons else "" for record in records]
-        first = [record.reasons[0] if record.reasons else _NO_REFUSAL for record in records]
-        table["reason_kind"] = [each.kind.value for each in first]
-        table["blamed_job"] = [each.blamed or "" for each in first]
-        table["blamed_date"] = _numbers([each.date for each in first])
-        counts = zip(ids, records, strict=True)
-        table["kills"] = [str(kills.get(job_id, 0) + record.kills) for job_id, record in counts]
+        values: Iterable[Any] = zip(*map(msgspec.structs.astuple, records), strict=True)
+        noted = dict(zip(QosRecord.__struct_fields__, values, strict=True))
+        asked = [each or _NOTHING_ASKED for each in requests or ()] or [_NOTHING_ASKED] * len(ids)
+        deadlines = map(attrgetter("deadline"), asked)
+        pairs = zip(noted["requested_deadline"], deadlines, strict=True)
+        table["requested_deadline"] = _numbers([b if a is None else a for a, b in pairs])
+        categories = zip(noted["category"], map(attrgetter("category"), asked), strict=True)
+        table["category"] = [own or others or "" for own, others in categories]
+        for name in (*_NUMBERS, *({PREDICTED_RUN_TIME, PRICE} & table.keys())):
+            table[name] = _numbers(noted[name])
+        reasons = noted["reasons"]
+        refused = [row for row, each in enumerate(reasons) if each]
+        if refused:
+            first = [reasons[row][0] for row in refused]
+            told: dict[str, list[str]] = {
+                "reason": [sentences(reasons[row]) for row in refused],
+                "reason_kind": [each.kind.value for each in first],
+                "blamed_job": [each.blamed or "" for each in first],
+            }
+            for name, texts in told.items():
+                column = [""] * len(ids)
+                for row, text in zip(refused, texts, strict=True):
+                    column[row] = text
+                table[name] = column
+            dates: list[float | None] = [None] * len(ids)
+            for row, each in zip(refused, first, strict=True):
+                dates[row] = each.date
+            table["blamed_date"] = _numbers(dates)
+        if kills or any(noted["kills"]):
+            pairs = zip(ids, noted["kills"], strict=True)
+            table["kills"] = [str(kills.get(job_id, 0) + count) for job_id, count in pairs]
         if NEW_PROMISES in table:
-            table[NEW_PROMISES] = [str(record.new_promises) for record in records]
-        if PREDICTED_RUN_TIME in table:
-            table[PREDICTED_RUN_TIME] = _numbers([record.predicted_run_time for record in records])
+            table[NEW_PROMISES] = [*map(str, noted["new_promises"])]
         if QUEUE in table:
-            table[QUEUE] = [record.queue for record in records]
-            table[PRICE] = _numbers([record.price for record in records])
+            table[QUEUE] = list(noted[QUEUE])
         return table
 
     def _told(self) -> ToldJobs:
@@ -361,10 +369,14 @@ def _needs_quotes(text: str) -> bool:
     return any(each in text for each in _QUOTED)
 
 
-def _numbers(values: list[float | None]) -> Column:
+def _numbers(values: Sequence[float | None]) -> Column:
     """Return numbers to be written with six decimals, and as empty cells where there is none."""
     import numpy as np
 
+    from qops_batsim.tables import Words
+
+    if values.count(None) == len(values):
+        return Words.one("", len(values))
     column = np.array(values, float)
     if np.isnan(column).sum() > values.count(None):
         return ["" if value is None else f"{value:.6f}" for value in values]

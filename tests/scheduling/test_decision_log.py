@@ -309,7 +309,7 @@ def test_few_rows_are_python_objects_at_once() -> None:
     pieces = [(np.zeros((rows, 4), dtype=np.int64), np.zeros((rows, 4)))]
     tracemalloc.start()
     try:
-        assert sum(1 for _ in decision_rows.rows_of(pieces)) == rows
+        assert sum(map(len, decision_rows.blocks_of(pieces))) == rows
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
