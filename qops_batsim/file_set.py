@@ -81,6 +81,7 @@ class FileSet:
         self.published = b""
         """The record that was put in place."""
         self._pending: dict[str, PendingFile] = {}
+        self._digests: dict[str, str] = {}
         known = [record, *names]
         for name in known:
             with errors_of_writing(self.path(name)):
@@ -103,16 +104,21 @@ class FileSet:
     def open(self, name: str) -> Iterator[IO[bytes]]:
         """Open a file of the set for writing."""
         each = self._pending[name] = PendingFile(self.path(name))
+        self._digests.pop(name, None)
         with errors_of_writing(each.path):
             yield each.stream
 
     def adopt(self, name: str, path: Path) -> None:
         """Take over a file that another program has written, on the same file system."""
         self._pending[name] = PendingFile(self.path(name), path)
+        self._digests.pop(name, None)
 
     def digests(self) -> dict[str, str]:
-        """Return the SHA-256 of each file so far. O(bytes)."""
-        return {name: each.digest() for name, each in self._pending.items()}
+        """Return the SHA-256 of each file so far, computed once when it is written. O(bytes)."""
+        for name, each in self._pending.items():
+            if name not in self._digests:
+                self._digests[name] = each.digest()
+        return dict(self._digests)
 
     def publish(self, record: bytes, *, stays: bool = True) -> list[Path]:
         """Put all files in place, the record first; return their paths.

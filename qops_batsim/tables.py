@@ -454,7 +454,10 @@ def _read_long(content: bytes, form: Form) -> Table | None:
         empty=empty,
         words=dict.fromkeys(numbers, nowhere),
         choices={name: _positions(frame[name], words) for name, words in choices.items()},
-        texts={name: Texts(_unshielded_series(frame[name])) for name in texts},
+        texts={
+            name: Texts(_unshielded_series(frame[name]) if b"'" in content else frame[name])
+            for name in texts
+        },
         refuse=refuse,
     )
 

@@ -171,7 +171,7 @@ def check_profiles(world: World, name: str) -> np.ndarray:
     """
     workload, columns = world.workloads[name], world.columns[name]
     delays = np.full(len(columns.profile_names), np.nan)
-    for index in np.unique(columns.profiles).tolist():
+    for index in np.flatnonzero(np.bincount(columns.profiles)).tolist():
         delay = plain_delay(workload.profiles.get(columns.profile_names[index]))
         if delay is not None:
             delays[index] = delay
