@@ -104,35 +104,35 @@ class QosRequest(
 
     def problem(self) -> str | None:
         """Return what is wrong with the values, or None."""
-        if self.service_class is not None and self.service_class not in QOS_CLASSES:
-            known = ", ".join(QOS_CLASSES)
-            return f"class is {shown(self.service_class)}; one of {known} is accepted"
-        for name in ("deadline", "start"):
-            date = getattr(self, name)
-            if date is not None and not abs(date) <= MAX_SECONDS:
-                return f"{name} is {date}; a date up to {MAX_SECONDS:g} s is accepted"
-        for name in ("estimated_runtime", "checkpoint"):
-            seconds = getattr(self, name)
-            if seconds is not None and not 0 < seconds <= MAX_SECONDS:
-                return (
-                    f"{name} is {seconds}; "
-                    f"a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
-                )
-        amounts = ("tolerance_factor", self.tolerance_factor), ("memory", self.memory)
-        for name, value in amounts:
-            if value is not None and not 0 <= value < math.inf:
-                return f"{name} is {value}; a number from 0 up is accepted"
-        priorities = (
-            ("user_priority", self.user_priority),
-            ("political_priority", self.political_priority),
-        )
-        for name, priority in priorities:
-            if isinstance(priority, (int, float)) and not 0 <= priority <= 1:
-                return f"{name} is {priority}; a number from 0 to 1 is accepted"
-        for name, text in (("queue", self.queue), ("application", self.application)):
-            if text == "":
-                return f"{name} is empty; a name is accepted"
+        found = (problem_in(name, getattr(self, name)) for name in CHECKED)
+        return next(filter(None, found), None)
+
+
+_DATES, _DURATIONS = ("deadline", "start"), ("estimated_runtime", "checkpoint")
+_AMOUNTS, _PRIORITIES = ("tolerance_factor", "memory"), ("user_priority", "political_priority")
+_NAMES = ("queue", "application")
+
+CHECKED = ("service_class", *_DATES, *_DURATIONS, *_AMOUNTS, *_PRIORITIES, *_NAMES)
+"""Fields of a request that not every value of their type fits; of numbers, those of a range."""
+
+
+def problem_in(name: str, value: Any) -> str | None:
+    """Return what is wrong with a field of a request, or None."""
+    if value is None or value is msgspec.UNSET:
         return None
+    if name == "service_class" and value not in QOS_CLASSES:
+        return f"class is {shown(value)}; one of {', '.join(QOS_CLASSES)} is accepted"
+    if name in _DATES and not abs(value) <= MAX_SECONDS:
+        return f"{name} is {value}; a date up to {MAX_SECONDS:g} s is accepted"
+    if name in _DURATIONS and not 0 < value <= MAX_SECONDS:
+        return f"{name} is {value}; a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
+    if name in _AMOUNTS and not 0 <= value < math.inf:
+        return f"{name} is {value}; a number from 0 up is accepted"
+    if name in _PRIORITIES and not 0 <= value <= 1:
+        return f"{name} is {value}; a number from 0 to 1 is accepted"
+    if name in _NAMES and value == "":
+        return f"{name} is empty; a name is accepted"
+    return None
 
 
 class WrittenFields(Protocol):

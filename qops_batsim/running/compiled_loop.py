@@ -37,7 +37,7 @@ from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.slack.scheduler import Slack
 from qops_batsim.scheduling.slurm.scheduler import Slurm
-from qops_batsim.scheduling.table import durations_on_grid, fixed_start_of, is_kept, set_jobs
+from qops_batsim.scheduling.table import durations_on_grid, is_kept, set_jobs
 from qops_batsim.tables import Words
 from qops_batsim.timing import on_grid
 from qops_batsim.workload.model import Workload
@@ -303,7 +303,7 @@ def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:
         estimates=estimates,
         whole_estimates=durations_on_grid(estimates),
         limits=jobs.walltimes,
-        deadlines=_deadlines(jobs),
+        deadlines=jobs.columns.asked("deadline")[jobs.places],
     )
     requests = jobs.columns.requests
     if requests is not None:
@@ -314,22 +314,10 @@ def _plan_jobs(jobs: DelayJobs, words: int = 0) -> Any:
 
 def _fixed_starts(jobs: DelayJobs) -> np.ndarray:
     """Return the starts that jobs insist on (seconds), infinite without."""
-    requests = jobs.columns.requests
-    if requests is None:
-        return np.full(len(jobs.places), math.inf)
-    found: np.ndarray = np.array([fixed_start_of(each) for each in requests])[jobs.places]
-    return found
-
-
-def _deadlines(jobs: DelayJobs) -> np.ndarray:
-    """Return the deadlines by job (seconds), infinite without."""
-    requests = jobs.columns.requests
-    if requests is None:
-        return np.full(len(jobs.processors), math.inf)
-    asked = (None if each is None else each.deadline for each in requests)
-    dates = np.array([math.inf if date is None else date for date in asked], float)
-    found: np.ndarray = dates[jobs.places]
-    return found
+    starts: np.ndarray = jobs.columns.asked("start")[jobs.places]
+    for place in np.flatnonzero(np.isfinite(starts)).tolist():
+        starts[place] = on_grid(float(starts[place]))
+    return starts
 
 
 class _PlannerLoop:
@@ -372,7 +360,7 @@ class _PlannerLoop:
             claims=reservations,
         )
         everything = state.everything if words else hosts
-        profile, log = new_profile(everything, self._steps), new_log(max(4 * count, 1024))
+        profile, log = new_profile(everything, self._steps), new_log(max(8 * count, 1024))
         self._state: State = with_profile(state, profile)._replace(log=log)
         self._predicts = getattr(module.options, "run_times", "estimated") == "predicted"
         if self._predicts:
@@ -452,18 +440,13 @@ class _PlannerLoop:
         """Return the requests of all jobs by slot."""
         from qops_batsim.scheduling.decision_rows import submission_of
 
-        jobs, columns = self._jobs, self._jobs.columns
-        requests = columns.requests or [None] * len(columns.ids)
+        jobs, requests = self._jobs, self._jobs.columns.requests
         estimates, predicted = jobs.estimates.copy(), self._predicted()
         estimates[list(predicted)] = list(predicted.values())
         numbers = jobs.submission_times, jobs.processors, estimates
-        rows = zip(jobs.places.tolist(), *(each.tolist() for each in numbers), strict=True)
-        return [
-            submission_of(
-                f"{jobs.name}!{columns.ids[place]}", date, processors, estimate, requests[place]
-            )
-            for place, date, processors, estimate in rows
-        ]
+        asked = [requests[place] if requests else None for place in jobs.places.tolist()]
+        columns = jobs.full_ids(), *(each.tolist() for each in numbers), asked
+        return list(map(submission_of, *columns))
 
     def log(self, log: QosLog) -> _Noted:
         """Log what was decided; return why jobs were refused, and their metadata."""
@@ -471,14 +454,11 @@ class _PlannerLoop:
         from qops_batsim.scheduling.decision_rows import answers_in
 
         jobs, state = self._jobs, self._state
-        name, ids, places = jobs.name, jobs.columns.ids, jobs.places.tolist()
+        id_of = jobs.full_ids().__getitem__
         size = int(state.log.size[0])
         codes, numbers = state.log.codes[:size], state.log.numbers[:size]
         if self._module.decision_log is not None:
             self._module.decision_log.fill(self._hosts, codes, numbers, self._submissions)
-
-        def id_of(slot: int) -> str:
-            return f"{name}!{ids[places[slot]]}"
 
         for slot, seconds in self._predicted().items():
             log.record(id_of(slot)).predicted_run_time = seconds
@@ -664,9 +644,10 @@ def _log(
         return ToldJobs(
             ids=ids,
             requests=requests and [requests[place] for place in places],
-            decisions=Words.of([QOS_REJECTED if each in rejected else QOS_ACCEPTED for each in ids])
-            if rejected
-            else Words.one(QOS_ACCEPTED, len(ids)),
+            decisions=Words(
+                (QOS_ACCEPTED, QOS_REJECTED),
+                np.fromiter((each in rejected for each in ids), np.int64, len(ids)),
+            ),
         )
 
     log.fill_later(fill, tell)

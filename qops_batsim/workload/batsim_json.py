@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
-from operator import attrgetter, is_not
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -23,7 +23,15 @@ import msgspec
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored, text_of, write_text
 from qops_batsim.garbage import without_garbage_collection
-from qops_batsim.jobs import Job, QosRequest, is_amount, is_number, is_whole_number
+from qops_batsim.jobs import (
+    CHECKED,
+    Job,
+    QosRequest,
+    is_amount,
+    is_number,
+    is_whole_number,
+    problem_in,
+)
 from qops_batsim.limits import (
     LETTERS_OF_LIST,
     LETTERS_OF_OBJECT,
@@ -181,9 +189,10 @@ def _decode(content: bytes, source: str) -> Workload:
         if name in _ALWAYS or b"\\" in written or f'"{name}"'.encode() in written
     }
     del jobs
+    asked = _asked_in(values.get("qos", ()))
     try:
         with _nesting_is_limited(source):
-            if _may_have_twins(written, _names_of_jobs(values)):
+            if _may_have_twins(written, _names_of_jobs(values, asked)):
                 _load_json(written.decode(), source, "jobs")
             if _may_have_twins(bodies, _NAMES_OF_DELAY * len(profiles)):
                 _load_json(bodies.decode(), source, "profiles")
@@ -194,7 +203,7 @@ def _decode(content: bytes, source: str) -> Workload:
     if top != 3 + bool(told) or not fits:
         _check(content, source)
     _check_profiles(profiles, source)
-    columns = _columns(values, list(profiles), source)
+    columns = _columns(values, asked, list(profiles), source)
     if columns is None:
         _refuse(content, source, "the jobs cannot be used")
     # The identifiers lie scattered among all that was decoded. Without them it goes as a whole.
@@ -210,13 +219,10 @@ def _decode(content: bytes, source: str) -> Workload:
 _ALWAYS = ("id", "subtime", "res", "profile", "walltime")
 
 
-def _names_of_jobs(values: Mapping[str, list[Any]]) -> int:
+def _names_of_jobs(values: Mapping[str, list[Any]], asked: Mapping[str, Sequence[Any]]) -> int:
     """Return how many names jobs have if none is given twice, unknown, or of nothing."""
     count = sum(len(column) - column.count(None) for column in values.values())
-    for request in values.get("qos", ()):
-        if request is not None:
-            count += sum(map(is_not, msgspec.structs.astuple(request), _UNASKED))
-    return count
+    return count + sum(map(len, asked.values()))
 
 
 def _may_have_twins(written: bytes, names: int) -> bool:
@@ -227,9 +233,15 @@ def _may_have_twins(written: bytes, names: int) -> bool:
 
 
 def _columns(
-    values: Mapping[str, Sequence[Any]], profile_names: list[str], source: str
+    values: Mapping[str, Sequence[Any]],
+    asked: Mapping[str, Sequence[Any]],
+    profile_names: list[str],
+    source: str,
 ) -> JobColumns | None:
-    """Return the jobs in columns; None if one of them is not as it should be."""
+    """Return the jobs in columns; None if one of them is not as it should be.
+
+    ``asked`` is what their requests say, by field.
+    """
     import numpy as np
 
     count = len(values["id"])
@@ -238,7 +250,7 @@ def _columns(
     requests = _requests(values, source)
     if processors.dtype != np.int64 or not names.keys() >= set(values["profile"]):
         return None
-    if any(each is not None and each.problem() for each in requests or ()):
+    if _have_problems(_asked_in(requests or ()) if "extra_data" in values else asked):
         return None
     # None becomes NaN.
     limits = np.array(values["walltime"], float)
@@ -274,6 +286,29 @@ def _requests(values: Mapping[str, Sequence[Any]], source: str) -> list[QosReque
                 where = f"{source}: jobs[{index}]"
                 requests[index] = Job.from_fields({**fields, "extra_data": other}, where=where).qos
     return requests if requests.count(None) < len(requests) else None
+
+
+def _asked_in(requests: Sequence[QosRequest | None]) -> dict[str, list[Any]]:
+    """Return what requests say by field; fields of which none says anything are left out."""
+    given = [each for each in requests if each is not None]
+    asked: dict[str, list[Any]] = {}
+    for name, unasked in zip(QosRequest.__struct_fields__, _UNASKED, strict=True):
+        column = list(map(attrgetter(name), given))
+        silent = column.count(unasked)
+        if silent < len(column):
+            asked[name] = [each for each in column if each is not unasked] if silent else column
+    return asked
+
+
+def _have_problems(asked: Mapping[str, Sequence[Any]]) -> bool:
+    """Tell whether anything is wrong with what requests say, by field."""
+    for name in CHECKED:
+        values = [each for each in asked.get(name, ()) if each is not None]
+        if values:
+            several = set(values) if isinstance(values[0], str) else (min(values), max(values))
+            if any(problem_in(name, each) for each in several):
+                return True
+    return False
 
 
 def _refuse(content: bytes, source: str, problem: str) -> NoReturn:

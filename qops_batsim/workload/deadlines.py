@@ -150,12 +150,13 @@ def count_deadlines(workload: Workload) -> DeadlineCounts:
 def too_early(workload: Workload, remedy: str = "") -> str:
     """Tell how many users' deadlines no plan with estimates can promise, if any; O(jobs)."""
     columns = workload.columns
-    early = deadlines = 0
-    places = zip(columns.requests or (), columns.submission_times, columns.estimates, strict=False)
-    for qos, submission, estimate in places:
-        if qos is not None and qos.deadline is not None and qos.has_user_deadline is not False:
-            deadlines += 1
-            early += bool(qos.deadline < max(submission, 0.0) + estimate - PLAN_TOLERANCE)
+    artificial = [
+        each is not None and each.has_user_deadline is False for each in columns.requests or ()
+    ]
+    dates = columns.asked("deadline")
+    dates[: len(artificial)][artificial] = math.inf
+    soonest = columns.submission_times.clip(0.0) + columns.estimates - PLAN_TOLERANCE
+    deadlines, early = int((dates < math.inf).sum()), int((dates < soonest).sum())
     if not early:
         return ""
     remedy = remedy and f" ({remedy})"

@@ -213,12 +213,17 @@ class JobColumns(NamedTuple):
     @property
     def checkpoints(self) -> np.ndarray:
         """Seconds of a run after which work is saved (float64), infinite without. O(jobs)."""
+        return self.asked("checkpoint")
+
+    def asked(self, name: str) -> np.ndarray:
+        """Return numbers that users ask for, by field (float64), infinite without. O(jobs)."""
         import numpy as np
 
         found = np.full(len(self.ids), math.inf)
-        for place, qos in enumerate(self.requests or ()):
-            if qos is not None and qos.checkpoint is not None:
-                found[place] = qos.checkpoint
+        told = [None if each is None else getattr(each, name) for each in self.requests or ()]
+        if told.count(None) < len(told):
+            numbers = np.array(told, np.float64)  # None becomes NaN.
+            found = np.where(np.isnan(numbers), math.inf, numbers)
         return found
 
     @classmethod

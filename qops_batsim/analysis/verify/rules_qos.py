@@ -109,13 +109,9 @@ def fixed_start(subject: Subject) -> Iterator[Violation]:
 
 def _fixed_starts(subject: Subject) -> Floats:
     """Return the starts that jobs ask for, a value a row of ``_jobs.csv`` (s); NaN without."""
-    asked, begin = np.full(len(subject.job_numbers), np.nan), 0
-    for columns in subject.columns:
-        for number, request in enumerate(columns.requests or (), begin):
-            if request is not None and request.start is not None:
-                asked[number] = request.start
-        begin += len(columns.ids)
-    return asked[subject.job_numbers.owners]
+    starts = subject.by_number(columns.asked("start") for columns in subject.columns)
+    starts[np.isinf(starts)] = np.nan
+    return starts[subject.job_numbers.owners]
 
 
 @rule(WORKLOAD, PREDICTIONS)

@@ -275,7 +275,7 @@ class Subject:
 
     def asked(self, name: str) -> Floats:
         """Return a column of the workloads by number of the job; NaN for what is no job of them."""
-        return self._by_number(getattr(columns, name) for columns in self.columns)
+        return self.by_number(getattr(columns, name) for columns in self.columns)
 
     @cached_property
     def checkpoints(self) -> Floats:
@@ -285,7 +285,7 @@ class Subject:
     @cached_property
     def delays(self) -> Floats:
         """Seconds that each job with a ``delay`` profile runs, by number; NaN for others."""
-        return self._by_number(workload.delays for workload in self.workloads.values())
+        return self.by_number(workload.delays for workload in self.workloads.values())
 
     @cached_property
     def understated(self) -> Booleans:
@@ -306,7 +306,7 @@ class Subject:
             told = [None if each is None else each.estimated_runtime for each in asked]
             estimates = np.array([math.nan if each is None else each for each in told], np.float64)
             found.append(np.array(flop, np.float64)[columns.profiles] / estimates)
-        speeds = self._by_number(found)
+        speeds = self.by_number(found)
         slowest = speeds[~np.isnan(speeds)].min(initial=math.inf)
         computes_more = (speeds > slowest * (1 + SAME_SPEED)) | np.isinf(speeds)
         sleeps = np.isfinite(self.delays)
@@ -378,6 +378,7 @@ class Subject:
         needed = 2 + KILLED_TOO_LATE if kills else 2
         return {user: PastRuns(each, delay, needed) for user, each in runs.items()}
 
-    def _by_number(self, columns: Iterable[Numbers]) -> Floats:
+    def by_number(self, columns: Iterable[Numbers]) -> Floats:
+        """Return columns of the workloads by number of the job; NaN for what is no job of them."""
         further = np.full(len(self.job_numbers) - self.job_numbers.known, np.nan)
         return np.concatenate([*columns, further])
