@@ -105,16 +105,12 @@ def run_fcfs(events: Events, state: FcfsState, hosts: int) -> int:
 
 
 class EasyState(NamedTuple):
-    """State of :func:`~qops_batsim.scheduling.easy_kernel.easy_pass`.
-
-    ``size`` holds how many jobs run.
-    """
+    """State of :func:`~qops_batsim.scheduling.easy_kernel.easy_pass`."""
 
     gone: Queue
     line: Line
     running: Running
     started: Ints
-    size: Ints
 
 
 def new_easy_state(jobs: int, hosts: int) -> EasyState:
@@ -125,7 +121,6 @@ def new_easy_state(jobs: int, hosts: int) -> EasyState:
         new_line(jobs),
         new_running(most),
         np.zeros(most, np.int64),
-        np.zeros(1, np.int64),
     )
 
 
@@ -145,14 +140,14 @@ def run_easy(
     estimates are planned with. With ``queues`` of jobs these give them their keys, as in
     :class:`~qops_batsim.scheduling.priced_queues.PricedQueues`.
     """
-    counts, size = events.counts, state.size
+    counts = events.counts
     while next_message(events, state.gone):
         add_to_line(events, state, hosts, jobs, past)
         if len(queues.chosen) > 0:
             enter_queues(queues, jobs, keys, counts[ARRIVED], counts[NEXT], hosts)
         if len(keys) > 0 and counts[ARRIVED] < counts[NEXT]:
             put_in_order(state.line, keys)
-        count, size[0] = easy_pass(
+        count = easy_pass(
             events.dates[0],
             0.0,
             counts[FREE],
@@ -161,7 +156,6 @@ def run_easy(
             jobs.numbers[ESTIMATES],
             state.line,
             state.running,
-            size[0],
             state.gone,
             state.started,
         )
@@ -183,10 +177,10 @@ def run_ordered_easy(
     order: LineOrder,
 ) -> int:
     """Backfill likewise, where the order changes with time, or is another one behind the first."""
-    counts, size = events.counts, state.size
+    counts = events.counts
     while next_message(events, state.gone):
         add_to_line(events, state, hosts, jobs, past)
-        count, size[0] = ordered_pass(
+        count = ordered_pass(
             events.dates[0],
             0.0,
             counts[FREE],
@@ -198,7 +192,6 @@ def run_ordered_easy(
             order,
             state.line,
             state.running,
-            size[0],
             state.gone,
             state.started,
         )
@@ -210,15 +203,13 @@ def run_ordered_easy(
 @kernel
 def add_to_line(events: Events, state: EasyState, hosts: int, jobs: Jobs, past: Floats) -> None:
     """Let the jobs that were submitted now wait, their run times predicted if any are."""
-    counts, size = events.counts, state.size
+    counts = events.counts
     first, end = counts[ARRIVED], counts[NEXT]
     for job in range(first, end):
         if fits(events, job, hosts):
             append(state.line, job)
     if len(past) > 0:
-        size[0] = renew_predictions(
-            events.dates[0], jobs, past, first, end, state.running, size[0], state.gone
-        )
+        renew_predictions(events.dates[0], jobs, past, first, end, state.running, state.gone)
 
 
 # Schedulers that keep a plan

@@ -127,7 +127,6 @@ class Easy(SpaceSharingScheduler):
         most = 2 * self.machine_size + 1
         self._gone, self._started = new_queue(most), new_queue(most).slots
         self._ending = new_running(most)
-        self._running_count = 0
         self._sorted = True
         self._renew_predictions, self._users, self._past = renew_predictions, Users(), new_past(1)
         self._predicted = 0
@@ -199,7 +198,7 @@ class Easy(SpaceSharingScheduler):
 
         slot, freed = self._table.add(job), len(hosts - self.capacity.away)
         end = start + float(self._table.numbers.estimates[slot])
-        self._running_count = insert_running(self._ending, self._running_count, slot, end, freed)
+        insert_running(self._ending, slot, end, freed)
 
     def left(self, job: Job) -> None:
         """Keep the job for the next pass."""
@@ -210,7 +209,7 @@ class Easy(SpaceSharingScheduler):
     def resized(self) -> None:
         """Count anew which processors come free at the ends of running jobs. O(running)."""
         gone = set(self._gone.slots[: self._gone.size[0]].tolist())
-        for place, slot in enumerate(self._ending.slots[: self._running_count].tolist()):
+        for place, slot in enumerate(self._ending.slots[: self._ending.size[0]].tolist()):
             if slot not in gone:
                 self._ending.freed[place] = self.returning(self._table.jobs[slot].id)
 
@@ -239,14 +238,14 @@ class Easy(SpaceSharingScheduler):
         """Start the jobs that fit without delaying the first one that does not."""
         jobs, numbers, order = self._table.jobs, self._table.numbers, self._order
         self._predict(now)
-        decide: Callable[..., tuple[int, int]] = self._pass
+        decide: Callable[..., int] = self._pass
         asked: tuple[Any, ...] = numbers.processors, numbers.numbers[ESTIMATES]
         if order is not None:
             decide, asked = self._ordered_pass, (numbers.arrivals, *asked, numbers.keys, order)
         elif not self._sorted:
             self._put_in_order(self._line, numbers.keys)
             self._sorted = True
-        count, self._running_count = decide(
+        count = decide(
             float(now),
             self._grace(),
             self.free_count,
@@ -254,7 +253,6 @@ class Easy(SpaceSharingScheduler):
             *asked,
             self._line,
             self._ending,
-            self._running_count,
             self._gone,
             self._started,
         )
@@ -267,9 +265,9 @@ class Easy(SpaceSharingScheduler):
         if not self.predicts:
             return
         new, self._predicted = self._predicted, len(self._table.jobs)
-        self._running_count = self._renew_predictions(
+        self._renew_predictions(
             float(now) - self._grace(), self._table.numbers, self._past, new, self._predicted,
-            self._ending, self._running_count, self._gone,
+            self._ending, self._gone,
         )  # fmt: skip
 
     def _in_line(self, now: float) -> Sequence[Job]:
@@ -278,7 +276,7 @@ class Easy(SpaceSharingScheduler):
 
         self._predict(now)
         slots, size = self._gone
-        self._running_count = remove_running(self._ending, self._running_count, slots, size[0])
+        remove_running(self._ending, slots, size[0])
         size[0] = 0
         if self._order is None and not self._sorted:
             self._put_in_order(self._line, self._table.numbers.keys)
@@ -321,7 +319,7 @@ class Easy(SpaceSharingScheduler):
 
         numbers = self._table.numbers
         end, freed = float(now) + float(numbers.estimates[slot]), int(numbers.processors[slot])
-        self._running_count = insert_running(self._ending, self._running_count, slot, end, freed)
+        insert_running(self._ending, slot, end, freed)
 
     def _waiting(self) -> Ints:
         """Return the slots of the waiting jobs in order. O(queue)."""

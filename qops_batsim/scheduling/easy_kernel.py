@@ -166,24 +166,26 @@ class Running(NamedTuple):
         Their slots and expected ends (seconds).
     freed
         Processors that come free at the end: all but those whose hosts have gone away.
+    size
+        How many jobs run.
     """
 
     slots: Ints
     ends: Floats
     freed: Ints
+    size: Ints
 
 
 def new_running(room: int) -> Running:
     """Return room for so many running jobs."""
-    return Running(np.zeros(room, np.int64), np.zeros(room), np.zeros(room, np.int64))
+    slots, freed = np.zeros((2, room), np.int64)
+    return Running(slots, np.zeros(room), freed, np.zeros(1, np.int64))
 
 
 @kernel
-def remove_running(jobs: Running, count: int, gone: Ints, gone_count: int) -> int:
-    """Remove jobs from the running jobs, keeping their order; return how many are left.
-
-    O(running × gone).
-    """
+def remove_running(jobs: Running, gone: Ints, gone_count: int) -> None:
+    """Remove jobs from the running jobs, keeping their order. O(running × gone)."""
+    count = jobs.size[0]
     for index in range(gone_count):
         place = 0
         while place < count and jobs.slots[place] != gone[index]:
@@ -195,13 +197,13 @@ def remove_running(jobs: Running, count: int, gone: Ints, gone_count: int) -> in
             jobs.ends[later - 1] = jobs.ends[later]
             jobs.freed[later - 1] = jobs.freed[later]
         count -= 1
-    return count
+    jobs.size[0] = count
 
 
 @kernel
-def insert_running(jobs: Running, count: int, slot: int, end: float, processors: int) -> int:
+def insert_running(jobs: Running, slot: int, end: float, processors: int) -> None:
     """Insert a job into the running jobs, which are sorted by expected end. O(running)."""
-    place = count
+    place = jobs.size[0]
     while place > 0 and jobs.ends[place - 1] > end:
         jobs.slots[place] = jobs.slots[place - 1]
         jobs.ends[place] = jobs.ends[place - 1]
@@ -210,13 +212,11 @@ def insert_running(jobs: Running, count: int, slot: int, end: float, processors:
     jobs.slots[place] = slot
     jobs.ends[place] = end
     jobs.freed[place] = processors
-    return count + 1
+    jobs.size[0] += 1
 
 
 @kernel
-def shadow_of(
-    now: float, free: int, needed: int, jobs: Running, count: int, grace: float
-) -> tuple[float, int]:
+def shadow_of(now: float, free: int, needed: int, jobs: Running, grace: float) -> tuple[float, int]:
     """Return when the head job can start (seconds) and the processors left over then.
 
     A job that runs longer than expected counts as about to end, and has already where the
@@ -224,7 +224,7 @@ def shadow_of(
     """
     available = free
     shadow = np.inf
-    for place in range(count):
+    for place in range(jobs.size[0]):
         if shadow < np.inf and jobs.ends[place] > shadow + max(grace, PLAN_TOLERANCE):
             break
         if now - grace < jobs.ends[place] <= now + min(grace, GRID_TOLERANCE):
@@ -236,14 +236,14 @@ def shadow_of(
 
 
 @kernel
-def ending(now: float, jobs: Running, count: int, grace: float) -> int:
+def ending(now: float, jobs: Running, grace: float) -> int:
     """Return how many processors are used by jobs of whose end the news may be under way.
 
     They should have ended, by less than the grace (seconds) ago, or if there is one by the end
     of this microsecond, to which planned ends are rounded. O(running).
     """
     under_way = 0
-    for place in range(count):
+    for place in range(jobs.size[0]):
         if jobs.ends[place] > now + min(grace, GRID_TOLERANCE):
             break
         if jobs.ends[place] > now - grace:
@@ -261,11 +261,10 @@ def easy_pass(
     estimates: Floats,
     line: Line,
     jobs: Running,
-    running: int,
     gone: Queue,
     started: Ints,
-) -> tuple[int, int]:
-    """Decide which waiting jobs start now; return how many start, and run then.
+) -> int:
+    """Decide which waiting jobs start now; return how many.
 
     ``free`` counts the processors of the jobs in ``gone``, those that have left since the
     last pass; ``present`` are free or used, jobs that ask for more are passed over.
@@ -280,7 +279,7 @@ def easy_pass(
     needs more than the extra processors and the shortest one that may fit ends after the shadow
     time. O(blocks + started × (running + block)), as long as widths of a class are alike.
     """
-    running = remove_running(jobs, running, gone.slots, gone.size[0])
+    remove_running(jobs, gone.slots, gone.size[0])
     slots, sizes, used = line.slots, line.sizes, line.sizes[USED]
     is_short = used <= SHORT_LINE
     if not is_short:
@@ -288,7 +287,7 @@ def easy_pass(
     count = extra = chosen = first = 0
     shadow = np.inf
     tolerance = max(grace, PLAN_TOLERANCE)
-    nominal = free + ending(now, jobs, running, grace)
+    nominal = free + ending(now, jobs, grace)
     last = len(started)
     is_reserved = False
     for begin in range(0, used, BLOCK):
@@ -311,7 +310,7 @@ def easy_pass(
                     nominal -= needed
                     if not ends_in_time:
                         extra -= needed
-                    running = insert_running(jobs, running, slot, end, needed)
+                    insert_running(jobs, slot, end, needed)
                     if needed <= free:
                         free -= needed
                         if count == 0:
@@ -324,7 +323,7 @@ def easy_pass(
                     started[last - chosen] = slot
             elif not is_reserved and needed <= present:
                 is_reserved = True
-                shadow, extra = shadow_of(now, nominal, needed, jobs, running, grace)
+                shadow, extra = shadow_of(now, nominal, needed, jobs, grace)
         if count > before and not is_short:
             sizes[WAITING] -= count - before
             count_block(line, block, processors, estimates)
@@ -332,5 +331,5 @@ def easy_pass(
         close_up(line, first)
     elif not is_short and used > 2 * sizes[WAITING]:
         close_up(line, 0)
-    running = remove_running(jobs, running, started[last - chosen :], chosen)
-    return count, running
+    remove_running(jobs, started[last - chosen :], chosen)
+    return count

@@ -126,25 +126,24 @@ def ordered_pass(
     order: LineOrder,
     line: Line,
     jobs: Running,
-    running: int,
     gone: Queue,
     started: Ints,
-) -> tuple[int, int]:
+) -> int:
     """Decide which jobs of a line, which is by arrival, start now: see :func:`easy_pass`.
 
     Of the jobs that may start, the first in order is chosen again and again: O(started × line).
     There is room in ``keys`` for those of an order that changes.
     """
-    running = remove_running(jobs, running, gone.slots, gone.size[0])
+    remove_running(jobs, gone.slots, gone.size[0])
     slots, used = line.slots, line.sizes[USED]
-    nominal = free + ending(now, jobs, running, grace)
+    nominal = free + ending(now, jobs, grace)
     narrowest = NO_WIDTH
     for place in range(used):
         narrowest = min(narrowest, processors[slots[place]])
         if narrowest <= nominal:
             break
     if narrowest > nominal:
-        return 0, running
+        return 0
     count = extra = chosen = 0
     # With patience the first look ends at a job that has lost it, and each key is made anew.
     has_keys = order.reserving == OWN
@@ -185,13 +184,13 @@ def ordered_pass(
         needed, end = processors[slot], now + estimates[slot]
         if needed > nominal:
             is_reserved = True
-            shadow, extra = shadow_of(now, nominal, needed, jobs, running, grace)
+            shadow, extra = shadow_of(now, nominal, needed, jobs, grace)
             latest = shadow + max(grace, PLAN_TOLERANCE)
             continue
         nominal -= needed
         if end > latest:
             extra -= needed
-        running = insert_running(jobs, running, slot, end, needed)
+        insert_running(jobs, slot, end, needed)
         if needed <= free:
             free -= needed
             started[count] = slot
@@ -208,5 +207,5 @@ def ordered_pass(
                 slots[place] = NO_JOB - 1 - slots[place]
     if count:
         close_up(line, first)
-    running = remove_running(jobs, running, started[last - chosen :], chosen)
-    return count, running
+    remove_running(jobs, started[last - chosen :], chosen)
+    return count

@@ -126,34 +126,33 @@ def renew_predictions(
     first: int,
     last: int,
     running: Running,
-    count: int,
     gone: Queue,
-) -> int:
+) -> None:
     """Learn from jobs that have ended, correct those that go on, and predict the new ones.
 
     The new ones have the slots from ``first`` to ``last - 1``. Those that have ended are taken out
-    of ``gone`` and of the ``count`` running ones; how many are left is returned. O(gone × running).
+    of ``gone`` and of the running ones. O(gone × running).
     """
     for index in range(gone.size[0]):
         slot = gone.slots[index]
-        for place in range(count):
+        for place in range(running.size[0]):
             if running.slots[place] == slot:
                 lasted = now - (running.ends[place] - jobs.numbers[ESTIMATES, slot])
                 note_run_time(jobs, past, slot, lasted)
-    count = remove_running(running, count, gone.slots, gone.size[0])
+    remove_running(running, gone.slots, gone.size[0])
     gone.size[0] = 0
     place = 0
-    while place < count and running.ends[place] <= now:
+    while place < running.size[0] and running.ends[place] <= now:
         slot, end, freed = running.slots[place], running.ends[place], running.freed[place]
         later = lengthen(jobs, slot, end, now)
         if later == end:
             place += 1
             continue
-        for index in range(place + 1, count):
+        running.size[0] -= 1
+        for index in range(place + 1, running.size[0] + 1):
             running.slots[index - 1] = running.slots[index]
             running.ends[index - 1] = running.ends[index]
             running.freed[index - 1] = running.freed[index]
-        count = insert_running(running, count - 1, slot, later, freed)
+        insert_running(running, slot, later, freed)
     for slot in range(first, last):
         predict(jobs, past, slot)
-    return count

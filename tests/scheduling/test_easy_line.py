@@ -84,7 +84,7 @@ def test_a_pass_over_a_long_line_starts_the_same_jobs(seed: int) -> None:
     columns = np.array(processors), np.array(estimates)
     line, most = new_line(jobs), 2 * machine + 1
     ending, gone, started = new_running(most), new_queue(most), new_queue(most).slots
-    running, arrived, free, now, longest = 0, 0, machine, 0.0, 0
+    arrived, free, now, longest = 0, machine, 0.0, 0
     while arrived < jobs or naive.waiting:
         now += rng.choice([0.0, 1.0, 30.0])
         # Many arrive, then all come to an end.
@@ -98,15 +98,13 @@ def test_a_pass_over_a_long_line_starts_the_same_jobs(seed: int) -> None:
             gone.size[0] += 1
             free += processors[job]
             del naive.ends[job]
-        count, running = easy_pass(
-            now, grace, free, machine, *columns, line, ending, running, gone, started
-        )
+        count = easy_pass(now, grace, free, machine, *columns, line, ending, gone, started)
         assert started[:count].tolist() == naive.start_jobs(now, grace, free, machine)
         free -= sum(processors[job] for job in started[:count].tolist())
         places = line.slots[: line.sizes[USED]]
         longest = max(longest, len(places))
         assert places[places != NO_JOB].tolist() == naive.waiting
-        assert running == len(naive.ends)
+        assert ending.size[0] == len(naive.ends)
         if arrived == jobs and not naive.ends and not count:
             break  # Only those that are too wide wait.
     assert longest > 2 * SHORT_LINE
