@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.protocol.events import MACHINES_AWAY, MACHINES_BACK, MAINTENANCE, Notify
+from qops_batsim.protocol.events import (
+    MACHINES_AWAY,
+    MACHINES_BACK,
+    MAINTENANCE,
+    NO_MORE_EXTERNAL_EVENTS,
+    Notify,
+)
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
 
@@ -77,10 +83,13 @@ class Capacity:
         return bool(others) or not self.is_planned
 
     def note(self, notice: Notify) -> HostSet | None:
-        """Note that hosts leave, return or will leave; None if that is not what is told.
+        """Note that hosts leave, return or will leave, or none will any more.
 
-        Returned is what nobody knew of that is not there now or later. O(windows).
+        Returned is what nobody knew of that is not there now or later; None if no hosts are told.
+        O(windows).
         """
+        if notice.type == NO_MORE_EXTERNAL_EVENTS:
+            self.is_final = True
         if notice.type == MAINTENANCE:
             window = Window.told(notice)
             self.windows.append(window)

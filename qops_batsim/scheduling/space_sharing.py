@@ -232,7 +232,7 @@ class SpaceSharingScheduler(DecisionModule):
 
         What users have cancelled leaves the queue with the next decision.
         """
-        capacity = self.capacity
+        capacity, lost = self.capacity, self.capacity.note(notification)
         if notification.type == NO_MORE_STATIC_JOBS and self._restarts is not None:
             self._restarts.all_submitted = True
         if notification.type == JOB_CANCELLED:
@@ -240,11 +240,9 @@ class SpaceSharingScheduler(DecisionModule):
         if notification.type == JOB_RUNS:
             self._join(notification)
         if notification.type == NO_MORE_EXTERNAL_EVENTS:
-            capacity.is_final = True
             self._may_be_too_wide = bool(capacity.away)
             if capacity.away and self._plan is not None:
                 self._plan.finished_resizing(capacity)
-        lost = capacity.note(notification)
         if lost is None:
             return
         if notification.type == MAINTENANCE and self._plan is not None:

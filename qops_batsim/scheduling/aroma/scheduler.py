@@ -12,16 +12,7 @@ from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import COMPLETED_KILLED, Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, KillJob, RejectJob
-from qops_batsim.protocol.events import (
-    JOB_CANCELLED,
-    MACHINES_AWAY,
-    MACHINES_BACK,
-    MAINTENANCE,
-    NO_MORE_EXTERNAL_EVENTS,
-    NO_MORE_STATIC_JOBS,
-    JobCompleted,
-    Notify,
-)
+from qops_batsim.protocol.events import JOB_CANCELLED, NO_MORE_STATIC_JOBS, JobCompleted, Notify
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.engine_needs import EngineNeeds
 from qops_batsim.scheduling.module import DecisionModule, PlannerOptions, System, seconds
@@ -231,15 +222,12 @@ class Aroma(DecisionModule):
             )
         if notification.type == NO_MORE_STATIC_JOBS:
             self._may_arrive = False
-        elif notification.type in (MACHINES_AWAY, MACHINES_BACK, MAINTENANCE):
-            # Hosts take no job from the notice of their maintenance on.
-            capacity, before = self._capacity, self._capacity.closed(drains=True)
-            capacity.note(notification)
+        # Hosts take no job from the notice of their maintenance on.
+        capacity, before = self._capacity, self._capacity.closed(drains=True)
+        if capacity.note(notification) is not None:
             closed = capacity.closed(drains=True)
             self._planner.set_available(before - closed, True)
             self._planner.set_available(closed - before, False)
-        elif notification.type == NO_MORE_EXTERNAL_EVENTS:
-            self._capacity.is_final = True
 
     def _application(self, job: Job) -> Application:
         from qops_batsim.scheduling.aroma.application import (
