@@ -1,6 +1,6 @@
 """Speed of the deadline schedulers: whole runs, and single decisions by queue length.
 
-    python benchmarks/bench_admission.py [--rounds 3] [--picture growth.png] [--feedback]
+    python benchmarks/bench_admission.py [--rounds 3] [--picture growth.png] [--feedback] [--long]
 
 Whole runs are the KTH log (QOPS_SHARED, default ../shared) at load 1.3 with deadlines of
 stringency 0.2, about 36,000 jobs, and the first 5,000 jobs of the CTC log on 338 processors at
@@ -8,7 +8,8 @@ load 1.6 (8,000 jobs, long queues), in process on one core after a first run to 
 schedulers take turns and are compared with EASY of the same round. Single decisions are about one
 new job beside a number of waiting jobs whose deadlines leave room, on a machine that is full.
 
-``--feedback`` measures what offers and kills cost instead, on the CTC log as in the paper of 2004.
+``--feedback`` measures what offers and kills cost instead, on the CTC log as in the paper of 2004;
+``--long`` how the cost of qops grows with the jobs of CTC at load 1.6, whose queue grows as well.
 """
 
 from __future__ import annotations
@@ -127,6 +128,25 @@ def feedback(rounds: int) -> None:
         print(f"| `{options}` | {min(seconds):.2f} | {admitted:,} | {kills:,} |")
 
 
+def long_queues(rounds: int) -> None:
+    """Print the time of qops on more and more jobs of CTC at load 1.6, and its growth."""
+    before = None
+    for first in (2500, 5000, 10_000):
+        workload = with_deadlines(LOGS[1]._replace(first=first))
+        if workload is None:
+            print("the CTC log is not at hand (set QOPS_SHARED)")
+            return
+        seconds = []
+        for _ in range(rounds):
+            began = time.process_time()
+            simulate(workload, make_cluster(LOGS[1].processors), "qops")
+            seconds.append(time.process_time() - began)
+        jobs, least = len(workload.jobs), min(seconds)
+        growth = f", {least / before:.1f} times as long" if before else ""
+        print(f"qops, {jobs:,} jobs: {least:.2f} CPU seconds{growth}")
+        before = least
+
+
 def decision_times(name: str, waiting: int, repeats: int = 300) -> np.ndarray:
     """Return the milliseconds of single decisions beside so many waiting jobs."""
     random = np.random.default_rng(waiting)
@@ -199,7 +219,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--picture", type=Path, help="draw the growth with the queue here")
     parser.add_argument("--feedback", action="store_true", help="the cost of offers and kills")
+    parser.add_argument("--long", action="store_true", help="the cost of long queues")
     arguments = parser.parse_args()
+    if arguments.long:
+        long_queues(arguments.rounds)
+        return
     if arguments.feedback:
         feedback(arguments.rounds)
         return

@@ -10,8 +10,8 @@ import numpy as np
 
 from admission_oracles import Asking, Case, Seconds, seconds_with
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.scheduling.admission.search import Draft, Question, Room, Search
-from qops_batsim.scheduling.arrays import new_claims, new_profile, new_queue
+from qops_batsim.scheduling.admission.search import Draft, Question, Search, new_room
+from qops_batsim.scheduling.arrays import new_claims, new_queue
 from qops_batsim.scheduling.profile import running_profile
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.table import SlotTable
@@ -93,15 +93,13 @@ def question_of(case: Case) -> Question:
         jobs.ends[slot] = end
     running.size[0] = len(case.running)
     count, size = len(case.waiting), 2 * (len(case.running) + len(case.waiting) + 2)
-    free, found, base = (new_profile(case.machine, size) for _ in range(3))
-    running_profile(free, case.machine, float(case.now), running, new_claims(), jobs)
+    room = new_room(size, count + 1)
+    running_profile(room.free, case.machine, float(case.now), running, new_claims(), jobs)
     waiting = new_queue(count + 1)
     waiting.size[0] = count
     for index, (job, start) in enumerate(case.waiting):
         waiting.slots[index] = job.slot
         jobs.starts[job.slot] = start
-    draft = Draft(found, np.zeros(count + 1, np.int64), np.zeros(count + 1))
-    room = Room(free, draft, base)
     return Question(float(case.now), jobs, table, waiting, case.new.slot, room)
 
 

@@ -21,8 +21,15 @@ from qops_batsim.scheduling.arrays import WINDOW, Claims, Floats, Ints, Jobs, Pr
 from qops_batsim.scheduling.core.columns import ENDS
 from qops_batsim.scheduling.host_words import same_hosts
 
+Fit = tuple[float, Any, Any]
+"""A start (seconds), the step that holds it, and the first step not before the end."""
+
 CLEARLY = 1e-3
 """Difference of dates that no rounding explains (seconds)."""
+
+ONE = np.uintp(1)
+"""A step forward in hot loops, whose indices are unsigned: of others compiled code asks each time
+whether they are negative, as those of Python may be."""
 
 
 end_of = kernel(timing.end_of)
@@ -35,14 +42,14 @@ def segment_at(times: Floats, size: int, date: float) -> int:
     """Return the index of the step that holds a date, at least 0. O(log steps)."""
     if size == 1 or date < times[1]:
         return 0  # As for most questions about now.
-    return last_until(times, 1, size, date)
+    return int(np.int64(last_until(times, ONE, np.uintp(size), date)))
 
 
 @kernel
-def last_until(times: Floats, low: int, high: int, date: float) -> int:
+def last_until(times: Floats, low: Any, high: Any, date: float) -> Any:
     """Return the last step from ``low`` to ``high - 1`` that begins by a date, else ``low``."""
-    while high - low > 1:
-        middle = (low + high) // 2
+    while high - low > ONE:
+        middle = (low + high) >> ONE
         if times[middle] <= date:
             low = middle
         else:
@@ -69,31 +76,45 @@ def earlier_fit(
     Returned is the planned date if there is no earlier one; those beyond ``limit`` are
     not tried.
     """
-    times, free, size = profile.times, profile.free, profile.size[0]
-    last = size if limit == np.inf else segment_at(times, size, limit) + 1
-    index = segment_at(times, size, after)
+    return float(locate_fit(profile, after, duration, processors, limit, planned)[0])
+
+
+@kernel
+def locate_earliest(profile: Profile, after: float, duration: float, processors: int) -> Fit:
+    """As :func:`earliest_fit`, with the steps between which it lies for :func:`reserve_fit`."""
+    return locate_fit(profile, after, duration, processors, np.inf, np.inf)
+
+
+@kernel
+def locate_fit(
+    profile: Profile, after: float, duration: float, processors: int, limit: float, planned: float
+) -> Fit:
+    """Return the date of :func:`earlier_fit`, its step, and the first step not before the end."""
+    times, free, size = profile.times, profile.free, np.uintp(profile.size[0])
+    last = size if limit == np.inf else np.uintp(segment_at(times, profile.size[0], limit) + 1)
+    first = index = np.uintp(segment_at(times, profile.size[0], after))
     start = after
     while True:
         if free[index] < processors:
             # The job cannot overlap this segment: try from its end on.
-            index += 1
+            index += ONE
             while index < last and free[index] < processors:
-                index += 1
+                index += ONE
             if index >= last:
-                return planned
-            start = times[index]
+                return planned, index, index
+            first, start = index, times[index]
         # To round the end to the grid takes longer than most looks: it is left to the last ones.
         end = min(start + duration, planned) - CLEARLY
-        index += 1
+        index += ONE
         while index < size and times[index] < end and free[index] >= processors:
-            index += 1
+            index += ONE
         if index < size and times[index] < end:
             continue
         end = min(end_of(start, duration), planned)
         while index < size and times[index] < end and free[index] >= processors:
-            index += 1
+            index += ONE
         if index == size or times[index] >= end:
-            return start
+            return start, first, index
 
 
 @kernel
@@ -110,7 +131,7 @@ def lowest_free(profile: Profile, start: float, end: float) -> int:
 
 
 @kernel
-def copy_row(rows: Rows, index: int, to: Rows, at: int) -> None:
+def copy_row(rows: Rows, index: Any, to: Rows, at: Any) -> None:
     """Make a row of a profile that of another step. O(words)."""
     if rows.ndim == 1:
         to[at] = rows[index]
@@ -120,39 +141,51 @@ def copy_row(rows: Rows, index: int, to: Rows, at: int) -> None:
 
 
 @kernel
-def step_at(times: Floats, free: Rows, size: Ints, low: int, date: float) -> int:
+def step_at(times: Floats, free: Rows, size: Ints, low: Any, date: float) -> Any:
     """Make a step at a date, not before the step ``low``, unless there is one; return its index.
 
     O(steps), and fast for a date soon after that step.
     """
-    count, stride = size[0], 1
+    count, stride = np.uintp(size[0]), ONE
     while low + stride < count and times[low + stride] <= date:
         low += stride
-        stride *= 2
+        stride += stride
     low = last_until(times, low, min(low + stride, count), date)
     if times[low] >= date:
         return low
-    for place in range(count, low + 1, -1):
-        times[place] = times[place - 1]
-        copy_row(free, place - 1, free, place)
-    times[low + 1] = date
-    copy_row(free, low, free, low + 1)
-    size[0] = count + 1
-    return low + 1
+    insert_step(times, free, size, low + ONE, date)
+    return low + ONE
 
 
 @kernel
-def remove_steps(times: Floats, free: Rows, size: Ints, first: int, end: int) -> None:
+def insert_step(times: Floats, free: Rows, size: Ints, at: Any, date: float) -> None:
+    """Make a step at a date and an index, which changes nothing. O(steps behind it)."""
+    count = np.uintp(size[0])
+    place = count
+    while place > at:
+        times[place] = times[place - ONE]
+        place -= ONE
+    place = count
+    while place >= at:
+        copy_row(free, place - ONE, free, place)
+        place -= ONE
+    times[at] = date
+    size[0] += 1
+
+
+@kernel
+def remove_steps(times: Floats, free: Rows, size: Ints, first: Any, end: Any) -> None:
     """Remove the steps from ``first`` to ``end - 1``. O(steps)."""
-    count, removed = size[0], end - first
+    count, removed = np.uintp(size[0]), end - first
     for place in range(end, count):
         times[place - removed] = times[place]
+    for place in range(end, count):
         copy_row(free, place, free, place - removed)
     size[0] = count - removed
 
 
 @kernel
-def same_rows(free: Rows, one: int, other: int) -> bool:
+def same_rows(free: Rows, one: Any, other: Any) -> bool:
     """Whether two steps have the same free. O(words)."""
     if free.ndim == 1:
         return bool(free[one] == free[other])
@@ -161,7 +194,7 @@ def same_rows(free: Rows, one: int, other: int) -> bool:
 
 
 @kernel
-def change_rows(free: Rows, first: int, end: int, amount: Any, given: bool) -> None:
+def change_rows(free: Rows, first: Any, end: Any, amount: Any, given: bool) -> None:
     """Give an amount to the rows from ``first`` to ``end - 1``, or take it. O(rows × words)."""
     if free.ndim == 1:
         more = amount if given else -amount
@@ -187,20 +220,42 @@ def change(profile: Profile, start: float, end: float, amount: Any, given: bool)
     times, free, size = profile
     if start == np.inf or end <= start or end <= times[0]:
         return
-    first = step_at(times, free, size, segment_at(times, size[0], start), start)
-    last = size[0] if end == np.inf else step_at(times, free, size, first, end)
+    first = step_at(times, free, size, np.uintp(segment_at(times, size[0], start)), start)
+    last = np.uintp(size[0]) if end == np.inf else step_at(times, free, size, first, end)
+    change_steps(profile, first, last, amount, given)
+
+
+@kernel
+def change_steps(profile: Profile, first: Any, last: Any, amount: Any, given: bool) -> None:
+    """Give to (else take from) the steps from ``first`` to before ``last``. O(steps × words)."""
+    times, free, size = profile
     change_rows(free, first, last, amount, given)
     # Only the two borders can have become steps that change nothing.
-    if 0 < last < size[0] and same_rows(free, last, last - 1):
-        remove_steps(times, free, size, last, last + 1)
-    if first > 0 and same_rows(free, first, first - 1):
-        remove_steps(times, free, size, first, first + 1)
+    if last < np.uintp(size[0]) and same_rows(free, last, last - ONE):
+        remove_steps(times, free, size, last, last + ONE)
+    if first >= ONE and same_rows(free, first, first - ONE):
+        remove_steps(times, free, size, first, first + ONE)
 
 
 @kernel
 def reserve(profile: Profile, start: float, duration: float, amount: Any) -> None:
     """Take processors or hosts; see :func:`change`."""
     change(profile, start, end_of(start, duration), amount, False)
+
+
+@kernel
+def reserve_fit(profile: Profile, fit: Fit, duration: float, processors: int) -> None:
+    """Take processors where a job was just found to fit. O(steps), and fast near the last one."""
+    (start, first, last), (times, free, size) = fit, profile
+    if start == np.inf:
+        return
+    if times[first] < start:
+        first, last = first + ONE, last + ONE
+        insert_step(times, free, size, first, start)
+    end = end_of(start, duration)
+    if end < np.inf and (last == np.uintp(size[0]) or times[last] > end):
+        insert_step(times, free, size, last, end)
+    change_steps(profile, first, last, processors, False)
 
 
 @kernel
@@ -213,7 +268,7 @@ def release(profile: Profile, start: float, duration: float, amount: Any) -> Non
 def trim(profile: Profile, now: float) -> None:
     """Forget what lies before a date. O(steps)."""
     times, free, size = profile
-    remove_steps(times, free, size, 0, segment_at(times, size[0], now))
+    remove_steps(times, free, size, np.uintp(0), np.uintp(segment_at(times, size[0], now)))
     if times[0] < now:
         times[0] = now
 
@@ -301,7 +356,7 @@ def take_numbers(profile: Profile, now: float, running: Queue, jobs: Jobs) -> No
         free[0] -= amount
         if end == np.inf:
             continue
-        place = last_until(times, 0, count, end)
+        place = segment_at(times, count, end)
         if times[place] == end:
             free[place] += amount
             continue

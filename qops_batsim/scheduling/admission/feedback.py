@@ -162,7 +162,7 @@ def earliest(
     """
     lag, count = lag_of(jobs, new), waiting.size[0] + 1
     estimate, requested = jobs.numbers[ESTIMATES, new], jobs.numbers[DEADLINES, new]
-    best, trial, retries = room.draft, Room(room.free, spare, room.base), terms.retries
+    best, trial, retries = room.draft, Room(room.free, spare, room.base, room.kept), terms.retries
     soonest = earliest_fit(room.free, now, estimate, jobs.processors[new])
     promise(jobs, new, np.inf, lag)
     found, _, _ = qops_search(now, jobs, waiting, new, terms.rules, room)

@@ -36,9 +36,10 @@ from qops_batsim.scheduling.profile import (
     copy_profile,
     earliest_fit,
     end_of,
+    locate_earliest,
     lowest_free,
     release,
-    reserve,
+    reserve_fit,
 )
 
 
@@ -139,10 +140,11 @@ def extend(now: float, jobs: Jobs, draft: Draft, depth: int, place: int, room: N
     order, total = draft.order, len(draft.order)
     slot = order[place]
     duration, needed = jobs.numbers[ESTIMATES, slot], jobs.processors[slot]
-    start = earliest_fit(draft.profile, now, duration, needed)
+    fit = locate_earliest(draft.profile, now, duration, needed)
+    start = fit[0]
     if not meets(start, duration, jobs.numbers[TARGETS, slot]):
         return int(slot)
-    reserve(draft.profile, start, duration, needed)
+    reserve_fit(draft.profile, fit, duration, needed)
     lift(order, place, depth)
     end = end_of(start, duration)
     late = late_one(now, draft.profile, order[depth + 1 :], start, end, needed, jobs, room)

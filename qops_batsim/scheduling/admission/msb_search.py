@@ -32,7 +32,7 @@ from qops_batsim.scheduling.core.decision import NO_JOB, begin_decision, end_dec
 from qops_batsim.scheduling.core.plan import nominal, sort_slots
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.profile import copy_profile, earliest_fit, reserve
+from qops_batsim.scheduling.profile import copy_profile, earliest_fit, locate_earliest, reserve_fit
 from qops_batsim.scheduling.slack.prices import LEAST_SLACK
 from qops_batsim.scheduling.table import SlotTable
 
@@ -187,7 +187,8 @@ def price_position(
     for index in range(position, count + 1):
         slot = trial.order[index]
         duration, needed = jobs.numbers[ESTIMATES, slot], jobs.processors[slot]
-        start = earliest_fit(trial.profile, now, duration, needed)
+        fit = locate_earliest(trial.profile, now, duration, needed)
+        start = fit[0]
         if not meets(start, duration, jobs.numbers[TARGETS, slot]):
             # Behind more jobs that stay the new one would start no earlier.
             return np.inf, following if index > position else count + 1
@@ -198,7 +199,7 @@ def price_position(
         price += price_of(start - since, prices.rates[slot], prices.only_delays)
         if price + prices.least[index] >= cheapest:
             return np.inf, following
-        reserve(trial.profile, start, duration, needed)
+        reserve_fit(trial.profile, fit, duration, needed)
     return price, following
 
 

@@ -15,6 +15,7 @@ from qops_batsim.scheduling.admission.decision import (
 from qops_batsim.scheduling.admission.options import QopsOptions
 from qops_batsim.scheduling.admission.search import (
     FOUND,
+    KEPT,
     NO_PLAN,
     Draft,
     Question,
@@ -33,7 +34,14 @@ from qops_batsim.scheduling.core.decision import NO_JOB, begin_decision, end_dec
 from qops_batsim.scheduling.core.plan import nominal, sort_slots
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.profile import copy_profile, earliest_fit, release, reserve
+from qops_batsim.scheduling.profile import (
+    Fit,
+    copy_profile,
+    earliest_fit,
+    locate_earliest,
+    reserve,
+    reserve_fit,
+)
 from qops_batsim.scheduling.slack.prices import FOREVER, PRICE_TOLERANCE
 
 
@@ -57,6 +65,9 @@ FIRST, LAST, BY_WORK, BY_RESPONSE, BY_SLACK = range(5)
 NO_POINT = -1
 """In place of an insertion point: there is none."""
 
+
+SHORTEST_STRIDE = 16
+"""Jobs that are placed from one profile that is kept to the next, at least."""
 
 PATIENT = 60.0
 """A job with more laxity left than this (seconds) may wait for headroom."""
@@ -107,7 +118,7 @@ def leave_share(share: float, running: Profile, jobs: Jobs, waiting: Queue, new:
 
 
 @kernel
-def fit_beside(now: float, profile: Profile, jobs: Jobs, slot: int) -> float:
+def fit_beside(now: float, profile: Profile, jobs: Jobs, slot: int) -> Fit:
     """Return the earliest fit of a job, with its headroom if it can wait for that. O(steps).
 
     The headroom of a wide job is what it leaves of the machine, if that is less.
@@ -119,16 +130,31 @@ def fit_beside(now: float, profile: Profile, jobs: Jobs, slot: int) -> float:
     )
     room = min(jobs.numbers[HEADROOM, slot], profile.free[profile.size[0] - 1] - needed)
     if room > 0 and target - now - duration > PATIENT:
-        start = earliest_fit(profile, now, duration, needed + int(room))
-        if start < np.inf and meets(start, duration, target):
-            return start
-    return earliest_fit(profile, now, duration, needed)
+        fit = locate_earliest(profile, now, duration, needed + int(room))
+        if fit[0] < np.inf and meets(fit[0], duration, target):
+            return fit
+    return locate_earliest(profile, now, duration, needed)
 
 
 @kernel
-def place_line(
-    now: float, base: Profile, jobs: Jobs, point: int, end: int, rules: QopsRules, d: Draft
-) -> int:
+def kept_profile(room: Room, number: int) -> Profile:
+    """Return one of the profiles that a search can go back to."""
+    times, free, size = room.kept
+    return Profile(times[number], free[number], size[number : number + 1])
+
+
+@kernel
+def go_back(point: int, middle: int, stride: int, jobs: Jobs, room: Room) -> None:
+    """Make the profile that of the jobs before ``middle``; one was kept after each ``stride``."""
+    d, number = room.draft, (middle - point) // stride
+    copy_profile(room.base if number == 0 else kept_profile(room, number - 1), d.profile)
+    for index in range(point + number * stride, middle):
+        slot = d.order[index]
+        reserve(d.profile, d.starts[index], jobs.numbers[ESTIMATES, slot], jobs.processors[slot])
+
+
+@kernel
+def place_line(now: float, jobs: Jobs, point: int, end: int, rules: QopsRules, room: Room) -> int:
     """Place the jobs from a point on at their earliest fits, repairing up to K violations.
 
     Those that can wait are placed with headroom beside them (:func:`fit_beside`).
@@ -142,7 +168,8 @@ def place_line(
     int
         The slot of the job that was late, or ``NO_PLAN`` if all are placed.
     """
-    placed, violations = point, 0
+    d, placed, violations = room.draft, point, 0
+    stride = max(SHORTEST_STRIDE, (end - point) // KEPT + 1)
     while placed < end:
         slot = d.order[placed]
         duration, needed, target = (
@@ -150,22 +177,23 @@ def place_line(
             jobs.processors[slot],
             jobs.numbers[TARGETS, slot],
         )
-        start = fit_beside(now, d.profile, jobs, slot)
-        if meets(start, duration, target):
-            reserve(d.profile, start, duration, needed)
-            d.starts[placed] = start
+        fit = fit_beside(now, d.profile, jobs, slot)
+        if meets(fit[0], duration, target):
+            reserve_fit(d.profile, fit, duration, needed)
+            d.starts[placed] = fit[0]
             placed += 1
+            if (placed - point) % stride == 0:
+                copy_profile(d.profile, kept_profile(room, (placed - point) // stride - 1))
             continue
         violations += 1
-        soonest = earliest_fit(base, now, duration, needed)
+        soonest = earliest_fit(room.base, now, duration, needed)
         if violations > rules.k_factor or not meets(soonest, duration, target):
             return int(slot)
         if rules.undo_by_start:
             sort_by_start(point, placed, d)
         middle = point if rules.undo_all else (point + placed) // 2
-        for index in range(middle, placed):
-            out = d.order[index]
-            release(d.profile, d.starts[index], jobs.numbers[ESTIMATES, out], jobs.processors[out])
+        # In another order than they were placed in, no profile that was kept is that of the first.
+        go_back(point, middle, end if rules.undo_by_start else stride, jobs, room)
         lift(d.order, placed, middle)
         sort_slots(d.order, middle + 1, end, jobs.numbers[KEYS])
         placed = middle
@@ -272,7 +300,7 @@ def try_point(
             if draft.order[index] == new:
                 lift(draft.order, index, point)
     copy_profile(base, draft.profile)
-    return place_line(now, base, jobs, point, count + 1, rules, draft)
+    return place_line(now, jobs, point, count + 1, rules, room)
 
 
 class QopsSearch:

@@ -20,6 +20,10 @@ NO_PLAN = -1
 """In place of a slot that stands in the way: none does."""
 
 
+KEPT = 16
+"""Most profiles of a part of a plan that a search keeps to go back to."""
+
+
 class Draft(NamedTuple):
     """A plan that a search makes: its profile, and slots and starts in the same order."""
 
@@ -44,16 +48,22 @@ class Room(NamedTuple):
         The plan that the search makes.
     base
         A profile to work with.
+    kept
+        Profiles of parts of the draft to go back to: of each a row of times, a row of what is free,
+        and its size.
     """
 
     free: Profile
     draft: Draft
     base: Profile
+    kept: Profile
 
 
 def new_room(steps: int, jobs: int) -> Room:
     """Return room for plans of so many jobs and profiles of so many steps."""
-    return Room(new_profile(0, steps), new_draft(steps, jobs), new_profile(0, steps))
+    ints = np.int64
+    kept = Profile(np.zeros((KEPT, steps)), np.zeros((KEPT, steps), ints), np.zeros(KEPT, ints))
+    return Room(new_profile(0, steps), new_draft(steps, jobs), new_profile(0, steps), kept)
 
 
 class Question(NamedTuple):

@@ -57,6 +57,31 @@ def test_qops_agrees_with_its_oracle(on_failure: str, new_job: str) -> None:
     assert verdicts == {True, False}
 
 
+@pytest.mark.parametrize("undo", ["placed_later", "starting_later"])
+def test_a_repair_in_a_long_queue_goes_back_to_a_profile_that_was_kept(undo: str) -> None:
+    # One is kept after each sixteen jobs. The last of sixty is the longest, and critical.
+    rng = random.Random(5)
+    options = {
+        "order": "earliest_deadline",
+        "on_failure": "next_point",
+        "new_job": "in_order",
+        "undo": undo,
+    }
+    for _ in range(10):
+        case = Case(4, 0, (), (), Asking(60, 1, 70, 125))
+        seconds, waiting = oracles.seconds_with(case, {}), []
+        for slot in range(60):
+            job = Asking(slot, rng.randint(1, 3), rng.randint(1, 4), 124)
+            waiting.append((job, start := seconds.earliest(job)))
+            seconds.take(start, job.estimate, job.processors)
+        waiting.sort(key=lambda entry: (entry[1], entry[0].slot))
+        case = replace(case, waiting=tuple(waiting))
+        expected = oracles.qops(case, **options, k_factor=5)
+        assert oracles.qops(case, **options, k_factor=0).starts is None
+        assert expected.starts
+        check(case, ask(QopsSearch(QopsOptions(**options)), case), expected)
+
+
 @pytest.mark.parametrize("insertion", ["best", "last"])
 def test_qops_that_compares_insertion_points_agrees_with_its_oracle(insertion: str) -> None:
     rng, verdicts, differ = random.Random(insertion), set(), dict.fromkeys(BEST_BY, 0)
