@@ -16,6 +16,7 @@ Exit code 1: a number did not come out. Logs are read from QOPS_SHARED (default 
 from __future__ import annotations
 
 import argparse
+import html
 import os
 import random
 import re
@@ -63,11 +64,17 @@ class Row(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Commands of a page, run one after the other, and the rows that the last one prints."""
+    """Commands of a page, run one after the other, and the rows that the last ones print."""
 
     page: Path
     commands: tuple[str, ...]
     rows: tuple[Row, ...]
+    shown: int = 1
+
+    @property
+    def asked(self) -> str:
+        """The commands whose numbers the page shows, in one line."""
+        return "; ".join(self.commands[-self.shown :])
 
 
 def numbers_of(text: str) -> tuple[str, ...]:
@@ -110,8 +117,9 @@ def sessions(page: Path, text: str) -> Iterator[Place]:
 def tables(page: Path, text: str) -> Iterator[Place]:
     """Yield the commands that a section of a page names, with the tables of the section."""
     named = commands_in(text)
-    makers = [each for each in named if each[1].startswith("qops-batsim workload")]
-    generated = next((each for _, each in named if f"--write docs/{page.name}" in each), None)
+    single = [(place, each) for place, together in named for each in together]
+    makers = [each for each in single if each[1].startswith("qops-batsim workload")]
+    generated = next(((each,) for _, each in single if f"--write docs/{page.name}" in each), None)
     heads = [0, *(each.start() for each in re.finditer(r"^#+ ", text, re.MULTILINE)), len(text)]
     begin, end = text.find(BEGIN), text.find(END)
     for start, stop in pairwise(heads):
@@ -125,32 +133,40 @@ def tables(page: Path, text: str) -> Iterator[Place]:
                 chosen = nearest(named, at, at + sum(map(len, lines)) + len(lines))
             else:
                 continue
-            made = [c for place, c in makers if place < start + at and c != chosen]
+            made = [c for place, c in makers if place < start + at and c not in chosen]
             first = text.count("\n", 0, start + at) + 1
             rows = tuple(table_rows(first, lines))
             if rows:
-                yield Place(page, (*made, chosen), rows)
+                yield Place(page, (*made, *chosen), rows, len(chosen))
 
 
-def nearest(named: Sequence[tuple[int, str]], begin: int, end: int) -> str:
-    """Return the command that stands nearest to a table, before or behind it."""
+Together = tuple[str, ...]
+"""Commands of one fence or indented block, which together print what is shown."""
 
-    def distance(each: tuple[int, str]) -> int:
-        place, command = each
-        return place - end if place >= end else begin - place - len(command)
+
+def nearest(named: Sequence[tuple[int, Together]], begin: int, end: int) -> Together:
+    """Return the commands that stand nearest to a table, before or behind it."""
+
+    def distance(each: tuple[int, Together]) -> int:
+        place, commands = each
+        return place - end if place >= end else begin - place - sum(map(len, commands))
 
     return min(named, key=distance)[1]
 
 
-def commands_in(text: str) -> list[tuple[int, str]]:
+def commands_in(text: str) -> list[tuple[int, Together]]:
     """Return places and commands: of fences and indented blocks whole lines, else inline code."""
     found = []
     joined = re.sub(r"\\\n *", lambda each: " " * len(each.group()), text)
-    for each in re.finditer(r"^(?:\$ | {4})?((?:python|qops-batsim) .*)$", joined, re.MULTILINE):
-        if COMMAND.match(each[1]):
-            found.append((each.start(), re.sub(r" +#.*", "", re.sub(r" {2,}", " ", each[1]))))
+    line = r"(?:\$ | {4})?(?:python|qops-batsim) .*\n"
+    for block in re.finditer(rf"^{line}(?:(?!```).*\n)*?(?=^```|\n|\Z)", joined, re.MULTILINE):
+        lines = (each.removeprefix("$ ").strip() for each in block.group().splitlines())
+        commands = (re.sub(r" {2,}", " ", re.sub(r" +#.*", "", each)) for each in lines)
+        wanted = tuple(each for each in commands if COMMAND.match(each))
+        if wanted:
+            found.append((block.start(), wanted))
     for each in re.finditer(r"`(python benchmarks/[^`]*)`|\(`(qops-batsim [^`]*)`", joined):
-        found.append((each.start(), each[1] or each[2]))
+        found.append((each.start(), (each[1] or each[2],)))
     return sorted(found)
 
 
@@ -193,9 +209,8 @@ def all_places(only: str | None, *, long: bool) -> list[Place]:
             continue
         text = page.read_text()
         for place in (*sessions(page, text), *tables(page, text)):
-            asked = place.commands[-1]
-            results = [ROOT / each for each in RESULT.findall(asked)]
-            wanted = (long or not LONG.search(asked)) and not MACHINE.search(asked)
+            results = [ROOT / each for each in RESULT.findall(place.asked)]
+            wanted = (long or not LONG.search(place.asked)) and not MACHINE.search(place.asked)
             if wanted and all(each.exists() for each in results):
                 found.append(place)
     return found
@@ -210,9 +225,9 @@ class Printed(NamedTuple):
 
 
 def printed_by(place: Place, limit: float | None) -> Printed:
-    """Run the commands of a place; return what the last prints.
+    """Run the commands of a place; return what those it shows print, and the pages they write.
 
-    A command that takes longer than a limit (s) prints nothing.
+    If one takes longer than a limit (s), nothing is printed.
     """
     begin = time.perf_counter()
     shell = {
@@ -223,7 +238,7 @@ def printed_by(place: Place, limit: float | None) -> Printed:
     with tempfile.TemporaryDirectory() as scratch:
         prepare(Path(scratch), place.page.read_text())
         said, code = "", 0
-        for command in place.commands:
+        for number, command in enumerate(place.commands, place.shown - len(place.commands)):
             here = command.startswith("python benchmarks")
             if here:
                 command = re.sub(r" --(?:write|pictures) \S+", "", command)
@@ -241,8 +256,19 @@ def printed_by(place: Place, limit: float | None) -> Printed:
                 )
             except subprocess.TimeoutExpired:
                 return Printed("", 0, time.perf_counter() - begin)
-            said, code = done.stdout, done.returncode
+            if number < 0:
+                continue
+            said, code = said + done.stdout, max(code, done.returncode)
+            for written in sorted(Path(scratch).glob("*.html")):
+                said += text_of(written.read_text())
+                written.unlink()
     return Printed(said, code, time.perf_counter() - begin)
+
+
+def text_of(page: str) -> str:
+    """Return the words and numbers of a page, a row of a table a line."""
+    rows = re.sub(r"\s+", " ", page).replace("</tr>", "\n").replace("<", " <")
+    return html.unescape(re.sub(r"<[^>]*>", "", rows))
 
 
 def session_mark(place: Place) -> str:
@@ -273,7 +299,7 @@ def main() -> None:
     if arguments.list:
         for place in places:
             count = sum(len(row.numbers) for row in place.rows)
-            print(f"{place.page.name}:{place.rows[0].line}: {count} numbers: {place.commands[-1]}")
+            print(f"{place.page.name}:{place.rows[0].line}: {count} numbers: {place.asked}")
         return
     every = [
         (place, row, n) for place in places for row in place.rows for n in range(len(row.numbers))
@@ -286,7 +312,7 @@ def main() -> None:
         said, code, seconds = printed_by(place, arguments.limit)
         if not said:
             print(
-                f"    took longer than the limit ({seconds:.0f} s): {place.commands[-1]}",
+                f"    took longer than the limit ({seconds:.0f} s): {place.asked}",
                 flush=True,
             )
             cut += sum(at is place for at, _, _ in drawn)
@@ -302,7 +328,7 @@ def main() -> None:
             found = "row" if whole else "number" if alone else "NOT FOUND"
             where = f"{place.page.name}:{row.line}: {row.numbers[n]}"
             print(f"{where}: {found} ({seconds:.0f} s)", flush=True)
-        print(f"    {place.commands[-1]}", flush=True)
+        print(f"    {place.asked}", flush=True)
         if code:
             print(f"    exit code {code}: {said.splitlines()[-1]}", flush=True)
     print(f"{len(drawn) - failed - cut} of {len(drawn)} came out, {cut} were not made again")
