@@ -438,15 +438,18 @@ class _PlannerLoop:
 
     def _submissions(self) -> list[Submission]:
         """Return the requests of all jobs by slot."""
-        from qops_batsim.scheduling.decision_rows import submission_of
+        from qops_batsim.scheduling.decision_rows import submissions_of
 
         jobs, requests = self._jobs, self._jobs.columns.requests
         estimates, predicted = jobs.estimates.copy(), self._predicted()
         estimates[list(predicted)] = list(predicted.values())
-        numbers = jobs.submission_times, jobs.processors, estimates
-        asked = [requests[place] if requests else None for place in jobs.places.tolist()]
-        columns = jobs.full_ids(), *(each.tolist() for each in numbers), asked
-        return list(map(submission_of, *columns))
+        return submissions_of(
+            jobs.full_ids(),
+            jobs.submission_times.tolist(),
+            jobs.processors.tolist(),
+            estimates.tolist(),
+            [requests[place] if requests else None for place in jobs.places.tolist()],
+        )
 
     def log(self, log: QosLog) -> _Noted:
         """Log what was decided; return why jobs were refused, and their metadata."""

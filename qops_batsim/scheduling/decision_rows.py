@@ -72,12 +72,18 @@ _ASKED = attrgetter(
 _NOTHING_ASKED = QosRequest()
 
 
-def submission_of(
-    job_id: str, date: float, processors: int, estimate: float, asked: QosRequest | None
-) -> Submission:
-    """Return the request of a job."""
-    told = _ASKED(asked or _NOTHING_ASKED)
-    return Submission(job_id, date, processors, _finite(estimate), *told)
+def submissions_of(
+    job_ids: Iterable[str],
+    dates: Iterable[float],
+    processors: Iterable[int],
+    estimates: Iterable[float],
+    asked: Iterable[QosRequest | None],
+) -> list[Submission]:
+    """Return the requests of jobs, told by columns."""
+    known = map(_finite, estimates)
+    told = zip(*(_ASKED(each or _NOTHING_ASKED) for each in asked), strict=True)
+    columns = zip(job_ids, dates, processors, known, *told, strict=True)
+    return list(map(Submission._make, columns))
 
 
 CAUSES: dict[int, Cause] = {

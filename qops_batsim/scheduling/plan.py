@@ -28,7 +28,7 @@ from qops_batsim.scheduling.core import decision, plan, rows, state
 from qops_batsim.scheduling.core.columns import TARGETS
 from qops_batsim.scheduling.core.state import EVER, Given, State
 from qops_batsim.scheduling.decision_events import Submission
-from qops_batsim.scheduling.decision_rows import submission_of
+from qops_batsim.scheduling.decision_rows import submissions_of
 from qops_batsim.scheduling.host_words import WORD_BITS, hosts_of, words_of
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.predictions import Users, new_past, renew_estimates
@@ -569,11 +569,14 @@ class Plan:
 
     def submissions(self) -> list[Submission]:
         """Return the requests of all jobs by slot."""
-        jobs = map(self.table.original, range(len(self.table)))
-        return [
-            submission_of(job.id, job.submission_time, job.processors, job.estimate, job.qos)
-            for job in jobs
-        ]
+        jobs = [self.table.original(slot) for slot in range(len(self.table))]
+        return submissions_of(
+            [job.id for job in jobs],
+            [job.submission_time for job in jobs],
+            [job.processors for job in jobs],
+            [job.estimate for job in jobs],
+            [job.qos for job in jobs],
+        )
 
     def log_decisions(self) -> None:
         """Have every decision logged, for :meth:`take_rows`."""
