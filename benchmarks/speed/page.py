@@ -158,7 +158,7 @@ def draw(results: Results, path: Path) -> None:
         left.axvline(row["jobs_per_second"], color="grey", ls=":", label=name)
     left.set(yticks=places, yticklabels=names, xscale="log", xlabel="jobs/s", title=title)
     left.invert_yaxis()
-    left.legend(fontsize="small")
+    left.legend(fontsize="small", loc="lower right")
     points = results["growth"]
     jobs = [int(each) for each in points]
     for column, label in (("in_process", "in process"), ("whole_command", "run --quiet")):

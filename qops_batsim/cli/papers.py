@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from qops_batsim.papers.claims import Claim
     from qops_batsim.papers.report import PaperReport, PaperRequest
 
-FORMATS = ("png", "pdf", "svg")
-
 ALL = "all"
 """In place of a paper's name: one after the other."""
 
