@@ -25,7 +25,7 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 def no_garbage_collection_at_exit() -> None:
-    """Have the process end without looking for garbage: a fifth of the CPU time of a run.
+    """Spare the end of the process a search for garbage: a fifth of the CPU time of a run.
 
     All that is left goes with the process. What is to be closed is closed before.
     """

@@ -117,7 +117,7 @@ CHECKED = ("service_class", *_DATES, *_DURATIONS, *_AMOUNTS, *_PRIORITIES, *_NAM
 
 
 def problem_in(name: str, value: Any) -> str | None:
-    """Return what is wrong with a field of a request, or None."""
+    """Return the fault of a field of a request, or None."""
     if value is None or value is msgspec.UNSET:
         return None
     if name == "service_class" and value not in QOS_CLASSES:

@@ -106,7 +106,7 @@ def print_metrics(values: Metrics) -> None:
 
 
 def _summaries(values: Metrics) -> dict[tuple[str, str], dict[str, str]]:
-    """Return what is told of each distribution over the jobs that ran, by its name and unit."""
+    """Return the numbers of each distribution over the jobs that ran, by its name and unit."""
     bounded = f"bounded slowdown ({values.bounded_slowdown_threshold:g} s)"
     found = {
         ("waiting time", " (s)"): values.waiting_time,

@@ -71,7 +71,7 @@ def of_conversion(
     on_no_requested_time: Annotated[str, _about("--on-no-requested-time")] = "keep",
     on_overrun: Annotated[str, _about("--on-overrun")] = "keep",
 ) -> None:
-    """Have the options of all commands that convert a log."""
+    """Add the options of all commands that convert a log."""
 
 
 @with_options(of_conversion)

@@ -67,7 +67,7 @@ Row = tuple[int, int, int, int, float, float, float, float]
 _ASKED = attrgetter(
     *("deadline", "tolerance_factor", "has_user_deadline", "rerunnable", "start", "checkpoint")
 )
-"""Return what a submission tells of a request."""
+"""Return the fields of a request that a submission tells."""
 
 _NOTHING_ASKED = QosRequest()
 

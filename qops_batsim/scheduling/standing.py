@@ -80,7 +80,7 @@ class Holders(NamedTuple):
 
 
 def standing_of(holders: Holders) -> Standing | None:
-    """Return what another scheduler needs to go on from here. O(jobs in the plan).
+    """Return the standing from which another scheduler can go on. O(jobs in the plan).
 
     None if this one has no plan that can be had without its past, or is in the middle of
     something: a new job, or a kill.
@@ -106,7 +106,7 @@ def standing_of(holders: Holders) -> Standing | None:
 
 
 def restore(holders: Holders, standing: Standing) -> None:
-    """Have the parts of a scheduler that was just begun know what a standing says."""
+    """Restore a standing in the parts of a scheduler that was just begun."""
     plan, running, capacity, news, restarts, log = holders
     restore_plan(plan, standing.plan)
     capacity.away, capacity.is_final = HostSet.parse(standing.away), standing.is_final

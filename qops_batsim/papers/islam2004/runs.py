@@ -175,7 +175,7 @@ class Charging(NamedTuple):
 
     @classmethod
     def of(cls, workload: Workload) -> Charging:
-        """Return what the charges of a workload are derived from."""
+        """Return the sources of a workload's charges."""
         references = easy_references(workload)
         jobs = references.values()
         bounded = category_slowdowns(jobs, bound=BOUNDED_SLOWDOWN_THRESHOLD)

@@ -162,7 +162,7 @@ class ForesightSearch:
         take_foresight(plan.state, room, self._with_room(room), slot)
 
     def _with_room(self, room: Room) -> ForesightRoom:
-        """Return what the kernels work in, with room for all jobs."""
+        """Return the arrays that the kernels work in, with room for all jobs."""
         jobs = len(room.draft.order)
         if len(self._room.restarts.line.slots) < jobs:
             self._room = self._room._replace(restarts=new_restart_room(jobs))
