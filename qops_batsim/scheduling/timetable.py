@@ -146,7 +146,7 @@ class Timetable:
         *,
         backfills: bool,
     ) -> TimedStarts:
-        """Return what starts now on free hosts: what was promised to, and jobs of a line beside it.
+        """Return the jobs that start now on free hosts: promised ones, and jobs of a line beside.
 
         New jobs that ask for starts are answered before that.
         """

@@ -289,7 +289,7 @@ def _requests(values: Mapping[str, Sequence[Any]], source: str) -> list[QosReque
 
 
 def _asked_in(requests: Sequence[QosRequest | None]) -> dict[str, list[Any]]:
-    """Return what requests say by field; fields of which none says anything are left out."""
+    """Return the values of requests by field, without fields that none of them gives."""
     given = [each for each in requests if each is not None]
     asked: dict[str, list[Any]] = {}
     for name, unasked in zip(QosRequest.__struct_fields__, _UNASKED, strict=True):
@@ -301,7 +301,7 @@ def _asked_in(requests: Sequence[QosRequest | None]) -> dict[str, list[Any]]:
 
 
 def _have_problems(asked: Mapping[str, Sequence[Any]]) -> bool:
-    """Tell whether anything is wrong with what requests say, by field."""
+    """Return whether a value of requests, given by field, is not accepted."""
     for name in CHECKED:
         values = [each for each in asked.get(name, ()) if each is not None]
         if values:

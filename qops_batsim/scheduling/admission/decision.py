@@ -58,7 +58,7 @@ def impossible_numbers(state: State, slot: int, now: float, why: int) -> tuple[f
 
 @kernel
 def begin_search(state: State, room: Room, slot: int) -> bool:
-    """Tell whether a new job could end in time if nothing waited; if not, refuse it.
+    """Return whether a new job could end in time if nothing waited; if not, refuse it.
 
     If so, the room is prepared for a search.
     """

@@ -115,7 +115,7 @@ def lost_work(state: State, slot: int, now: float) -> float:
 
 @kernel
 def comes_before(state: State, slot: int, other: int, now: float) -> bool:
-    """Tell whether a running job is tried before another one: by work lost, start, and arrival."""
+    """Return whether a running job is tried before another: by work lost, start, and arrival."""
     one, two = lost_work(state, slot, now), lost_work(state, other, now)
     if one != two:
         return bool(one < two)

@@ -755,7 +755,7 @@ def claim(profile: Profile, claims: Claims, jobs: Jobs, slot: int, start: float)
 
 @kernel
 def has_claims_before(claims: Claims, date: float) -> bool:
-    """Tell whether any start is promised before a date, which may be infinite. O(claims)."""
+    """Return whether any start is promised before a date, which may be infinite. O(claims)."""
     for place in range(claims.size[0]):
         if claims.slots[place] != WINDOW and claims.dates[place, 0] < date:
             return True
