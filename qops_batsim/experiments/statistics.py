@@ -19,9 +19,10 @@ its contrary, and corrected for the number of statements: S. Holm, "A simple seq
 multiple test procedure", Scandinavian Journal of Statistics 6(2), 1979. With a single statement,
 the verdict is whether the whole 95 % interval lies in the range, or wholly outside.
 
-*Student's t* for whole numbers of degrees of freedom: M. Abramowitz and I. A. Stegun, "Handbook of
-Mathematical Functions", 1964, 26.7.3 and 26.7.4: with θ = arctan(t / √ν), the probability of
-|T| < t is a sum of ν / 2 terms in sin θ and cos θ.
+*Student's t*: M. Abramowitz and I. A. Stegun, "Handbook of Mathematical Functions", 1964, 26.7.1
+and 26.5.8: a tail is half an incomplete beta function, which a continued fraction gives by itself.
+What 1 leaves of the probability of |T| < t would be 0 for t of 9 and more, and two such
+probabilities could not be compared.
 """
 
 from __future__ import annotations
@@ -37,12 +38,15 @@ from qops_batsim.errors import InputError, require
 
 
 def upper_tail(t: float, freedom: int) -> float:
-    """Return the probability that T, with ``freedom`` degrees of freedom, exceeds t. O(freedom)."""
+    """Return the probability that T, with ``freedom`` degrees of freedom, exceeds t.
+
+    The tail is computed by itself, not as what the centre leaves, so that it keeps its digits
+    however small it is. O(√freedom).
+    """
     require(freedom >= 1, "degrees of freedom", freedom, "a whole number above 0 is expected")
     if math.isinf(t):
         return 0.0 if t > 0 else 1.0
-    central = _central(math.atan2(abs(t), math.sqrt(freedom)), freedom)
-    tail = max(0.0, (1.0 - central) / 2)
+    tail = _tail(abs(t) / math.sqrt(freedom), freedom)
     return tail if t >= 0 else 1.0 - tail
 
 
@@ -51,24 +55,44 @@ def quantile(level: float, freedom: int) -> float:
     """Return the t that |T| exceeds with probability 1 - level."""
     require(freedom >= 1, "degrees of freedom", freedom, "a whole number above 0 is expected")
     require(0 < level < 1, "confidence level", level, "a number between 0 and 1 is expected")
-    low, high = 0.0, math.pi / 2
+    low, high, wanted = 0.0, math.pi / 2, (1.0 - level) / 2
     while low < (middle := (low + high) / 2) < high:
-        low, high = (middle, high) if _central(middle, freedom) < level else (low, middle)
+        above = _tail(math.tan(middle), freedom) > wanted
+        low, high = (middle, high) if above else (low, middle)
     return math.sqrt(freedom) * math.tan(low)
 
 
-def _central(angle: float, freedom: int) -> float:
-    """Return the probability of |T| < √ν tan(angle)."""
-    sine, cosine = math.sin(angle), math.cos(angle)
-    odd = freedom % 2
-    # Terms (2·4·…)/(3·5·…) cos^(2k+1) for odd ν, (1·3·…)/(2·4·…) cos^(2k) for even.
-    term = cosine if odd else 1.0
-    terms = [term] if freedom > 1 else []
-    for k in range(2, freedom - 1, 2) if not odd else range(3, freedom - 1, 2):
-        term *= cosine * cosine * (k - 1) / k
-        terms.append(term)
-    total = sine * math.fsum(terms)
-    return 2 / math.pi * (angle + total) if odd else total
+def _tail(ratio: float, freedom: int) -> float:
+    """Return the probability that T exceeds ``ratio`` √ν, for a ratio of at least 0.
+
+    It is half the incomplete beta function of x = 1 / (1 + ratio²) with a = ν / 2 and b = 1/2.
+    """
+    a, square = freedom / 2, ratio * ratio
+    log_x = -math.log1p(square)
+    x, rest = math.exp(log_x), -math.expm1(log_x)
+    scale = math.lgamma(a + 0.5) - math.lgamma(a) - math.lgamma(0.5)
+    factor = math.exp(scale + a * log_x) * math.sqrt(rest) / 2
+    if x < (a + 1.0) / (a + 2.5):
+        return factor * _beta_fraction(a, 0.5, x)
+    # Near the middle the fraction converges from the other end, and nothing cancels.
+    return 0.5 - factor * _beta_fraction(0.5, a, rest)
+
+
+def _beta_fraction(a: float, b: float, x: float) -> float:
+    """Return the continued fraction of the incomplete beta function, over a, by Lentz's method."""
+    numerator, denominator, m = 1.0, 1.0 / (1.0 - (a + b) * x / (a + 1.0)), 0
+    fraction, step = denominator / a, 0.0
+    while abs(step - 1.0) > 1e-15:
+        m, place, step = m + 1, a + 2 * m + 2, 1.0
+        for term in (
+            m * (b - m) * x / ((place - 1.0) * place),
+            -(a + m) * (a + b + m) * x / (place * (place + 1.0)),
+        ):
+            denominator = 1.0 / (1.0 + term * denominator)
+            numerator = 1.0 + term / numerator
+            step *= numerator * denominator
+        fraction *= step
+    return fraction
 
 
 LEVEL = 0.95

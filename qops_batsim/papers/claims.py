@@ -95,8 +95,8 @@ METHOD = (
     "by Student's t distribution, with a probability of at most "
     f"{RISK} of one wrong verdict or more among all claims of a section (Holm). A claim that "
     "something is more, or less, has a margin where one is told: there is no difference if the "
-    "measured one is smaller than that, in the same sense; where it is surely more, and surely by "
-    "less than the margin, the surer of both is told. A claim with parts "
+    "measured one is smaller than that, in the same sense, however surely it is more than nothing. "
+    "A claim with parts "
     "holds if they all do; these, and intervals (95 %), are each by itself. Changes in % are means "
     "of logarithms. "
     f"With fewer than {ENOUGH} repetitions there are too few to judge. An invariant is a number of "
@@ -178,7 +178,8 @@ def range_claim(
     """Return a claim that a number, or the mean of some by seed, lies between two others.
 
     It is judged by itself. With a ``margin``, one of both ends is infinite, and a number that is
-    nearer to the other end is no difference. With ``relative``, the numbers are logarithms of
+    nearer to the other end is no difference, also if it surely lies beyond that: more data may
+    turn a confirmed claim into one without a difference that counts, never the reverse. With ``relative``, the numbers are logarithms of
     ratios (:func:`changes`), and ends, margin and what is told are changes in %.
     """
     claim = Claim(
@@ -196,8 +197,10 @@ def range_claim(
         if margin is not None:
             end = low if high == math.inf else high
             near = judge(found, scaled(end - margin), scaled(end + margin), least=ENOUGH)
-            if near.inside and near.chance is not None and near.chance < chance:
-                best = _Statement(EQUIVALENT, near.chance)
+            alike = 1.0 if near.chance is None or not near.inside else near.chance
+            # What is surely too small to count stays so, however many data show that it is there.
+            if significant(alike) or alike < chance:
+                best = _Statement(EQUIVALENT, alike)
     shown = found.as_changes() if relative else found
     return msgspec.structs.replace(
         claim,

@@ -64,6 +64,45 @@ def test_the_tail_has_its_limits() -> None:
         quantile(1.0, 3)
 
 
+@pytest.mark.parametrize(
+    ("t", "freedom", "tail"),
+    [
+        # Half the regularized incomplete beta function of ν / (ν + t²), by mpmath with 40 digits.
+        (0.5, 1, 0.35241638234956673),
+        (1000.0, 1, 0.00031830978008055894),
+        (1e9, 1, 3.1830988618379067e-10),
+        (0.001, 2, 0.49964644669779504),
+        (50.0, 2, 0.00019988007994404029),
+        (1e8, 2, 4.9999999999999992e-17),
+        (2.5, 3, 0.043853323504032774),
+        (1e4, 3, 1.1026577511479049e-12),
+        (0.7, 9, 0.2508095196080726),
+        (31.5, 9, 8.035310409373716e-11),
+        (1000.0, 9, 2.5458033039484674e-24),
+        (2.0, 19, 0.030001018193049183),
+        (8.0, 19, 8.3797734414090687e-8),
+        (34.0, 19, 8.7462456839617521e-19),
+        (400.0, 19, 4.617153223353503e-39),
+        (37.0, 30, 6.8029031457099319e-27),
+        (60.0, 199, 1.0502395485377802e-129),
+        (0.1, 1000, 0.46018218451180206),
+        (40.0, 1000, 5.2394260775866805e-210),
+        (1.96, 1_000_000, 0.024998033792634895),
+        (36.0, 1_000_000, 6.3669955601995134e-284),
+    ],
+)
+def test_tails_keep_their_digits(t: float, freedom: int, tail: float) -> None:
+    assert upper_tail(t, freedom) == pytest.approx(tail, rel=1e-8, abs=0.0)
+    assert upper_tail(-t, freedom) == 1.0 - upper_tail(t, freedom)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 9, 19, 399, 10**6])
+def test_a_farther_tail_is_smaller(freedom: int) -> None:
+    tails = [upper_tail(t, freedom) for t in (0.0, 0.01, 0.5, 1.0, 1.5, 2.0, 5.0, 9.0, 20.0, 35.0)]
+    assert tails == sorted(set(tails), reverse=True)
+    assert tails[0] == 0.5
+
+
 def coverage(drawn: np.ndarray, truth: float) -> float:
     """Return how often the interval of a row holds the true mean."""
     found = [mean_interval(row) for row in drawn.tolist()]

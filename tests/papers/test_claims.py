@@ -70,9 +70,15 @@ def test_a_claim_about_a_size_is_judged_on_the_size(low: float, high: float, ver
     [
         ((-0.2, 0.3), 0.5, "no difference"),
         ((-0.2, 0.3), 0.25, "inconclusive"),
-        # Surely above 0, and surely less than what counts: the surer of both.
-        ((0.3, 0.45), 0.5, "confirmed"),
+        # Surely above 0, and surely less than what counts.
+        ((0.3, 0.45), 0.5, "no difference"),
+        ((0.29, 0.33), 1.0, "no difference"),
         ((0.02, 0.1), 0.5, "no difference"),
+        # Surely above 0, and perhaps more than what counts.
+        ((0.3, 0.7), 0.5, "confirmed"),
+        ((0.9, 1.1), 0.5, "confirmed"),
+        ((-0.7, -0.3), 0.5, "not confirmed"),
+        ((-0.45, -0.3), 0.5, "no difference"),
         ((-0.9, -0.6), 0.5, "not confirmed"),
     ],
 )
@@ -83,6 +89,25 @@ def test_less_than_the_margin_is_no_difference(
     found = Interval(mean=(low + high) / 2, low=low, high=high, count=10)
     claim = sign_claim("a", "it grows", found, +1, margin=margin)
     assert (claim.verdict, claim.margin) == (verdict, margin)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("mean", [-0.9, -0.31, 0.0, 0.02, 0.31, 0.5, 0.8, 0.999, 1.001, 3.0])
+def test_no_amount_of_data_confirms_what_was_no_difference(mean: float, sign: int) -> None:
+    verdicts = []
+    for width in np.geomspace(30.0, 1e-12, 60):
+        found = Interval(mean=mean, low=mean - width, high=mean + width, count=20)
+        one = sign_claim("a", "", found, sign, margin=1.0)
+        others = [sign_claim(f"{n}", "", FAR, 1) for n in range(5)]
+        # By itself, among others, and as a part.
+        whole = combined_claim("b", "", [one, *others])
+        both = jointly_judged([one, *others])[0], jointly_judged([whole])[0]
+        verdicts.append((one.verdict, *(each.verdict for each in both)))
+    for way in zip(*verdicts, strict=True):
+        assert way[0] == "inconclusive"
+        if "no difference" in way:
+            assert set(way[way.index("no difference") :]) == {"no difference"}
+        assert ("no difference" in way) == (abs(mean) < 1)
 
 
 def test_changes_are_told_in_percent_and_judged_by_logarithms() -> None:
