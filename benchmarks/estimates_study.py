@@ -24,7 +24,12 @@ from tables_in_page import print_or_put
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
 from qops_batsim.experiments.campaign_runs import CellOutcome, read_campaign_runs
 from qops_batsim.experiments.report_table import markdown_table
-from qops_batsim.experiments.statistics import Interval, mean_interval
+from qops_batsim.experiments.statistics import (
+    Interval,
+    limits_of,
+    limits_of_difference,
+    mean_interval,
+)
 
 SCHEDULERS = ("qops", "foresight", "msb", "mrt", "fqops 1.5")
 UNREFUSING = ("slack", "easy")
@@ -72,7 +77,7 @@ class Study:
     def mean(self, model: str, scheduler: str, metric: str, log: str = "") -> Interval | None:
         """Return the mean of a metric over windows."""
         values = list(self.values(model, scheduler, metric, log).values())
-        return mean_interval(values) if values else None
+        return mean_interval(values, limits_of(metric)) if values else None
 
     def less(
         self, metric: str, one: tuple[str, str], other: tuple[str, str], log: str = ""
@@ -80,7 +85,7 @@ class Study:
         """Return the mean difference of a metric between two models with schedulers."""
         mine, others = self.values(*one, metric, log), self.values(*other, metric, log)
         pairs = [mine[at] - others[at] for at in mine if at in others]
-        return mean_interval(pairs) if pairs else None
+        return mean_interval(pairs, limits_of_difference(metric)) if pairs else None
 
     @property
     def schedulers(self) -> list[str]:

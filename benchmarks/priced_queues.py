@@ -22,7 +22,7 @@ from tables_in_page import print_or_put
 from qops_batsim import kernels
 from qops_batsim.analysis.metrics.outcomes import fates, outcomes_of_simulation
 from qops_batsim.experiments.deadline_workload import deadline_workload
-from qops_batsim.experiments.statistics import mean_interval
+from qops_batsim.experiments.statistics import AMOUNT, SHARE, mean_interval
 from qops_batsim.experiments.traces import find_trace
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
@@ -88,7 +88,7 @@ def rows_of(log: str, load: float, share: float) -> list[str]:
             if known is None:
                 cells.append("")
                 continue
-            found = mean_interval(known)
+            found = mean_interval(known, SHARE if column.startswith("met") else AMOUNT)
             low, high = found.known or (math.nan, math.nan)
             digits = 1 if column in ("met", "turnaround") else 0
             text = f"{found.mean:.{digits}f}"

@@ -29,7 +29,7 @@ from tables_in_page import print_or_put
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario, checked_outcomes
-from qops_batsim.experiments.statistics import nested_interval
+from qops_batsim.experiments.statistics import AMOUNT, UNLIMITED, nested_interval
 from qops_batsim.experiments.traces import find_trace
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
@@ -154,7 +154,10 @@ def row(results: Results, where: str, contestant: str, names: list[str]) -> str:
     cells.append(f"{100 * (sum(relative) / sum(shares) - 1):+.0f} %")
     for place in range(4):
         groups = [[each[place] for each in group] for group in windows.values()]
-        cells.append(nested_interval(groups).text(sign="+" if place < 2 else ""))
+        # Kills and lost work are no differences.
+        limits = UNLIMITED if place < 2 else AMOUNT
+        found = nested_interval(groups, limits=limits)
+        cells.append(found.text(sign="+" if place < 2 else ""))
     return f"| {' | '.join(cells)} |\n"
 
 
@@ -237,9 +240,10 @@ def checkpointing(name: str, seconds: float) -> str:
     ]
     for told, windows in found.items():
         cells = [
-            nested_interval([[each[place] for each in group] for group in windows]).text(
-                sign="+" if told == "difference" else ""
-            )
+            nested_interval(
+                [[each[place] for each in group] for group in windows],
+                limits=UNLIMITED if told == "difference" else AMOUNT,
+            ).text(sign="+" if told == "difference" else "")
             for place in range(4)
         ]
         lines.append(f"| {told} | {' | '.join(cells)} |")

@@ -40,7 +40,13 @@ from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
 from qops_batsim.errors import require
 from qops_batsim.experiments.deadline_runs import Contestant, check_distinct, contestant_of
 from qops_batsim.experiments.pool import Workers, run_cases
-from qops_batsim.experiments.statistics import Interval, mean_interval, paired_difference
+from qops_batsim.experiments.statistics import (
+    SHARE,
+    SHARE_DIFFERENCE,
+    Interval,
+    mean_interval,
+    paired_difference,
+)
 from qops_batsim.workload.conversion import Conversion
 from qops_batsim.workload.traces import read_trace
 
@@ -175,7 +181,7 @@ class Advice:
         """Return the mean over windows with its interval; None where a run lacks the measure."""
         values = [measure(run) for run in self.of(case)]
         known = [value for value in values if value is not None]
-        return mean_interval(known) if len(known) == len(values) else None
+        return mean_interval(known, SHARE) if len(known) == len(values) else None
 
     def difference(self, case: AdviceCase, other: AdviceCase, measure: Measure) -> Interval | None:
         """Return the mean of the difference of two cases, window by window."""
@@ -183,7 +189,8 @@ class Advice:
         known = [(a, b) for a, b in zip(first, second, strict=True) if None not in (a, b)]
         if len(known) < len(first):
             return None
-        return paired_difference([a for a, _ in known], [b for _, b in known])  # type: ignore[misc]
+        first, second = zip(*known, strict=True)  # type: ignore[assignment]
+        return paired_difference(first, second, SHARE_DIFFERENCE)  # type: ignore[arg-type]
 
     def counts(self, case: AdviceCase) -> GroupCount:
         """Count the fates of the deadlines in all windows together."""

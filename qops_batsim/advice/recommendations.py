@@ -112,7 +112,7 @@ def short(interval: Interval | None) -> str:
 
     if interval.known is None or digits(interval.known[0]) == digits(interval.known[1]):
         return f"{digits(interval.mean)} %"
-    low, high = (min(max(end, 0.0), 100.0) for end in interval.known)
+    low, high = interval.known
     return f"{digits(interval.mean)} % (between {digits(low)} and {digits(high)} %)"
 
 

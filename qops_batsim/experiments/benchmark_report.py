@@ -12,6 +12,8 @@ from qops_batsim.experiments.page import PageTable, PageText, html_page, picture
 from qops_batsim.experiments.pictures import error_bars, panels
 from qops_batsim.experiments.statistics import (
     RISK,
+    SHARE,
+    SHARE_DIFFERENCE,
     Interval,
     difference,
     directions,
@@ -79,7 +81,8 @@ def mean_of(
 ) -> Interval | None:
     """Return the mean over cases with its interval over logs; of the difference ``less`` another.
 
-    Cases that lack the number, or the run, are left out.
+    The metric is a share, or only its mean is of interest. Cases that lack the number, or the run,
+    are left out.
     """
     values = []
     for case in cases:
@@ -90,7 +93,7 @@ def mean_of(
             found = difference(found, metric(case, less))
         if found is not None:
             values.append((case.log, found))
-    return grouped_interval(values)
+    return grouped_interval(values, limits=SHARE if less is None else SHARE_DIFFERENCE)
 
 
 def tables_of(result: BenchmarkResult) -> list[PageTable]:

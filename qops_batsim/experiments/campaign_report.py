@@ -26,6 +26,8 @@ from qops_batsim.experiments.statistics import (
     difference,
     directions,
     grouped_interval,
+    limits_of,
+    limits_of_difference,
 )
 from qops_batsim.files import atomic_write, write_text
 from qops_batsim.tables import csv_text
@@ -113,6 +115,7 @@ def summaries(runs: CampaignRuns) -> list[CampaignSummary]:
                     metric: grouped_interval(
                         ((each.cell.window, _value(each, metric)) for each in finished),
                         planned=windows,
+                        limits=limits_of(metric),
                     )
                     for metric in names
                 },
@@ -123,6 +126,7 @@ def summaries(runs: CampaignRuns) -> list[CampaignSummary]:
                             for pair in pairs
                         ),
                         planned=windows,
+                        limits=limits_of_difference(metric),
                     )
                     for metric in names
                 },

@@ -13,6 +13,11 @@ docs/campaigns.md). *Student* (W. S. Gosset), "The probable error of a mean", Bi
 two is the base. The ratio of two means, where values are weighed by their sizes, has an interval
 of its own (:func:`ratio_of_means`).
 
+*Limits.* A share lies between 0 and 100 %, a difference of two between -100 and 100 points, a
+time or a count is not below 0: intervals are cut there (:func:`limits_of`). What is cut off cannot
+be the true mean, so that the interval holds it as often as before. Verdicts are those of the whole
+interval.
+
 *Verdicts.* A statement says that the true mean lies in a range: above 0, say, or between 3 and 5.
 The probability that chance alone gives the measured number is computed for the statement and for
 its contrary, and corrected for the number of statements: S. Holm, "A simple sequentially rejective
@@ -103,16 +108,63 @@ LEAST = 3
 distance to both sides, can confirm next to nothing, and one says nothing about chance."""
 
 
+Limits = tuple[float, float]
+"""The least and the greatest value that a mean can have."""
+
+UNLIMITED: Limits = (-math.inf, math.inf)
+SHARE: Limits = (0.0, 100.0)
+SHARE_DIFFERENCE: Limits = (-100.0, 100.0)
+AMOUNT: Limits = (0.0, math.inf)
+
+SHARES = frozenset(
+    {
+        "accepted_share",
+        "accepted_work",
+        "broken_promises",
+        "deadline_rejects_percent",
+        "expected_risk",
+        "killed_at_walltime",
+        "met_deadlines",
+        "missed_deadlines",
+        "unadmitted_deadline_jobs",
+        "unadmitted_deadline_work",
+        "unadmitted_jobs",
+        "unadmitted_work",
+        "useful_utilization",
+        "utilization",
+        "utilization_during_submissions",
+    }
+)
+"""Names of the metrics that are shares (%). Lost work is none: a job may lose more than it has."""
+
+SIGNED = frozenset({"income", "income_with_premium"})
+"""Names of the metrics that may be below 0."""
+
+
+def limits_of(metric: str) -> Limits:
+    """Return the limits of a metric's mean, by its name."""
+    if metric in SIGNED:
+        return UNLIMITED
+    return SHARE if metric in SHARES else AMOUNT
+
+
+def limits_of_difference(metric: str) -> Limits:
+    """Return the limits of the mean difference of a metric, by its name."""
+    return SHARE_DIFFERENCE if metric in SHARES else UNLIMITED
+
+
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """The mean of ``count`` values with its 95 % confidence interval.
 
-    ``low`` and ``high`` are None with a single value, which says nothing about spread.
+    ``low`` and ``high`` are None with a single value, which says nothing about spread. Where they
+    are cut to what the mean can be, ``reach`` is half the length of the whole interval.
     """
 
     mean: float
     low: float | None
     high: float | None
     count: int
+    reach: float | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def known(self) -> tuple[float, float] | None:
@@ -136,7 +188,27 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         """Return mean and ends under a monotone function."""
         known = self.known and sorted(map(function, self.known))
         low, high = known or (None, None)
-        return Interval(mean=function(self.mean), low=low, high=high, count=self.count)
+        reach = self.reach
+        if reach is not msgspec.UNSET:
+            reach = abs(function(self.mean + reach) - function(self.mean - reach)) / 2
+        return Interval(mean=function(self.mean), low=low, high=high, count=self.count, reach=reach)
+
+    def within(self, limits: Limits) -> Interval:
+        """Return the interval, cut where it leaves the limits; its verdicts stay the same."""
+        least, most = limits
+        if self.known is None or least <= self.known[0] <= self.known[1] <= most:
+            return self
+        # A mean beyond a limit, by rounding at most, stays in its interval.
+        low = max(self.known[0], min(least, self.mean))
+        high = min(self.known[1], max(most, self.mean))
+        return msgspec.structs.replace(self, low=low, high=high, reach=self._half())
+
+    def _half(self) -> float:
+        """Return half the length of the whole interval, whose ends are known."""
+        if self.reach is not msgspec.UNSET:
+            return self.reach
+        low, high = self.ends
+        return (high - low) / 2
 
     def scaled(self, factor: float) -> Interval:
         """Return the interval of the values times a factor."""
@@ -152,7 +224,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         if known is None or math.isinf(limit):
             return 0.0 if limit == -math.inf else 1.0
         freedom = self.count - 1
-        error = (known[1] - known[0]) / 2 / quantile(LEVEL, freedom)
+        error = self._half() / quantile(LEVEL, freedom)
         if error == 0:
             # Without any spread, that of a median: all values on one side of it.
             return 0.5**self.count if self.mean > limit else 1.0
@@ -167,11 +239,11 @@ Means = dict[str, Interval | None]
 """Means by metric; None where a run lacks the metric."""
 
 
-def mean_interval(values: Sequence[float]) -> Interval:
+def mean_interval(values: Sequence[float], limits: Limits = UNLIMITED) -> Interval:
     """Return the mean of a sample, at least one value, with its interval.
 
     It reaches t s / √n to both sides, where s is the standard deviation of the n values, and t
-    the quantile of Student's distribution with n - 1 degrees of freedom.
+    the quantile of Student's distribution with n - 1 degrees of freedom, but not beyond the limits.
     """
     count = len(values)
     if not count or not all(map(math.isfinite, values)):
@@ -185,10 +257,13 @@ def mean_interval(values: Sequence[float]) -> Interval:
     mean = min(max(mean, min(values)), max(values))
     variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
     reach = quantile(LEVEL, count - 1) * math.sqrt(variance / count)
-    return Interval(mean=mean, low=mean - reach, high=mean + reach, count=count)
+    found = Interval(mean=mean, low=mean - reach, high=mean + reach, count=count)
+    return found.within(limits)
 
 
-def paired_difference(first: Sequence[float], second: Sequence[float]) -> Interval:
+def paired_difference(
+    first: Sequence[float], second: Sequence[float], limits: Limits = UNLIMITED
+) -> Interval:
     """Return the mean of ``first[i] - second[i]`` with its interval.
 
     What both values of a pair share, the workload of one seed, cancels out; so the
@@ -199,7 +274,7 @@ def paired_difference(first: Sequence[float], second: Sequence[float]) -> Interv
             f"paired difference of {len(first)} and {len(second)} values; equal numbers are "
             "expected"
         )
-    return mean_interval([a - b for a, b in zip(first, second, strict=True)])
+    return mean_interval([a - b for a, b in zip(first, second, strict=True)], limits)
 
 
 def log_ratios(first: Sequence[float], second: Sequence[float]) -> list[float]:
@@ -236,7 +311,9 @@ def ratio_of_means(first: Sequence[float], second: Sequence[float]) -> Interval:
     return msgspec.structs.replace(moved, mean=ratio)
 
 
-def nested_interval(groups: Sequence[Sequence[float]], *, planned: int = 1) -> Interval:
+def nested_interval(
+    groups: Sequence[Sequence[float]], *, planned: int = 1, limits: Limits = UNLIMITED
+) -> Interval:
     """Return the mean of values in groups, such as the seeds of each window of a log.
 
     Values of one group have the group in common, so they are no independent repetitions: with
@@ -246,12 +323,15 @@ def nested_interval(groups: Sequence[Sequence[float]], *, planned: int = 1) -> I
     is not taken for all: its mean has no interval yet.
     """
     if max(len(groups), planned) == 1:
-        return mean_interval(groups[0])
-    return mean_interval([mean_interval(group).mean for group in groups])
+        return mean_interval(groups[0], limits)
+    return mean_interval([mean_interval(group).mean for group in groups], limits)
 
 
 def grouped_interval(
-    values: Iterable[tuple[Hashable, float | None]], *, planned: int = 1
+    values: Iterable[tuple[Hashable, float | None]],
+    *,
+    planned: int = 1,
+    limits: Limits = UNLIMITED,
 ) -> Interval | None:
     """Return :func:`nested_interval` of values with their groups; None if one is unknown, or all.
 
@@ -263,7 +343,9 @@ def grouped_interval(
         if value is None:
             return None
         groups.setdefault(group, []).append(value)
-    return nested_interval(list(groups.values()), planned=planned) if groups else None
+    if not groups:
+        return None
+    return nested_interval(list(groups.values()), planned=planned, limits=limits)
 
 
 def difference(first: float | None, second: float | None) -> float | None:

@@ -41,7 +41,7 @@ from qops_batsim.experiments.campaign_runs import (
     status_of,
 )
 from qops_batsim.experiments.deadline_runs import Contestant, DeadlineRuns, Scenario, contestants_of
-from qops_batsim.experiments.statistics import mean_interval, paired_difference
+from qops_batsim.experiments.statistics import SHARE, mean_interval, paired_difference
 from swf_lines import swf_text
 
 TEXT = """
@@ -261,7 +261,7 @@ def test_means_are_over_windows_and_differences_are_paired(runs: CampaignRuns) -
 
     one = found[1.4, "qops"]
     assert (one.over, one.runs, one.failed) == ("windows", 6, 0)
-    assert one.metrics["unadmitted_jobs"] == mean_interval(over_windows("qops"))
+    assert one.metrics["unadmitted_jobs"] == mean_interval(over_windows("qops"), SHARE)
     expected = paired_difference(over_windows("qops"), over_windows("msb"))
     difference = one.difference["unadmitted_jobs"]
     assert difference is not None

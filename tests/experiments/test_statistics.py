@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qops_batsim.analysis.metrics.admission import PROMISE_METRICS
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.campaign_report import METRICS, heading_of
 from qops_batsim.experiments.statistics import (
+    AMOUNT,
     ERROR,
     LEVEL,
+    SHARE,
+    SHARE_DIFFERENCE,
+    SHARES,
+    SIGNED,
+    UNLIMITED,
     Interval,
+    Limits,
     directions,
+    grouped_interval,
     holm,
     judge,
+    limits_of,
+    limits_of_difference,
     mean_interval,
     nested_interval,
     paired_difference,
@@ -155,6 +168,60 @@ def test_a_small_sample_by_hand() -> None:
     assert found.text() == "2.00 [-0.48, 4.48]"
     assert found.text(sign="+") == "+2.00 [-0.48, +4.48]"
     assert found.scaled(2.0).mean == 4.0
+
+
+@pytest.mark.parametrize(
+    ("values", "limits", "whole", "cut"),
+    [
+        ([0.5, 1.0, 6.0], SHARE, (-5.0552, 10.0552), (0.0, 10.0552)),
+        ([99.0, 95.0, 99.5], SHARE, (91.7063, 103.9603), (91.7063, 100.0)),
+        ([5.0, 95.0], SHARE, (-521.7792, 621.7792), (0.0, 100.0)),
+        ([0.0, 0.0], SHARE, (0.0, 0.0), (0.0, 0.0)),
+        ([60.0, -80.0], SHARE_DIFFERENCE, (-899.4343, 879.4343), (-100.0, 100.0)),
+        ([0.5, 1.0, 6.0], AMOUNT, (-5.0552, 10.0552), (0.0, 10.0552)),
+        ([120.0, 140.0], AMOUNT, (2.9380, 257.0620), (2.9380, 257.0620)),
+        ([-3.0, 2.0], UNLIMITED, (-32.2655, 31.2655), (-32.2655, 31.2655)),
+    ],
+)
+def test_intervals_are_cut_to_what_can_be_and_verdicts_stay(
+    values: list[float], limits: Limits, whole: tuple[float, float], cut: tuple[float, float]
+) -> None:
+    before, after = mean_interval(values), mean_interval(values, limits)
+    assert before.ends == pytest.approx(whole, abs=1e-3)
+    assert after.ends == pytest.approx(cut, abs=1e-3)
+    for each in (paired_difference(values, [0.0] * len(values), limits), after.scaled(1.0)):
+        assert each.ends == after.ends
+    assert nested_interval([values], limits=limits) == after
+    assert nested_interval([[each] for each in values], limits=limits) == after
+    assert grouped_interval([("a", each) for each in values], limits=limits) == after
+    for limit in (-200.0, -1.0, 0.0, 1.0, 50.0, 200.0):
+        for one, other in ((before, after), (before.scaled(-2.0), after.scaled(-2.0))):
+            assert other.above(limit) == pytest.approx(one.above(limit))
+            assert other.below(limit) == pytest.approx(one.below(limit))
+    assert after.within(limits) == after
+    assert ("reach" in msgspec.to_builtins(after)) == (whole != cut)
+
+
+@given(st.lists(st.floats(0.0, 100.0), min_size=1, max_size=9))
+def test_intervals_of_shares_stay_shares(values: list[float]) -> None:
+    found = mean_interval(values, SHARE)
+    low, high = found.ends
+    assert 0.0 <= low <= found.mean <= high <= 100.0
+
+
+def test_all_metrics_have_limits_and_shares_are_those_in_percent_of_a_whole() -> None:
+    for name in (*METRICS, *PROMISE_METRICS):
+        least = 0.0 if name not in SIGNED else -math.inf
+        most = 100.0 if name in SHARES else math.inf
+        assert limits_of(name) == (least, most)
+        shown = heading_of(name).endswith("(%)")
+        assert shown or name not in SHARES
+        # A part of something else than its whole can be more than that.
+        more = name in ("wasted_work", "relative_lateness_median", "relative_lateness_p95")
+        more |= name in {"kept_charge", "broken_charge", "premium", *SIGNED}
+        assert shown == (name in SHARES or more), name
+    assert limits_of_difference("utilization") == SHARE_DIFFERENCE
+    assert limits_of_difference("response_time") == UNLIMITED
 
 
 def test_groups_count_alike_and_one_group_is_its_values() -> None:

@@ -13,7 +13,7 @@ import msgspec
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.deadline_runs import Scenario
 from qops_batsim.experiments.report_table import ReportTable
-from qops_batsim.experiments.statistics import mean_interval
+from qops_batsim.experiments.statistics import limits_of, mean_interval
 from qops_batsim.papers.claims import NOT_JUDGED, Claim, jointly_judged
 from qops_batsim.papers.islam2003.claims import claims
 from qops_batsim.papers.islam2003.runs import (
@@ -213,7 +213,7 @@ def _lines(
             )
             if values and reached:
                 x = mean_interval(reached).mean if figure.kind == "achieved" else load
-                points.append((x, mean_interval(values)))
+                points.append((x, mean_interval(values, limits_of(quantity.metric))))
         yield line_of_means(label, points, quantity.scale)
 
 

@@ -31,7 +31,13 @@ from qops_batsim.experiments.deadline_runs import (
     checked_outcomes,
 )
 from qops_batsim.experiments.run_table import RunTable
-from qops_batsim.experiments.statistics import mean_interval, paired_difference
+from qops_batsim.experiments.statistics import (
+    SHARE,
+    limits_of,
+    limits_of_difference,
+    mean_interval,
+    paired_difference,
+)
 from qops_batsim.papers.islam2003.study import (
     ADMISSION,
     PACKED_JOBS,
@@ -198,7 +204,7 @@ def all_values(results: Results) -> dict[str, Any]:
 def packed(results: Results) -> Iterator[dict[str, Any]]:
     """Yield the jobs that each scheduler admits to packed schedules (%), by laxity."""
     for laxity in results.study.laxities:
-        found = {name: mean_interval(results.admitted(name, laxity)) for name in ADMISSION}
+        found = {name: mean_interval(results.admitted(name, laxity), SHARE) for name in ADMISSION}
         yield {"laxity": laxity, **found}
 
 
@@ -221,7 +227,10 @@ def rows(results: Results) -> Iterator[dict[str, Any]]:
             "rule": at.artificial,
             "load": load,
             "scheduler": name,
-            **{each: mean_interval(found) if found else None for each, found in numbers.items()},
+            **{
+                each: mean_interval(found, limits_of(each)) if found else None
+                for each, found in numbers.items()
+            },
         }
 
 
@@ -250,6 +259,7 @@ def _compared(
     for metric in ("unadmitted_jobs", "unadmitted_work", USED):
         of = partial(results.strict, source, load, seeds, metric)
         values = of(reading.scheduler, reading.settings)
-        found[metric] = mean_interval(values)
-        found[f"{metric}_less_msb"] = paired_difference(values, of("msb"))
+        found[metric] = mean_interval(values, limits_of(metric))
+        limits = limits_of_difference(metric)
+        found[f"{metric}_less_msb"] = paired_difference(values, of("msb"), limits)
     return found

@@ -25,7 +25,7 @@ from qops_batsim.economics.charges import (
 )
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario
 from qops_batsim.experiments.run_table import RunTable
-from qops_batsim.experiments.statistics import Interval, mean_interval
+from qops_batsim.experiments.statistics import SHARE, Interval, limits_of, mean_interval
 from qops_batsim.papers.claims import by_seed, changes, differences
 from qops_batsim.papers.islam2004.study import OTHER_EDGES, SCHEDULER, STRINGENCY, Case, Study
 from qops_batsim.papers.report import SHIFT, PaperRequest
@@ -101,7 +101,7 @@ class Results:
         """Return the accepted jobs or work of a category (%), as the mean over seeds."""
         values = [run.categories[category].accepted(what) for run in self.of(case)]
         known = [value for value in values if value is not None]
-        return mean_interval(known) if known else None
+        return mean_interval(known, SHARE) if known else None
 
     def change(self, case: Case, other: Case, metric: str) -> Interval | None:
         """Return by how many percent a number exceeds that of another case."""
@@ -110,7 +110,7 @@ class Results:
 
     def interval(self, case: Case, metric: str) -> Interval:
         """Return the mean of a number over seeds."""
-        return mean_interval(self.values(case, metric))
+        return mean_interval(self.values(case, metric), limits_of(metric))
 
 
 def run_study(trace: Workload, study: Study, request: PaperRequest) -> Results:

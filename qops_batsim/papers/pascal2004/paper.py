@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from qops_batsim.experiments.report_table import ReportTable, number_text
-from qops_batsim.experiments.statistics import mean_interval
+from qops_batsim.experiments.statistics import AMOUNT, SHARE, Limits, limits_of, mean_interval
 from qops_batsim.papers.claims import jointly_judged
 from qops_batsim.papers.logs import find_log
 from qops_batsim.papers.pascal2004.claims import claims
@@ -107,10 +107,10 @@ def _without_fraction(value: float) -> int | float:
     return int(value) if float(value).is_integer() else value
 
 
-def _interval_text(values: Sequence[float | None]) -> str:
+def _interval_text(values: Sequence[float | None], limits: Limits = AMOUNT) -> str:
     """Return the mean with its interval, if there is more than one seed."""
     known = [value for value in values if value is not None]
-    return mean_interval(known).text() if known else "-"
+    return mean_interval(known, limits).text() if known else "-"
 
 
 def _count_text(values: Sequence[float]) -> str:
@@ -125,6 +125,7 @@ def _mean_text(values: Sequence[float | None]) -> str:
 _FORMS: dict[str, Callable[[Any], str]] = {
     "log": lambda name: name.partition(".")[0],
     "by_seed": _interval_text,
+    "share": lambda values: _interval_text(values, SHARE),
     "count": _count_text,
     "mean_of": _mean_text,
 }
@@ -161,7 +162,10 @@ def figures(first: TableRows, second: TableRows, third: TableRows) -> list[Figur
     means = [
         {
             **row,
-            **{key: mean_interval(row[key]) for key in ("deadline_rejects_percent", "mapping_ms")},
+            **{
+                key: mean_interval(row[key], limits_of(key))
+                for key in ("deadline_rejects_percent", "mapping_ms")
+            },
         }
         for row in third
     ]
@@ -173,7 +177,7 @@ def _by_class(case: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [
         {
             "class": name,
-            "wait": None if None in each else mean_interval(each),
+            "wait": None if None in each else mean_interval(each, AMOUNT),
             "paper": told.get(name),
         }
         for name, each in case["by_seed"]["wait"].items()
