@@ -1,17 +1,19 @@
 """The real Batsim 5 beside the embedded engine, for tests; also by hand, for many seeds.
 
 python tests/live_batsim5.py --network --first 0 --seeds 20 easy qops
+python tests/live_batsim5.py --kills --seeds 300    # each kills and restarts jobs
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import shlex
 import subprocess
 import tempfile
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +22,13 @@ import pytest
 import live_engines
 from live_engines import SECONDS, described
 from qops_batsim.analysis.results.difference import compare_runs
-from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.errors import QopsError
 from qops_batsim.platform import read_platform
 from qops_batsim.running.run import BatsimCall, Run, run
 from random_simulations import SCHEDULERS, Case, random_case, without_network
+
+KILLERS = ("fqops", "foresight", "aroma")
+"""Schedulers that kill jobs and run them again."""
 
 BUNDLE = Path("batsim5") / "real" / "bin" / "batsim"
 
@@ -79,34 +83,54 @@ def equal_to_the_byte(runs: tuple[Run, Run]) -> bool:
     return first == second
 
 
-def difference_in_process(case: Case, real: Run, directory: Path) -> str:
-    """Return how a run of Batsim 5 differs from one with the embedded engine as ``run`` has it.
-
-    That takes no rounding errors of SimGrid's clock and is Batsim 4: it knows no other submission
-    of a registered job than the first, and no message before its first.
-    """
+def _in_process(case: Case, directory: Path) -> Run:
     workload, platform = case.write(directory)
-    ours = run(
+    return run(
         *(case.scheduler, workload, read_platform(platform).numbered_by_value(), case.settings),
         out=directory / "in_process",
         compute_sharing=case.sharing,
         events=None if case.events is None else directory / "events.txt",
     )
-    compared = compare_runs(*(_with_registrations(each.result) for each in (ours, real)))
+
+
+def difference_in_process(case: Case, real: Run, directory: Path) -> str:
+    """Return how a run of Batsim 5 differs from one with the embedded engine as ``run`` has it.
+
+    That takes no rounding errors of SimGrid's clock and is Batsim 4: it knows no message before its
+    first.
+    """
+    ours = _in_process(case, directory)
+    compared = compare_runs(ours.result, real.result)
     return "" if compared.equal else described(compared)
 
 
-def _with_registrations(result: RunResult) -> RunResult:
-    table = result.table
-    dates = table.numbers["submission_time"].copy()
-    dates[["#" in each for each in table.texts["job_id"]]] = 0.0
-    return replace(result, table=table._replace(numbers=table.numbers | {"submission_time": dates}))
+def restarted(made: Run) -> int:
+    """Return the number of runs of jobs that had been killed."""
+    return len(made.result.earlier_runs)
+
+
+def killing_case(seed: int, schedulers: Sequence[str] = KILLERS, jobs: int = 40) -> Case:
+    """Return the first case of a seed in which jobs are killed and run again.
+
+    One in three has a network, one in three hosts that leave.
+    """
+    rng = random.Random(f"kills {seed}")
+    while True:
+        scheduler = rng.choice(schedulers)
+        network, events = rng.random() < 1 / 3, rng.random() < 1 / 3
+        inner = rng.randrange(10**6)
+        case = random_case(inner, scheduler, network=network, jobs=jobs, events=events)
+        case.name += f" (seed {seed})"
+        with tempfile.TemporaryDirectory() as name:
+            if restarted(_in_process(case, Path(name))):
+                return case
 
 
 def main() -> None:
     """Compare the engines on random cases; print those that differ or break a rule."""
     parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("schedulers", nargs="*", default=list(SCHEDULERS))
+    parser.add_argument("schedulers", nargs="*", help="default: all that are of use")
+    parser.add_argument("--kills", action="store_true", help="a case a seed, in which jobs restart")
     parser.add_argument("--network", action="store_true", help="platforms with latencies")
     parser.add_argument("--events", action="store_true", help="hosts that leave and return")
     parser.add_argument("--first", type=int, default=0, help="first seed")
@@ -114,16 +138,23 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=40, help="jobs a case")
     given = parser.parse_args()
     tally: Counter[str] = Counter()
-    for seed in range(given.first, given.first + given.seeds):
-        for scheduler in given.schedulers:
-            case = random_case(
-                seed, scheduler, network=given.network, jobs=given.jobs, events=given.events
-            )
-            with tempfile.TemporaryDirectory() as name:
-                found = _judged(case, Path(name), tally)
-            for line in found:
-                print(f"{case.name} {case.settings}: {line}", flush=True)  # noqa: T201
+    for case in _cases(given):
+        with tempfile.TemporaryDirectory() as name:
+            found = _judged(case, Path(name), tally)
+        for line in found:
+            print(f"{case.name} {case.settings}: {line}", flush=True)  # noqa: T201
     print(dict(tally))  # noqa: T201
+
+
+def _cases(given: argparse.Namespace) -> Iterator[Case]:
+    for seed in range(given.first, given.first + given.seeds):
+        if given.kills:
+            yield killing_case(seed, given.schedulers or KILLERS, given.jobs)
+            continue
+        for scheduler in given.schedulers or SCHEDULERS:
+            yield random_case(
+                *(seed, scheduler), network=given.network, jobs=given.jobs, events=given.events
+            )
 
 
 def _judged(case: Case, directory: Path, tally: Counter[str]) -> list[str]:
@@ -131,12 +162,13 @@ def _judged(case: Case, directory: Path, tally: Counter[str]) -> list[str]:
     try:
         runs = run_case(case, directory)
         # On platforms with latencies Batsim 5 begins a message later than Batsim 4.
-        has_network = not case.name.endswith(without_network.__name__)
+        has_network = without_network.__name__ not in case.name
         in_process = "" if has_network else difference_in_process(case, runs[1], directory)
     except QopsError as error:
         tally["failed"] += 1
         return [str(error)]
     found = [f"{each.engine}: {said}" for each in runs for said in each.violations]
+    tally["restarts"] += restarted(runs[1])
     for each in runs:
         tally["jobs"] += each.jobs
         tally["promises"] += each.lateness.checked if each.lateness else 0

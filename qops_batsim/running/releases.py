@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +15,13 @@ import numpy as np
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.run_files import RunInfo
 from qops_batsim.analysis.results.series import busy_hosts, computing_periods
-from qops_batsim.analysis.results.tables import read_jobs_table, read_totals
+from qops_batsim.analysis.results.tables import (
+    AVERAGED,
+    Floats,
+    read_jobs_table,
+    read_totals,
+    submitted_once,
+)
 from qops_batsim.engine.ended_jobs import HostChanges
 from qops_batsim.engine.options import (
     EngineOptions,
@@ -228,17 +236,23 @@ _OTHERS = ("consumed_energy", "pstate_changes")
 def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage]) -> None:
     """Add the files that Batsim 5 has written to the set of a run's, as Batsim 4 would have them.
 
-    ``jobs.csv`` differs in the names of profiles only, totals are JSON (``schedule.json``). In
+    ``jobs.csv`` differs in the names of profiles, and tells of a job that is run again when that
+    run was registered, not when the job was submitted. Totals are JSON (``schedule.json``). In
     5.0.0-rc2 a host that has computed once counts as computing for ever, in ``machine_states.csv``
     as in the times of the totals: these are found from the jobs instead. ``outages`` are the times
     in which hosts were away, of which Batsim 5 knows nothing.
     """
-    totals = read_totals(directory / "schedule.json")
-    jobs = read_jobs_table(directory / "jobs.csv")
+    path = directory / "jobs.csv"
+    told = read_jobs_table(path)
+    jobs, totals = submitted_once(told, read_totals(directory / "schedule.json"))
     hosts = int(totals["nb_computing_machines"])
     info = RunInfo(outages=list(outages))
     result = RunResult(str(directory), "jobs.csv", jobs, hosts, "schedule.json", info=info)
-    files.adopt("_jobs.csv", directory / "jobs.csv")
+    if jobs is told:
+        files.adopt("_jobs.csv", path)
+    else:
+        with files.open("_jobs.csv") as stream:
+            stream.write(_with_numbers(path.read_text(), jobs.numbers).encode())
     of_host, begins, ends = computing_periods(result)
     computing, last = float((ends - begins).sum()), np.zeros(hosts)
     np.maximum.at(last, of_host.astype(np.int64), ends)
@@ -257,6 +271,18 @@ def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage])
     for name in _OTHERS:
         if (directory / f"{name}.csv").is_file():
             files.adopt(f"_{name}.csv", directory / f"{name}.csv")
+
+
+def _with_numbers(text: str, numbers: Mapping[str, Floats]) -> str:
+    """Return a ``_jobs.csv`` with these submissions, and what follows from them."""
+    names, *rows = csv.reader(io.StringIO(text))
+    for name in ("submission_time", *AVERAGED.values()):
+        place = names.index(name)
+        for row, value in zip(rows, numbers[name].tolist(), strict=True):
+            row[place] = f"{value:.6f}" if row[place] else ""
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows([names, *rows])
+    return written.getvalue()
 
 
 def _number(value: float) -> str:

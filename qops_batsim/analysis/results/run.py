@@ -28,7 +28,13 @@ from qops_batsim.analysis.results.allocations import (
     on_hosts,
     read_allocations,
 )
-from qops_batsim.analysis.results.run_files import Name, RunFiles, RunInfo, find_run
+from qops_batsim.analysis.results.run_files import (
+    BATSIM5_JOBS,
+    Name,
+    RunFiles,
+    RunInfo,
+    find_run,
+)
 from qops_batsim.analysis.results.tables import (
     DECISIONS,
     Booleans,
@@ -43,6 +49,7 @@ from qops_batsim.analysis.results.tables import (
     read_schedule,
     read_totals,
     rows_before,
+    submitted_once,
 )
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
@@ -314,6 +321,9 @@ def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
     info = files.info
     qos = _read_if_any(read_qos, files.qos)
     jobs, source = read_jobs_table(files.jobs), str(files.jobs)
+    if of_batsim5 or files.jobs.name == BATSIM5_JOBS:
+        jobs, totals = submitted_once(jobs, schedule or {})
+        schedule = totals if schedule else None
     files.check_unchanged()
     recorded = None if schedule is None else schedule["nb_computing_machines"]
     if hosts is not None:

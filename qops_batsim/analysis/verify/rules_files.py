@@ -8,7 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from qops_batsim.analysis.results.series import busy_hosts, busy_hosts_between, computing_periods
-from qops_batsim.analysis.results.tables import DATE_TOLERANCE, NULL_RUN_TIME, Floats, lasting
+from qops_batsim.analysis.results.tables import (
+    AVERAGED,
+    DATE_TOLERANCE,
+    NULL_RUN_TIME,
+    Floats,
+    lasting,
+)
 from qops_batsim.analysis.verify.rule import (
     MACHINE_STATES,
     NO_OUTAGES,
@@ -54,7 +60,7 @@ def schedule_times(subject: Subject) -> Iterator[Violation]:
     jobs, ran = len(result.executed), result.executed
     finish = result.column("finish_time")[ran]
     expected = {"makespan": float(finish.max(initial=0.0))}
-    for name, column in _AVERAGED.items():
+    for name, column in AVERAGED.items():
         values = result.column(column)[ran]
         if not np.isfinite(values).all():
             continue  # a stretch over a run time of 0 s spoils mean and maximum alike
@@ -62,13 +68,6 @@ def schedule_times(subject: Subject) -> Iterator[Violation]:
         expected[f"mean_{name}"] = math.fsum(values) / jobs if jobs else math.nan
         expected[f"max_{name}"] = float(values.max(initial=0.0))
     return _compare(subject, expected)
-
-
-_AVERAGED = {
-    "waiting_time": "waiting_time",
-    "turnaround_time": "turnaround_time",
-    "slowdown": "stretch",
-}
 
 
 @rule(SCHEDULE)
