@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from heapq import heappop, heappush
 from threading import Lock
 from typing import Any
 
@@ -61,9 +63,10 @@ class QueueAsker:
     """Asker of one state of a queue, for several threads at a time.
 
     Waiting jobs are planned in the order of their planned starts, then by priority and submission,
-    each at its earliest fit. What was promised to a job is kept; another waiting job keeps the end
-    that is planned for it now, unless it ``may_wait`` longer. Jobs that are asked about may take a
-    ``margin`` longer than they say (seconds).
+    each at its earliest fit, of an array no more tasks at once than may run. What was promised to a
+    job is kept; another waiting job keeps the end that is planned for it now, unless it
+    ``may_wait`` longer. Jobs that are asked about may take a ``margin`` longer than they say
+    (seconds).
     """
 
     def __init__(
@@ -151,11 +154,12 @@ def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Held], list[s
     running = [_running(job, state.now) for job in state.jobs if job.start is not None]
     waiting = [job for job in state.jobs if job.start is None]
     waiting.sort(key=_in_line)
-    starts, late = _planned(state, running, waiting)
+    lanes = _lanes(state.jobs, running)
+    starts, late = _planned(state, running, waiting, lanes)
     if late:
         # First those to whom something was promised, the least laxity first.
         ordered = sorted(waiting, key=lambda job: (job.deadline or math.inf) - (job.estimate or 0))
-        others, fewer = _planned(state, running, ordered)
+        others, fewer = _planned(state, running, ordered, lanes)
         if len(fewer) < len(late):
             waiting, starts, late = ordered, others, fewer
     held = list(running)
@@ -165,7 +169,9 @@ def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Held], list[s
         if job.deadline is not None:
             target = max(job.deadline - state.now, end) if end < math.inf else math.inf
         deadline = None if target == math.inf else target
-        held.append(Held(_job(job, state.now, deadline), start, None, target))
+        # No search may move tasks that wait for each other.
+        fixed = start if start < math.inf and job.array in lanes else None
+        held.append(Held(_job(job, state.now, deadline, fixed), start, None, target))
     return held, late
 
 
@@ -174,9 +180,21 @@ def _in_line(job: QueuedJob) -> tuple[float, float, float]:
     return planned, -job.priority, job.submission or 0.0
 
 
-def _job(job: QueuedJob, now: float, deadline: float | None) -> Job:
+def _lanes(jobs: Sequence[QueuedJob], running: Sequence[Held]) -> dict[str, list[float]]:
+    """Return when each of the tasks that an array may run at once can begin, by array."""
+    tasks = Counter(job.array for job in jobs)
+    limits = {job.array: job.at_once for job in jobs if 0 < job.at_once < tasks[job.array]}
+    ends: dict[str, list[float]] = {array: [0.0] * most for array, most in limits.items()}
+    arrays = [job.array for job in jobs if job.start is not None]
+    for array, held in zip(arrays, running, strict=True):
+        if array in ends and held.end is not None:
+            ends[array].append(held.end)
+    return {array: sorted(each)[-limits[array] :] for array, each in ends.items()}
+
+
+def _job(job: QueuedJob, now: float, deadline: float | None, start: float | None = None) -> Job:
     submission = min(0.0, (job.submission or now) - now)
-    qos = QosRequest(deadline=deadline, estimated_runtime=job.estimate)
+    qos = QosRequest(deadline=deadline, estimated_runtime=job.estimate, start=start)
     return Job(job.id, submission, job.processors, "", qos=qos)
 
 
@@ -194,7 +212,10 @@ def _running(job: QueuedJob, now: float) -> Held:
 
 
 def _planned(
-    state: QueueState, running: list[Held], waiting: list[QueuedJob]
+    state: QueueState,
+    running: list[Held],
+    waiting: list[QueuedJob],
+    lanes: Mapping[str, Sequence[float]],
 ) -> tuple[list[float], list[str]]:
     """Return the earliest fit of each waiting job in line, and the ids of those that are late."""
     plan = Plan(state.processors)
@@ -203,7 +224,13 @@ def _planned(
     for job in waiting:
         plan.arrived(_job(job, state.now, None))
     plan.make_room()
-    plan.place(0.0, first, first + len(waiting))
+    if not lanes:
+        plan.place(0.0, first, first + len(waiting))
+    free = {array: list(ends) for array, ends in lanes.items()}
+    for slot, job in enumerate(waiting if lanes else (), first):
+        line = free.get(job.array, [0.0])
+        plan.place(heappop(line), slot, slot + 1)
+        heappush(line, end_of(float(plan.jobs.starts[slot]), job.estimate or math.inf))
     starts = plan.jobs.starts[first : first + len(waiting)].tolist()
     late = [
         job.id

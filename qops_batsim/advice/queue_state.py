@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.advice.waiting_reasons import Waits, waits_for
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.workload.accounting.rows import elsewhere
@@ -49,6 +50,8 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
         What was promised to it.
     priority
         The greater goes first among waiting jobs without planned start.
+    array, at_once
+        Array that it is a task of, and how many tasks of that may run at once; 0: any number.
     """
 
     id: str
@@ -60,16 +63,22 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     planned_start: float | None = None
     deadline: float | None = None
     priority: float = 0.0
+    array: str = ""
+    at_once: int = 0
 
 
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
-    """Running and waiting jobs at a date (seconds since 1970), and a count of those left out."""
+    """Running and waiting jobs at a date (seconds since 1970), and a count of those left out.
+
+    ``unsure`` counts the jobs about which something had to be assumed.
+    """
 
     source: str
     processors: int
     now: float
     jobs: list[QueuedJob]
     left_out: dict[str, int] = {}
+    unsure: dict[str, int] = {}
 
 
 def date_of(date: Date | None, where: str) -> float | None:
@@ -107,11 +116,6 @@ WAITING = {"PENDING", "REQUEUED", "REQUEUE_FED"}
 
 HELD = {"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 
-NOT_READY = "Dependency|BeginTime|PartitionDown|PartitionInactive"
-"""Reasons, but for holds, for which a waiting job is in no plan."""
-
-_CANNOT_START = re.compile(f"Held|{NOT_READY}")
-
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 
 _UNKNOWN = 0xFFFFFFFE
@@ -132,11 +136,17 @@ def _elsewhere(record: dict[str, Any], selection: Selection) -> str:
 
 
 def read_squeue(
-    data: dict[str, Any], source: str, selection: Selection = MappingProxyType({})
-) -> tuple[list[QueuedJob], Counter[str], float | None]:
-    """Return the jobs, how many were left out and why, and the date (seconds since 1970)."""
+    data: dict[str, Any],
+    source: str,
+    left_out: Counter[str],
+    unsure: Counter[str],
+    selection: Selection = MappingProxyType({}),
+) -> tuple[list[QueuedJob], float | None]:
+    """Return the jobs, and the date (seconds since 1970); count those left out, and why."""
+    if errors := data.get("errors"):
+        # Without a controller it shows no jobs.
+        raise InputError(f"{source}: squeue failed ({shown(errors)}); its answer is expected")
     jobs: list[QueuedJob] = []
-    left_out: Counter[str] = Counter()
     for index, record in enumerate(data["jobs"]):
         where = f"{source}: jobs[{index}]"
         if not isinstance(record, dict) or "job_id" not in record:
@@ -149,17 +159,44 @@ def read_squeue(
         elif "SUSPENDED" in states:
             jobs.append(_suspended(record, where))
         elif states & (WAITING | HELD):
-            reason = record.get("state_reason")
-            waits = isinstance(reason, str) and _CANNOT_START.search(reason)
-            if waits or states & HELD or record.get("hold"):
-                left_out["held, or waits for another job or date"] += 1
-                continue
-            jobs += _waiting(record, where, left_out)
+            reason, waits = _waits(record, states, where)
+            if waits in (Waits.FOR_PROCESSORS, Waits.UNKNOWN):
+                jobs += _waiting(record, where, left_out)
+            if waits is Waits.UNKNOWN:
+                unsure[f"{waits} ({reason}), and planned like others"] += 1
+            elif waits is not Waits.FOR_PROCESSORS:
+                left_out[f"{waits} ({reason})"] += 1
         else:
             left_out["has ended"] += 1
         if len(jobs) > MAX_QUEUED_JOBS:
             raise InputError(f"{source}: more than {MAX_QUEUED_JOBS:,} jobs; fewer are expected")
-    return jobs, left_out, number(data.get("last_update"), f"{source}: last_update") or None
+    return jobs, number(data.get("last_update"), f"{source}: last_update") or None
+
+
+def _waits(record: dict[str, Any], states: set[str], where: str) -> tuple[str, Waits]:
+    """Return the reason for which a job waits, and its meaning."""
+    reason = record.get("state_reason") or "None"
+    if not isinstance(reason, str):
+        raise InputError(f"{where}: state_reason is {shown(reason)}; a text is expected")
+    waits = waits_for(reason)
+    if held := sorted(states & HELD) or (["held"] if record.get("hold") else []):
+        return (held[0], Waits.CANNOT_START) if waits is not Waits.CANNOT_START else (reason, waits)
+    if reason == "JobArrayTaskLimit" and _at_once(record, where):
+        return reason, Waits.FOR_PROCESSORS  # Its tasks are planned one after the other.
+    return shown(reason) if waits is Waits.UNKNOWN else reason, waits
+
+
+def _at_once(record: dict[str, Any], where: str) -> int:
+    """Return how many tasks of an array may run at once (``1-9%2``), 0 for any number."""
+    text = str(record.get("array_task_string") or "")
+    _, sign, told = text.partition("%")
+    if sign and not (told.isdecimal() and len(told) < 12):
+        raise InputError(
+            f"{where}: array_task_string is {shown(text)}; a number behind % is expected"
+        )
+    if sign:
+        return int(told)
+    return int(number(record.get("array_max_tasks"), f"{where}: array_max_tasks") or 0)
 
 
 def number(value: Any, where: str) -> float | None:
@@ -196,7 +233,10 @@ def _common(record: dict[str, Any], where: str) -> dict[str, Any]:
         found = shown(record.get("cpus"))
         raise InputError(f"{where}: cpus is {found}; a whole number above 0 is expected")
     minutes = _of(record, "time_limit", where)
+    array = _of(record, "array_job_id", where)
     return {
+        "array": "" if array is None else f"{array:.0f}",
+        "at_once": _at_once(record, where),
         "processors": int(cpus),
         "estimate": None if minutes is None else 60 * minutes,
         "submission": _of(record, "submit_time", where),
@@ -250,9 +290,8 @@ def _waiting(record: dict[str, Any], where: str, left_out: Counter[str]) -> Iter
         "planned_start": _of(record, "start_time", where),
         "priority": number(record.get("priority"), f"{where}: priority") or 0.0,
     }
-    tasks = record.get("array_task_string") or ""
-    array = _of(record, "array_job_id", where)
-    if not tasks or array is None:
+    tasks, array = record.get("array_task_string") or "", common["array"]
+    if not tasks or not array:
         yield QueuedJob(id=_id(record, where), **common)
         return
     if not isinstance(tasks, str):
@@ -263,8 +302,8 @@ def _waiting(record: dict[str, Any], where: str, left_out: Counter[str]) -> Iter
         if count >= MAX_QUEUED_JOBS:
             raise InputError(f"{where}: more than {MAX_QUEUED_JOBS:,} tasks; fewer are expected")
         # Only the first can have been planned.
-        planned = {} if count == 0 else {"planned_start": None}
-        yield QueuedJob(id=f"{array:.0f}_{task}", **{**common, **planned})
+        planned: dict[str, Any] = {} if count == 0 else {"planned_start": None}
+        yield QueuedJob(id=f"{array}_{task}", **{**common, **planned})
 
 
 def _tasks(text: str, where: str) -> Iterator[int]:
@@ -324,10 +363,11 @@ def read_queue(
     if not isinstance(data, dict) or not isinstance(data.get("jobs"), list):
         raise InputError(f"{source}: a JSON object with a list of jobs is expected")
     refuse_repeated_names(content, source)
-    jobs: list[QueuedJob]
+    left_out: Counter[str] = Counter()
+    unsure: Counter[str] = Counter()
+    size = None
     if _is_squeue(data):
-        jobs, left_out, told = read_squeue(data, source, selection)
-        size = None
+        jobs, told = read_squeue(data, source, left_out, unsure, selection)
     elif any(selection.values()):
         raise InputError(
             f"{source}: is no output of squeue; partitions, QOS, accounts and reservations can be "
@@ -335,7 +375,6 @@ def read_queue(
         )
     else:
         jobs, size, told = _own_form(data, source)
-        left_out = Counter()
     size = size if processors is None else processors
     if size is None:
         raise InputError(
@@ -346,7 +385,7 @@ def read_queue(
     date = next((each for each in (now, told, written_at) if each is not None), None)
     if date is None:
         raise InputError(f"{source}: says nothing of its date; one is expected (--now DATE)")
-    return _checked(source, size, date, jobs, left_out)
+    return _checked(source, size, date, jobs, left_out, unsure)
 
 
 def refuse_repeated_names(content: bytes, source: str) -> None:
@@ -386,7 +425,7 @@ def _own_form(
     jobs = []
     for each in written.jobs:
         where = f"{source}: job {shown(str(each.id))}"
-        dates = {
+        dates: dict[str, Any] = {
             name: date_of(getattr(each, name), f"{where}: {name}")
             for name in ("submission", "start", "end", "planned_start", "deadline")
         }
@@ -408,7 +447,12 @@ def _own_form(
 
 
 def _checked(
-    source: str, processors: int, now: float, jobs: list[QueuedJob], left_out: Counter[str]
+    source: str,
+    processors: int,
+    now: float,
+    jobs: list[QueuedJob],
+    left_out: Counter[str],
+    unsure: Counter[str],
 ) -> QueueState:
     """Return a queue whose jobs can be planned on the machine."""
     if len(jobs) > MAX_QUEUED_JOBS:
@@ -438,5 +482,10 @@ def _checked(
             "number in the same unit is expected (--machine N)"
         )
     return QueueState(
-        source=source, processors=processors, now=now, jobs=kept, left_out=dict(left_out)
+        source=source,
+        processors=processors,
+        now=now,
+        jobs=kept,
+        left_out=dict(left_out),
+        unsure=dict(unsure),
     )

@@ -478,6 +478,7 @@ def _about(asker: QueueAsker) -> dict[str, Any]:
         "waiting": asker.waiting,
         "late": asker.late[:10],
         "left_out": state.left_out,
+        **({"unsure": state.unsure} if state.unsure else {}),
     }
 
 

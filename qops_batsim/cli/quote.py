@@ -242,7 +242,8 @@ def _quote_queue(source: QueueSource, asks: Sequence[Ask], *, as_json: bool) -> 
         answers = [asker.ask(each) for each in asks]
     if as_json:
         state = {"now": asker.state.now, "left_out": asker.state.left_out, "late": asker.late}
-        print_json({"state": state, "jobs": answers})
+        unsure = {"unsure": asker.state.unsure} if asker.state.unsure else {}
+        print_json({"state": state | unsure, "jobs": answers})
         return
     from qops_batsim.advice.queue_state import date_text
 
@@ -253,6 +254,8 @@ def _quote_queue(source: QueueSource, asks: Sequence[Ask], *, as_json: bool) -> 
     )
     for reason, count in asker.state.left_out.items():
         note(f"left out: {count:,} {reason}")
+    for reason, count in asker.state.unsure.items():
+        note(f"not sure: {count:,} {reason}")
     if asker.late:
         note(f"{len(asker.late):,} promises cannot be kept as it is: {', '.join(asker.late[:5])}")
     rows = [_queue_row(each) for each in answers]

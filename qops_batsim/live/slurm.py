@@ -12,7 +12,8 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from qops_batsim.advice.queue_state import HELD, HOLDING, NOT_READY, WAITING
+from qops_batsim.advice.queue_state import HELD, HOLDING, WAITING
+from qops_batsim.advice.waiting_reasons import may_start
 from qops_batsim.errors import InputError, printable, shown
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -60,7 +61,6 @@ _OUTCOMES = {
     "FAILED": COMPLETED_FAILED,
     "OUT_OF_MEMORY": COMPLETED_FAILED,
 }
-_NOT_READY = re.compile(f"JobHeldUser|{NOT_READY}")
 
 _AWAY = ("down", "drain", "fail", "maint", "boot", "power", "reserved", "inval", "blocked")
 _NO_NEWS = ("unk", "future", "no_respond")
@@ -200,7 +200,7 @@ def read_job(told: Mapping[str, str]) -> SeenJob:
     elif state in _RUNNING:
         phase = JobPhase.RUNNING
     asks = dict(_ASKED.findall(told["Comment"].rstrip("|")))
-    waits = ("Held" in reason and bool(asks)) or not _NOT_READY.search(reason)
+    waits = reason == "JobHeldAdmin" or ("Held" in reason and bool(asks)) or may_start(reason)
     return SeenJob(
         id=told["JobArrayID"],
         phase=phase,

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from qops_batsim.advice import queue_quote
 from qops_batsim.advice.queue_quote import Ask, QueueAsker, parse_asks
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text, read_queue
+from qops_batsim.advice.waiting_reasons import Waits, waits_for
 from qops_batsim.errors import InputError
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.traces import read_trace
@@ -90,9 +91,117 @@ def test_squeue_of_several_versions(version: str) -> None:
     assert task.priority == 7
     assert found.left_out == {
         "has ended": 1,
-        "held, or waits for another job or date": 4,
+        "cannot start until something changes (JobHeldUser)": 1,
+        "cannot start until something changes (PartitionInactive)": 1,
+        "cannot start until something changes (REQUEUE_HOLD)": 1,
+        "cannot start until something changes (RESV_DEL_HOLD)": 1,
         "wider than the machine": 1,
     }
+
+
+REASONS = {
+    Waits.FOR_PROCESSORS: (
+        *("None", "Priority", "Resources", "(Priority)", "Cleaning", "SchedDefer"),
+        "Nodes_required_for_job_are_DOWN,_DRAINED_or_reserved_for_jobs_in_higher_priority_partit",
+    ),
+    Waits.CANNOT_START: (
+        *("PartitionTimeLimit", "PartitionNodeLimit", "PartitionDown", "PartitionInactive"),
+        *("JobHeldUser", "JobHeldAdmin", "launch failed requeued held", "BadConstraints"),
+        *("DependencyNeverSatisfied", "AccountNotAllowed", "InvalidQOS", "NodeDown"),
+        *(
+            "(ReqNodeNotAvail, UnavailableNodes:n[1-2])",
+            "ReqNodeNotAvail,_Reserved_for_maintenance",
+        ),
+        *("QOSMaxWallDurationPerJobLimit", "QOSMinCpuNotSatisfied", "AssocMaxCpuPerNode"),
+        *("AssocGrpCPUMinutesLimit", "AssocGrpGRESMinutes", "QOSGrpWallLimit", "QOSTimeLimit"),
+    ),
+    Waits.FOR_OTHERS: (
+        *("Dependency", "BeginTime", "Reservation", "Licenses", "JobArrayTaskLimit"),
+        *("AssocGrpCpuLimit", "AssocGrpCPURunMinutesLimit", "QOSMaxJobsPerUserLimit"),
+        *("MaxCpuPerAccount", "AssocMaxJobsLimit", "QOSGrpNodeLimit", "AssocGrpGRESRunMinutes"),
+    ),
+    Waits.UNKNOWN: ("Whim", "PriorityOfTheKing", "7"),
+}
+
+
+@pytest.mark.parametrize("meaning", REASONS)
+def test_only_those_that_wait_for_processors_are_planned(meaning: Waits) -> None:
+    """A job waits for the whole machine: it is before ours, or in nobody's way."""
+    for reason in REASONS[meaning]:
+        job = record(new_number, ["PENDING"], job_id=1, state_reason=reason)
+        found = read({"meta": {}, "jobs": [job]}, processors=4, now=NOW)
+        is_planned = meaning in (Waits.FOR_PROCESSORS, Waits.UNKNOWN)
+        assert earliest(found, 4, 3600) == (7200 if is_planned else 3600), reason
+        assert [*found.unsure.values()] == ([1] if meaning is Waits.UNKNOWN else [])
+        told = [*found.left_out]
+        assert told == [] if is_planned else told[0].startswith(str(meaning))
+
+
+def test_every_reason_of_slurm_has_a_meaning() -> None:
+    """Reasons of 22.05 come in families: limits of groups, users and jobs, of every resource."""
+    for what in ("Cpu", "GRES", "Memory", "Node", "Energy", "License", "BB", "Billing", "Unknown"):
+        for owner in ("Assoc", "QOS"):
+            assert waits_for(f"{owner}Grp{what}") is Waits.FOR_OTHERS
+            assert waits_for(f"{owner}Grp{what}RunMinutes") is Waits.FOR_OTHERS
+            for blocked in (f"Grp{what}Minutes", f"Max{what}PerJob", f"Max{what}MinutesPerJob"):
+                assert waits_for(f"{owner}{blocked}") is Waits.CANNOT_START
+        assert waits_for(f"QOSMax{what}PerUser") is Waits.FOR_OTHERS
+        assert waits_for(f"Max{what}PerAccount") is Waits.FOR_OTHERS
+        assert waits_for(f"QOSMin{what}") is Waits.CANNOT_START
+
+
+@pytest.mark.parametrize("told", ["string", "field"])
+@pytest.mark.parametrize(("most", "end"), [(1, 6), (2, 3), (3, 2), (6, 1), (0, 1), (10**9, 1)])
+@pytest.mark.parametrize("reason", ["Resources", "JobArrayTaskLimit"])
+def test_no_more_tasks_of_an_array_run_at_once_than_may(
+    told: str, most: int, end: int, reason: str
+) -> None:
+    """Six tasks of a processor and an hour: the whole machine is free when the last has ended."""
+    array = record(new_number, ["PENDING"], job_id=5, array_job_id=5, cpus=1, state_reason=reason)
+    array["array_task_string"] = f"1-6%{most}" if told == "string" and most else "1-6"
+    if told == "field":
+        array["array_max_tasks"] = new_number(most)
+    found = read({"meta": {}, "jobs": [array]}, processors=8, now=NOW)
+    if reason == "JobArrayTaskLimit" and not most:
+        assert found.left_out == {"waits for a date or another job (JobArrayTaskLimit)": 1}
+        return
+    assert earliest(found, 8, 60) == 3600 * end + 60
+    # Tasks that wait for each other are not put off: those behind them would not be.
+    assert earliest(found, 8, 60, may_wait=True) == 3600 * end + 60 if end > 1 else 60
+    assert earliest(found, 2, 60) == 60
+
+
+def test_running_tasks_count_among_those_that_may_run_at_once() -> None:
+    r"""Two at once: one ends in 10 min, one in 30; three wait, each an hour.
+
+    |BBBB|D......|
+    |A|C......|E......|
+    """
+    array = {"array_job_id": 5, "cpus": 1}
+    jobs = [
+        record(new_number, ["RUNNING"], job_id=at, array_task_id=new_number(at), **array)
+        | {"start_time": new_number(NOW - 3600 + left)}
+        for at, left in ((1, 600), (2, 1800))
+    ]
+    jobs.append(record(new_number, ["PENDING"], job_id=5, array_task_string="3-5%2", **array))
+    found = read({"meta": {}, "jobs": jobs}, processors=8, now=NOW)
+    assert earliest(found, 8, 60) == 600 + 2 * 3600 + 60
+    # A throttle that was lowered below what runs already.
+    jobs[2]["array_task_string"] = "3-5%1"
+    found = read({"meta": {}, "jobs": jobs}, processors=8, now=NOW)
+    assert earliest(found, 8, 60) == 1800 + 3 * 3600 + 60
+    # One that may run for ever lets no other begin: they are in nobody's way but its own.
+    for job in jobs[:2]:
+        job["time_limit"] = new_number(None, infinite=True)
+    found = read({"meta": {}, "jobs": jobs}, processors=8, now=NOW)
+    assert (earliest(found, 6, 60), earliest(found, 7, 60)) == (60, None)
+
+
+def test_an_answer_of_squeue_with_errors_is_no_queue() -> None:
+    """Without a controller, squeue of Slurm 22.05 shows no jobs and ends with code 0."""
+    data = {"meta": {}, "errors": [{"error": "Unable to contact slurm controller"}], "jobs": []}
+    with pytest.raises(InputError, match="squeue failed .*Unable to contact"):
+        read(data, processors=8, now=NOW)
 
 
 def test_suspended_jobs_wait_with_what_is_left_of_them() -> None:

@@ -65,6 +65,14 @@ def test_a_job_held_by_its_user_is_ours_where_a_deadline_is_asked_for() -> None:
     assert (job.is_ready, job.is_held) == (True, False)
 
 
+@pytest.mark.parametrize("reason", ["PartitionTimeLimit", "AssocGrpCpuLimit", "InvalidQOS"])
+def test_a_job_that_cannot_start_is_not_ready(reason: str) -> None:
+    line = LINES.splitlines()[-1]
+    for told, is_ready in ((reason, False), ("Resources", True), ("Whim", True)):
+        (job,) = Slurm(run=Recorded(squeue=line.replace("Dependency", told))).jobs()
+        assert job.is_ready == is_ready
+
+
 def test_a_job_that_slurm_would_start_is_not_held_whatever_its_reason() -> None:
     """As Slurm 22.05 tells a job whose user has set nice after it was held."""
     line = LINES.splitlines()[1].replace("|0 |JobHeldAdmin", "|2 |JobHeldAdmin")
