@@ -132,7 +132,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         queue = Path(name) / "queue.json"
         queue.write_text(json.dumps(random_queue(given.jobs, 1)))
-        arguments = ["quote", "--queue", str(queue), "--listen", f"127.0.0.1:{port}"]
+        arguments = ["quote", "--queue", str(queue), "--max-age", "9999d"]
+        arguments += ["--listen", f"127.0.0.1:{port}"]
         server = subprocess.Popen(
             [*COMMAND, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )

@@ -85,15 +85,17 @@ class QueueKeeper:
     """Holder of the queue that quotes are about, which can be replaced.
 
     ``read`` makes an asker of what was posted, ``refresh`` returns one if the file has changed.
-    Neither holds anything while it works; one thread refreshes at a time.
+    Neither holds anything while it works; one thread refreshes at a time. ``check`` raises an
+    InputError for a queue that is too old by now, given its name and its date.
     """
 
     def __init__(
         self,
         read: Callable[[bytes], QueueAsker],
         refresh: Callable[[], QueueAsker | None] = lambda: None,
+        check: Callable[[str, float], None] = lambda source, date: None,
     ) -> None:
-        self.read, self._refresh = read, refresh
+        self.read, self._refresh, self._check = read, refresh, check
         self._asker: QueueAsker | None = None
 
     def replace(self, asker: QueueAsker) -> None:
@@ -107,6 +109,7 @@ class QueueKeeper:
             self._asker = changed
         if self._asker is None:
             raise Problem(503, "no queue is known yet; post one to /state")
+        self._check(self._asker.state.source, self._asker.state.now)
         return self._asker
 
 

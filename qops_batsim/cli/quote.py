@@ -51,6 +51,8 @@ _about = manual(
         every job. Default, with --partition, --qos or --account: none of those inside one.
     --now DATE: Date of the queue: seconds since 1970, or an ISO date with its offset from UTC.
         Default: what the queue tells, else when its file was written, or now.
+    --max-age DURATION: Refuse a queue that is older, or dated as far ahead, but with --now.
+        Default: 1h.
     --scheduler NAME: Whose search looks for promises.
     --may-wait: Waiting jobs without a promise may be put off. Default: they keep the end that
         is planned for them now.
@@ -76,6 +78,7 @@ def quote(
     account: Annotated[list[str] | None, _about("--account")] = None,
     reservation: Annotated[list[str] | None, _about("--reservation")] = None,
     now: Annotated[str | None, _about("--now")] = None,
+    max_age: Annotated[str | None, _about("--max-age")] = None,
     scheduler: Annotated[str, _about("--scheduler")] = "qops",
     settings: Settings = None,
     may_wait: Annotated[bool, _about("--may-wait")] = False,
@@ -108,6 +111,7 @@ def quote(
         raise InputError("--state PREFIX@TIME or --queue FILE is expected, one of the two")
     if state is not None:
         of_queue = {"ask": ask, "machine": machine, "now": now, "may_wait": may_wait}
+        of_queue["max_age"] = max_age
         told: dict[str, object] = {**of_queue, "listen": listen, "set": settings, **chosen}
         _refuse(": is of use only without --state", **told)
         if processors is None or runtime is None:
@@ -123,6 +127,7 @@ def quote(
     source = QueueSource(
         queue, scheduler, parse_settings(settings or []), machine, _date(now), may_wait
     )
+    source.max_age = duration(max_age or "1h", "--max-age", zero=False)
     if any(chosen.values()):
         source.selection = {name: names or () for name, names in chosen.items()}
     if listen is not None:
@@ -301,7 +306,7 @@ def serve_quotes(source: QueueSource, address: str, *, any_interface: bool) -> N
         # The first to ask does not wait for kernels, and wrong options are told at once.
         state = QueueState(source="a queue", processors=1, now=0.0, jobs=[job])
         QueueAsker(state, source.scheduler, source.settings).ask(Ask(processors=1, time=1.0))
-        keeper = QueueKeeper(source.read, source.changed)
+        keeper = QueueKeeper(source.read, source.changed, source.check_age)
         if source.path is not None:
             keeper.asker()
     try:

@@ -197,6 +197,7 @@ class LiveCentre:
             self._write(now)
             if self.module is not None:
                 self._forget()
+        journal.has_news(now)
         if self.module is not None:
             self._send(now)
             self._tell(now)

@@ -255,6 +255,17 @@ class Journal:
         found = "SELECT number, date FROM messages ORDER BY number DESC LIMIT 1"
         return self._db.execute(found).fetchone() or (0, 0.0)
 
+    def has_news(self, now: float) -> None:
+        """Note that the resource manager has answered (date in seconds since 1970)."""
+        if self._lock is not None:
+            os.utime(self._lock, (now, now))
+
+    @property
+    def last_news(self) -> float:
+        """When the resource manager has answered last (seconds since 1970)."""
+        lock = Path(f"{self.path}.lock")
+        return (lock if lock.exists() else self.path).stat().st_mtime
+
     def keep_standing(self, standing: LiveStanding) -> None:
         """Keep what the module and the book know after the last message, and no other."""
         text = msgspec.msgpack.encode(standing)

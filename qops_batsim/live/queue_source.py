@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 from qops_batsim.advice.queue_quote import QueueAsker
-from qops_batsim.advice.queue_state import MAX_QUEUE_BYTES, read_queue
+from qops_batsim.advice.queue_state import MAX_QUEUE_BYTES, date_text, read_queue
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
 from qops_batsim.live.journal import Journal, is_journal
@@ -18,7 +20,11 @@ from qops_batsim.live.journal import Journal, is_journal
 
 @dataclass
 class QueueSource:
-    """File of a queue, or none, with the choices of reading it, read again when it changes."""
+    """File of a queue, or none, with the choices of reading it, read again when it changes.
+
+    A queue older than ``max_age`` (seconds), or dated as far ahead of the clock of this machine, is
+    refused, but where its date is given by ``now``.
+    """
 
     path: Path | None
     scheduler: str
@@ -27,6 +33,7 @@ class QueueSource:
     now: float | None = None
     may_wait: bool = False
     selection: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    max_age: float = math.inf
     _seen: tuple[int, int, int] | None = field(default=None, init=False)
 
     def read(
@@ -42,7 +49,18 @@ class QueueSource:
             written_at=date,
             selection=self.selection,
         )
+        self.check_age(state.source, state.now)
         return QueueAsker(state, self.scheduler, self.settings, may_wait=self.may_wait)
+
+    def check_age(self, source: str, date: float) -> None:
+        """Refuse a queue of a date (seconds since 1970) that is too old, or ahead of the clock."""
+        age = 0.0 if self.now is not None else time.time() - date
+        if abs(age) > self.max_age:
+            old = "old" if age > 0 else "ahead of this machine's clock"
+            raise InputError(
+                f"{source}: is of {date_text(date)}, {timedelta(seconds=abs(round(age)))} {old}; "
+                f"at most {timedelta(seconds=self.max_age)} is accepted (--max-age), or --now DATE"
+            )
 
     def changed(self) -> QueueAsker | None:
         """Return an asker of the file, None if it is as it was."""
@@ -75,6 +93,7 @@ class QueueSource:
 
         with Journal(self.path) as journal:
             about, entries = journal.about, journal.entries(only_open=True)
+            self.check_age(str(self.path), journal.last_news)
         if about is None:
             raise InputError(f"{self.path}: is empty; a journal that has begun is expected")
         state = queue_of(about, entries, self.now or time.time())

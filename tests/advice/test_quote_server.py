@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
@@ -49,7 +50,8 @@ def served(
 ) -> Iterator[tuple[Ask, int, QuoteServer]]:
     keeper, post_state = QueueKeeper(source.read), True
     if isinstance(source, QueueSource):
-        keeper, post_state = QueueKeeper(source.read, source.changed), source.path is None
+        keeper = QueueKeeper(source.read, source.changed, source.check_age)
+        post_state = source.path is None
     server = QuoteServer(("127.0.0.1", 0), keeper, post_state=post_state, seconds=seconds)
     port = server.address[1]
 
@@ -344,6 +346,28 @@ def test_a_file_without_date_is_of_when_it_was_written(tmp_path: Path) -> None:
     assert asker.state.now == NOW
 
 
+@pytest.mark.parametrize("posted", [False, True])
+def test_a_queue_that_nobody_brings_up_to_date_is_not_quoted(
+    tmp_path: Path, posted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is fresh at first. What is old when it is posted is refused at once."""
+    path, date = tmp_path / "queue.json", time.time()
+    path.write_text(json.dumps({**QUEUE, "now": date, "jobs": []}))
+    source = QueueSource(None if posted else path, "qops", {}, max_age=600)
+    for ask, _, _ in served(source):
+        if posted:
+            assert ask("POST", "/state", {**QUEUE, "jobs": [], "now": date - 601})[0] == 400
+            assert ask("POST", "/state", {**QUEUE, "jobs": [], "now": date})[0] == 200
+        assert ask("GET", "/quote?processors=4&time=60")[0] == 200
+        monkeypatch.setattr("qops_batsim.live.queue_source.time.time", lambda: date + 3 * 86_400)
+        for request in (("GET", "/quote?processors=4&time=60"), ("GET", "/state")):
+            status, answer = ask(*request)
+            assert status == 503
+            assert "3 days, 0:00:00 old; at most 0:10:00 is accepted" in answer["error"]
+        monkeypatch.undo()
+        assert ask("GET", "/quote?processors=4&time=60")[0] == 200
+
+
 def test_without_a_queue_there_is_no_quote() -> None:
     for ask, _, _ in served(QueueSource(None, "qops", {})):
         status, answer = ask("GET", "/quote?processors=4&time=60")
@@ -376,6 +400,7 @@ def test_the_command_stops_at_a_signal(tmp_path: Path) -> None:
     path = tmp_path / "queue.json"
     path.write_text(json.dumps(QUEUE))
     command = [sys.executable, "-m", "qops_batsim", "quote", "--queue", str(path)]
+    command += ["--now", str(NOW)]
     process = subprocess.Popen(
         [*command, "--listen", "127.0.0.1:0"],
         stderr=subprocess.PIPE,

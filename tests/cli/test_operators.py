@@ -243,7 +243,7 @@ def test_a_deadline_holds_for_all_jobs_that_a_queue_is_asked_about(
 ) -> None:
     queue = tmp_path / "queue.json"
     queue.write_text('{"processors": 8, "now": 0, "jobs": []}')
-    found = cli("quote", "--queue", queue, "--ask", "8x1h,4x3h", "--deadline", "2h")
+    found = cli("quote", "--queue", queue, "--now", 0, "--ask", "8x1h,4x3h", "--deadline", "2h")
     lines = [line for line in found.out.splitlines() if " h" in line and "│" in line]
     assert [line.split()[-1] for line in lines] == ["yes", "no"], found.out
 

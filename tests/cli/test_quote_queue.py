@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import time
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,8 +29,11 @@ def queue(tmp_path: Path) -> Path:
     return path
 
 
+NOW = ("--now", "1780000000")
+
+
 def test_a_list_of_jobs_is_a_table(cli, queue: Path) -> None:
-    done = cli("quote", "--queue", queue, "--ask", "2x1m,8x2m")
+    done = cli("quote", "--queue", queue, *NOW, "--ask", "2x1m,8x2m")
     assert done.exit_code == 0, done.err
     assert "2 of 8 processors free, jobs: 1 running, 1 waiting" in " ".join(done.out.split())
     assert "1 min" in done.out
@@ -34,13 +41,13 @@ def test_a_list_of_jobs_is_a_table(cli, queue: Path) -> None:
     assert "left out: 1 wider than the machine" in done.err
     assert "1 promises cannot be kept as it is: 4712" in done.err
     assert all(len(line) <= 80 for line in done.out.splitlines()[1:])
-    found = json.loads(cli("quote", "--queue", queue, "--ask", "2x1m,8x2m", "--json").out)
+    found = json.loads(cli("quote", "--queue", queue, *NOW, "--ask", "2x1m,8x2m", "--json").out)
     assert [each["response"] for each in found["jobs"]] == [60.0, 320.0]
 
 
 def test_one_job_with_a_deadline(cli, queue: Path) -> None:
     one = ("--processors", "8", "--runtime", "60", "--deadline", "3m")
-    done = cli("quote", "--queue", queue, *one)
+    done = cli("quote", "--queue", queue, *NOW, *one)
     assert done.exit_code == 0, done.err
     assert "8 x 1 min: refused: " in done.out
 
@@ -54,9 +61,13 @@ def test_one_job_with_a_deadline(cli, queue: Path) -> None:
         (("--state", "x@1"), "--processors N and --runtime DURATION are expected"),
         (("--queue", "QUEUE"), "--ask LIST, or --processors N and --runtime"),
         (("--queue", "QUEUE", "--ask", "1x1", "--runtime", "3"), "--ask LIST, or --processors"),
-        (("--queue", "QUEUE", "--ask", "9x1h"), "processors is 9; a whole number from 1 to 8"),
+        (
+            ("--queue", "QUEUE", *NOW, "--ask", "9x1h"),
+            "processors is 9; a whole number from 1 to 8",
+        ),
         (("--queue", "QUEUE", "--ask", "1x1h", "--now", "today"), "--now is 'today'"),
-        (("--queue", "QUEUE", "--ask", "1x1h", "--scheduler", "easy"), "promises nothing"),
+        (("--queue", "QUEUE", *NOW, "--ask", "1x1h", "--scheduler", "easy"), "promises nothing"),
+        (("--state", "x@1", "--max-age", "1d"), "--max-age: is of use only without --state"),
         (("--listen", "0.0.0.0:1"), "every machine in the network could ask"),
         (("--queue", "/no/file", "--listen", "127.0.0.1:0"), "/no/file: No such file"),
     ],
@@ -65,3 +76,33 @@ def test_mistakes(cli, queue: Path, options: tuple[str, ...], message: str) -> N
     done = cli("quote", *(str(queue) if each == "QUEUE" else each for each in options))
     assert done.exit_code == 2
     assert message in done.err
+
+
+DAYS = 86_400
+
+
+@pytest.mark.parametrize("form", ["date", "seconds", "squeue", "written"])
+@pytest.mark.parametrize("age", [6.5, -2.5])
+def test_a_queue_that_is_days_old_or_ahead_is_refused(
+    cli, tmp_path: Path, form: str, age: float
+) -> None:
+    date, path = time.time() - age * DAYS, tmp_path / "queue.json"
+    data: dict[str, Any] = {"jobs": []}
+    if form == "date":
+        data["now"] = datetime.fromtimestamp(date, UTC).isoformat()
+    elif form == "seconds":
+        data["now"] = date
+    elif form == "squeue":
+        data |= {"meta": {}, "last_update": {"set": True, "infinite": False, "number": int(date)}}
+    path.write_text(json.dumps(data))
+    if form == "written":
+        os.utime(path, (date, date))
+    ask = ("quote", "--queue", path, "--machine", 8, "--ask", "8x1h")
+    refused = cli(*ask)
+    words = " ".join(refused.err.split())
+    assert (refused.exit_code, refused.out) == (2, "")
+    assert f"{int(abs(age))} days, 1" in words
+    assert ("old;" if age > 0 else "ahead of this machine's clock;") in words
+    assert "at most 1:00:00 is accepted (--max-age)" in words
+    assert cli(*ask, "--max-age", "7d").exit_code == 0
+    assert cli(*ask, "--now", date).exit_code == 0

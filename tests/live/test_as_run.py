@@ -10,9 +10,11 @@ import pytest
 
 from live_site import Site, others_job
 from qops_batsim.cli.main import main
+from qops_batsim.errors import InputError
 from qops_batsim.live.centre import centre_date
-from qops_batsim.live.journal import About
+from qops_batsim.live.journal import About, Journal
 from qops_batsim.live.manager import JobPhase, NodeState
+from qops_batsim.live.queue_source import QueueSource
 
 
 @pytest.fixture
@@ -113,11 +115,28 @@ def test_quotes_are_given_for_its_queue(
     assert answer["response"] == pytest.approx(2 * 660 - 4, abs=60)
 
 
+def test_the_journal_of_a_process_that_has_ended_is_too_old(
+    journal: str, site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What counts is when Slurm has answered last, not when something has happened last."""
+    with Journal(journal) as found:
+        assert found.last_news == pytest.approx(site.fake.now, abs=60)
+    source = QueueSource(Path(journal), "qops", {}, max_age=3600)
+    for later, is_told in ((60, True), (2 * 86_400, False)):
+        monkeypatch.setattr(
+            "qops_batsim.live.queue_source.time.time", lambda at=site.fake.now + later: at
+        )
+        if is_told:
+            assert source.changed() is not None
+        else:
+            with pytest.raises(InputError, match=r"2 days, 0:00:0\d old; at most 1:00:00"):
+                source.changed()
+
+
 def test_the_endpoint_answers_from_it(journal: str, site: Site) -> None:
     from threading import Thread
 
     from qops_batsim.advice.quote_server import QueueKeeper, QuoteServer
-    from qops_batsim.live.queue_source import QueueSource
 
     source = QueueSource(Path(journal), "qops", {}, now=site.fake.now)
     server = QuoteServer(("127.0.0.1", 0), QueueKeeper(source.read, source.changed))
