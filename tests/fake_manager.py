@@ -71,11 +71,16 @@ class FakeManager:
         self.effects: Counter[tuple[str, str, int]] = Counter()
         self.said: list[str] = []
         self._last = 0
+        self.skew = 0.0
         self.is_down = False
         self.starts_by_itself = False
         self._due: list[tuple[float, str]] = []
 
     def clock(self) -> float:
+        """Return what the calendar of the deciding machine says."""
+        return self.now + self.skew
+
+    def uptime(self) -> float:
         return self.now
 
     # What users and administrators do

@@ -35,6 +35,7 @@ class Site:
             self.journal,
             new,
             clock=self.fake.clock,
+            uptime=self.fake.uptime,
             on_line=self.lines.append,
             **self.kept,
         )

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qops_batsim.cli.console import announce_compiling, note, print_json, print_table, say
+from qops_batsim.cli.console import (
+    announce_compiling,
+    note,
+    print_error,
+    print_json,
+    print_table,
+    say,
+)
 from qops_batsim.cli.inputs import duration
 from qops_batsim.cli.options import AsJson, Quiet, Scheduler, Settings, manual
 from qops_batsim.errors import InputError, require
@@ -121,6 +128,19 @@ def _run(
     *,
     dry_run: bool = False,
     quiet: bool = False,
+) -> None:
+    from qops_batsim.live.daemon import JOURNAL_FAILED
+    from qops_batsim.live.journal import JournalFailure
+
+    try:
+        _follow(path, about, poll, kept, dry_run=dry_run, quiet=quiet)
+    except JournalFailure as error:
+        print_error(f"{error}; nothing is decided any more, what is held stays held")
+        raise typer.Exit(JOURNAL_FAILED) from None
+
+
+def _follow(
+    path: Path, about: About, poll: float, kept: dict[str, bool], *, dry_run: bool, quiet: bool
 ) -> None:
     from qops_batsim.live.centre import SHADOW, LiveCentre
     from qops_batsim.live.daemon import effect_time, follow

@@ -15,6 +15,7 @@ What is new in a poll is told to the decision module as an engine would tell it:
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -77,6 +78,8 @@ class Book:
         Whether the module can be told of running jobs; else their nodes are away until they end.
     patience
         How long a start may take before it is given up (seconds).
+    uptime
+        Returns a time that nobody sets (seconds), which intervals are measured by.
 
     Attributes
     ----------
@@ -98,13 +101,16 @@ class Book:
         takes_best_effort: bool = True,
         tells_others: bool = True,
         patience: float = 60.0,
+        uptime: Callable[[], float] = time.monotonic,
     ) -> None:
         self._about = about
         self._count_runs = count_runs
         self._keeps_refused = keeps_refused
         self._takes_best_effort = takes_best_effort
         self._tells_others = tells_others
-        self._patience = patience
+        self._patience, self._uptime = patience, uptime
+        self._ordered: dict[str, float] = {}
+        self._may_refuse = True
         self._places = {name: place for place, name in enumerate(about.nodes)}
         self.jobs = {each.job: each for each in entries}
         self._runs = {each.run: each for each in entries}
@@ -143,9 +149,18 @@ class Book:
     # What is seen
 
     def observe(
-        self, jobs: Sequence[SeenJob], nodes: Mapping[str, NodeState], now: float
+        self,
+        jobs: Sequence[SeenJob],
+        nodes: Mapping[str, NodeState],
+        now: float,
+        *,
+        may_refuse: bool = True,
     ) -> list[Event]:
-        """Return what has happened since the last poll (now in seconds since 1970)."""
+        """Return what has happened since the last poll (now in seconds since 1970).
+
+        While nobody may be refused, new requests for a deadline wait, held, and are not told yet.
+        """
+        self._may_refuse = may_refuse
         seen = {job.id: job for job in jobs}
         events: list[Event] = []
         for entry in list(self.jobs.values()):
@@ -169,6 +184,9 @@ class Book:
             )
         elif job.phase is JobPhase.ENDED or not job.is_ready:
             return
+        elif asks and not self._may_refuse:
+            if not job.is_held:
+                self.orders.append(("hold", self.new_entry(job, now), ""))
         elif asks or self._takes_best_effort:
             yield from self._submit(self.new_entry(job, now), job)
 
@@ -201,7 +219,7 @@ class Book:
             number=number,
             nodes=job.nodes,
             user=job.user,
-            submitted=job.submitted,
+            submitted=min(job.submitted, now),
             known=now,
             limit=job.limit,
             deadline=deadline,
@@ -297,13 +315,13 @@ class Book:
             yield from self._requeued(entry, job, now)
         elif job.phase is JobPhase.RUNNING:
             self._runs_now(entry, job)
-        elif entry.ordered is not None and now - entry.ordered > self._patience:
+        elif self._uptime() - self._ordered.setdefault(entry.run, self._uptime()) > self._patience:
             self.alarms.append(
                 f"job {entry.job} has not started within {self._patience:g} s on "
                 f"{','.join(entry.hosts)}; it is planned anew"
             )
             yield from self._end(entry, None, now)
-            yield from self._submit(self.new_entry(job, now, answer="", promise=None), job)
+            yield from self._submit(self._again(entry, job, now), job)
             self.orders.append(("hold", self.jobs[job.id], ""))
 
     def _runs_now(self, entry: Entry, job: SeenJob) -> None:
@@ -325,7 +343,8 @@ class Book:
             known = entry.nodes, entry.limit, entry.asked if "deadline" in job.asks else None
             # Who lowers the priority of a job without a promise has it go behind the others.
             lowered = job.nice > entry.nice and entry.promise is None
-            if asked != known or lowered or job.is_rerunnable != entry.is_rerunnable:
+            changed = asked != known or lowered or job.is_rerunnable != entry.is_rerunnable
+            if changed and (self._may_refuse or self.deadline_of(job) is None):
                 yield self._withdrawn(entry, None, now)
                 yield from self._submit(self.new_entry(job, now), job)
                 return
@@ -362,12 +381,7 @@ class Book:
         entry.end, entry.outcome = now, COMPLETED_KILLED
         self._close(entry, None, now, COMPLETED_KILLED)
         yield JobCompleted(entry.run, COMPLETED_KILLED, 0, self._hosts_of(entry.hosts))
-        again = replace(
-            self.new_entry(job, now),
-            promise=entry.promise,
-            asked=entry.asked,
-            deadline=entry.deadline,
-        )
+        again = self._again(entry, job, now)
         if entry.is_victim:
             yield JobKilled([entry.run])
             self._parked[entry.run] = again
@@ -378,13 +392,21 @@ class Book:
         else:
             yield from self._submit(again, job)
 
+    def _again(self, entry: Entry, job: SeenJob, now: float) -> Entry:
+        """Return the next run of a job, which keeps what was promised to it."""
+        kept = {"promise": entry.promise, "asked": entry.asked, "deadline": entry.deadline}
+        return replace(self.new_entry(job, now), **kept)
+
     def _close(self, entry: Entry, job: SeenJob | None, now: float, outcome: str = "") -> None:
         """Take a run out of the book."""
         entry.phase = "gone"
         entry.outcome = outcome or (job.outcome if job is not None else "COMPLETED_SUCCESSFULLY")
         if job is not None and job.start is not None and entry.outcome != REJECTED:
-            entry.start, entry.end = job.start, job.end
+            # What is known has happened, whatever the calendar of the resource manager says.
+            entry.start = min(job.start, now)
+            entry.end = None if job.end is None else min(job.end, now)
         entry.end = now if entry.end is None else entry.end
+        self._ordered.pop(entry.run, None)
         self.changed[entry.run] = entry
         self._runs.pop(entry.run, None)
         if self.jobs.get(entry.job) is entry:

@@ -22,6 +22,7 @@ from qops_batsim.advice.queue_quote import Ask, QueueAsker
 from qops_batsim.advice.queue_state import QueuedJob, QueueState
 from qops_batsim.errors import InputError
 from qops_batsim.live.book import Book
+from qops_batsim.live.clock import CentreClock
 from qops_batsim.live.journal import CONFIRMED, SENT, VOID, About, Entry, Journal, Order
 from qops_batsim.live.manager import (
     CommandFailed,
@@ -74,8 +75,9 @@ class LiveCentre:
         forgotten, and a later process begins there.
     resend
         Time without effect after which an order is sent again (seconds).
-    clock
-        Returns seconds since 1970.
+    clock, uptime
+        Return seconds since 1970, and since the machine was started: see
+        :class:`~qops_batsim.live.clock.CentreClock`.
     on_line
         Called with what an operator might want to read.
 
@@ -97,13 +99,18 @@ class LiveCentre:
         takes_best_effort: bool = True,
         patience: float = 60.0,
         clock: Callable[[], float] = time.time,
+        uptime: Callable[[], float] | None = None,
         on_line: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self._manager, self._journal, self._clock = manager, journal, clock
+        self._manager, self._journal = manager, journal
+        self._clock = CentreClock(clock, uptime)
+        if isinstance(manager, ShadowManager):
+            manager.clock = self._clock.look
         self._resend, self._on_line = resend, on_line
+        self._sent: dict[int, float] = {}
+        self._doubt = ""
         self._unreachable_since: float | None = None
         self._seen: dict[str, SeenJob] = {}
-        self._now = 0.0
         begins = self._begin(about) if journal.about is None else None
         assert journal.about is not None
         self.about = journal.about
@@ -119,7 +126,9 @@ class LiveCentre:
             tells_others=isinstance(self.module, SpaceSharingScheduler)
             and self.module.hears_of_others,
             patience=patience,
+            uptime=self._clock.uptime,
         )
+        self._clock.go_on(self.about.origin + journal.last_message[1], journal.believed)
         if self.module is None:
             return
         self._driver, self._forget_after = ModuleDriver(self.module, any_engine=True), forget_after
@@ -133,7 +142,6 @@ class LiveCentre:
                 self._go_on(standing.module)
                 self._book.go_on(standing)
             self.replayed = replay(self._driver, journal, self._book, after=self._standing_at)
-        self._now = self.about.origin + journal.last_message[1]
 
     def _begin(self, about: About | None) -> SimulationBegins:
         """Begin a journal: whose nodes they are, and when second 0 is."""
@@ -143,7 +151,7 @@ class LiveCentre:
         if not nodes:
             raise InputError(f"no nodes in {about.partition or 'any partition'}; some are expected")
         waiting = [job.submitted for job in self._manager.jobs() if job.phase is JobPhase.WAITING]
-        origin = float(int(min([self._clock(), *waiting])))
+        origin = float(int(min([self._clock.look(), *waiting])))
         with self._journal.transaction():
             self._journal.begin(replace(about, origin=origin, nodes=nodes))
         return simulation_begins(nodes)
@@ -180,17 +188,16 @@ class LiveCentre:
         except Unreachable as error:
             self._note_outage(error)
             return
-        # The clock of the machine may be set back.
-        now = self._now = max(self._now, round(self._clock(), 6))
         journal, book = self._journal, self._book
         with journal.transaction():
+            now = self._look()
             if self._unreachable_since is not None:
                 journal.note(now, "outage", f"over after {now - self._unreachable_since:.1f} s")
                 self._unreachable_since = None
             looked = self._manager.real if isinstance(self._manager, ShadowManager) else jobs
             self._see(looked, now)
             if self.module is not None:
-                events = book.observe(jobs, nodes, now)
+                events = book.observe(jobs, nodes, now, may_refuse=not self._doubt)
                 self._confirm({job.id: job for job in jobs}, now)
                 while events:
                     events = self._ask(round(now - self.about.origin, 6), events)
@@ -207,9 +214,9 @@ class LiveCentre:
         journal = self._journal
         with suppress(_Rehearsed), journal.transaction():
             jobs, nodes = self._manager.jobs(), self._manager.nodes()
-            now = max(self._now, self._clock())
+            now = self._look()
             self._see(jobs, now)
-            events = self._book.observe(jobs, nodes, now)
+            events = self._book.observe(jobs, nodes, now, may_refuse=not self._doubt)
             while events:
                 events = self._ask(round(now - self.about.origin, 6), events)
             self._write(now)
@@ -217,9 +224,25 @@ class LiveCentre:
                 self._on_line(f"would {order.kind} {order.job} {order.detail}".rstrip())
             raise _Rehearsed
 
+    def _look(self) -> float:
+        """Return the date; tell when the calendar gets into doubt, and when it is believed."""
+        now = self._clock.look()
+        believed, known = self._clock.believed, self._journal.believed
+        if known is None or known.boot != believed.boot or abs(known.began - believed.began) > 0.1:
+            self._journal.keep_believed(believed)
+        if self._clock.doubt != self._doubt:
+            self._doubt = self._clock.doubt
+            date = centre_date(self.about, now)
+            self._alarm(now, self._doubt or f"the calendar is followed again: it is {date}")
+        return now
+
+    def _alarm(self, now: float, text: str) -> None:
+        self._journal.note(now, "alarm", text)
+        self._on_line(f"alarm: {text}")
+
     def _note_outage(self, error: Unreachable) -> None:
         if self._unreachable_since is None:
-            self._unreachable_since = self._clock()
+            self._unreachable_since = self._clock.look()
             with self._journal.transaction():
                 self._journal.note(self._unreachable_since, "outage", str(error))
             self._on_line(f"no news: {error}")
@@ -276,8 +299,7 @@ class LiveCentre:
         for kind, entry, detail in book.orders:
             journal.add_order(kind, entry, now, detail)
         for text in book.alarms:
-            journal.note(now, "alarm", text)
-            self._on_line(f"alarm: {text}")
+            self._alarm(now, text)
         book.changed.clear()
         book.orders.clear()
         book.alarms.clear()
@@ -301,15 +323,14 @@ class LiveCentre:
 
     def _send(self, now: float) -> None:
         """Send what is to be done: new orders, and those without effect for some time."""
-        due = [
-            order
-            for order in self.open_orders()
-            if order.sent is None or self._clock() - order.sent >= self._resend
-        ]
+        found, uptime = self.open_orders(), self._clock.uptime()
+        sent = {order.number: self._sent.get(order.number, -math.inf) for order in found}
+        due = [order for order in found if uptime - sent[order.number] >= self._resend]
+        self._sent = sent | dict.fromkeys((order.number for order in due), uptime)
         if not due:
             return
         for order in due:
-            order.state, order.sent, order.times = SENT, round(self._clock(), 6), order.times + 1
+            order.state, order.sent, order.times = SENT, now, order.times + 1
         with self._journal.transaction():
             self._journal.update_orders(due)
             for order in due:
@@ -343,8 +364,7 @@ class LiveCentre:
                 order.problem = str(error)
             with self._journal.transaction():
                 self._journal.update_orders(orders)
-                self._journal.note(self._now, "alarm", str(error))
-            self._on_line(f"alarm: {error}")
+                self._alarm(self._clock.now, str(error))
             return isinstance(error, CommandFailed)
         return True
 
@@ -393,7 +413,7 @@ class LiveCentre:
         if entry.limit is None or entry.nodes > len(self.about.nodes) or entry.asked is None:
             return None
         try:
-            queue = queue_of(self.about, list(self._book.jobs.values()), self._now)
+            queue = queue_of(self.about, list(self._book.jobs.values()), self._clock.now)
             asker = QueueAsker(queue, self.about.scheduler, margin=self.about.margin)
         except InputError:
             return None  # A scheduler that promises nothing.

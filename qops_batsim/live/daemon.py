@@ -14,6 +14,9 @@ from qops_batsim.live.centre import LiveCentre
 from qops_batsim.live.journal import About
 from qops_batsim.scheduling.registry import make_scheduler, parse_settings
 
+JOURNAL_FAILED = 74
+"""Exit code where the journal cannot be read or written (EX_IOERR): nothing is decided any more."""
+
 
 def effect_time(poll: float) -> float:
     """Return how long the effect of an order may take to be seen (seconds), by the time of a poll.

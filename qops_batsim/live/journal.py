@@ -11,7 +11,7 @@ import fcntl
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -19,6 +19,7 @@ import msgspec
 
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
+from qops_batsim.live.clock import Believed
 from qops_batsim.live.manager import SeenJob
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event
@@ -36,7 +37,7 @@ Content = TypeVar("Content", bound=msgspec.Struct)
 FORMAT = 1
 """Version of the tables."""
 
-_MAGIC = b"SQLite format 3\0"
+_MAGIC, _LEAST_PAGE = b"SQLite format 3\0", 512
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -161,8 +162,15 @@ class About(msgspec.Struct, kw_only=True, frozen=True):
                 )
 
 
+class JournalFailure(InputError):
+    """A journal that cannot be read or written: it is damaged, or its disk is full."""
+
+
 class Journal:
-    """A journal file, open for reading, or for writing by this process alone."""
+    """A journal file, open for reading, or for writing by this process alone.
+
+    Inside ``with Journal(…)``, what the file or its disk refuses is a :class:`JournalFailure`.
+    """
 
     def __init__(self, path: str | Path, *, writes: bool = False) -> None:
         self.path = Path(path)
@@ -172,22 +180,47 @@ class Journal:
             )
         self._lock = _locked(self.path) if writes else None
         try:
-            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-            if writes:
-                self._db.execute("PRAGMA journal_mode=WAL")
-                self._db.execute("PRAGMA synchronous=FULL")
-                self._db.executescript(_TABLES)
-            else:
-                self._db.execute("PRAGMA query_only=1")
-            row = self._db.execute("SELECT value FROM about WHERE name='about'").fetchone()
-        except sqlite3.Error as error:
+            with self.failures():
+                if self._lock is not None:
+                    # SQLite takes so short a file for a new one.
+                    is_cut = self.path.exists() and self.path.stat().st_size < _LEAST_PAGE
+                    if is_cut and os.fstat(self._lock).st_size:
+                        raise sqlite3.DatabaseError("is empty, and has been a journal")
+                    _close_to_others(self.path)
+                self._open(writes)
+                found = "SELECT value FROM about WHERE name='about'"
+                row = self._db.execute(found).fetchone()
+            self.about = None if row is None else self._decoded(row[0], About)
+        except InputError:
             self.close()
-            raise InputError(f"{path}: {error}; a journal is expected") from None
-        self.about = None if row is None else self._decoded(row[0], About)
+            raise
         if self.about is not None and self.about.format != FORMAT:
             raise InputError(f"{path}: of format {self.about.format}; {FORMAT} is expected")
         if self.about is not None:
             Calendar(self.about.origin, self.about.time_zone).check(f"{path}: time zone")
+
+    def _open(self, writes: bool) -> None:
+        self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        if writes:
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.executescript(_TABLES)
+        else:
+            self._db.execute("PRAGMA query_only=1")
+        # Damage is found before anything is decided or told, not in the middle of it.
+        (state,) = self._db.execute("PRAGMA quick_check(1)").fetchone()
+        if state != "ok":
+            raise sqlite3.DatabaseError(state.splitlines()[-1])
+
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """Turn what the file or its disk refuses in the block into a :class:`JournalFailure`."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise JournalFailure(
+                f"{self.path}: {error}; a journal that is whole, and room on its disk, are expected"
+            ) from None
 
     def close(self) -> None:
         """Close the file, and let others write it."""
@@ -200,25 +233,43 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        with self.failures():
+            self.close()
+            if isinstance(error, sqlite3.Error):
+                raise error
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Have all that the block writes on the disk at its end, or nothing of it."""
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+        with self.failures():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._db.execute("COMMIT")
+            except BaseException:
+                if self._db.in_transaction:  # A full disk has ended it already.
+                    self._db.execute("ROLLBACK")
+                raise
 
     def begin(self, about: About) -> None:
         """Write what the journal is of."""
         text = msgspec.json.encode(about).decode()
         self._db.execute("INSERT INTO about VALUES ('about', ?)", (text,))
         self.about = about
+        if self._lock is not None:
+            os.write(self._lock, b"begun\n")
+
+    @property
+    def believed(self) -> Believed | None:
+        """The calendar that the last process believed in."""
+        row = self._db.execute("SELECT value FROM about WHERE name='clock'").fetchone()
+        return None if row is None else self._decoded(row[0], Believed)
+
+    def keep_believed(self, believed: Believed) -> None:
+        """Write the calendar that is believed in."""
+        text = msgspec.json.encode(believed).decode()
+        self._db.execute("REPLACE INTO about VALUES ('clock', ?)", (text,))
 
     def _decoded(self, text: str | bytes, kind: type[Content]) -> Content:
         """Return what was written; an InputError where somebody else has changed it."""
@@ -228,7 +279,7 @@ class Journal:
             return msgspec.json.decode(text, type=kind)
         except (msgspec.MsgspecError, TypeError) as error:
             what = kind.__name__.lower()
-            raise InputError(f"{self.path}: {what}: {error}; a journal is expected") from None
+            raise JournalFailure(f"{self.path}: {what}: {error}; a journal is expected") from None
 
     # Messages
 
@@ -247,7 +298,11 @@ class Journal:
         found = "SELECT number, events, decisions FROM messages WHERE number > ? ORDER BY number"
         rows = self._db.execute(found, (after,))
         for number, events, decisions in rows:
-            yield number, decode_events(events), decode_decisions(decisions)
+            try:
+                told, answered = decode_events(events), decode_decisions(decisions)
+            except InputError as error:
+                raise JournalFailure(f"{self.path}: message {number}: {error}") from None
+            yield number, told, answered
 
     @property
     def last_message(self) -> tuple[int, float]:
@@ -387,3 +442,16 @@ def _locked(path: Path) -> int:
             f"{path}: another process decides with this journal; one at a time is expected"
         ) from None
     return lock
+
+
+def _close_to_others(path: Path) -> None:
+    """Make a new journal its owner's alone, and an old one unreadable but for owner and group.
+
+    Comments of users stand in it. SQLite gives the files beside it the same mode.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    for name in (f"{path}", f"{path}-wal", f"{path}-shm"):
+        with suppress(PermissionError):
+            if os.path.isfile(name):
+                os.chmod(name, os.stat(name).st_mode & 0o770)

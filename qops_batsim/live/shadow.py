@@ -55,7 +55,7 @@ class ShadowManager:
         seen: Iterable[tuple[SeenJob, float]] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._manager, self._clock = manager, clock
+        self._manager, self.clock = manager, clock
         self.real: list[SeenJob] = []
         self._known: dict[str, SeenJob] = {}
         self._shadows: dict[str, _Shadow] = {}
@@ -112,7 +112,7 @@ class ShadowManager:
             end = start + job.end - job.start
         elif job.limit is not None:
             end, outcome = start + job.limit, COMPLETED_WALLTIME_REACHED
-        if end is None or end > self._clock():
+        if end is None or end > self.clock():
             return replace(told, phase=JobPhase.RUNNING, start=start, end=None)
         self._shadows[job.id].is_over = True
         return replace(told, phase=JobPhase.ENDED, start=start, end=end, outcome=outcome)
@@ -130,7 +130,7 @@ class ShadowManager:
         """Start a job in the shadow."""
         shadow = self._shadows[job_id]
         if shadow.start is None:
-            shadow.start, shadow.hosts = self._clock(), tuple(hosts)
+            shadow.start, shadow.hosts = self.clock(), tuple(hosts)
 
     def release(self, job_ids: Sequence[str]) -> None:
         """Do nothing: nothing is held."""
