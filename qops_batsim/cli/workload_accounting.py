@@ -57,10 +57,12 @@ _about = manual(
     --date-format FORM: How dates are written, as for strftime ('%d.%m.%Y %H:%M'). Default: ISO
         8601, or seconds since 1970.
     --map NAME=COLUMN,...: Columns of the table: id, submit, processors (or nodes, gpus), and
-        run_time, or start and end; if there are any, eligible, walltime, state, user, group, queue,
-        qos, reservation, requeue, and memory, power and energy, which jobs keep as fields.
-    --unit NAME=UNIT: Unit of plain numbers (repeatable): of run_time and walltime s, min, h or d,
-        of memory MB, GB, KB or B, of energy J or kWh, of processors milli. Default: s, MB, J.
+        run_time, or start and end; if there are any, eligible, suspended, walltime, state, user,
+        group, queue, qos, reservation, requeue, and memory, power and energy, which jobs keep as
+        fields.
+    --unit NAME=UNIT: Unit of plain numbers (repeatable): of run_time, suspended and walltime s,
+        min, h or d, of memory MB, GB, KB or B, of energy J or kWh, of processors milli. Default:
+        s, MB, J.
     --delimiter LETTER: What separates cells. Default: the one that the header has.
     """
 )

@@ -41,7 +41,7 @@ from qops_batsim.limits import (
 )
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim5 import in_our_words
-from qops_batsim.workload.log_formats import command_for, log_format
+from qops_batsim.workload.log_formats import command_for, log_format, refuse_others
 from qops_batsim.workload.model import (
     JobColumns,
     JobTable,
@@ -150,6 +150,8 @@ def workload_in(stored: Stored, source: str) -> Workload:
     """Return the Batsim workload in a file that was read; see :func:`read_workload`."""
     content, digest = stored
     kind = log_format(content)
+    if kind != "batsim":
+        refuse_others(content, source)
     if kind != "batsim" and (kind != "swf" or _LOG.search(source)):
         name = Path(source.removesuffix(".gz"))
         made = shlex.quote(f"{name.stem}{'_workload' * (name.suffix == '.json')}.json")

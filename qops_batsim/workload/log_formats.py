@@ -17,6 +17,17 @@ PBS_LINE = re.compile(r"(\d\d/\d\d/\d{4} \d\d:\d\d:\d\d);([A-Za-z]{1,2});([^;]*)
 PARQUET = b"PAR1"
 """First bytes of a table in Parquet."""
 
+_NOT_READ = {
+    "the accounting of LSF (lsb.acct)": r'"[A-Z]+(?:_[A-Z]+)+" "\d[\d.]*" \d{9,10} ',
+    "the accounting of Grid Engine": r"(?:[^:\n]*:){5}\d+:[^:\n]*:\d+:(?:\d+:){5}",
+    "the history of HTCondor": r"(?:\w+ = .*\n)*?(?:ClusterId|GlobalJobId|ProcId) = ",
+    "the event log of HTCondor": r"\d{3} \(\d+\.\d+\.\d+\) ",
+    "events of Moab": r"\d\d:\d\d:\d\d \d{9,10}:\d+ \w+ \S+ [A-Z]+",
+    "Slurm's log of completed jobs (jobcomp), or jobs as scontrol shows them": r"JobId=\d+ ",
+    "the output of sacct in columns of fixed width, which cuts values": r".*\n[ \t]*-+ [ -]*\n",
+}
+"""Formats that are told by how they begin, comments apart, and are not read."""
+
 _BEGIN = 1 << 16
 
 
@@ -92,6 +103,18 @@ def log_format(content: bytes) -> str:
     # Comments of a log in the Standard Workload Format, and its numbers, name nothing.
     named = not line.startswith(";") and any(each.isalpha() for each in line)
     return "csv" if named and profile_of(table_names(content)) else "swf"
+
+
+def refuse_others(content: bytes, source: str) -> None:
+    """Refuse a log of a format that is known and not read, by its name."""
+    begin = re.sub(r"\A(?:\s*#.*\n|\s*\n)+", "", content[:_BEGIN].decode("latin-1"))
+    for name, form in _NOT_READ.items():
+        if re.match(form, begin):
+            raise InputError(
+                f"{source}: is {name}, which is not read; the output of `sacct --parsable2` or "
+                "`--json`, the accounting of PBS, a table (`workload from-csv`), or a log in the "
+                "Standard Workload Format is expected"
+            )
 
 
 def command_for(kind: str) -> str:

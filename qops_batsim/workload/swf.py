@@ -25,7 +25,7 @@ from qops_batsim.files import Stored, read_stored, write_text
 from qops_batsim.limits import MAX_ODD_LINES
 from qops_batsim.tables import Floats, Words
 from qops_batsim.workload.log import FIELDS, MEASURED, RECORD, Malformed, Records, RepairCount
-from qops_batsim.workload.log_formats import dialect_of
+from qops_batsim.workload.log_formats import dialect_of, refuse_others
 
 _WHAT = "a workload log (SWF)"
 _ACCEPTED = "a record of 18 numbers, or a comment that begins with ';', is expected"
@@ -259,6 +259,8 @@ def swf_in(stored: Stored, source: str) -> SwfLog:
 def scan_swf(stored: Stored, source: str) -> tuple[SwfLog, list[Malformed]]:
     """Read what can be read of a log, and tell which lines cannot."""
     log, malformed = parse_swf(stored.content, source=source)
+    if malformed:
+        refuse_others(stored.content, source)
     log.sha256 = stored.sha256
     return log, malformed
 

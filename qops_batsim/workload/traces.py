@@ -14,11 +14,17 @@ from qops_batsim.files import Stored, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.accounting.nodes import nodes_over_time
-from qops_batsim.workload.accounting.rows import AccountingLog, Choices, Rows, log_of
+from qops_batsim.workload.accounting.rows import AccountingLog, Choices, Rows, log_of, settle
 from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Conversion, convert_log, offered_load
 from qops_batsim.workload.log import RECORD, Log, Malformed, Records, RepairCount
-from qops_batsim.workload.log_formats import command_for, log_format, profile_of, table_names
+from qops_batsim.workload.log_formats import (
+    command_for,
+    log_format,
+    profile_of,
+    refuse_others,
+    table_names,
+)
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import subset
 from qops_batsim.workload.swf import scan_swf, swf_in
@@ -134,6 +140,7 @@ def read_partitions(
     inside = {"reservations": choices.reservations or ("all",)}
     with without_garbage_collection():
         rows = _checked(*_rows(stored, source, choices, kind), source)
+        settle(rows, choices)
         rows.choose(msgspec.structs.replace(choices, **inside))
         inside["reservations"] = ("all",) if choices.reservations else ()
         of_part = msgspec.structs.replace(choices, **everywhere, **inside)
@@ -233,6 +240,7 @@ def _rows(
     from qops_batsim.workload.accounting.slurm import json_rows, sacct_rows
 
     content = stored.content
+    refuse_others(content, source)
     if form is None and kind == "csv":
         name = profile_of(table_names(content))
         if name is None:

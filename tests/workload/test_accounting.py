@@ -218,7 +218,7 @@ def test_sizes_by_nodes_and_the_machine(tmp_path: Path) -> None:
     dump = make_dump(3)
     path = tmp_path / "dump.txt"
     path.write_text(dump.text())
-    nodes = read_trace(path, accounting=Choices(by="nodes", state_names=OWN_WORDS))
+    nodes = read_trace(path, accounting=Choices(by="nodes", state_names=OWN_WORDS, time_zone=ZONE))
     assert {job.processors for job in nodes.workload.jobs} <= {1, 2, 3}
     assert nodes.size_is == "the most nodes in use at once"
     assert read_trace(path, processors=9999, accounting=SITE).size_is == ""
@@ -268,7 +268,8 @@ def test_choices_that_are_none(choices: dict[str, object], message: str) -> None
 
 def test_small_parts() -> None:
     assert task_numbers("1-4:3%5") == [1, 4]
-    assert task_numbers("1,3,...") is None
+    assert task_numbers("1,3,...") == [1, 3]
+    assert task_numbers("1,x") is None
     assert slurm_number({"set": False, "infinite": True, "number": 0}) == np.inf
     assert np.isnan(slurm_number((1 << 32) - 2))
     assert slurm_job_id({"job_id": 5, "array": {"job_id": 0}, "het": {"job_id": None}}) == "5"

@@ -146,7 +146,7 @@ def test_a_table_of_no_published_log_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="unit 'kg' is not known"):
         CsvForm({"id": "a", "submit": "b", "run_time": "c", "gpus": "d"}, {"memory": "kg"})
     wrong = written(tmp_path / "wrong.csv", [{**EAGLE, "mem_req": "much"}])
-    with pytest.raises(InputError, match="line 2: mem_req is 'much'; a number is expected"):
+    with pytest.raises(InputError, match="line 2: mem_req is 'much'; a number from 0"):
         read_trace(wrong)
 
 
@@ -199,7 +199,7 @@ def test_amounts_of_memory_may_have_a_letter(tmp_path: Path) -> None:
     rows = [{**KESTREL, "id": str(n), "memory_req": each} for n, each in enumerate(["1T", "7", ""])]
     jobs = read_trace(written(tmp_path / "table.csv", rows)).workload.jobs
     assert [job.fields.get("memory") for job in jobs] == [1024 * 1024, 7, None]
-    with pytest.raises(InputError, match="memory_req is '8X'; a number is expected"):
+    with pytest.raises(InputError, match="memory_req is '8X'; a number from 0"):
         read_trace(written(tmp_path / "wrong.csv", [{**KESTREL, "memory_req": "8X"}]))
 
 

@@ -23,18 +23,52 @@ from qops_batsim.workload.log import Malformed
 if TYPE_CHECKING:
     import polars as pl
 
-_UNKNOWN = frozenset({"", "unknown", "none", "n/a", "na", "null", "nan", "-"})
-"""Words for a value that is not known, in lower case."""
+_UNKNOWN = frozenset(
+    {"", "unknown", "none", "none assigned", "n/a", "na", "null", "(null)", "\\n", "nan", "nat"}
+    | {"<na>", "-", "-1", "-1.0"}
+)
+"""Words for a value that is not known, in lower case: of Slurm, SWF, SQL, Python and R."""
 _UNLIMITED = frozenset({"unlimited", "infinite"})
+NOT_SET, INFINITE = float((1 << 32) - 2), float((1 << 32) - 1)
+"""Numbers by which Slurm means "not set" and "no limit"; those of 64 bits are one as floats."""
+_NO_NUMBERS = {NOT_SET: math.nan, INFINITE: math.inf, 2.0**64: math.inf} | {
+    60 * NOT_SET: math.nan, 60 * INFINITE: math.inf
+}  # fmt: skip
+"""The same, also in seconds where the source has minutes."""
+_NEVER = NOT_SET, 253402257600.0
+"""Slurm's date that is not set, and the last day of the year 9999, which is none in databases."""
+NEAR = 14 * 3600.0
+"""Most that a time zone moves a date (seconds): Slurm's 0 and "not set" are dates, too."""
 _DURATION = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?(\.\d+)?")
 _LEAP_SECOND = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d):60")
 _QUARTER, _DAY = 900, 86400
 _LONGEST_DATE = 40
+_NO_DATE = "0000-00-00"
+"""Begin of a date by which databases mean none."""
 _ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}$"
 _CLOCK = r"^([0-9]{1,2}-)?[0-9]{2}:[0-9]{2}:[0-9]{2}$"
 _INNER = "\x1f"
 """Stands for a delimiter within a cell while a line is split."""
 _CONTROLS = "\x1e\x1d\x1c\x1b\x02\x01"
+
+
+def is_none(text: str) -> bool:
+    """Return whether a text stands for no value.
+
+    >>> [is_none(text) for text in ("None assigned", " (null)", "NaT", "ada")]
+    [True, True, True, False]
+    """
+    return text.strip().lower() in _UNKNOWN
+
+
+def no_number(text: str) -> float | None:
+    """Return what a number means that is none: infinity or NaN; None for all other texts.
+
+    >>> no_number("4294967295"), no_number("4294967294.0"), no_number("60")
+    (inf, nan, None)
+    """
+    whole = re.fullmatch(r"\d{10,20}(?:\.0*)?|1\.8446744073709552e\+19", text.strip())
+    return _NO_NUMBERS.get(float(text)) if whole else None
 
 
 def read_count(text: str) -> float | None:
@@ -44,7 +78,7 @@ def read_count(text: str) -> float | None:
     (16.0, None)
     """
     text = text.strip()
-    if text.lower() in _UNKNOWN:
+    if is_none(text) or no_number(text) is not None:
         return math.nan
     value = float(text) if re.fullmatch(r"\d{1,9}(?:\.0*)?", text) else math.inf
     return value if value <= MAX_PROCESSORS else None
@@ -61,6 +95,8 @@ def read_duration(text: str, unit: float = 1.0) -> float | None:
         return math.nan
     if word in _UNLIMITED:
         return math.inf
+    if (none := no_number(word)) is not None:
+        return none
     match = _DURATION.fullmatch(word)
     if not match:
         return None
@@ -74,6 +110,8 @@ def read_duration(text: str, unit: float = 1.0) -> float | None:
     else:
         hours, minutes, seconds = [0, *parts][-3:]
     total = int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
+    if total in _NO_NUMBERS:
+        return _NO_NUMBERS[total]
     value = total + float(fraction or 0)
     return value if value <= MAX_SECONDS else None
 
@@ -81,7 +119,7 @@ def read_duration(text: str, unit: float = 1.0) -> float | None:
 def read_date(cell: str, form: str | None) -> tuple[float, bool] | None:
     """Return seconds since 1970, and whether they are local; None where a text is no date."""
     text = cell.strip()
-    if text.lower() in _UNKNOWN:
+    if is_none(text) or no_number(text) is not None or text.startswith(_NO_DATE):
         return math.nan, False
     if len(text) > _LONGEST_DATE:
         return None
@@ -251,6 +289,8 @@ class TextTable:
         known = ~np.isnan(local)
         if known.any():
             values[known], later[known], missing[known] = _in_zone(local[known], zone)
+        for never in _NEVER:
+            values[np.abs(values - never) <= 2 * NEAR] = np.nan
         wrong |= np.abs(values) > MAX_SECONDS
         if wrong.any():
             how = f"a date as {form}" if form else "an ISO date and time or seconds since 1970"

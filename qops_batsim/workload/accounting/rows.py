@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 from qops_batsim.limits import MAX_JOBS, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.tables import Booleans, Floats, Words
-from qops_batsim.workload.accounting.cells import Dates, TextTable
+from qops_batsim.workload.accounting.cells import NEAR, Dates, TextTable, is_none
 from qops_batsim.workload.log import (
     NOT_RERUNNABLE,
     RECORD,
@@ -36,6 +35,9 @@ from qops_batsim.workload.log import (
 )
 
 _MEASURED = ("submitted", "started", "ended", "run_times", "limits")
+_RECENT = 3.2e8
+"""A date of 1980 (seconds): only logs whose seconds have no dates have all before it."""
+
 _MOST_TASKS = 4_000_001
 """Tasks of an array (Slurm's own limit)."""
 
@@ -60,7 +62,7 @@ OTHERS = {
     "RUNNING": "running still",
     "PENDING": "waiting still",
     "SUSPENDED": "suspended",
-    "RESIZING": "resized: a stretch of a job told in another line",
+    "RESIZING": "resized: the job's last stretch is not in the file",
     "REVOKED": "revoked: run by another cluster",
 }
 """Other states, with what they mean."""
@@ -207,7 +209,11 @@ class Rows:
     ``groups`` tells rows that are parts of one job (the components of a heterogeneous one) by its
     id, ``tasks`` the waiting tasks that a row stands for. ``texts`` are names by field of a job,
     ``numbers`` are counts and amounts likewise, as ``gpus``. ``nodes`` are lists of those on which
-    jobs ran, as Slurm writes them.
+    jobs ran, as Slurm writes them. ``suspended`` is how long jobs were suspended between start and
+    end (seconds), ``spare`` what a resized job did not have of its ``processors``: start, end and
+    how many.
+
+    Dates, names and times that stand for none are none here, whatever the source.
     """
 
     ids: list[str]
@@ -222,18 +228,51 @@ class Rows:
     texts: dict[str, Words]
     numbers: dict[str, Floats] = field(default_factory=dict)
     nodes: Words | None = None
+    suspended: Floats = field(default_factory=lambda: np.zeros(0))
     groups: dict[int, str] = field(default_factory=dict)
     tasks: dict[int, list[int] | None] = field(default_factory=dict)
+    spare: dict[int, list[tuple[float, float, float]]] = field(default_factory=dict)
     left_out: list[RepairCount] = field(default_factory=list)
     read: int = 0
     """Number of rows that were read, those of no jobs included."""
+
+    def __post_init__(self) -> None:
+        dates = self.submitted, self.started, self.ended
+        latest = np.fmax.reduce(np.concatenate(dates), initial=-np.inf)
+        for column in dates:
+            # The clock shows 0 in the site's zone; some logs count their seconds from 0.
+            none = np.abs(column) <= NEAR if latest > _RECENT else column == 0
+            column[none if latest > _RECENT else none & (self.submitted > 0)] = np.nan
+        self.run_times[np.isinf(self.run_times)] = np.nan
+        self.texts = {
+            name: Words(["" if is_none(word) else word for word in column.words], column.which)
+            for name, column in self.texts.items()
+        }
+        told = self.suspended if len(self.suspended) else np.zeros(len(self.ids))
+        self.suspended = np.nan_to_num(told)
+
+    @property
+    def own_times(self) -> Floats:
+        """Return how long each job ran, without the time in which it was suspended."""
+        there = self.ended - self.started - self.suspended
+        own = np.where(self.run_times > 0, self.run_times, there)
+        return np.where(self.suspended > 0, np.fmin(own, there), own)
+
+    @property
+    def unclear(self) -> Booleans:
+        """Return which rows have dates that the clock shows twice, or never."""
+        lines = [
+            each.lines for each in self.left_out if each.rule in ("hour_twice", "hour_missing")
+        ]
+        found: Booleans = np.isin(self.lines, [line for each in lines for line in each])
+        return found
 
     def take(self, kept: Any) -> None:
         """Keep rows, given by places (or which they are) in the order wanted."""
         places = np.arange(len(self.ids))[kept]
         new = np.full(len(self.ids), -1)
         new[places] = np.arange(len(places))  # of a place's copies, the last
-        for name in ("lines", "submitted", "started", "ended", "run_times", "processors", "limits"):
+        for name in ("lines", "processors", "suspended", *_MEASURED):
             setattr(self, name, getattr(self, name)[places])
         self.ids = [self.ids[place] for place in places.tolist()]
         self.states = self.states.at(places)
@@ -243,6 +282,7 @@ class Rows:
         moved = new.tolist()
         self.groups = {moved[old]: job for old, job in self.groups.items() if moved[old] >= 0}
         self.tasks = {moved[old]: tasks for old, tasks in self.tasks.items() if moved[old] >= 0}
+        self.spare = {moved[old]: spare for old, spare in self.spare.items() if moved[old] >= 0}
 
     def pools(self) -> Words:
         """Return the partition of each row: where a job asked for several, the first."""
@@ -254,9 +294,15 @@ class Rows:
     def part(self, kept: Booleans) -> Rows:
         """Return some of the rows, without the count of what was left out before."""
         rows = copy(self)
-        rows.left_out = []
         rows.read = int(kept.sum())
         rows.take(kept)
+        inside = set(rows.lines.tolist())
+        told = ((each, [at for at in each.lines if at in inside]) for each in self.left_out)
+        rows.left_out = [
+            RepairCount.of_lines(each.rule, each.description, lines, each.choice)
+            for each, lines in told
+            if lines
+        ]
         return rows
 
     def choose(self, choices: Choices) -> None:
@@ -287,7 +333,8 @@ class Rows:
         lines = self.lines[gone].tolist()
         if lines:
             jobs = len(lines)
-            jobs += sum(len(tasks or (0,)) - 1 for at, tasks in self.tasks.items() if gone[at])
+            listed = (tasks for at, tasks in self.tasks.items() if gone[at])
+            jobs += sum(0 if tasks is None else len(tasks) - 1 for tasks in listed)
             counted = RepairCount(
                 rule=rule, description=description, choice="drop", jobs=jobs, lines=lines
             )
@@ -336,13 +383,17 @@ class AccountingLog:
 
 
 def task_numbers(text: str) -> list[int] | None:
-    """Return the tasks of a list such as ``5-9%2`` or ``1,3-7:2``; None if it is not whole.
+    """Return the tasks of a list such as ``5-9%2`` or ``1,3-7:2``; None if it is none.
 
-    >>> task_numbers("1,5-9:2%2")
-    [1, 5, 7, 9]
+    Of a list that Slurm cut, those that are told.
+
+    >>> task_numbers("1,5-9:2%2"), task_numbers("1,3,...")
+    ([1, 5, 7, 9], [1, 3])
     """
     tasks: list[int] = []
     for part in text.partition("%")[0].split(","):
+        if part.strip() == "...":
+            continue
         match = _RANGE.fullmatch(part.strip())
         if not match:
             return None
@@ -361,8 +412,10 @@ def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> Accoun
     _check_ranges(rows, source)
     known = rows.submitted[~np.isnan(rows.submitted)]
     start = float(np.floor(known.min())) if len(known) else 0.0
-    _select(rows, choices)
+    settle(rows, choices)
+    rows.choose(choices)
     _restarts(rows, choices.restarts)
+    _select(rows, choices)
     parts = len(rows.groups)
     if parts:
         lines = rows.lines[sorted(rows.groups)].tolist()
@@ -371,7 +424,7 @@ def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> Accoun
         what = f"parts of heterogeneous jobs ({jobs} in all)"
         rows.left_out.append(RepairCount.of_lines("het_parts", what, lines, "merge"))
     count = len(rows.ids)
-    own = np.where(rows.run_times > 0, rows.run_times, rows.ended - rows.started)
+    own = rows.own_times
     counted = ""
     if choices.by == "binding":
         rows.processors, counted = binding_sizes(rows, own, choices.nodes)
@@ -427,7 +480,6 @@ def _check_ranges(rows: Rows, source: str) -> None:
 
 def _select(rows: Rows, choices: Choices) -> None:
     """Leave out what has other states than those chosen, and what was cancelled before."""
-    rows.choose(choices)
     gone = np.zeros(len(rows.ids), np.bool_)
     for state in STATES:
         if state not in choices.states:
@@ -471,8 +523,6 @@ def _restarts(rows: Rows, choice: str) -> None:
     """Take the last row of each id, or make jobs of all of them."""
     if len(set(rows.ids)) == len(rows.ids):
         return
-    _once(rows)
-    # In the order of the file: in an hour that comes twice, dates do not tell what was later.
     if choice == "last":
         last = {job: place for place, job in enumerate(rows.ids)}
         gone = np.ones(len(rows.ids), np.bool_)
@@ -489,20 +539,95 @@ def _restarts(rows: Rows, choice: str) -> None:
                 rows.groups[place] += f"r{count}"
 
 
-def _once(rows: Rows) -> None:
-    """Leave out what is told again further down, as where dumps that overlap were joined."""
-    facts = np.column_stack(
-        [rows.submitted, rows.started, rows.ended, rows.run_times, rows.states.which]
-    )
-    counts = Counter(rows.ids)
-    several = [place for place, job in enumerate(rows.ids) if counts[job] > 1]
-    last = {(rows.ids[place], facts[place].tobytes()): place for place in several}
-    gone = np.zeros(len(rows.ids), np.bool_)
-    gone[several] = True
-    gone[[*last.values()]] = False
-    rows.leave_out("told_again", "rows that are told again further down", gone)
-    if gone.any():
-        rows.take(~gone)
+def settle(rows: Rows, choices: Choices) -> None:
+    """Put together what several rows tell of one job, and bring its runs into their order.
+
+    What a later row tells again is left out: the same run, or that the job waited. The stretches
+    of a resized job become one row. Where its last row counts, a job has the names of that.
+    """
+    by_id: dict[str, list[int]] = {}
+    for place, job in enumerate(rows.ids):
+        by_id.setdefault(job if place not in rows.tasks else job.partition("[")[0], []).append(
+            place
+        )
+    arrays = {job.rpartition("_")[0] + "_" for job in by_id if rows.tasks and job[-1:] != "_"}
+    for place, tasks in rows.tasks.items():
+        array = rows.ids[place].partition("[")[0]
+        if tasks and array in arrays:
+            rows.tasks[place] = [each for each in tasks if f"{array}{each}" not in by_id]
+    unclear, states = rows.unclear, rows.states.texts() if len(by_id) < len(rows.ids) else []
+    order, last = np.arange(len(rows.ids)), np.arange(len(rows.ids))
+    again, revoked, resized = (np.zeros(len(rows.ids), np.bool_) for _ in range(3))
+    lost = 0.0
+    for places in [each for each in by_id.values() if len(each) > 1]:
+        runs = sorted(places) if unclear[places].any() else _by_date(rows, places, states)
+        order[sorted(places)] = runs
+        own = [at for at in runs if states[at] != "REVOKED"]
+        revoked[[at for at in runs if own and at not in own]] = True
+        runs = own or runs
+        found: dict[tuple[float, float], int] = {}
+        for at in runs:
+            run = float(rows.submitted[at]), float(rows.started[at])
+            known = found.get(run, at)
+            found[run] = (
+                known if np.isnan(rows.ended[at]) and not np.isnan(rows.ended[known]) else at
+            )
+        kept = [at for at in runs if not np.isnan(rows.started[at]) and at in found.values()]
+        kept += runs[-1:] if np.isnan(rows.started[runs[-1]]) else []
+        again[[at for at in runs if at not in kept]] = True
+        stretches: list[int] = []
+        for at, following in zip(kept, [*kept[1:], -1], strict=True):
+            stretches.append(at)
+            same = following >= 0 and rows.submitted[following] == rows.submitted[at]
+            if states[at] != "RESIZING" or not same:
+                lost += _join(rows, stretches)
+                resized[stretches[:-1]] = True
+                stretches = []
+        last[places] = kept[-1]
+    rows.leave_out("run_elsewhere", "state REVOKED (another row tells the job)", revoked)
+    rows.leave_out("told_again", "rows whose job and run another row tells again", again)
+    if resized.any():
+        told = f"resized jobs, each with the most {choices.unit} that it had"
+        told += f" ({lost / 3600:.3g} {choices.unit[:-1]}-hours more than they used)"
+        lines = rows.lines[sorted(rows.spare)].tolist()
+        rows.left_out.append(RepairCount.of_lines("resized", told, lines, "merge"))
+    if choices.restarts == "last":
+        rows.texts = {name: column.at(last) for name, column in rows.texts.items()}
+    gone = again | revoked | resized
+    if gone.any() or (order[1:] < order[:-1]).any():
+        rows.take(order[~gone[order]])
+
+
+def _by_date(rows: Rows, places: list[int], states: list[str]) -> list[int]:
+    """Return the rows of a job by submission; of one, stretches by start, others as in the file."""
+    stretched = any(states[at] == "RESIZING" for at in places)
+
+    def key(at: int) -> tuple[float, float]:
+        start = float(rows.started[at]) if stretched else 0.0
+        return float(rows.submitted[at]), math.inf if math.isnan(start) else start
+
+    return places if np.isnan(rows.submitted[places]).any() else sorted(places, key=key)
+
+
+def _join(rows: Rows, stretches: list[int]) -> float:
+    """Give the last stretch of a resized job all that it had; return what it had not of that."""
+    *earlier, last = stretches
+    if not earlier:
+        return 0.0
+    rows.run_times[last] = rows.own_times[stretches].sum()
+    rows.suspended[last] = rows.suspended[stretches].sum()
+    had = rows.processors[stretches]
+    rows.processors[last] = np.fmax.reduce(had)
+    for column in rows.numbers.values():
+        column[last] = np.fmax.reduce(column[stretches])
+    begins = rows.started[stretches]
+    ends = [*begins[1:].tolist(), float(rows.ended[last])]
+    fewer = (rows.processors[last] - had).tolist()
+    rows.spare[last] = [
+        each for each in zip(begins.tolist(), ends, fewer, strict=True) if each[2] > 0
+    ]
+    rows.started[last] = begins[0]
+    return sum((end - begin) * width for begin, end, width in rows.spare[last] if end > begin)
 
 
 def _merge(rows: Rows) -> None:
@@ -568,22 +693,32 @@ def _size(rows: Rows, run_times: Floats, choices: Choices) -> tuple[int | None, 
     if choices.nodes is not None and pools <= choices.nodes.keys():
         size = sum(choices.nodes[name][choices.unit] for name in pools)
         return size, f"{choices.unit} of the nodes told"
-    return _most_in_use(rows, run_times), f"the most {choices.unit} in use at once"
+    told = f"the most {choices.unit} in use at once"
+    if count := int((rows.suspended > 0).sum()):
+        told += f", without {count} jobs that were suspended for a while"
+    return _most_in_use(rows, run_times), told
 
 
 def _most_in_use(rows: Rows, run_times: Floats, sizes: Floats | None = None) -> int | None:
-    """Return the most processors in use at once, by the log's own dates."""
+    """Return the most processors in use at once, by the log's own dates.
+
+    A job that was suspended left its processors to others at unknown dates: its width counts only.
+    """
+    spare = [each for told in rows.spare.values() for each in told] if sizes is None else []
     sizes = rows.processors if sizes is None else sizes
     known = (run_times > 0) & ~np.isnan(rows.started) & (sizes > 0)
-    width = sizes[known].astype(np.int64)
-    if not len(width):
+    widest = sizes[known].astype(np.int64).max(initial=0)
+    if not widest:
         return None
-    begin = rows.started[known]
+    known &= rows.suspended == 0
+    since, until, fewer = np.array(spare, np.float64).reshape(-1, 3).T
+    width, begin = sizes[known], rows.started[known]
     end = np.fmax(rows.ended[known], begin + run_times[known])
-    dates = np.concatenate([end, begin])
-    # At one date, those that end come first.
-    used = np.cumsum(np.concatenate([-width, width])[np.argsort(dates, kind="stable")])
-    return int(max(used.max(), width.max()))
+    # At one date, what is given back comes first.
+    dates = np.concatenate([end, since, until, begin])
+    changes = np.concatenate([-width, -fewer, fewer, width]).astype(np.int64)
+    used = np.cumsum(changes[np.argsort(dates, kind="stable")])
+    return int(max(used.max(initial=0), widest))
 
 
 def first_known(columns: Iterable[Floats], size: int) -> Floats:
@@ -666,7 +801,7 @@ def rows_of_table(
         for says in ("requeue", "submit_line")
     )
     if flags is not None:
-        wrong = flags.where(lambda word: word.strip().lower() not in _REQUEUE)
+        wrong = flags.where(lambda word: word.strip().lower() not in _REQUEUE and not is_none(word))
         table.refuse(wrong, columns["requeue"][0], "0 or 1, yes or no, true or false")
     texts |= rerunnable_of(flags, commands)
     return Rows(
@@ -679,6 +814,7 @@ def rows_of_table(
         run_times=seconds("run_time"),
         processors=np.full(size, np.nan),
         limits=seconds("walltime"),
+        suspended=seconds("suspended") if columns.get("suspended") else np.zeros(0),
         texts=texts,
         left_out=_changes_of_clock(table, zone.key, [submit, start, end]),
     )

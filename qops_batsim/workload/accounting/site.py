@@ -12,7 +12,7 @@ import numpy as np
 
 from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 from qops_batsim.tables import Floats, Words
-from qops_batsim.workload.accounting.cells import TextTable, read_cells
+from qops_batsim.workload.accounting.cells import TextTable, is_none, no_number, read_cells
 from qops_batsim.workload.accounting.rows import Choices, Rows, rows_of_table
 from qops_batsim.workload.log import Malformed, RepairCount
 from qops_batsim.workload.log_formats import PARQUET, mark_of, published_tables, table_names
@@ -21,7 +21,7 @@ _AMOUNTS = ("gpus", "memory", "power", "energy")
 """Meanings that are numbers, which jobs keep as fields: MB, W and J but for GPUs."""
 
 MAPPED = (
-    *("id", "state", "submit", "eligible", "start", "end", "run_time", "walltime"),
+    *("id", "state", "submit", "eligible", "start", "end", "run_time", "suspended", "walltime"),
     *("user", "group", "queue", "qos", "reservation", "processors", "nodes", "requeue"),
     *_AMOUNTS,
 )
@@ -30,6 +30,7 @@ MAPPED = (
 TIMES = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 UNITS: dict[str, dict[str, float]] = {
     "run_time": TIMES,
+    "suspended": TIMES,
     "walltime": TIMES,
     "processors": {"milli": 0.001},
     "memory": {"MB": 1.0, "GB": 1024.0, "KB": 1 / 1024, "B": 1 / 2**20},
@@ -59,7 +60,7 @@ class CsvForm:
         time_zone: str | None = None,
     ) -> None:
         self.columns = dict(columns)
-        self.units = {"run_time": 1.0, "walltime": 1.0}
+        self.units = {"run_time": 1.0, "suspended": 1.0, "walltime": 1.0}
         self.delimiter = delimiter
         self.states, self.time_zone = dict(states or {}), time_zone
         for name in columns:
@@ -166,7 +167,7 @@ def csv_rows(
     rows.ids = [each.strip() for each in rows.ids]
     for field, names in rows.texts.items():
         rows.texts[field] = Words([word.strip() for word in names.words], names.which)
-    empty = np.array([not each for each in rows.ids], np.bool_)
+    empty = np.array([is_none(each) for each in rows.ids], np.bool_)
     table.refuse(empty, form.columns["id"], "the name of a job")
     rows.read = read
     if table.bad.any():
@@ -180,15 +181,18 @@ def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) ->
 
     def read(text: str) -> float | None:
         number = text.strip()
+        if is_none(number) or no_number(number) is not None:
+            return math.nan
         factor = suffixes.get(number[-1:])
         number, factor = (number, 1.0) if factor is None else (number[:-1], factor)
         try:
-            value = float(number) if number else math.nan
+            value = float(number)
         except ValueError:
-            return None if number.lower() not in ("null", "none", "nan") else math.nan
-        return value * factor if not math.isinf(value) else math.nan
+            return None
+        # In Slurm's database, memory from 2^63 on is that of a core.
+        return value * factor if 0 <= value < 2.0**63 else None
 
-    return table.numbers(name, read, "a number")
+    return table.numbers(name, read, "a number from 0 up to 2^63")
 
 
 def _number_tasks(rows: Rows) -> None:

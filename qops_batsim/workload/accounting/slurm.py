@@ -18,7 +18,7 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.files import decoded
 from qops_batsim.jobs import is_number
 from qops_batsim.tables import Floats, Words
-from qops_batsim.workload.accounting.cells import TextTable, read_cells
+from qops_batsim.workload.accounting.cells import INFINITE, NOT_SET, TextTable, read_cells
 from qops_batsim.workload.accounting.rows import (
     STATES_EXPECTED,
     Choices,
@@ -54,10 +54,13 @@ _SACCT: dict[str, tuple[str, ...]] = {
     "queue": ("Partition",),
     "qos": ("QOS",),
     "reservation": ("Reservation",),
+    "suspended": ("Suspended",),
     "requeue": ("Requeue",),
     "submit_line": ("SubmitLine",),
 }
 """Columns of sacct by what they say; the first that has a value counts."""
+
+_UNITS = {"run_time": 1.0, "suspended": 1.0, "walltime": 60.0}
 
 _SIZES = {
     "cores": (("AllocCPUS", "NCPUS"), "cpu", "ReqCPUS"),
@@ -69,7 +72,8 @@ _SIZES = {
 _FREE = ("JobName", "Comment", "AdminComment", "SubmitLine", "WorkDir")
 """Columns of sacct that may hold the delimiter."""
 
-_ID = r"^[0-9]{1,12}(?:_[0-9]{1,9}|_\[[^\n\]]*\])?(?:\+[0-9]{1,9})?$"
+_JOB = r"^[0-9]{1,12}(?:_[0-9]{1,9}|_\[[0-9,:%. -]*\])?(?:\+[0-9]{1,9})?"
+_ID, _STEP = f"{_JOB}$", rf"{_JOB}\."
 
 
 def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[Malformed]]:
@@ -80,11 +84,11 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     _spell(table, choices.unit, header)
     read = len(table.lines) + len(table.malformed)
     name = "JobID" if "JobID" in table else "JobIDRaw"
-    steps = table.column(name).str.contains(".", literal=True).to_numpy()
+    steps = table.column(name).str.contains(_STEP).to_numpy()
     lines = table.lines[steps].tolist()
     table.keep(~steps)
     columns = {key: [each for each in names if each in table] for key, names in _SACCT.items()}
-    rows = rows_of_table(table, columns, {"run_time": 1.0, "walltime": 60.0}, choices)
+    rows = rows_of_table(table, columns, _UNITS, choices)
     rows.processors = _slurm_processors(table, choices.unit)
     gpus = rows.processors if choices.unit == "gpus" else _slurm_processors(table, "gpus")
     if (gpus > 0).any():
@@ -92,8 +96,7 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     if "NodeList" in table:
         rows.nodes = table.words("NodeList")
         _where_they_ran(rows, rows.nodes)
-    for dates in (rows.submitted, rows.started, rows.ended):
-        dates[dates == 0] = np.nan  # Slurm's 0 is no date.
+    _find_suspended(rows)
     _split_ids(rows, table, name)
     rows.left_out[:0] = [RepairCount.of_lines("steps", "steps of jobs", lines)]
     rows.read = read
@@ -197,11 +200,35 @@ def _split_ids(rows: Rows, table: TextTable, name: str) -> None:
             if tasks not in lists:
                 lists[tasks] = task_numbers(tasks)
             rows.tasks[place] = lists[tasks]
+    _tell_cut(rows)
 
 
-_NOT_SET, _INFINITE = (1 << 32) - 2, (1 << 32) - 1
-"""Numbers by which older versions mean "not set" and "no limit"."""
+def _tell_cut(rows: Rows) -> None:
+    """Tell of lists that Slurm cut."""
+    tasks = [place for place in rows.tasks if "..." in rows.ids[place]]
+    nodes = rows.nodes or Words.one("", len(rows.ids))
+    cut = np.flatnonzero(nodes.where(lambda each: "..." in each)).tolist()
+    for rule, told, places in (
+        ("cut_tasks", "lists of waiting tasks that Slurm cut (...): more tasks wait", tasks),
+        ("cut_nodes", "lists of nodes that Slurm cut (...): jobs ran on more nodes", cut),
+    ):
+        if places:
+            lines = rows.lines[places].tolist()
+            rows.left_out.append(RepairCount.of_lines(rule, told, lines, "keep"))
 
+
+def _find_suspended(rows: Rows) -> None:
+    """Set how long jobs were suspended where Slurm does not say: its run times are without it."""
+    rest = rows.ended - rows.started - rows.run_times
+    told = (rows.suspended > 0) | rows.unclear | ~(rest >= 1)
+    rows.suspended = np.where(told, rows.suspended, rest)
+    if (rows.suspended > 0).any():
+        what = "suspended for a while, which is no run time"
+        lines = rows.lines[rows.suspended > 0].tolist()
+        rows.left_out.append(RepairCount.of_lines("suspended", what, lines, "keep"))
+
+
+_NOT_SET_64, _INFINITE_64 = (1 << 64) - 2, (1 << 64) - 1
 _WHAT = "Slurm accounting (sacct --json)"
 
 
@@ -222,9 +249,11 @@ def slurm_number(value: Any) -> float:
         if value.get("infinite"):
             return math.inf
         value = value.get("number") if value.get("set", True) else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value == _NOT_SET:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         return math.nan
-    return float(value) if value != _INFINITE and is_number(value) else math.inf
+    if value in (NOT_SET, _NOT_SET_64):
+        return math.nan
+    return float(value) if value not in (INFINITE, _INFINITE_64) and is_number(value) else math.inf
 
 
 def slurm_job_id(job: Mapping[str, Any]) -> str:
@@ -262,7 +291,7 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
             raise InputError(f"{where}: time is {shown(time)}; an object of dates is expected")
         for name, key in _TIMES.items():
             value = slurm_number(time.get(key))
-            columns[name].append(value if value > 0 else math.nan)
+            columns[name].append(value if 0 < value < math.inf else math.nan)
         columns["walltime"].append(slurm_number(time.get("limit")) * 60)
         columns["processors"].append(_size(job, choices.unit))
         gpus.append(_size(job, "gpus"))
@@ -278,7 +307,7 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
     submitted = found["submit"]
     if choices.submission == "eligible":
         submitted = np.fmax(submitted, found["eligible"])
-    return Rows(
+    rows = Rows(
         ids=ids,
         lines=np.arange(1, len(jobs) + 1),
         states=Words.of(states),
@@ -297,9 +326,13 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
             for at, job in enumerate(ids)
             if "[" in job
         },
+        suspended=found["suspended"],
         left_out=[RepairCount.of_lines("steps", "steps of jobs", steps)],
         read=len(jobs) + len(steps),
     )
+    _find_suspended(rows)
+    _tell_cut(rows)
+    return rows
 
 
 _TIMES = {
@@ -308,6 +341,7 @@ _TIMES = {
     "start": "start",
     "end": "end",
     "run_time": "elapsed",
+    "suspended": "suspended",
 }
 
 
@@ -329,7 +363,10 @@ def _whole(value: Any) -> int:
 def _state(job: Mapping[str, Any], words: Mapping[str, str], where: str) -> str:
     given = job.get("state")
     given = given.get("current") if isinstance(given, dict) else given
-    for word in given if isinstance(given, list) else [given]:
+    # Beside the flag of a stretch that was ended, newer versions tell the state PENDING.
+    flags = ("RESIZING", "REQUEUED", "REVOKED")
+    found = given if isinstance(given, list) else [given]
+    for word in sorted(found, key=lambda each: each not in flags):
         if isinstance(word, str) and (state := words[word]):
             return state
     raise InputError(f"{where}: state is {shown(given)}; {STATES_EXPECTED} is expected")
