@@ -243,6 +243,8 @@ _COLUMNS = (
     "unadmitted_jobs",
     "unadmitted_work",
     "utilization",
+    "wait",
+    "bounded_slowdown_of_all",
 )
 _MIXED_COLUMNS = (
     "met_deadlines",
@@ -252,11 +254,14 @@ _MIXED_COLUMNS = (
     "utilization",
     "response_time",
     "slowdown",
+    "wait",
+    "bounded_slowdown_of_all",
 )
 
 
 def _print_table(found: Comparison) -> None:
     from qops_batsim.experiments.campaign_report import heading_of
+    from qops_batsim.experiments.page import without_empty_columns
 
     columns = _MIXED_COLUMNS if found.campaign.deadline_shares[0] < 1 else _COLUMNS
     compared = next(name for name in columns if name.startswith("unadmitted"))
@@ -272,7 +277,7 @@ def _print_table(found: Comparison) -> None:
         is_baseline = each.scheduler == found.baseline
         cells.append("" if is_baseline else _interval(each.difference[compared]))
         rows.append([load, each.scheduler, *cells])
-    console.print_table(title, head, rows, keys=2)
+    console.print_table(title, *without_empty_columns(head, rows), keys=2)
     console.say("utilization: from the first submission to the last completion")
     for text in found.sayings:
         console.say(text)

@@ -17,7 +17,13 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.campaign import OF_ESTIMATES, Point
 from qops_batsim.experiments.campaign_runs import CampaignRuns, CellOutcome
-from qops_batsim.experiments.page import PageFacts, PageTable, html_page, pictures_of
+from qops_batsim.experiments.page import (
+    PageFacts,
+    PageTable,
+    html_page,
+    pictures_of,
+    without_empty_columns,
+)
 from qops_batsim.experiments.pictures import draw_comparison
 from qops_batsim.experiments.statistics import (
     LEAST,
@@ -35,11 +41,13 @@ from qops_batsim.version import __version__
 
 SEEDS, WINDOWS = "seeds", "windows"
 
-METRICS = (
-    "met_deadlines",
-    *(name for name in AdmissionMetrics.__struct_fields__ if name not in ("jobs", "deadline_jobs")),
+METRICS = tuple(
+    name for name in AdmissionMetrics.__struct_fields__ if name not in ("jobs", "deadline_jobs")
 )
 """Names of the metrics that are averaged over seeds."""
+
+ALWAYS = ("met_deadlines", "wait", "bounded_slowdown_of_all")
+"""Names of the metrics that every table has."""
 
 _HEADINGS = {
     "offered_load": "offered load",
@@ -51,6 +59,8 @@ _HEADINGS = {
     "response_time": "response time of others (s)",
     "slowdown": "slowdown of others",
     "bounded_slowdown": "bounded slowdown of others",
+    "wait": "wait (s)",
+    "bounded_slowdown_of_all": "bounded slowdown",
     "kills": "kills",
     "lateness_median": "lateness, median (s)",
     "lateness_p95": "lateness, 95th percentile (s)",
@@ -203,7 +213,7 @@ def table_cells(
     runs: CampaignRuns, found: Sequence[CampaignSummary]
 ) -> tuple[list[str], list[list[str]]]:
     """Return headings and cells of a table; parameters that do not vary have no column."""
-    metrics = runs.campaign.metrics
+    metrics = tuple(dict.fromkeys((*runs.campaign.metrics, *ALWAYS)))
     varied = [
         name
         for name in Point.__struct_fields__
@@ -226,7 +236,7 @@ def table_cells(
                 each.verdict,
             ]
         )
-    return headings, rows
+    return without_empty_columns(headings, rows)
 
 
 def latex_of(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -68,14 +68,43 @@ class PageHeading(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+EMPTY = frozenset({"", "-"})
+"""Cells that say nothing."""
+
+
+def without_empty_columns(
+    headings: Sequence[str], rows: Sequence[Sequence[str]]
+) -> tuple[list[str], list[list[str]]]:
+    """Return headings and cells without the columns of which no row has a value.
+
+    >>> without_empty_columns(["a", "b"], [["1", "-"], ["-", "-"]])
+    (['a'], [['1'], ['-']])
+    """
+    kept = [
+        place
+        for place in range(len(headings))
+        if not rows or any(row[place] not in EMPTY for row in rows)
+    ]
+    return [headings[place] for place in kept], [[row[place] for place in kept] for row in rows]
+
+
 class PageTable(msgspec.Struct, frozen=True, kw_only=True):
-    """A table, which can be saved as CSV; a click on a heading sorts its rows."""
+    """A table, which can be saved as CSV; a click on a heading sorts its rows.
+
+    It has no column of which no row has a value.
+    """
 
     kind: ClassVar[str] = "table"
     title: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+
+    def __post_init__(self) -> None:
+        """Leave out empty columns."""
+        headings, rows = without_empty_columns(self.headings, self.rows)
+        msgspec.structs.force_setattr(self, "headings", headings)
+        msgspec.structs.force_setattr(self, "rows", rows)
 
     def cells(self) -> list[list[TableCell]]:
         """Return the rows; all cells of a first column that names them are aligned as text."""

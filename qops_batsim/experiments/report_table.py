@@ -17,11 +17,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 
-from qops_batsim.experiments.page import PageTable
+from qops_batsim.experiments.page import PageTable, without_empty_columns
 
 Form = str | Callable[[Any], str]
 """Form of cells, as of :func:`cell_text`, or a function."""
@@ -49,18 +50,25 @@ class ReportTable:
     note: str = ""
 
     def headings(self) -> list[str]:
-        """Return the headings."""
-        return [each if isinstance(each, str) else each.heading for each in self.columns.values()]
+        """Return the headings of the columns that have a value."""
+        return self._cells[0]
 
     def text_rows(self) -> list[list[str]]:
         """Return the cells as text: numbers in a readable precision unless a column says how."""
-        return [
+        return self._cells[1]
+
+    @cached_property
+    def _cells(self) -> tuple[list[str], list[list[str]]]:
+        columns = self.columns.values()
+        rows = [
             [
                 cell_text(value_at(row, key), "" if isinstance(column, str) else column.form)
                 for key, column in self.columns.items()
             ]
             for row in self.rows
         ]
+        headings = [each if isinstance(each, str) else each.heading for each in columns]
+        return without_empty_columns(headings, rows)
 
     def markdown(self) -> list[str]:
         """Return the lines of the table below its title and note."""

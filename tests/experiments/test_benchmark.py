@@ -34,6 +34,7 @@ from qops_batsim.experiments.benchmark_cases import (
 )
 from qops_batsim.experiments.benchmark_report import (
     benchmark_page,
+    case_table,
     mean_of,
     method_text,
     of_best,
@@ -316,7 +317,11 @@ def test_without_bounds_the_table_says_what_is_missing(
     monkeypatch.setattr(benchmark, "find_spec", lambda name: None)
     result = _scored(tmp_path, ["qops"])
     assert all(case.bound is None for case in result.cases)
-    assert tables_of(result)[0].rows[0][2] == "-"
+    # No column says a share of the bound, and no table has nothing but dashes in one.
+    assert tables_of(result)[0].headings == ["scheduler", "cases"]
+    for table in (*tables_of(result), case_table(result)):
+        columns = zip(*table.rows, strict=True)
+        assert all(set(column) - {"-", ""} for column in columns), table.title
     assert any("qops-batsim[bound]" in text for text in method_text(result))
 
 

@@ -336,6 +336,8 @@ def test_a_table_has_columns_for_what_varies(runs: CampaignRuns) -> None:
     headings, rows = table_cells(runs, summaries(runs))
     assert headings[:3] == ["load", "scheduler", "runs"]
     assert headings[-2:] == ["unadmitted jobs (%) less msb", "verdict"]
+    assert headings[-5:-2] == ["deadlines met (%)", "wait (s)", "bounded slowdown"]
+    assert "-" not in {cell for row in rows for cell in row}
     assert len(rows) == 8
     assert all(len(row) == len(headings) for row in rows)
     text = latex_of(headings, rows)

@@ -135,7 +135,16 @@ def test_csv(found: Comparison) -> None:
     header, first, *_ = found.csv_text().splitlines()
     assert header.startswith("scheduler,load,seed,jobs,deadline_jobs,offered_load,unadmitted_jobs")
     assert first.startswith("easy,1,1,200,200,")
-    assert first.endswith(",,,,0,0.000000")
+    # Nobody is without deadline; the last are of all jobs that ran.
+    assert ",,,,0,0.000000," in first
+    row = dict(zip(header.split(","), first.split(","), strict=True))
+    assert header.endswith(",met_deadlines,wait,bounded_slowdown_of_all")
+    assert float(row["met_deadlines"]) == 100 - float(row["missed_deadlines"]) > 0
+    assert float(row["wait"]) > 0
+    assert float(row["bounded_slowdown_of_all"]) > 1
+    named = found.to_frame().columns
+    assert {"met_deadlines", "wait", "bounded_slowdown_of_all"} <= set(named)
+    assert "wait" in set(found.tidy()["metric"])
 
 
 def test_a_broken_promise_ends_the_comparison(

@@ -118,7 +118,10 @@ def test_a_column_says_where_its_values_are_and_how_they_read() -> None:
 def test_keys_of_inner_values_may_have_dots() -> None:
     columns = {f"jobs.{factor}": factor for factor in ("1", "1.5", "2.5")}
     table = ReportTable(title="", columns=columns, rows=({"jobs": {"1": 80.0, "1.5": 70.0}},))
-    assert table.text_rows() == [["80.00", "70.00", "-"]]
+    assert table.text_rows() == [["80.00", "70.00"]]
+    # No row has a value of 2.5.
+    assert table.headings() == ["1", "1.5"]
+    assert ReportTable(title="", columns=columns, rows=()).headings() == ["1", "1.5", "2.5"]
 
 
 def test_a_series_leaves_out_what_is_not_known() -> None:

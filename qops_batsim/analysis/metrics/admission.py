@@ -43,9 +43,12 @@ class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
     Response time, slowdown and bounded slowdown are means over the jobs without user deadline that
     ran: completion - submission (seconds), that divided by the run time (jobs with run time 0 left
-    out), and max(1, response time / max(run time, 10 s)). *Kills* are runs that were killed for
-    another job, and repeated; the *wasted work* are their processor-seconds that were not saved,
-    in % of Σ q p.
+    out), and max(1, response time / max(run time, 10 s)). The wait, start - submission (seconds),
+    and ``bounded_slowdown_of_all`` are means over all jobs that ran. *Met deadlines* are deadline
+    jobs that ended by the deadline of their user, neither refused nor late, in %.
+
+    *Kills* are runs that were killed for another job, and repeated; the *wasted work* are their
+    processor-seconds that were not saved, in % of Σ q p.
     """
 
     jobs: int
@@ -63,12 +66,16 @@ class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
     bounded_slowdown: float | None
     kills: int
     wasted_work: float | None
+    # Runs that earlier versions have kept lack the rest.
+    met_deadlines: float | None = None
+    wait: float | None = None
+    bounded_slowdown_of_all: float | None = None
 
-    @property
-    def met_deadlines(self) -> float | None:
-        """Deadline jobs that ended by the deadline of their user (%): neither refused nor late."""
+    def __post_init__(self) -> None:
+        """Count the deadlines that were met."""
         refused, missed = self.unadmitted_deadline_jobs, self.missed_deadlines
-        return None if refused is None or missed is None else 100.0 - refused - missed
+        met = None if refused is None or missed is None else 100.0 - refused - missed
+        msgspec.structs.force_setattr(self, "met_deadlines", met)
 
 
 def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
@@ -81,11 +88,12 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
     late = ran & of_user & (outcomes.finish > outcomes.deadline + PLAN_TOLERANCE)
     begin = float(outcomes.submission.min())
     last_submission = float(outcomes.submission.max())
-    others = ran & ~of_user
-    response = (outcomes.finish - outcomes.submission)[others]
-    run_time = outcomes.lasted[others]
+    others = ~of_user[ran]
+    of_all, lasted = (outcomes.finish - outcomes.submission)[ran], outcomes.lasted[ran]
+    response, run_time = of_all[others], lasted[others]
     long_enough = run_time > 0
     stretches = response[long_enough] / run_time[long_enough]
+    bounded = bounded_slowdown(of_all, lasted, BOUNDED_SLOWDOWN_THRESHOLD)
     offered = hosts * (last_submission - begin)
     return AdmissionMetrics(
         jobs=len(outcomes.ids),
@@ -102,9 +110,11 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
         utilization_during_submissions=_utilization(outcomes, hosts, begin, last_submission),
         response_time=mean(response),
         slowdown=mean(stretches),
-        bounded_slowdown=mean(bounded_slowdown(response, run_time, BOUNDED_SLOWDOWN_THRESHOLD)),
+        bounded_slowdown=mean(bounded[others]),
         kills=len(outcomes.lost),
         wasted_work=_percent(outcomes.lost_work, work.sum()),
+        wait=mean((outcomes.start - outcomes.submission)[ran]),
+        bounded_slowdown_of_all=mean(bounded),
     )
 
 

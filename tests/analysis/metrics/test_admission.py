@@ -76,6 +76,10 @@ def test_hand_computed_metrics() -> None:
     # Work: 20, 40, 5 and 20 processor-seconds.
     assert metrics.offered_load == pytest.approx(85 / (4 * 20))
     assert metrics.unadmitted_jobs == 25
+    # Of all that ran, a and c started at once, and d after 10 s of its 20.
+    assert metrics.wait == pytest.approx(10 / 3)
+    assert metrics.bounded_slowdown_of_all == pytest.approx((1 + 1 + 30 / 20) / 3)
+    assert metrics.met_deadlines == 100 - 50 - metrics.missed_deadlines
     assert metrics.unadmitted_work == pytest.approx(100 * 40 / 85)
     assert metrics.unadmitted_deadline_jobs == 50
     assert metrics.unadmitted_deadline_work == pytest.approx(100 * 40 / 60)
