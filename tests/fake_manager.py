@@ -34,12 +34,14 @@ class FakeJob:
     end: float | None = None
     restarts: int = 0
     is_held: bool = False
+    is_handed: bool = False
     is_rerunnable: bool = True
     nice: int = 0
     hosts: tuple[str, ...] = ()
     wanted: tuple[str, ...] | None = None
     outcome: str = COMPLETED_SUCCESSFULLY
     told: str = ""
+    problem: str = ""
 
     def seen(self) -> SeenJob:
         return SeenJob(
@@ -53,11 +55,13 @@ class FakeJob:
             restarts=self.restarts,
             user="ada",
             is_held=self.is_held,
+            is_handed=self.is_handed,
             is_rerunnable=self.is_rerunnable,
             nice=self.nice,
             hosts=self.hosts,
             asks=self.asks,
             outcome=self.outcome,
+            problem=self.problem,
         )
 
 
@@ -164,6 +168,7 @@ class FakeManager:
         self.effects["requeued", job.id, job.restarts] += 1
         job.phase, job.start, job.end, job.hosts = JobPhase.WAITING, None, None, ()
         job.restarts, job.is_held, job.wanted = job.restarts + 1, held, None
+        job.is_handed = held
         job.submitted = float(int(self.now))
 
     # The interface
@@ -191,20 +196,21 @@ class FakeManager:
         self._answer(f"hold {','.join(job_ids)}")
         for job_id in job_ids:
             if self.all[job_id].phase is JobPhase.WAITING:
-                self.all[job_id].is_held = True
+                self.all[job_id].is_held = self.all[job_id].is_handed = True
 
     def start(self, job_id: str, hosts: Sequence[str]) -> None:
         self._answer(f"start {job_id} {','.join(hosts)}")
         job = self.all[job_id]
         if job.phase is not JobPhase.WAITING:
             raise CommandFailed(f"job {job_id} does not wait")
-        job.is_held, job.wanted = False, tuple(hosts)
+        job.is_held = job.is_handed = False
+        job.wanted = tuple(hosts)
         self._due.append((self.now + self.latency, job_id))
 
     def release(self, job_ids: Sequence[str]) -> None:
         self._answer(f"release {','.join(job_ids)}")
         for job_id in job_ids:
-            self.all[job_id].is_held = False
+            self.all[job_id].is_held = self.all[job_id].is_handed = False
 
     def refuse(self, job_id: str, why: str) -> None:
         self._answer(f"refuse {job_id}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -142,11 +143,12 @@ def _run(
 def _follow(
     path: Path, about: About, poll: float, kept: dict[str, bool], *, dry_run: bool, quiet: bool
 ) -> None:
-    from qops_batsim.live.centre import SHADOW, LiveCentre
+    from qops_batsim.live.centre import LIVE, SHADOW, LiveCentre
+    from qops_batsim.live.check import unfiltered
     from qops_batsim.live.daemon import effect_time, follow
     from qops_batsim.live.journal import Journal
     from qops_batsim.live.shadow import ShadowManager
-    from qops_batsim.live.slurm import Slurm
+    from qops_batsim.live.slurm import Slurm, read_config
 
     manager: ResourceManager = Slurm(about.partition)
     with Journal(path, writes=True) as journal, announce_compiling(quiet):
@@ -164,6 +166,8 @@ def _follow(
             **kept,  # type: ignore[arg-type]
         )
         _say_begin(centre, journal, known is not None)
+        if about.mode == LIVE and (text := unfiltered(read_config())):
+            note(text)
         if dry_run:
             centre.rehearse()
             return
@@ -185,27 +189,56 @@ def _line(text: str) -> None:
     note(f"{datetime.now():%H:%M:%S} {text}")
 
 
-@app.command("release-all")
-def release_all(journal: JournalFile) -> None:
-    """Hand every held job back to Slurm, which starts them when it wants.
+_of_release = manual(
+    """
+    --journal, -j FILE: Journal of the process that held them. Default: marks alone tell.
+    --partition NAME: Partition whose jobs are handed back. Default: the journal's, or all.
+    """
+)
 
-    It is for the end of a trial, or after a failure. Exit code 2 while another process decides.
+
+@app.command("release-all")
+def release_all(
+    journal: Annotated[Path | None, _of_release("--journal")] = None,
+    partition: Annotated[str | None, _of_release("--partition")] = None,
+) -> None:
+    """Hand every job that is held for live decisions back to Slurm, which starts it when it wants.
+
+    What the filter of submissions has held is known by its comment, what was held later by its
+    AdminComment, also without a journal or with a damaged one. Holds of users and administrators
+    stay. It is for the end of a trial, or after a failure; jobs that the filter holds later need
+    it again. Exit code 2 while another process decides.
 
     Examples:
 
     \b
         qops-batsim live release-all --journal qops.db
+        qops-batsim live release-all --partition main
     """
     from qops_batsim.live.centre import LIVE, hand_back
-    from qops_batsim.live.journal import Journal
+    from qops_batsim.live.journal import InUse, Journal
     from qops_batsim.live.slurm import Slurm
 
-    with Journal(journal, writes=True) as found:
-        if found.about is None or found.about.mode != LIVE:
+    found = about = None
+    with ExitStack() as stack:
+        try:
+            if journal is not None:
+                require(journal.exists(), f"{journal}", "absent", "a journal is expected")
+                found = stack.enter_context(Journal(journal, writes=True))
+                about = found.about
+                require(
+                    about is not None, f"{journal}", "empty", "a journal that has begun is expected"
+                )
+        except InUse:
+            raise
+        except InputError as error:
+            note(f"{error}; jobs are known by their marks")
+        if about is not None and about.mode != LIVE:
             raise InputError(
                 f"{journal}: nothing was held with it; one of live decisions is expected"
             )
-        released = hand_back(found, Slurm(found.about.partition), time.time())
+        slurm = Slurm(partition or (about.partition if about is not None else None))
+        released = hand_back(found, slurm, time.time())
     say(f"released {len(released)} jobs: {', '.join(released) or 'none was held'}")
 
 

@@ -164,10 +164,17 @@ class Book:
         seen = {job.id: job for job in jobs}
         events: list[Event] = []
         for entry in list(self.jobs.values()):
-            events += self._follow(entry, seen.get(entry.job), now)
+            job = seen.get(entry.job)
+            if job is None or not job.problem:
+                events += self._follow(entry, job, now)
         parked = {each.job for each in self._parked.values()}
         for job in sorted(jobs, key=lambda each: (each.submitted, natural_key(each.id))):
             if job.id not in self.jobs and job.id not in parked:
+                if job.phase is JobPhase.RUNNING and self.deadline_of(job) is not None:
+                    self.alarms.append(
+                        f"job {job.id} was started before it was seen: its deadline is never "
+                        "answered"
+                    )
                 events += self._meet(job, now)
         events += self._hosts(nodes)
         while self._calls and self._calls[0] <= self._seconds(now):
@@ -182,7 +189,7 @@ class Book:
             yield from self._joined(
                 self.new_entry(job, now, is_ours=False, phase="running", start=job.start), now
             )
-        elif job.phase is JobPhase.ENDED or not job.is_ready:
+        elif job.phase is JobPhase.ENDED or not job.is_ready or job.problem:
             return
         elif asks and not self._may_refuse:
             if not job.is_held:

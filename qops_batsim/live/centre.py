@@ -10,8 +10,9 @@ goes on with the orders that are open.
 from __future__ import annotations
 
 import math
+import sqlite3
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -150,7 +151,11 @@ class LiveCentre:
         nodes = sorted(self._manager.nodes(), key=natural_key)
         if not nodes:
             raise InputError(f"no nodes in {about.partition or 'any partition'}; some are expected")
-        waiting = [job.submitted for job in self._manager.jobs() if job.phase is JobPhase.WAITING]
+        waiting = [
+            job.submitted
+            for job in self._manager.jobs()
+            if job.phase is JobPhase.WAITING and not job.problem
+        ]
         origin = float(int(min([self._clock.look(), *waiting])))
         with self._journal.transaction():
             self._journal.begin(replace(about, origin=origin, nodes=nodes))
@@ -185,6 +190,8 @@ class LiveCentre:
         """Poll once, decide, and send what is to be sent."""
         try:
             jobs, nodes = self._manager.jobs(), self._manager.nodes()
+            if not nodes:  # As of a partition that is gone, whose jobs are not told either.
+                raise Unreachable("Slurm tells of no node")
         except Unreachable as error:
             self._note_outage(error)
             return
@@ -250,7 +257,11 @@ class LiveCentre:
     def _see(self, jobs: Sequence[SeenJob], now: float) -> None:
         """Write what has changed of the jobs."""
         for job in jobs:
-            if self._seen.get(job.id) != job:
+            if self._seen.get(job.id) == job:
+                continue
+            if job.problem:
+                self._book.alarms.append(f"job {job.id} {job.problem}")
+            else:
                 self._journal.see(job, now)
         self._seen = {job.id: job for job in jobs}
 
@@ -503,12 +514,27 @@ def centre_date(about: About, date: float) -> str:
     return datetime.fromtimestamp(date, ZoneInfo(about.time_zone)).strftime("%a %Y-%m-%d %H:%M:%S")
 
 
-def hand_back(journal: Journal, manager: ResourceManager, now: float) -> list[str]:
-    """Release every job that was held, so that the resource manager starts it; return their ids."""
-    held = {job.id for job in manager.jobs() if job.phase is JobPhase.WAITING and job.is_held}
-    ours = [entry.job for entry in journal.entries(only_open=True) if entry.job in held]
-    if ours:
-        with journal.transaction():
+def hand_back(journal: Journal | None, manager: ResourceManager, now: float) -> list[str]:
+    """Release every job that is held for this program, and return their ids.
+
+    These bear the mark of the filter or of this program, or stand in the journal as held. Where
+    the journal cannot be read, the marks tell.
+    """
+    known: set[str] = set()
+    with suppress(InputError, sqlite3.Error):
+        known = {entry.job for entry in journal.entries(only_open=True)} if journal else known
+    ours = _held_for_us(manager, known)
+    if journal and ours:
+        with suppress(InputError, sqlite3.Error), journal.transaction():
             journal.note(now, "sent", f"release {','.join(ours)}")
+    try:
         manager.release(ours)
+    except CommandFailed as error:  # Some have ended in between.
+        if left := [each for each in _held_for_us(manager, known) if each in ours]:
+            raise CommandFailed(f"jobs {','.join(left)} are still held: {error}") from None
     return ours
+
+
+def _held_for_us(manager: ResourceManager, known: Container[str]) -> list[str]:
+    waiting = (job for job in manager.jobs() if job.phase is JobPhase.WAITING)
+    return [job.id for job in waiting if job.is_handed or (job.is_held and job.id in known)]

@@ -60,6 +60,11 @@ def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> C
             f"job starts within some {start:g} s, so --set grace={grace:g} at least"
             + ("; without 'defer' in SchedulerParameters sooner" if "defer" in scheduling else ""),
         ),
+        Finding(
+            about="filter",
+            is_fine=True,
+            text=unfiltered(config) or "a filter is configured, and is expected to hold jobs",
+        ),
         _rights(config, run),
         _age(config, poll),
         Finding(
@@ -106,6 +111,18 @@ def _user() -> str:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
         return str(os.geteuid())
+
+
+def unfiltered(config: Mapping[str, str]) -> str:
+    """Return which jobs are never answered where no filter holds them, empty where there is one."""
+    filters = {config.get(name, "") for name in ("clifilterplugins", "jobsubmitplugins")}
+    if filters - {"", "(null)"}:
+        return ""
+    return (
+        "no filter holds jobs as they are submitted: a job that finds idle nodes is started by "
+        "Slurm before the next poll, and is never answered; docs/live/cli_filter.lua, or "
+        "submissions with --hold --comment=qops, are expected"
+    )
 
 
 def _age(config: Mapping[str, str], poll: float) -> Finding:

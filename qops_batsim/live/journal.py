@@ -166,6 +166,10 @@ class JournalFailure(InputError):
     """A journal that cannot be read or written: it is damaged, or its disk is full."""
 
 
+class InUse(InputError):
+    """Another process writes the journal."""
+
+
 class Journal:
     """A journal file, open for reading, or for writing by this process alone.
 
@@ -438,7 +442,7 @@ def _locked(path: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
-        raise InputError(
+        raise InUse(
             f"{path}: another process decides with this journal; one at a time is expected"
         ) from None
     return lock

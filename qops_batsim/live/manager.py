@@ -48,18 +48,24 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
         How often it was put back into the queue; each time it is submitted anew.
     is_held
         Whether it waits until an administrator, that is, this program, releases it.
+    is_handed
+        Whether it is held for this program, by it or by the filter of submissions: a hold of its
+        user's or an administrator's own is none of these.
     is_rerunnable
         Whether its user lets it be cut off and run again from the beginning.
     nice
         By how much its user has lowered its priority; an administrator may raise it, below 0.
     is_ready
-        Whether nothing else keeps it from starting: its user's hold, a dependency, a date.
+        Whether nothing else keeps it from starting: a hold of its user or an administrator, a
+        dependency, a date.
     asks
         Words and values of its comment that are for us: ``deadline``, ``tolerance``.
     manager_deadline
         Deadline that the resource manager knows and acts upon.
     outcome
         Final state by Batsim's name.
+    problem
+        Why nothing is decided about it, as that its row cannot be read: it is no news.
     """
 
     id: str
@@ -72,6 +78,7 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     user: str = ""
     is_held: bool = False
+    is_handed: bool = False
     is_rerunnable: bool = True
     nice: int = 0
     is_ready: bool = True
@@ -79,6 +86,7 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
     asks: Mapping[str, str] = {}
     manager_deadline: float | None = None
     outcome: str = COMPLETED_SUCCESSFULLY
+    problem: str = ""
 
 
 class ResourceManager(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import re
+import secrets
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -34,25 +35,29 @@ MOST_AT_ONCE = 500
 LONGEST_TEXT = 200
 """Letters of what a user is told."""
 
-_COLUMNS = {
-    "JobArrayID": 40,
-    "State": 14,
-    "NumNodes": 10,
-    "TimeLimit": 20,
-    "SubmitTime": 14,
-    "StartTime": 14,
-    "EndTime": 14,
-    "RestartCnt": 8,
-    "Requeue": 8,
-    "Nice": 12,
-    "PriorityLong": 20,
-    "Reason": 40,
-    "deadline": 14,
-    "UserName": 40,
-    "NodeList": 1000,
-    "Comment": 400,
-}
-"""Columns of squeue and their widths; only the last may hold the sign between them."""
+MARK = "qops: "
+"""Beginning of the AdminComment of a job that this program has held."""
+
+_COLUMNS = (
+    "JobArrayID",
+    "State",
+    "NumNodes",
+    "TimeLimit",
+    "SubmitTime",
+    "StartTime",
+    "EndTime",
+    "RestartCnt",
+    "Requeue",
+    "Nice",
+    "PriorityLong",
+    "Reason",
+    "deadline",
+    "UserName",
+    "NodeList",
+    "admin_comment",
+    "Comment",
+)
+"""Columns of squeue."""
 
 _RUNNING = HOLDING | {"SUSPENDED"}
 _OUTCOMES = {
@@ -61,25 +66,45 @@ _OUTCOMES = {
     "FAILED": COMPLETED_FAILED,
     "OUT_OF_MEMORY": COMPLETED_FAILED,
 }
+_ENDED = {"CANCELLED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "REVOKED"} | {*_OUTCOMES}
 
 _AWAY = ("down", "drain", "fail", "maint", "boot", "power", "reserved", "inval", "blocked")
-_NO_NEWS = ("unk", "future", "no_respond")
+_THERE = ("idle", "alloc", "mix", "comp", "plan", "perf")
 
-_ASKED = re.compile(r"(?:^|[\s,;])(deadline|tolerance|qops)(?:=([^\s,;]*))?")
+OWN_HOLD = "held-by-user"
+"""Value of the word ``qops`` in the comment of a job whose user holds it on purpose."""
+
+_ASKED = re.compile(r"(?:^|[\s,;])(deadline(?==)|tolerance(?==)|qops(?![^\s,;=]))=?([^\s,;]*)")
+_NUMBER = re.compile(r"(-?[0-9]+)(?:-[0-9]+)?")
+_JOB_ID = re.compile(r"([0-9]+(?:[_+][0-9]+)?)")
+_NONE = ("", "N/A", "Unknown", "NONE", "None", "0")
 
 Run = Callable[[Sequence[str], str], str]
-"""Runs a command with an input and returns its output; raises what :func:`run_command` does."""
+"""Runs a command, with a format that its user alone may read, and returns its output.
+
+It raises what :func:`run_command` does.
+"""
 
 
-def run_command(command: Sequence[str], stdin: str = "") -> str:
-    """Run a command of Slurm and return what it says, with dates in seconds since 1970."""
-    environment = {**os.environ, "SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+def run_command(command: Sequence[str], form: str = "") -> str:
+    """Run a command of Slurm and return what it says, with dates in seconds since 1970.
+
+    ``form`` is a format of squeue. It goes by the environment, since all users of a machine can
+    read the arguments of its processes. Filters that stand in the environment are left out.
+    """
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SQUEUE_", "SINFO_", "SCONTROL_", "SCANCEL_"))
+    } | {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+    if form:
+        environment["SQUEUE_FORMAT2"] = form
     try:
         done = subprocess.run(
             [*command],
-            input=stdin,
+            stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             timeout=PATIENCE,
             env=environment,
@@ -89,6 +114,8 @@ def run_command(command: Sequence[str], stdin: str = "") -> str:
         raise InputError(f"{command[0]}: not installed; Slurm's commands are expected") from None
     except subprocess.TimeoutExpired:
         raise Unreachable(f"{command[0]} has not answered within {PATIENCE:g} s") from None
+    except OSError as error:
+        raise Unreachable(f"{command[0]}: {error.strerror}") from None
     said = done.stderr.strip() or done.stdout.strip()
     if done.returncode or "error:" in done.stderr:
         unreachable = re.search(
@@ -114,41 +141,53 @@ class Slurm:
         self._of = [] if partition is None else ["-p", partition]
         self._run = run
         self._with_deadline: set[str] = set()
+        self._marked: set[str] = set()
 
     def jobs(self) -> list[SeenJob]:
-        """Return the jobs, tasks of arrays one by one."""
-        form = ",".join(f"{name}:{width}|" for name, width in _COLUMNS.items())
-        said = self._run(["squeue", "-h", "-a", "-r", "-t", "all", *self._of, "-O", form], "")
-        rows = [row for line in said.splitlines() if "+" not in (row := _cells(line))["JobArrayID"]]
-        width = _COLUMNS["NodeList"]
-        if cut := [row["JobArrayID"] for row in rows if len(row["NodeList"]) == width]:
-            rows = self._with_whole_lists(rows, cut)
-        jobs = [read_job(row) for row in rows]
-        self._with_deadline = {job.id for job in jobs if job.manager_deadline is not None}
-        return jobs
+        """Return the jobs, tasks of arrays one by one.
 
-    def _with_whole_lists(self, rows: list[dict[str, str]], cut: list[str]) -> list[dict[str, str]]:
-        """Return the jobs with the nodes that did not fit the column; those gone since left out."""
-        said = self._run(
-            ["squeue", "-h", "-a", "-r", "-t", "all", "-j", ",".join(cut), "-o", "%i|%N"], ""
-        )
-        whole = dict(line.strip().split("|", 1) for line in said.splitlines() if "|" in line)
-        for row in rows:
-            row["NodeList"] = whole.get(row["JobArrayID"], row["NodeList"])
-        return [row for row in rows if row["JobArrayID"] not in cut or row["JobArrayID"] in whole]
+        Each cell ends with a word that is drawn for this call, so that no text of a user ends one.
+        A row that does not fit is told of as a job without news.
+        """
+        end = f"<{secrets.token_hex(16)}>"
+        form = ",".join(f"{name}:0{end}" for name in _COLUMNS)
+        said = self._ask(["squeue", "-h", "-a", "-r", "-t", "all", *self._of], form)
+        *cells, last = said.split(end)
+        if last.strip() or len(cells) % len(_COLUMNS):
+            raise Unreachable(
+                f"squeue says {shown(last or said)}; rows of {len(_COLUMNS)} columns are expected"
+            )
+        rows = [
+            dict(zip(_COLUMNS, map(str.strip, cells[first:]), strict=False))
+            for first in range(0, len(cells), len(_COLUMNS))
+        ]
+        jobs = [_job_or_problem(row) for row in rows]
+        self._with_deadline = {job.id for job in jobs if job.manager_deadline is not None}
+        self._marked = {row["JobArrayID"] for row in rows if row["admin_comment"].startswith(MARK)}
+        return jobs
 
     def nodes(self) -> dict[str, NodeState]:
         """Return the nodes."""
-        said = self._run(["sinfo", "-h", "-N", *self._of, "-o", "%N|%T"], "")
-        pairs = (line.strip().split("|") for line in said.splitlines() if "|" in line)
-        return {name: node_state(state) for name, state in pairs}
+        said = self._ask(["sinfo", "-h", "-N", *self._of, "-o", "%N|%T"])
+        pairs = (line.strip().partition("|") for line in said.splitlines())
+        return {name: node_state(state) for name, _, state in pairs if state}
+
+    def _ask(self, command: Sequence[str], form: str = "") -> str:
+        """Return what a command says; whatever it fails with is no news."""
+        try:
+            return self._run(command, form)
+        except CommandFailed as error:
+            raise Unreachable(str(error)) from None
 
     def hold(self, job_ids: Sequence[str]) -> None:
         """Hold jobs as an administrator, and move their deadlines away, which cannot be cleared.
 
         Slurm would cancel a job whose whole limit does not fit before its own deadline any more.
+        With the hold a job gets a mark, by which it is known without a journal.
         """
-        self._each("hold", job_ids)
+        new = [each for each in job_ids if each not in self._marked]
+        self._each(["update"], new, ["Priority=0", f"AdminComment={MARK}held"])
+        self._each(["hold"], [each for each in job_ids if each in self._marked])
         for job_id in self._with_deadline.intersection(job_ids):
             self._run(["scontrol", "update", f"jobid={job_id}", "Deadline=now+365days"], "")
 
@@ -160,7 +199,7 @@ class Slurm:
 
     def release(self, job_ids: Sequence[str]) -> None:
         """Release jobs without a word where."""
-        self._each("release", job_ids)
+        self._each(["release"], job_ids)
 
     def refuse(self, job_id: str, why: str) -> None:
         """Cancel a job that waits; one that has ended takes no comment any more."""
@@ -175,51 +214,80 @@ class Slurm:
     def tell(self, texts: Mapping[str, str]) -> None:
         """Set the AdminComment of jobs."""
         for job_id, text in texts.items():
-            said = printable(text).replace('"', "'")[:LONGEST_TEXT]
+            said = (MARK + printable(text).replace('"', "'"))[:LONGEST_TEXT]
             self._run(["scontrol", "update", f"jobid={job_id}", f"AdminComment={said}"], "")
 
-    def _each(self, word: str, job_ids: Sequence[str]) -> None:
+    def _each(
+        self, words: Sequence[str], job_ids: Sequence[str], changes: Sequence[str] = ()
+    ) -> None:
+        """Say something about all of the jobs, also after some of them have ended."""
+        failed: list[CommandFailed] = []
         for first in range(0, len(job_ids), MOST_AT_ONCE):
-            self._run(["scontrol", word, ",".join(job_ids[first : first + MOST_AT_ONCE])], "")
+            listed = ",".join(job_ids[first : first + MOST_AT_ONCE])
+            about = f"jobid={listed}" if changes else listed
+            try:
+                self._run(["scontrol", *words, about, *changes], "")
+            except CommandFailed as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
 
 
-def _cells(line: str) -> dict[str, str]:
-    """Return the cells of a line of squeue by column."""
-    cells = [cell.strip() for cell in line.split("|", len(_COLUMNS) - 1)]
-    if len(cells) != len(_COLUMNS):
-        raise Unreachable(f"squeue says {shown(line)}; {len(_COLUMNS)} columns are expected")
-    return dict(zip(_COLUMNS, cells, strict=True))
+def _job_or_problem(told: Mapping[str, str]) -> SeenJob:
+    """Return the job of a row of squeue, or one without news that tells what does not fit."""
+    try:
+        return read_job(told)
+    except ValueError as error:
+        return SeenJob(
+            id=printable(told["JobArrayID"]),
+            phase=JobPhase.WAITING,
+            nodes=0,
+            is_ready=False,
+            problem=f"cannot be read: {error}",
+        )
 
 
 def read_job(told: Mapping[str, str]) -> SeenJob:
-    """Return the job of a line of squeue, by its columns."""
-    state, reason, nodes = told["State"], told["Reason"], told["NumNodes"]
-    phase = JobPhase.ENDED
+    """Return the job of a row of squeue, by its columns; a ValueError tells what does not fit."""
+    state, reason = told["State"], told["Reason"]
     if state in WAITING | HELD:
         phase = JobPhase.WAITING
     elif state in _RUNNING:
         phase = JobPhase.RUNNING
-    asks = dict(_ASKED.findall(told["Comment"].rstrip("|")))
-    waits = reason == "JobHeldAdmin" or ("Held" in reason and bool(asks)) or may_start(reason)
+    elif state in _ENDED:
+        phase = JobPhase.ENDED
+    else:
+        raise ValueError(f"State is {shown(state)}; a state of Slurm is expected")
+    asks = dict(_ASKED.findall(told["Comment"]))
+    # A user who sets nice on a held job has Slurm release it, whatever the reason says.
+    hold = reason if phase is JobPhase.WAITING and told["PriorityLong"] == "0" else ""
+    is_ours = {
+        "JobHeldAdmin": told["admin_comment"].startswith(MARK),
+        "JobHeldUser": bool(asks) and asks.get("qops") != OWN_HOLD,
+    }.get(hold)
+    start, end = _date(told, "StartTime"), _date(told, "EndTime")
     return SeenJob(
-        id=told["JobArrayID"],
+        id=_fitting(told, "JobArrayID", _JOB_ID),
         phase=phase,
-        nodes=int(nodes.partition("-")[0] or 0),
+        nodes=int(_fitting(told, "NumNodes")),
         limit=read_limit(told["TimeLimit"]),
-        submitted=_date(told["SubmitTime"]) or 0.0,
-        start=None if phase is JobPhase.WAITING else _date(told["StartTime"]),
-        end=_date(told["EndTime"]) if phase is JobPhase.ENDED else None,
-        restarts=int(told["RestartCnt"] or 0),
+        submitted=_date(told, "SubmitTime") or 0.0,
+        start=None if phase is JobPhase.WAITING else start,
+        end=end if phase is JobPhase.ENDED else None,
+        restarts=int(_fitting(told, "RestartCnt")),
         user=told["UserName"],
-        # A user who sets nice on a held job has Slurm release it, whatever the reason says.
-        is_held=reason == "JobHeldAdmin" and told["PriorityLong"] == "0",
+        is_held=hold == "JobHeldAdmin",
+        is_handed=is_ours is True,
         is_rerunnable=told["Requeue"] != "0",
-        nice=int(told["Nice"] or 0),
-        is_ready=waits,
+        nice=int(_fitting(told, "Nice")),
+        is_ready="Held" in reason or may_start(reason) if is_ours is None else is_ours,
         hosts=tuple(node_names(told["NodeList"])),
         asks=asks,
-        manager_deadline=_date(told["deadline"]),
+        manager_deadline=_date(told, "deadline"),
         outcome=_OUTCOMES.get(state, COMPLETED_KILLED),
+        problem="is heterogeneous and never answered; `scontrol release` hands it to Slurm"
+        if phase is JobPhase.WAITING and "+" in told["JobArrayID"]
+        else "",
     )
 
 
@@ -232,25 +300,38 @@ def node_state(text: str) -> NodeState:
     word = text.lower()
     if word.startswith(_AWAY):
         return NodeState.AWAY
-    return NodeState.UNKNOWN if word.startswith(_NO_NEWS) or "*" in word else NodeState.THERE
+    is_there = word.startswith(_THERE) and "*" not in word
+    return NodeState.THERE if is_there else NodeState.UNKNOWN
 
 
 def read_limit(text: str) -> float | None:
     """Return a limit in seconds, None for none.
 
+    A ValueError tells of a text that is neither.
+
     >>> [read_limit(text) for text in ("1:00", "30", "2:00:00", "1-12:00:00", "UNLIMITED")]
     [60.0, 30.0, 7200.0, 129600.0, None]
     """
     found = read_duration(text)
+    if found is None:
+        raise ValueError(f"TimeLimit is {shown(text)}; a time is expected")
     return found if found is not None and math.isfinite(found) else None
 
 
-def _date(text: str) -> float | None:
-    return float(text) if text.isdigit() and text != "0" else None
+def _date(told: Mapping[str, str], name: str) -> float | None:
+    return None if told[name] in _NONE else float(_fitting(told, name))
+
+
+def _fitting(told: Mapping[str, str], name: str, kind: re.Pattern[str] = _NUMBER) -> str:
+    """Return a number, of a range the lower end, or another text that fits a kind of column."""
+    found = kind.fullmatch(told[name])
+    if not found:
+        raise ValueError(f"{name} is {shown(told[name])}; a number is expected")
+    return found[1]
 
 
 def read_config(run: Run = run_command) -> dict[str, str]:
-    """Return Slurm's settings by name in small letters."""
+    """Return Slurm's settings by name in small letters; those of plugins, at the end, hide none."""
     said = run(["scontrol", "show", "config"], "")
-    pairs = (line.split("=", 1) for line in said.splitlines() if "=" in line)
-    return {name.strip().lower(): value.strip() for name, value in pairs}
+    pairs = [line.split("=", 1) for line in said.splitlines() if "=" in line]
+    return {name.strip().lower(): value.strip() for name, value in reversed(pairs)}

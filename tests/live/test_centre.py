@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from fake_manager import FakeManager
 from live_site import Site, others_job
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
-from qops_batsim.live.centre import hand_back
+from qops_batsim.live.centre import LIVE, LiveCentre, hand_back
 from qops_batsim.live.fates import counts
 from qops_batsim.live.journal import Journal
 from qops_batsim.live.manager import JobPhase, NodeState, Unreachable
@@ -373,6 +375,55 @@ def test_everything_can_be_handed_back(site: Site) -> None:
     site.pass_time(3)
     assert hand_back(site.journal, site.fake, site.fake.now) == ["2", "3"]
     assert not any(job.is_held for job in waiting)
+
+
+def test_a_row_that_cannot_be_read_ends_no_job_and_is_told_once(site: Site) -> None:
+    runs, waits = (site.fake.submit(4, limit=600, run_time=30, deadline=5000) for _ in range(2))
+    site.pass_time(3)
+    for job in (runs, waits, site.fake.submit(1, limit=600, run_time=300)):
+        job.problem = "cannot be read: State is 'DREAMING'"
+    site.pass_time(10)
+    assert [site.entry(job.id).phase for job in (runs, waits)] == ["running", "waiting"]
+    told = [text for _, _, text in site.journal.notes("alarm")]
+    assert told == [f"job {n} cannot be read: State is 'DREAMING'" for n in (1, 2, 3)]
+    for job in site.fake.all.values():
+        job.problem = ""
+    site.pass_time(100)
+    assert {job.phase for job in site.fake.all.values()} == {JobPhase.RUNNING, JobPhase.ENDED}
+    assert site.entry(waits.id).promise is not None
+
+
+def test_a_row_that_cannot_be_read_does_not_date_a_new_journal(tmp_path: Path) -> None:
+    fake = FakeManager(2)
+    odd = fake.submit()
+    odd.problem, odd.submitted = "cannot be read", 0.0
+    with Journal(tmp_path / "j.db", writes=True) as journal:
+        about = replace(Site(tmp_path / "other.db").about, mode=LIVE)
+        assert LiveCentre(fake, journal, about, clock=fake.clock).about.origin == fake.now
+
+
+def test_a_deadline_of_a_job_that_started_before_it_was_seen_is_told(site: Site) -> None:
+    others_job(site, ("n1",), limit=60, run_time=50).asks = {"deadline": "1000100"}
+    others_job(site, ("n2",), limit=60, run_time=50)
+    ours = site.fake.submit(1, limit=60, run_time=50, deadline=500)
+    site.pass_time(10)
+    site.restart()
+    site.pass_time(10)
+    told = "was started before it was seen: its deadline is never answered"
+    assert [text for _, _, text in site.journal.notes("alarm")] == [f"job 1 {told}"]
+    assert site.entry(ours.id).answer == "promised"
+
+
+def test_no_node_at_all_is_no_news(site: Site) -> None:
+    """Slurm tells of neither jobs nor nodes of a partition that is gone, and says no word."""
+    job = site.fake.submit(1, limit=600, run_time=300)
+    site.pass_time(3)
+    site.fake.states.clear()
+    jobs, site.fake.all = site.fake.all, {}
+    site.pass_time(3)
+    assert site.entry(job.id).phase == "running"
+    assert "no news: Slurm tells of no node" in site.lines
+    site.fake.all = jobs
 
 
 def test_a_rehearsal_sends_nothing_and_leaves_the_journal_as_it_is(site: Site) -> None:

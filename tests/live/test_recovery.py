@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from fake_manager import FakeManager
 from live_site import Site
+from qops_batsim.cli.main import main
 from qops_batsim.errors import InputError
 from qops_batsim.live.book import Book
-from qops_batsim.live.centre import replay
+from qops_batsim.live.centre import hand_back, replay
 from qops_batsim.live.fates import counts
 from qops_batsim.live.journal import Journal
-from qops_batsim.live.manager import JobPhase, NodeState, SeenJob
+from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, SeenJob
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler
 
@@ -196,3 +197,61 @@ def test_dates_never_go_back(site: Site) -> None:
 
 def test_the_book_alone_needs_no_journal(site: Site) -> None:
     assert Book(site.centre.about).waiting() == []
+
+
+def damaged(path: Path, how: str) -> list[str]:
+    """Damage a journal, and return how release-all is told of it."""
+    content = path.read_bytes()
+    found = {
+        "whole": content,
+        "cut": content[: len(content) // 3],
+        "cut to nothing": b"",
+        "zeros": content[:100] + bytes(len(content) - 100),
+        "a text": b"no journal",
+    }
+    if how in found:
+        for further in ("-wal", "-shm"):
+            path.with_name(path.name + further).unlink(missing_ok=True)
+        path.write_bytes(found[how])
+    if how == "absent":
+        return ["--journal", str(path.with_name("absent.db"))]
+    return [] if how == "none" else ["--journal", str(path)]
+
+
+@pytest.mark.parametrize(
+    "how", ["whole", "cut", "cut to nothing", "zeros", "a text", "absent", "none"]
+)
+def test_release_all_frees_what_is_held_for_us_and_nothing_else(
+    site: Site, how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Case 34: also what the filter has held since the process died, whatever the journal is."""
+    fake = site.fake
+    _, held = (fake.submit(4, limit=600, run_time=300, deadline=5000) for _ in range(2))
+    site.pass_time(3)
+    site.journal.close()
+    by_filter, by_user, by_admin = (fake.submit(1) for _ in range(3))
+    by_filter.is_handed = by_admin.is_held = True
+    monkeypatch.setattr("qops_batsim.live.slurm.Slurm", lambda partition: fake)
+    monkeypatch.setattr(
+        "sys.argv", ["qops-batsim", "live", "release-all", *damaged(site.path, how)]
+    )
+    with suppress(SystemExit):
+        main()
+    said = capsys.readouterr()
+    assert said.out == f"released 2 jobs: {held.id}, {by_filter.id}\n"
+    assert ("jobs are known by their marks" in said.err) == (how not in ("whole", "none"))
+    assert fake.said[-1] == f"release {held.id},{by_filter.id}"
+    assert (by_user.is_held, by_admin.is_held) == (False, True)
+    assert not site.path.with_name("absent.db").exists()
+
+
+def test_what_is_held_in_spite_of_release_all_is_told(site: Site) -> None:
+    class Stubborn(MortalManager):
+        def release(self, job_ids: Sequence[str]) -> None:
+            self._fake.release(job_ids[:-1])
+            raise CommandFailed("Job update not available right now")
+
+    jobs = [site.fake.submit(4, limit=600, run_time=300) for _ in range(3)]
+    site.pass_time(3)
+    with pytest.raises(CommandFailed, match=f"jobs {jobs[2].id} are still held: Job update"):
+        hand_back(site.journal, Stubborn(site.fake, Fuse()), site.fake.now)

@@ -2,52 +2,72 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pytest
 
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_WALLTIME_REACHED
-from qops_batsim.live.check import check_slurm
+from qops_batsim.live import slurm
+from qops_batsim.live.check import check_slurm, unfiltered
 from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, Unreachable, natural_key
-from qops_batsim.live.slurm import Slurm, run_command
+from qops_batsim.live.slurm import Slurm, read_config, run_command
 from qops_batsim.workload.accounting.nodes import node_names
 
-LINES = """\
-4_1     |COMPLETED     |1   |1:00  |1795640343 |1795640343  |1795640349  |0  |1 |0 |42 |None \
-|N/A       |root  |n1  |(null)  |
-3       |PENDING       |2   |1:00  |1795640343|N/A |N/A |0  |0 |50 |0 |JobHeldAdmin \
-|N/A       |ada   |    |deadline=2026-12-01T08:00 ü|x tolerance=1.5 |
-1       |RUNNING       |2   |1-00:01:00  |1795640343 |1795640448  |1795640508  |1  |1 |0 |42 |None \
-|1795649999 |ada  |n[5,7]  |deadline=1795650000  |
-5       |TIMEOUT       |1   |1:00  |1795640343 |1795640443  |1795640549  |0  |1 |0 |42 |None \
-|N/A       |root  |n1  |(null)  |
-7+1     |PENDING       |1   |1:00  |1795640343|N/A |N/A |0  |1 |0 |42 |None \
-|N/A       |root  |    |(null)  |
-8       |PENDING       |1   |1:00  |1795640343|N/A |N/A |0  |1 |0 |0 |JobHeldUser \
-|N/A       |root  |    |(null)  |
-9       |PENDING       |1-4 |UNLIMITED  |1795640343 |N/A    |N/A         |0  |1 |0 |42 |Dependency \
-|N/A       |root  |    |deadline=1795650000  |
-"""
-"""Columns are narrower than they come."""
+
+def row(text: str, **other: str) -> dict[str, str]:
+    """Return the cells of a row: as told first, the rest those of a job that waits."""
+    usual = "1 PENDING 1 1:00 1795640343 N/A N/A 0 1 0 42 None N/A root |(null)|(null)"
+    cells = [each.strip() for each in usual.replace(" ", "|").split("|")]
+    cells[: text.count("|") + 1] = [each.strip() for each in text.split("|")]
+    return dict(zip(slurm._COLUMNS, cells, strict=True)) | other
+
+
+ROWS = [
+    row("4_1|COMPLETED|1|1:00|1795640343|1795640343|1795640349", NodeList="n1"),
+    row(
+        "3|PENDING|2|1:00|1795640343|N/A|N/A|0|0|50|0|JobHeldAdmin|N/A|ada",
+        Comment="deadline=2026-12-01T08:00 ü|x tolerance=1.5",
+        admin_comment="qops: held",
+    ),
+    row(
+        "1|RUNNING|2|1-00:01:00|1795640343|1795640448|1795640508|1|1|0|42|None|1795649999|ada",
+        NodeList="n[5,7]",
+        Comment="deadline=1795650000",
+    ),
+    row("5|TIMEOUT|1|1:00|1795640343|1795640443|1795640549", NodeList="n1"),
+    row("7+1|PENDING"),
+    row("8|PENDING|1|1:00|1795640343|N/A|N/A|0|1|0|0|JobHeldUser"),
+    row(
+        "9|PENDING|1-4|UNLIMITED|1795640343|N/A|N/A|0|1|0|42|Dependency",
+        Comment="deadline=1795650000",
+    ),
+]
+
+
+def squeue(rows: Sequence[dict[str, str]], form: str) -> str:
+    """Return what squeue says in a format: each cell, and the text behind it in the format."""
+    columns = [each.partition(":0") for each in form.split(",")]
+    return "".join("".join(each[c] + end for c, _, end in columns) + "\n" for each in rows)
 
 
 class Recorded:
     """Answers commands from a table, by their first words, and notes all of them."""
 
-    def __init__(self, **answers: str | Exception) -> None:
+    def __init__(self, **answers: str | Exception | Sequence[dict[str, str]]) -> None:
         self.answers, self.said = answers, list[str]()
 
-    def __call__(self, command: Sequence[str], stdin: str) -> str:
+    def __call__(self, command: Sequence[str], form: str) -> str:
         self.said.append(" ".join(command))
         answer = self.answers.get(command[0], "")
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return answer if isinstance(answer, str) else squeue(answer, form)
 
 
 def test_jobs_are_read_from_the_lines_of_squeue() -> None:
-    jobs = {job.id: job for job in Slurm(run=Recorded(squeue=LINES)).jobs()}
-    assert list(jobs) == ["4_1", "3", "1", "5", "8", "9"]
+    jobs = {job.id: job for job in Slurm(run=Recorded(squeue=ROWS)).jobs()}
+    assert list(jobs) == ["4_1", "3", "1", "5", "7+1", "8", "9"]
     waits, runs = jobs["3"], jobs["1"]
     assert (waits.phase, waits.nodes, waits.limit, waits.is_held) == (JobPhase.WAITING, 2, 60, True)
     assert (waits.is_rerunnable, waits.nice, runs.is_rerunnable) == (False, 50, True)
@@ -59,70 +79,163 @@ def test_jobs_are_read_from_the_lines_of_squeue() -> None:
     assert (jobs["8"].is_ready, jobs["9"].is_ready, jobs["9"].limit) == (False, False, None)
 
 
-def test_a_job_held_by_its_user_is_ours_where_a_deadline_is_asked_for() -> None:
-    line = LINES.splitlines()[1].replace("JobHeldAdmin", "JobHeldUser")
-    (job,) = Slurm(run=Recorded(squeue=line)).jobs()
-    assert (job.is_ready, job.is_held) == (True, False)
+@pytest.mark.parametrize(
+    ("reason", "comment", "admin_comment", "told"),
+    [
+        # told: is_ready, is_held, is_handed
+        ("JobHeldUser", "deadline=2026-12-01T08:00", "(null)", (True, False, True)),
+        ("JobHeldUser", "see\nticket qops", "(null)", (True, False, True)),
+        ("JobHeldUser", "deadline=2026-12-01 qops=held-by-user", "(null)", (False, False, False)),
+        ("JobHeldUser", "qops=held-by-user qops", "(null)", (True, False, True)),
+        ("JobHeldUser", "before the deadline", "(null)", (False, False, False)),
+        ("JobHeldUser", "my-qops, xdeadline=5", "(null)", (False, False, False)),
+        ("JobHeldUser", "(null)", "(null)", (False, False, False)),
+        ("JobHeldAdmin", "qops", "qops: held", (True, True, True)),
+        ("JobHeldAdmin", "qops", "(null)", (False, True, False)),
+        ("JobHeldAdmin", "qops: held", "misuse", (False, True, False)),
+        ("Priority", "qops", "qops: best effort", (True, False, False)),
+    ],
+)
+def test_whose_hold_it_is(
+    reason: str, comment: str, admin_comment: str, told: tuple[bool, bool, bool]
+) -> None:
+    """Of the filter, of this program, or of a user or an administrator, whose it stays."""
+    priority = "0" if "Held" in reason else "7"
+    told_row = row("3|PENDING", PriorityLong=priority, Reason=reason, Comment=comment)
+    (job,) = Slurm(run=Recorded(squeue=[told_row | {"admin_comment": admin_comment}])).jobs()
+    assert (job.is_ready, job.is_held, job.is_handed) == told
 
 
 @pytest.mark.parametrize("reason", ["PartitionTimeLimit", "AssocGrpCpuLimit", "InvalidQOS"])
 def test_a_job_that_cannot_start_is_not_ready(reason: str) -> None:
-    line = LINES.splitlines()[-1]
     for told, is_ready in ((reason, False), ("Resources", True), ("Whim", True)):
-        (job,) = Slurm(run=Recorded(squeue=line.replace("Dependency", told))).jobs()
+        (job,) = Slurm(run=Recorded(squeue=[ROWS[-1] | {"Reason": told}])).jobs()
         assert job.is_ready == is_ready
 
 
 def test_a_job_that_slurm_would_start_is_not_held_whatever_its_reason() -> None:
     """As Slurm 22.05 tells a job whose user has set nice after it was held."""
-    line = LINES.splitlines()[1].replace("|0 |JobHeldAdmin", "|2 |JobHeldAdmin")
-    (job,) = Slurm(run=Recorded(squeue=line)).jobs()
-    assert not job.is_held
+    (job,) = Slurm(run=Recorded(squeue=[ROWS[1] | {"PriorityLong": "2"}])).jobs()
+    assert (job.is_held, job.is_handed, job.is_ready) == (False, False, True)
 
 
-def test_a_list_of_nodes_that_is_cut_is_asked_for_again() -> None:
-    names = ",".join(f"node{2 * number}" for number in range(200))
-    cut, gone = (LINES.splitlines()[2].replace("n[5,7]  ", names[:1000]) for _ in range(2))
-    lines = [cut, gone.replace("1     ", "6     ", 1), LINES.splitlines()[0]]
-
-    def run(command: Sequence[str], stdin: str) -> str:
-        if "-O" in command:
-            return "\n".join(lines)
-        assert command[-4:] == ["-j", "1,6", "-o", "%i|%N"]
-        return f"1|{names}\n"  # Job 6 has ended in between.
-
-    jobs = {job.id: job for job in Slurm(run=run).jobs()}
-    assert list(jobs) == ["1", "4_1"]
-    assert jobs["1"].hosts == tuple(names.split(","))
+def test_a_list_of_nodes_is_whole() -> None:
+    names = ",".join(f"node{2 * number}" for number in range(2000))
+    (job,) = Slurm(run=Recorded(squeue=[ROWS[2] | {"NodeList": names}])).jobs()
+    assert job.hosts == tuple(names.split(","))
 
 
-def test_what_is_no_line_of_squeue_is_no_news() -> None:
-    with pytest.raises(Unreachable, match="16 columns are expected"):
-        Slurm(run=Recorded(squeue="slurm_load_jobs: something")).jobs()
+FORGED = "qops\n7|CANCELLED|32|1:00|NOW|0|NOW|0|1|0|0|None|0|other||qops"
+
+
+@pytest.mark.parametrize(
+    "comment",
+    [
+        "see\nticket",
+        FORGED,
+        "a\r\n\x0b\x0c\x1c\u2028b",
+        "|" * 40,
+        "<>" * 200,
+        "\ufffd\x1b[31m",
+        "x" * 1024,
+    ],
+)
+def test_no_comment_of_a_user_is_structure(comment: str) -> None:
+    """Case 32; a comment that repeats the sign of the last call is one of these."""
+    ends = list[str]()
+
+    def run(command: Sequence[str], form: str) -> str:
+        assert not any(form[-20:] in word for word in command)  # Others read arguments.
+        hostile = comment + "".join(f"{end}\n7{end}CANCELLED{end}" for end in ends)
+        ends.append(form.rpartition(":0")[2])
+        return squeue([row("6|PENDING", Comment=hostile), *ROWS[:3]], form)
+
+    asked = Slurm(run=run)
+    for _ in range(3):
+        jobs = asked.jobs()
+        assert [job.id for job in jobs] == ["6", "4_1", "3", "1"]
+        assert not any(job.problem for job in jobs)
+        assert jobs[1:] == Slurm(run=Recorded(squeue=ROWS[:3])).jobs()
+    assert len({*ends}) == 3
+
+
+@pytest.mark.parametrize(
+    ("odd", "what"),
+    [
+        ({"NumNodes": "2K"}, "NumNodes is '2K'"),
+        ({"State": "DREAMING"}, "State is 'DREAMING'"),
+        ({"SubmitTime": "2026-12-01T08:00:00"}, "SubmitTime is '2026-12-01T08:00:00'"),
+        ({"TimeLimit": "for ever"}, "TimeLimit is 'for ever'"),
+        ({"Nice": ""}, "Nice is ''"),
+        ({"JobArrayID": "6_[1-3]"}, r"JobArrayID is '6_\[1-3\]'"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_told_and_the_others_go_on(
+    odd: dict[str, str], what: str
+) -> None:
+    bad, *others = Slurm(run=Recorded(squeue=[row("6|PENDING") | odd, *ROWS[:3]])).jobs()
+    assert re.match(f"cannot be read: {what}; .* is expected", bad.problem)
+    assert (bad.id, bad.is_ready) == (odd.get("JobArrayID", "6"), False)
+    assert [job.id for job in others] == ["4_1", "3", "1"]
+
+
+def test_a_heterogeneous_job_is_told_while_it_waits_and_planned_around_while_it_runs() -> None:
+    runs = row("7+1|RUNNING", NodeList="n3")
+    waits, runs_now = Slurm(run=Recorded(squeue=[ROWS[4], runs])).jobs()
+    assert "is heterogeneous and never answered" in waits.problem
+    assert (runs_now.problem, runs_now.hosts) == ("", ("n3",))
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("slurm_load_jobs: something", "rows of 17 columns are expected"),
+        (CommandFailed("squeue: Invalid partition"), "Invalid partition"),
+    ],
+)
+def test_what_is_no_answer_of_squeue_is_no_news(said: str | Exception, told: str) -> None:
+    with pytest.raises(Unreachable, match=told):
+        Slurm(run=Recorded(squeue=said)).jobs()
+
+
+def test_an_answer_that_is_cut_is_no_news() -> None:
+    with pytest.raises(Unreachable, match="rows of 17 columns are expected"):
+        Slurm(run=lambda command, form: squeue(ROWS, form)[:-60]).jobs()
+
+
+def test_the_filters_of_an_operator_hide_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SQUEUE_USERS", "SQUEUE_STATES", "SINFO_PARTITION", "SQUEUE_FORMAT2"):
+        monkeypatch.setenv(name, "nobody")
+    said = run_command(["env"], "Comment:0<a>").splitlines()
+    assert [each for each in said if each.startswith(("SQUEUE", "SINFO"))] == [
+        "SQUEUE_FORMAT2=Comment:0<a>"
+    ]
 
 
 def test_nodes_that_do_not_answer_are_neither_there_nor_away() -> None:
-    said = "n1|idle\nn2|allocated*\nn3|down*\nn4|unknown\nn5|drained\nn6|mixed\n"
+    said = "n1|idle\nn2|allocated*\nn3|down*\nn4|unknown\nn5|drained\nn6|mixed\nn7|odd\n"
     there, away, unknown = NodeState.THERE, NodeState.AWAY, NodeState.UNKNOWN
     expected = {"n1": there, "n2": unknown, "n3": away, "n4": unknown, "n5": away, "n6": there}
+    expected["n7"] = unknown
     assert Slurm("main", Recorded(sinfo=said)).nodes() == expected
 
 
 def test_commands_are_as_scontrol_wants_them() -> None:
-    run = Recorded(squeue=LINES)
-    slurm = Slurm("main", run)
-    slurm.jobs()
-    slurm.hold(["1", "3"])
-    slurm.start("3", ["n1", "n2"])
-    slurm.refuse("3", 'no "time"')
-    slurm.requeue("1")
-    slurm.release(["1"])
+    run = Recorded(squeue=ROWS)
+    asked = Slurm("main", run)
+    asked.jobs()
+    asked.hold(["1", "3"])
+    asked.start("3", ["n1", "n2"])
+    asked.refuse("3", 'no "time"')
+    asked.requeue("1")
+    asked.release(["1"])
     assert run.said[1:] == [
-        "scontrol hold 1,3",
+        "scontrol update jobid=1 Priority=0 AdminComment=qops: held",
+        "scontrol hold 3",
         "scontrol update jobid=1 Deadline=now+365days",
         "scontrol update jobid=3 StartTime=now ReqNodeList=n1,n2",
         "scontrol release 3",
-        "scontrol update jobid=3 AdminComment=no 'time'",
+        "scontrol update jobid=3 AdminComment=qops: no 'time'",
         "scancel --state=PENDING 3",
         "scontrol requeuehold 1",
         "scontrol release 1",
@@ -154,8 +267,8 @@ def test_errors_are_told_from_no_answer(script: str, kind: type[Exception]) -> N
 
 def test_lists_of_nodes_are_expanded_and_in_order() -> None:
     assert node_names("n[08-10],gpu1,r[1,3]-x") == ["n08", "n09", "n10", "gpu1", "r1-x", "r3-x"]
-    racks = LINES.replace("n[5,7]", "r[1-2]n[5,7]")
-    (runs,) = (job for job in Slurm(run=Recorded(squeue=racks)).jobs() if job.id == "1")
+    racks = [ROWS[2] | {"NodeList": "r[1-2]n[5,7]"}]
+    (runs,) = Slurm(run=Recorded(squeue=racks)).jobs()
     assert runs.hosts == ("r1n5", "r1n7", "r2n5", "r2n7")
     assert sorted(["n10", "n9", "a2"], key=natural_key) == ["a2", "n9", "n10"]
 
@@ -182,7 +295,25 @@ def test_the_check_derives_margin_and_grace() -> None:
     assert {"intervals", "whole nodes"} <= bad
 
 
+def test_all_jobs_are_held_though_some_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "MOST_AT_ONCE", 2)
+    run = Recorded(scontrol=CommandFailed("Job has already finished for job 1"))
+    with pytest.raises(CommandFailed, match="already finished"):
+        Slurm(run=run).hold(["1", "2", "3"])
+    assert [each.split()[2] for each in run.said] == ["jobid=1,2", "jobid=3"]
+
+
 def test_outcomes_are_those_of_batsim() -> None:
-    line = LINES.splitlines()[0].replace("COMPLETED ", "NODE_FAIL ")
-    (job,) = Slurm(run=Recorded(squeue=line)).jobs()
+    (job,) = Slurm(run=Recorded(squeue=[ROWS[0] | {"State": "NODE_FAIL"}])).jobs()
     assert job.outcome == COMPLETED_KILLED
+
+
+@pytest.mark.parametrize("name", ["CliFilterPlugins", "JobSubmitPlugins"])
+def test_who_is_never_answered_without_a_filter_is_told(name: str) -> None:
+    assert "is never answered" in unfiltered(read_config(Recorded(scontrol=f"{name} = (null)\n")))
+    assert unfiltered(read_config(Recorded(scontrol=f"{name} = cli_filter/lua\n"))) == ""
+
+
+def test_a_setting_of_a_plugin_hides_none_of_slurm() -> None:
+    said = "KillWait = 30 sec\n\nPlugin Configuration:\nKillWait = 5 sec\n"
+    assert read_config(Recorded(scontrol=said)) == {"killwait": "30 sec"}

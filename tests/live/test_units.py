@@ -28,7 +28,7 @@ def setting(unit: str, name: str) -> str:
     ("unit", "told"),
     [
         ("qops-live.service", "sinfo: not installed; Slurm's commands are expected"),
-        ("qops-release.service", "live.db: nothing was held with it; one of live decisions is"),
+        ("qops-release.service", "squeue: not installed; Slurm's commands are expected"),
     ],
 )
 def test_their_commands_are_understood(
