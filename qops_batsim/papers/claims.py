@@ -179,8 +179,9 @@ def range_claim(
 
     It is judged by itself. With a ``margin``, one of both ends is infinite, and a number that is
     nearer to the other end is no difference, also if it surely lies beyond that: more data may
-    turn a confirmed claim into one without a difference that counts, never the reverse. With ``relative``, the numbers are logarithms of
-    ratios (:func:`changes`), and ends, margin and what is told are changes in %.
+    turn a confirmed claim into one without a difference that counts, never the reverse. With
+    ``relative``, the numbers are logarithms of ratios (:func:`changes`), and ends, margin and what
+    is told are changes in %.
     """
     claim = Claim(
         id=name, text=text, section=section, family=family, verdict=NOT_JUDGED, paper=paper
