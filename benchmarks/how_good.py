@@ -24,6 +24,11 @@ from statistics import mean, median
 
 import msgspec
 import numpy as np
+from feasibility import (
+    ExactFeasibility,
+    first_come_with_hindsight,
+    online_admission,
+)
 from tables_in_page import print_or_put
 
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario, checked_outcomes
@@ -31,11 +36,6 @@ from qops_batsim.experiments.pool import KeptRuns
 from qops_batsim.experiments.report_table import markdown_table
 from qops_batsim.experiments.traces import find_trace, trace_digest
 from qops_batsim.optimum.best import Limits, best_possible
-from qops_batsim.optimum.feasibility import (
-    ExactFeasibility,
-    first_come_with_hindsight,
-    online_admission,
-)
 from qops_batsim.optimum.problem import NOT_CHOSEN, OBJECTIVES, problem_of, worth_of
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.registry import make_scheduler

@@ -17,15 +17,16 @@ from rows_of_jobs import Row, workload_of
 
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
 
-from qops_batsim.optimum import feasibility
-from qops_batsim.optimum.best import Limits, best_possible, schedule_of
-from qops_batsim.optimum.feasibility import (
+import feasibility
+from feasibility import (
     ExactFeasibility,
     Moment,
     first_come_with_hindsight,
     joint_schedule,
     online_admission,
 )
+
+from qops_batsim.optimum.best import Limits, best_possible, schedule_of
 from qops_batsim.optimum.problem import NOT_CHOSEN, Tasks, problem_of
 from qops_batsim.optimum.search import filled, is_feasible
 
