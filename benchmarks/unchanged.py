@@ -6,8 +6,9 @@ BEFORE and AFTER are the ``qops-batsim`` commands of two environments. Each runs
 shipped workload with every scheduler (and with options that change its plan), then the
 commands that read the files, in a folder of its own; every file written and all that is
 printed must be the same to the byte. Only what describes files beside it may gain
-fields: ``_run.json``, ``compare.json`` and ``report.json``. ``_qos.csv`` may gain columns, and
-its sentences may tell numbers with more digits; decision logs must tell the same events, to the
+fields: ``_run.json``, ``compare.json`` and ``report.json``. ``_qos.csv`` may gain columns,
+``workload_name`` and with it the ``job_id`` of ``_jobs.csv``, and its sentences may tell numbers
+with more digits; decision logs must tell the same events, to the
 microsecond and but for their reasons, in whatever format.
 What differs is listed; the exit code is 1 if anything does.
 
@@ -200,6 +201,9 @@ def requests_told(table: bytes, columns: list[str]) -> bytes:
     """Return some columns of ``_qos.csv`` without the numbers in sentences."""
     lines = []
     for row in csv.DictReader(io.StringIO(table.decode())):
+        # Until there was a workload_name, job_id was the full identifier.
+        if "workload_name" in row and "workload_name" not in columns:
+            row["job_id"] = f"{row['workload_name']}!{row['job_id']}"
         row["reason"] = re.sub(r"[0-9][0-9.e+-]*", "N", row["reason"])
         lines.append("|".join(row[column] for column in columns))
     return "\n".join(lines).encode()

@@ -326,6 +326,13 @@ class Texts(Sequence[str]):
         return iter(self.series.to_list())
 
 
+def joined_texts(first: Sequence[str], second: Sequence[str], between: str) -> Sequence[str]:
+    """Return the cells of two columns of texts as one text each."""
+    if isinstance(first, Texts) and isinstance(second, Texts):
+        return Texts(first.series + between + second.series)
+    return [f"{one}{between}{other}" for one, other in zip(first, second, strict=True)]
+
+
 def _places(series: pl.Series, known: Sequence[str], prefix: str) -> Integers:
     import polars as pl
 

@@ -55,7 +55,7 @@ class Check:
         self.profiles: dict[str, Any] = asked["profiles"]
         rows = _table(prefix, "jobs")
         self.rows = {f"{row['workload_name']}!{row['job_id']}": row for row in rows}
-        self.qos = {row["job_id"]: row for row in _table(prefix, "qos")}
+        self.qos = {f"{row['workload_name']}!{row['job_id']}": row for row in _table(prefix, "qos")}
         self.states = _table(prefix, "machine_states")
         self.size = len(rows)
         self.runs: dict[str, list[str]] = defaultdict(list)

@@ -24,7 +24,7 @@ from qops_batsim.advice.plan_asker import Commitment, PlanAsker, job_of, logged_
 from qops_batsim.advice.quote import PossibleDeadline, PricedDeadlines
 from qops_batsim.analysis.results.run import RunResult, read_files
 from qops_batsim.analysis.results.run_files import find_run
-from qops_batsim.analysis.results.tables import Booleans, read_reasons
+from qops_batsim.analysis.results.tables import Booleans
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.scheduling.decision_events import Submitted
@@ -67,7 +67,9 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
     ids = result.ids
     rows = {job_id: row for row, job_id in enumerate(ids)}
     job_id = find_job(name, rows, result.source)
-    row = rows[job_id]
+    row, said = rows[job_id], result.decisions
+    texts = () if said is None else said.columns.get("reason", ())
+    reasons = dict(zip(said.ids if said else (), texts, strict=False))
     told = PlainExplanation(
         run=str(run),
         scheduler=None if result.info is None else result.info.scheduler,
@@ -77,7 +79,7 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
         submission=float(result.column("submission_time")[row]),
         state=result.text("final_state")[row],
         calendar=result.calendar,
-        reason="" if files.qos is None else read_reasons(files.qos).get(job_id, ""),
+        reason=str(reasons.get(job_id, "")),
     )
     return _with_times(told, result, ids, row) if result.executed[row] else told
 

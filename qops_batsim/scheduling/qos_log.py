@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 QOS_COLUMNS = (
     "job_id",
+    "workload_name",
     "requested_deadline",
     "offered_deadline",
     "decision",
@@ -39,7 +40,7 @@ QOS_COLUMNS = (
     "latest_start",
     "wasted_processor_seconds",
 )
-"""The columns of ``PREFIX_qos.csv``."""
+"""The columns of ``PREFIX_qos.csv``; the first two name a job as ``_jobs.csv`` does."""
 
 _NOTHING_ASKED = QosRequest()
 
@@ -265,7 +266,10 @@ class QosLog:
         ids, requests, decisions = self._told()
         found, kills = self._records, self._all_kills()
         table: dict[str, Column] = dict.fromkeys(self.columns(), Words.one("", len(ids)))
-        table["job_id"], table["decision"] = ids, decisions
+        names = [each.partition("!") for each in ids]
+        table["job_id"] = [local_id for _, _, local_id in names]
+        table["workload_name"] = Words.of([workload for workload, _, _ in names])
+        table["decision"] = decisions
         table["kills"] = Words.one("0", len(ids))
         if not ids or (not found and not kills and requests is None):
             return table

@@ -51,7 +51,7 @@ def test_queues_have_their_prices(cli, runs: Path, tmp_path: Path) -> None:
     rows = {row["job_id"]: row for row in csv.DictReader(text.splitlines())}
     paid = dict.fromkeys(("premium", "regular", "low"), 0.0)
     for job in csv.DictReader(Path(f"{prefix}_jobs.csv").read_text().splitlines()):
-        row = rows[f"{job['workload_name']}!{job['job_id']}"]
+        row = rows[job["job_id"]]
         seconds = int(job["requested_number_of_resources"]) * float(job["execution_time"])
         price = {"premium": 2.0, "regular": 1.0, "low": 0.5}[row["queue"]]
         assert float(row["price"]) == price

@@ -430,7 +430,7 @@ def test_two_processes(cli, machine, tmp_path):
         serving.kill()
         serving.wait()
     assert "simulated 1 jobs until 10.000000 s" in run.stderr
-    assert "w0!1,,,accepted" in (tmp_path / "run_qos.csv").read_text()
+    assert "1,w0,,,accepted" in (tmp_path / "run_qos.csv").read_text()
     assert (
         "1,w0,d10,0.000000,2,100.000000,1,COMPLETED_SUCCESSFULLY"
         in (tmp_path / "run_jobs.csv").read_text()

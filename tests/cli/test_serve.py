@@ -63,7 +63,7 @@ def served(cli, endpoint, play, *arguments):
 
 def qos(prefix):
     with open(f"{prefix}_qos.csv", newline="") as stream:
-        return {row["job_id"]: row for row in csv.DictReader(stream)}
+        return {f"{row['workload_name']}!{row['job_id']}": row for row in csv.DictReader(stream)}
 
 
 def whole_simulation(engine, **config):

@@ -11,7 +11,7 @@ import pytest
 
 from output_oracles import plain_jobs, plain_machine_states, plain_schedule
 from qops_batsim import tables
-from qops_batsim.analysis.results.tables import read_reasons
+from qops_batsim.analysis.results.run import read_run
 from qops_batsim.engine.ended_jobs import STATE_CODES
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import format_jobs, format_machine_states, format_schedule
@@ -186,5 +186,6 @@ def test_no_spreadsheet_computes_what_others_wrote(
         assert {each for each in cells if each.startswith(("=", "+", "-", "@"))} <= {
             *("-5", "+1", "-1.000000")
         }
-    reasons = read_reasons(tmp_path / "run_qos.csv")
-    assert reasons["w0!plain"] == "=1+1, once"
+    told = read_run(tmp_path / "run").qos.set_index("id")
+    assert told["reason"]["w0!plain"] == "=1+1, once"
+    assert sorted(told["job_id"]) == sorted(ids)

@@ -60,7 +60,7 @@ def submitted(name, **qos):
 
 def rows(log):
     return {
-        row[0]: dict(zip(QOS_COLUMNS[1:], row[1:], strict=True))
+        f"{row[1]}!{row[0]}": dict(zip(QOS_COLUMNS[2:], row[2:], strict=True))
         for row in (tuple(cells) for cells in log.rows())
     }
 
@@ -190,9 +190,9 @@ def test_a_run_writes_why_jobs_were_rejected(tmp_path, scheduler):
             row["job_id"]: (row["decision"], row["reason"]) for row in csv.DictReader(stream)
         }
     assert reasons == {
-        "w0!fits": ("accepted", ""),
-        "w0!wide": ("rejected", "asks for 5 processors, the machine has 4"),
-        "w0!none": ("rejected", "asks for no processor, the machine has 4"),
+        "fits": ("accepted", ""),
+        "wide": ("rejected", "asks for 5 processors, the machine has 4"),
+        "none": ("rejected", "asks for no processor, the machine has 4"),
     }
 
 
@@ -224,7 +224,8 @@ def plain_rows(log):
         asked = job.qos or QosRequest()
         requested = record.requested_deadline
         cells = (
-            job.id,
+            job.id.removeprefix("w0!"),
+            "w0",
             number(asked.deadline if requested is None else requested),
             number(record.offered_deadline),
             decisions.get(job.id, ""),
@@ -321,5 +322,5 @@ def test_later_runs_of_a_job_are_noted_in_its_row():
     log.kills.update(["w0!1", "w0!1#1", "w0!1#2"])
     log.restarted("w0!1#2", "w0!1")
     found = {row[0]: row[QOS_COLUMNS.index("kills")] for row in log.rows()}
-    assert found == {"w0!1": "3", "w0!2": "0"}
+    assert found == {"1": "3", "2": "0"}
     assert log.decisions() == {"w0!1": "accepted"}

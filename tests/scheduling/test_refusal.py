@@ -199,7 +199,7 @@ JOBS = [
 
 def rows_of(path: Path) -> dict[str, dict[str, str]]:
     with path.open(newline="") as stream:
-        return {row["job_id"]: row for row in csv.DictReader(stream)}
+        return {f"w0!{row['job_id']}": row for row in csv.DictReader(stream)}
 
 
 @pytest.mark.parametrize("logged", [False, True])
@@ -284,7 +284,7 @@ SENTENCES = re.compile(
     r"without breaking"
 )
 READING = re.compile(r"\bre\.|startswith|endswith|partition|split|\.find\(|\.index\(|removeprefix")
-OF_REASONS = re.compile(r"\.reason\b|\bsentences?\(|read_reasons\(")
+OF_REASONS = re.compile(r"\.reason\b|\bsentences?\(")
 
 
 def test_no_module_but_the_renderer_makes_or_reads_a_sentence() -> None:

@@ -22,6 +22,7 @@ import numpy as np
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.run_files import RunFiles
+from qops_batsim.analysis.results.tables import read_qos
 from qops_batsim.economics.charges import (
     Charge,
     PriceFunction,
@@ -286,8 +287,8 @@ def fill_qos_file(files: RunFiles, charged: Iterable[JobCharge]) -> Path:
     written = io.StringIO()
     writer = csv.DictWriter(written, columns, lineterminator="\n")
     writer.writeheader()
-    for row in reader:
-        job = known.get(row["job_id"])
+    for row, job_id in zip(reader, read_qos(path).ids, strict=True):
+        job = known.get(job_id)
         if job is not None:
             row["category"] = job.category
             paid = job.charge

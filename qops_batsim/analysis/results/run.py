@@ -36,13 +36,13 @@ from qops_batsim.analysis.results.run_files import (
     find_run,
 )
 from qops_batsim.analysis.results.tables import (
-    DECISIONS,
     Booleans,
     Decisions,
     Floats,
     Integers,
     JobsFile,
     MachineStates,
+    original_id,
     read_jobs_table,
     read_machine_states,
     read_qos,
@@ -156,24 +156,38 @@ class RunResult:
     def qos(self) -> pd.DataFrame | None:
         """The decisions of ``_qos.csv``, one row a job.
 
-        Full identifier, decision, admitted deadline and latest start (seconds; NaN without one),
-        and number of new promises.
+        All columns of the file with numbers as floats (NaN for an empty cell), ``kills`` and
+        ``new_promises`` as whole numbers, plus ``id``, the full identifier as in :attr:`jobs`.
         """
         import pandas as pd
 
         found = self.decisions
         if found is None:
             return None
-        said = [DECISIONS[each] for each in found.decisions.tolist()]
-        return pd.DataFrame(
+        columns = {"id": found.ids, **found.columns, "latest_start": found.latest_starts}
+        columns["new_promises"] = found.new_promises
+        frame = pd.DataFrame(
             {
-                "id": pd.Series(list(found.ids), dtype=str),
-                "decision": pd.Series(said, dtype=str),
-                "admitted_deadline": found.admitted_deadlines,
-                "latest_start": found.latest_starts,
-                "new_promises": found.new_promises,
+                name: each if isinstance(each, np.ndarray) else pd.Series(list(each), dtype=str)
+                for name, each in columns.items()
             }
         )
+        counts = frame.columns.intersection(["kills", "new_promises"])
+        return frame.astype(dict.fromkeys(counts, np.int64))
+
+    @cached_property
+    def joined(self) -> pd.DataFrame:
+        """The rows of :attr:`jobs`, each with what :attr:`qos` says of its job.
+
+        A later run, ``15#1``, has the decisions of its job, ``15``.
+        """
+        jobs, qos = self.jobs, self.qos
+        if qos is None:
+            return jobs
+        known = set(qos["id"])
+        origin = [original_id(each, known) or "" for each in jobs["id"]]
+        told = qos.drop(columns=["job_id", "workload_name"]).rename(columns={"id": "origin"})
+        return jobs.assign(origin=origin).merge(told, how="left").drop(columns="origin")
 
     def column(self, name: str) -> Floats:
         """Return a column of numbers, one value a job."""

@@ -28,7 +28,15 @@ from qops_batsim.jobs import (
     is_number,
 )
 from qops_batsim.limits import MAX_AMOUNT, MAX_DESCRIPTION_BYTES, MAX_SPAN, MAX_STRETCH
-from qops_batsim.tables import Choices, Form, Table, Texts, number_in, read_table
+from qops_batsim.tables import (
+    Choices,
+    Form,
+    Table,
+    Texts,
+    joined_texts,
+    number_in,
+    read_table,
+)
 from qops_batsim.timing import PLAN_TOLERANCE
 
 EXECUTION_COLUMNS = (
@@ -97,12 +105,13 @@ class MachineStates(NamedTuple):
 class Decisions(NamedTuple):
     """The decisions of a ``_qos.csv`` by column.
 
-    ``ids`` are full identifiers, ``decisions`` positions in :data:`DECISIONS`; dates are in
-    seconds, as predicted run times, NaN without one. Requested deadlines are the users' and
-    artificial ones; ``cancelled`` tells which jobs were rejected because their users cancelled
-    them. ``queues`` and their ``prices`` are those of schedulers with priced queues, else there are
-    no queues, and prices are NaN. ``wasted`` are the processor-seconds that jobs lost as they were
-    killed for others, NaN if they were not.
+    ``columns`` are all of the file's: numbers (NaN for an empty cell) or texts, ``job_id`` and
+    ``workload_name`` as in ``_jobs.csv``. Of these, ``ids`` are full identifiers, ``decisions``
+    positions in :data:`DECISIONS`; dates are in seconds, as predicted run times, NaN without one.
+    Requested deadlines are the users' and artificial ones; ``cancelled`` tells which jobs were
+    rejected because their users cancelled them. ``queues`` and their ``prices`` are those of
+    schedulers with priced queues, else there are no queues, and prices are NaN. ``wasted`` are the
+    processor-seconds that jobs lost as they were killed for others, NaN if they were not.
     """
 
     ids: Sequence[str]
@@ -116,6 +125,7 @@ class Decisions(NamedTuple):
     queues: Sequence[str]
     prices: Floats
     wasted: Floats
+    columns: dict[str, Floats | Sequence[str]]
 
 
 def _check_numbers(
@@ -302,17 +312,23 @@ _QOS = Form(
         "new_promises",
         "price",
         "wasted_processor_seconds",
+        "offered_deadline",
+        "blamed_date",
+        "resource_charge",
+        "qos_charge",
+        "kills",
     ),
     choices={"decision": DECISIONS, "reason_kind": ("cancelled",)},
-    texts=("job_id", "queue"),
+    texts=("decision", "reason_kind"),
+    others=True,
 )
 
 
 def read_qos(path: Path) -> Decisions:
     """Read a ``_qos.csv``.
 
-    A file of an earlier version has no latest starts, and one of a run without new promises no
-    numbers of them.
+    A file of an earlier version has no latest starts, and no ``workload_name``: its ``job_id`` is
+    the full identifier. One of a run without new promises has no numbers of them.
     """
     return read_table(path, _QOS, _decisions_of)
 
@@ -320,13 +336,15 @@ def read_qos(path: Path) -> Decisions:
 def _decisions_of(table: Table) -> Decisions:
     decisions = table.choices["decision"]
     table.refuse("decision", decisions < 0, f"{QOS_ACCEPTED}, {QOS_REJECTED} or nothing")
-    requested, deadlines, starts, predicted, new, prices, wasted = (
+    requested, deadlines, starts, predicted, new, prices, wasted, *_ = (
         table.numbers.get(name, np.full(table.size, 0.0 if name == "new_promises" else np.nan))
         for name in _QOS.numbers
     )
     for column in table.numbers:
-        if column == "new_promises":
-            _check_numbers(table, column)
+        if column in ("new_promises", "kills"):
+            counts = _check_numbers(table, column)
+            bad = (counts < 0) | (counts != np.floor(counts))
+            table.refuse(column, bad, "a whole number from 0 up")
         else:
             exempt = table.empty[column]
             # What was promised may be later than what then came.
@@ -336,16 +354,22 @@ def _decisions_of(table: Table) -> Decisions:
     cancelled = np.zeros(table.size, np.bool_) if kinds is None else kinds == 0
     dates = requested, deadlines, starts, predicted
     queues = table.texts.get("queue", ())
+    both = table.numbers | table.texts
+    columns = {name: both[name] for name in table.names}
+    ids, workloads = table.texts["job_id"], table.texts.get("workload_name")
+    if workloads is not None:
+        if "" in workloads:
+            nameless = np.array([not each for each in workloads])
+            table.refuse("workload_name", nameless, "the name of a workload")
+        ids = joined_texts(workloads, ids, "!")
+    else:
+        parts = [(each if "!" in each else f"!{each}").partition("!") for each in ids]
+        names = {"job_id": [each[2] for each in parts]}
+        names["workload_name"] = [each[0] for each in parts]
+        columns = names | columns | names
     return Decisions(
-        table.texts["job_id"], decisions, *dates, new, cancelled, queues, prices, wasted
+        *(ids, decisions, *dates, new, cancelled, queues, prices, wasted, columns),
     )
-
-
-def read_reasons(path: Path) -> dict[str, str]:
-    """Read what a ``_qos.csv`` says in words about jobs, by full identifier."""
-    needed = ("job_id", "reason")
-    table = read_table(path, Form(what="a _qos.csv", needed=needed, texts=needed), lambda it: it)
-    return dict(zip(*(table.texts[name] for name in needed), strict=True))
 
 
 ROUNDING = 0.5e-6

@@ -236,8 +236,8 @@ def test_an_offer_is_made_and_noted_whether_it_is_taken_or_not() -> None:
     assert record.reason.endswith("; the offered deadline 11 s was not taken")
     assert found["metadata"]["B"] == "offered_deadline=11.000000;decision=rejected"
     rows = {row[0]: row for row in module.qos_log.rows()}
-    assert rows["w0!B"][1:4] == ("6.000000", "11.000000", "rejected")
-    assert rows["w0!A"][1:4] == ("8.000000", "", "accepted")
+    assert rows["B"][2:5] == ("6.000000", "11.000000", "rejected")
+    assert rows["A"][2:5] == ("8.000000", "", "accepted")
 
 
 def test_the_tolerance_of_a_job_and_a_function_of_ones_own() -> None:
@@ -469,7 +469,7 @@ def test_the_verifier_agrees(tmp_path: Path) -> None:
     options = {"tolerance_factor": 3, "tolerance": "random", "seed": 3}
     done = run_and_verify("fqops", workload, settings=options, out=tmp_path / "run")
     assert done.violations == []
-    decisions = [(row[2] != "", row[3]) for row in done.module.qos_log.rows()]
+    decisions = [(row[3] != "", row[4]) for row in done.module.qos_log.rows()]
     for kind in ((True, "accepted"), (True, "rejected"), (False, "accepted")):
         assert decisions.count(kind) > 10
 

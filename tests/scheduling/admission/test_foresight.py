@@ -263,7 +263,7 @@ def test_several_give_way_to_a_wide_job() -> None:
     assert runs["E"] == (5, 25)
     assert {name: runs[f"{name}#1"] for name in "BCD"} == dict.fromkeys("BCD", (25, 125))
     assert runs["A"] == (0, 100)
-    assert {row[0] for row in module.qos_log.rows() if row[12] == "1"} == {"w0!B", "w0!C", "w0!D"}
+    assert {row[0] for row in module.qos_log.rows() if row[13] == "1"} == {"B", "C", "D"}
     reasons = module.qos_log.record("w0!E").reasons
     assert sorted(each.blamed for each in reasons) == ["w0!B", "w0!C", "w0!D"]
     # Together they have used 4 + 3 + 2 processor-seconds.

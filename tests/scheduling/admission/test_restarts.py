@@ -98,7 +98,7 @@ def read_rows(path: Path) -> list[list[str]]:
 
 
 def rows_of(module: Fqops) -> dict[str, tuple[str, ...]]:
-    return {row[0]: row for row in module.qos_log.rows()}
+    return {f"{row[1]}!{row[0]}": row for row in module.qos_log.rows()}
 
 
 # Drawn schedules
@@ -115,8 +115,8 @@ def test_a_running_job_is_killed_for_an_urgent_one_and_run_again() -> None:
     assert run(1, URGENT, module) == {"A": (0, 2), "B": (2, 5), "A#1": (5, 15)}
     rows = rows_of(module)
     assert list(rows) == ["w0!A", "w0!B"]
-    assert rows["w0!A"][3:9] == ("accepted", "", "", "", "", "30.000000")
-    assert rows["w0!A"][12:] == ("1", "", "2.000000")
+    assert rows["w0!A"][4:10] == ("accepted", "", "", "", "", "30.000000")
+    assert rows["w0!A"][13:] == ("1", "", "2.000000")
     assert rows["w0!B"][2:5] == ("", "accepted", "w0!A was killed for it")
     assert rows["w0!B"][5:9] == ("killed_for_it", "w0!A", "", "6.000000")
     assert rows["w0!B"][12:] == ("0", "", "")
@@ -175,7 +175,7 @@ def test_kills_of_one_job_are_counted_and_can_be_limited() -> None:
         "C": (7, 9),
         "A#2": (9, 19),
     }
-    assert rows_of(module)["w0!A"][12:] == ("2", "", "4.000000")
+    assert rows_of(module)["w0!A"][13:] == ("2", "", "4.000000")
     module = killer(max_kills_per_job=1)
     assert run(1, TWICE, module) == {"A": (0, 2), "B": (2, 5), "A#1": (5, 15), "C": None}
     assert "A#1" not in run(1, URGENT, killer(max_kills_per_job=0))
@@ -289,7 +289,7 @@ def test_a_job_goes_on_from_its_last_checkpoint(tmp_path: Path) -> None:
     assert done.metrics["slowdown"]["max"] == pytest.approx(17 / 10)
     story = explain(tmp_path / "run", "A")
     assert [each.wasted for each in story.kills] == [2, 1]
-    (wasted,) = (row[14] for row in read_rows(tmp_path / "run_qos.csv") if row[0] == "w0!A")
+    (wasted,) = (row[15] for row in read_rows(tmp_path / "run_qos.csv") if row[0] == "A")
     assert float(wasted) == 3
     # The last run a second longer, and the verifier says that A does more than its work.
     (tmp_path / "run_run.json").unlink()
@@ -391,8 +391,8 @@ def test_random_jobs_lose_what_they_did_since_their_last_checkpoints(
             sake = sake_of[f"{name}#{number + 1}"]
             sakes[sake] = sakes.get(sake, 0.0) + each.processors * (ran - saved)
         for row in read_rows(out.with_name("run_qos.csv"))[1:]:
-            told = float(row[14] or 0.0)
-            assert told == pytest.approx(lost.get(row[0].removeprefix("w0!"), 0.0), abs=1e-4)
+            told = float(row[15] or 0.0)
+            assert told == pytest.approx(lost.get(row[0], 0.0), abs=1e-4)
         assert max(sakes.values(), default=0.0) <= options.get("max_waste", math.inf) + 1e-4
         outcomes = outcomes_of_run(done.result, {"w0": workload})
         assert outcomes.wasted.sum() == pytest.approx(sum(lost.values()), abs=1e-3)
@@ -515,7 +515,7 @@ def test_a_job_that_ends_before_its_kill_arrives_is_not_run_again() -> None:
     done = JobCompleted("w0!B", COMPLETED_SUCCESSFULLY, 0, ONE)
     assert engine.tell(5.0, done) == [ExecuteJob("w0!W", ONE)]
     rows = rows_of(module)
-    assert rows["w0!A"][12:] == ("0", "", "")
+    assert rows["w0!A"][13:] == ("0", "", "")
     assert rows["w0!B"][3:9] == ("accepted", "", "", "", "", "6.000000")
     # W can be killed and gets the number 1; A is forgotten.
     (kill,) = engine.submit(7.0, job("C", 7, 1, 1, 8))
@@ -621,13 +621,13 @@ def test_no_promise_is_broken_killed_jobs_included(seed: int, options: dict[str,
     module = make_scheduler("fqops", {"kill_and_restart": True, **options})
     simulation = simulate(workload, make_cluster(4), module)
     outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
-    rows = {row[0]: row for row in module.qos_log.rows()}
+    rows = rows_of(module)
     assert len(rows) == len(jobs)
     for index, each in enumerate(jobs):
         row = rows[f"w0!{each.id}"]
         record = module.qos_log.record(f"w0!{each.id}")
         runs = [r for r in simulation.ended if r.local_id.partition("#")[0] == each.id]
-        kills = int(row[12])
+        kills = int(row[13])
         assert kills == len(runs) - 1
         assert [r.state for r in runs[:-1]] == [COMPLETED_KILLED] * kills
         if options["max_kills_per_job"] is not None:

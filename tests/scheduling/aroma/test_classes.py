@@ -207,7 +207,7 @@ def test_a_running_application_of_a_weaker_class_is_stopped_and_goes_on() -> Non
     assert records(simulation)["0"].state == "COMPLETED_KILLED"
     assert module.qos_log.record("w0!0").reason == "stopped for w0!1, goes on as w0!0#1"
     rows = {row[0]: row for row in module.qos_log.rows()}
-    assert rows["w0!0#1"][3] == "accepted"
+    assert rows["0#1"][4] == "accepted"
 
 
 def test_it_goes_on_on_the_same_hosts() -> None:
