@@ -175,14 +175,15 @@ def run_engine(arguments: Sequence[str]) -> int:
     verbosity = _verbosity(options)
     platform, workloads = _read_inputs(options)
     from qops_batsim.engine.simulation import Deadlock
-    from qops_batsim.file_set import run_files
+    from qops_batsim.file_set import DEADLOCK, run_files
 
     with run_files(options.value("--export", "out")) as files:
         try:
             simulation = _simulate(platform, workloads, options, verbosity)
         except Deadlock as error:
-            # As Batsim does; its exit code is 0, which no user can tell from success.
-            _write(error.simulation, files, options, verbosity)
+            # Batsim writes it to the files of a run, and its exit code is 0, as if all were well.
+            with run_files(f"{files.prefix}{DEADLOCK}") as partial:
+                _write(error.simulation, partial, options, verbosity)
             raise
         _write(simulation, files, options, verbosity)
     return 0

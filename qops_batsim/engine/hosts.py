@@ -104,10 +104,11 @@ def limited_hosts(platform: Platform, limit: int | None) -> tuple[Host, ...]:
 WATTS = "wattage_per_state"
 SLEEP = "sleep_pstates"
 
+_RENAMED = {"watt_per_state": WATTS, "power_per_state": WATTS, "watt_off": "wattage_off"}
+"""Names of properties that SimGrid no longer reads, with the present ones."""
+
 COMPUTES, SLEEPS, SWITCHES = "computes", "sleeps", "switches"
 """States of a host in one power state."""
-
-NO_WATTS = (0.0, 0.0, 0.0)
 
 
 class PowerProfile(msgspec.Struct, frozen=True):
@@ -124,9 +125,11 @@ class PowerProfile(msgspec.Struct, frozen=True):
     def of(cls, host: Host) -> PowerProfile:
         """Read a host's properties; InputError if they cannot be read.
 
-        Without watts, the host consumes nothing.
+        Batsim aborts where a host has no watts.
 
-        >>> host = Host(name="a", speeds=(1e9, 1e-3, 2.0, 0.5), properties={SLEEP: "1:2:3"})
+        >>> watts = {WATTS: "10:10:20,1:1:1,5:5:5,5:5:5"}
+        >>> speeds, properties = (1e9, 1e-3, 2.0, 0.5), {SLEEP: "1:2:3", **watts}
+        >>> host = Host(name="a", speeds=speeds, properties=properties)
         >>> PowerProfile.of(host).ways
         {1: (2, 3)}
         """
@@ -147,9 +150,13 @@ class PowerProfile(msgspec.Struct, frozen=True):
 
 
 def _watts(host: Host) -> tuple[tuple[float, float, float], ...]:
-    text = host.properties.get(WATTS)
-    if text is None:
-        return (NO_WATTS,) * len(host.speeds)
+    for old, new in _RENAMED.items():
+        if old in host.properties and new not in host.properties:
+            raise InputError(
+                f"host {host.name!r}: property {old} is not read; its name is {new} since SimGrid "
+                "3.24"
+            )
+    text = host.properties.get(WATTS, "")
     listed = []
     for part in text.split(","):
         try:
@@ -161,8 +168,9 @@ def _watts(host: Host) -> tuple[tuple[float, float, float], ...]:
             listed.append((watts[0], watts[-2], watts[-1]))
     if not len(listed) == len(text.split(",")) == len(host.speeds):
         raise InputError(
-            f"host {host.name!r}: property {WATTS} is {shown(text)}; IDLE:LEAST:MOST in watts for "
-            f"each of its {len(host.speeds)} power states, separated by commas, is expected"
+            f"host {host.name!r}: property {WATTS} is {shown(text) if text else 'missing'}; "
+            "IDLE:LEAST:MOST or IDLE:MOST in watts for each of its "
+            f"{len(host.speeds)} power states, separated by commas, is expected"
         )
     return tuple(listed)
 

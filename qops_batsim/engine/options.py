@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from qops_batsim.errors import InputError, did_you_mean
+from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.files import read_stored, text_of
 from qops_batsim.jobs import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_SECONDS
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 UNAVAILABLE = "machine_unavailable"
 AVAILABLE = "machine_available"
+GENERIC = "generic"
+"""The only type of Batsim 5: the event is told in the text ``data``."""
+
+_KNOWN = (UNAVAILABLE, AVAILABLE, JOB_CANCELLED, MAINTENANCE)
 
 MAX_WINDOWS = 100_000
 """Most maintenance windows that one event may stand for."""
@@ -55,21 +59,23 @@ def read_external_events(
     hosts, ``job_cancelled`` and ``maintenance`` are accepted with ``forward_unknown``; the module
     gets them.
     """
-    return read_events_file(path, forward_unknown=forward_unknown)[0]
+    return events_in_order(listed_events(path, forward_unknown=forward_unknown)[0])
 
 
-def read_events_file(
-    path: str | PathLike[str], *, forward_unknown: bool = False
-) -> tuple[tuple[ExternalEvent, ...], str]:
-    """Read a file of external events together with its digest (SHA-256)."""
-    events, digest = listed_events(path, forward_unknown=forward_unknown)
+def read_events_file(path: str | PathLike[str]) -> tuple[tuple[ExternalEvent, ...], str]:
+    """Read a file of external events of Batsim 4 or 5, together with its digest (SHA-256).
+
+    A generic event whose text is the JSON of an event of Batsim 4 is that event, any other is
+    forwarded.
+    """
+    events, digest = listed_events(path, any_release=True)
     return events_in_order(events), digest
 
 
 def listed_events(
-    path: str | PathLike[str], *, forward_unknown: bool = False
+    path: str | PathLike[str], *, forward_unknown: bool = False, any_release: bool = False
 ) -> tuple[list[ExternalEvent], str]:
-    """Read the same, the events in the order in which the file has them."""
+    """Read events in the order in which the file has them; those of Batsim 5 if ``any_release``."""
     what = "a list of external events (one JSON object a line)"
     content, digest = read_stored(Path(path), what=what, max_bytes=MAX_DESCRIPTION_BYTES)
     text = text_of(content, Path(path), what=what)
@@ -77,7 +83,7 @@ def listed_events(
         event
         for number, line in enumerate(text.splitlines(), start=1)
         if line.strip()
-        for event in _read_events(line, f"{path}: line {number}", forward_unknown)
+        for event in _read_events(line, f"{path}: line {number}", forward_unknown, any_release)
     ]
     return events, digest
 
@@ -205,7 +211,9 @@ def maintenance_of(events: Sequence[ExternalEvent]) -> tuple[Maintenance, ...]:
     )
 
 
-def _read_events(line: str, where: str, forward_unknown: bool) -> list[ExternalEvent]:
+def _read_events(
+    line: str, where: str, forward_unknown: bool, any_release: bool
+) -> list[ExternalEvent]:
     """Return the event of a line, or those that a maintenance window stands for."""
     try:
         fields = json.loads(line)
@@ -217,18 +225,19 @@ def _read_events(line: str, where: str, forward_unknown: bool) -> list[ExternalE
     kind = fields.get("type")
     if not isinstance(kind, str):
         raise InputError(f"{where}: type is {kind!r}; a text is expected")
+    known = (*_KNOWN, GENERIC) if any_release else _KNOWN
+    if kind == GENERIC and any_release:
+        fields = _told_in_text(fields, where)
+        kind = fields["type"]
     if kind == JOB_CANCELLED:
         if not isinstance(fields.get("job_id"), str):
             raise InputError(
                 f"{where}: job_id is {fields.get('job_id')!r}; the full id of a job such as "
                 "'w0!12' is expected"
             )
-    elif kind not in (UNAVAILABLE, AVAILABLE, MAINTENANCE) and not forward_unknown:
-        known = (UNAVAILABLE, AVAILABLE, JOB_CANCELLED, MAINTENANCE)
-        raise InputError(
-            f"{where}: unknown type {kind!r}{did_you_mean(kind, known)}; "
-            "other types need the engine's --forward-unknown-events"
-        )
+    elif kind not in known and not forward_unknown:
+        others = "" if any_release else "; other types need --forward-unknown-events"
+        raise InputError(f"{where}: unknown type {kind!r}{did_you_mean(kind, known)}{others}")
     if kind not in (UNAVAILABLE, AVAILABLE, MAINTENANCE):
         return [ExternalEvent(date, kind, HostSet(), fields)]
     resources = fields.get("resources")
@@ -241,6 +250,19 @@ def _read_events(line: str, where: str, forward_unknown: bool) -> list[ExternalE
     if kind == MAINTENANCE:
         return _read_maintenance(fields, date, hosts, where)
     return [ExternalEvent(date, kind, hosts, fields)]
+
+
+def _told_in_text(fields: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return the event of Batsim 4 that the text of a generic one tells, or this as it is."""
+    text = fields.get("data")
+    if not isinstance(text, str):
+        raise InputError(f"{where}: data is {shown(text)}; a text is expected")
+    try:
+        told = json.loads(text)
+    except (RecursionError, ValueError):
+        return fields
+    is_known = isinstance(told, dict) and told.get("type") in _KNOWN
+    return {**told, "timestamp": fields["timestamp"]} if is_known else fields
 
 
 def _read_maintenance(

@@ -315,6 +315,20 @@ def longest_round_trip(platform: Platform) -> float:
     return longest
 
 
+def unlinked_hosts(platform: Platform) -> tuple[str, str] | None:
+    """Return two compute hosts between which there is no link, or None. O(hosts + routes)."""
+    zones = {each.name: each for each in platform.zones if each.routing in ("Vivaldi", "Cluster")}
+    first: dict[str, str] = {}
+    for host in platform.compute_hosts:
+        zone = zones.get(host.zone)
+        if zone is None or host.name in zone.host_links:
+            continue
+        other = first.setdefault(host.zone, host.name)
+        if other != host.name and not Network(platform).path(other, host.name).links:
+            return other, host.name
+    return None
+
+
 def linked_names(platform: Platform) -> dict[str, Link]:
     """Return the links that routes may name: each way of a split-duplex link by itself.
 

@@ -158,7 +158,10 @@ def check_attributes(name: str, attributes: dict[str, str], where: object) -> No
     element = ELEMENTS[name]
     for attribute in element.required:
         if attribute not in attributes:
-            raise InputError(f"{where}: attribute {attribute} is missing")
+            old = ": power is its name before version 4" * (
+                attribute == "speed" and "power" in attributes
+            )
+            raise InputError(f"{where}: attribute {attribute} is missing{old}")
     for attribute, value in attributes.items():
         if attribute not in element.required and attribute not in element.optional:
             known = element.required + element.optional

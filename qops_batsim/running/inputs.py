@@ -8,6 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from qops_batsim.engine.options import (
     EngineOptions,
     ExternalEvent,
@@ -16,7 +18,7 @@ from qops_batsim.engine.options import (
 )
 from qops_batsim.errors import InputError
 from qops_batsim.platform.model import Platform
-from qops_batsim.platform.network import longest_round_trip
+from qops_batsim.platform.network import longest_round_trip, unlinked_hosts
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.scheduling.admission.options import FqopsOptions
 from qops_batsim.scheduling.module import DecisionModule
@@ -148,6 +150,14 @@ def input_warnings(
             )
     if module.needs_deadlines:
         yield from _deadline_warnings(module, workload)
+    sender = _sender(workload)
+    pair = None if sender is None else unlinked_hosts(platform)
+    if pair is not None:
+        yield (
+            f"job {sender} and its like send data, but there is no link between hosts "
+            f"{' and '.join(pair)} of {Path(platform.source).name}: that takes no time, whatever "
+            "its amount (a <host_link> of each, or a <cluster>, has links)"
+        )
     speeds = [host.speed for host in platform.compute_hosts]
     name = Path(workload.source).name
     measured = _measured_speed(workload.provenance)
@@ -158,6 +168,23 @@ def input_warnings(
             f"the platform compute {nearest:g} flop/s: tasks take {measured / nearest:.3g} times "
             f"as long (`workload classes --speed {nearest:g}` makes them fit)"
         )
+
+
+def _sender(workload: Workload) -> str | None:
+    """Return a job of several processors whose profile communicates; None if there is none."""
+    profiles = workload.profiles
+
+    def sends(name: str) -> bool:
+        profile = profiles[name]
+        if profile["type"] == "composed":
+            return any(sends(str(each)) for each in profile["seq"])
+        told = profile.get("com", 0)
+        return bool(any(told) if isinstance(told, list) else told)
+
+    columns = workload.columns
+    sending = np.array([sends(name) for name in columns.profile_names], bool)
+    rows = np.flatnonzero(sending[columns.profiles] & (columns.processors > 1))
+    return columns.ids[rows[0]] if len(rows) else None
 
 
 def _deadline_warnings(module: DecisionModule, workload: Workload) -> Iterator[str]:

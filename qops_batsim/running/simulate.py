@@ -23,7 +23,7 @@ from qops_batsim.engine.options import (
 from qops_batsim.engine.outputs import add_outputs
 from qops_batsim.engine.simulation import Deadlock, Simulation
 from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.file_set import FileSet, document_with_digests, run_files
+from qops_batsim.file_set import DEADLOCK, FileSet, document_with_digests, run_files
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip
@@ -267,12 +267,15 @@ def write_run(
 
 @contextmanager
 def writing_what_ended(files: FileSet, described: Mapping[str, Any]) -> Iterator[None]:
-    """Write what has ended if a simulation in the block ends in a deadlock, as Batsim does."""
-    prefix = files.prefix
+    """Write what has ended if a simulation in the block ends in a deadlock, as Batsim does.
+
+    It is no run: it goes to files of its own, and an earlier run stays as it was.
+    """
     try:
         yield
     except Deadlock as error:
-        write_run(error.simulation, prefix, files=files, **described)
+        prefix = f"{files.prefix}{DEADLOCK}"
+        write_run(error.simulation, prefix, **described)
         raise SimulationError(f"{error}; {prefix}_jobs.csv has what ended before") from None
 
 

@@ -67,6 +67,22 @@ PROFILE_TYPES: dict[str, tuple[str, ...]] = {
 }
 """Batsim's profile types with the fields each must have."""
 
+RENAMED_TYPES = {
+    "msg_par": "parallel",
+    "msg_par_hg": "parallel_homogeneous",
+    "msg_par_hg_tot": "parallel_homogeneous_total",
+    **dict.fromkeys(
+        ("msg_par_hg_pfs", "msg_par_hg_pfs0", "msg_par_hg_pfs_tiers"), "parallel_homogeneous_pfs"
+    ),
+    "ptask": "parallel",
+    "ptask_homogeneous": "parallel_homogeneous",
+    "ptask_on_storage_homogeneous": "parallel_homogeneous_pfs",
+    "ptask_data_staging_between_storages": "data_staging",
+    "sequential_composition": "composed",
+    "usage": "usage_trace",
+}
+"""Names of types before Batsim 3, and in between Batsim 4 and 5, with those of Batsim 4."""
+
 _WHAT = "a Batsim workload (JSON)"
 
 _EITHER = {"parallel_homogeneous_pfs": ("bytes_to_read", "bytes_to_write")}
@@ -378,7 +394,9 @@ def _check_profile(name: str, profile: Any, profiles: dict[str, Any], source: st
     kind = profile.get("type")
     if not isinstance(kind, str) or kind not in PROFILE_TYPES:
         known = ", ".join(PROFILE_TYPES)
-        raise InputError(f"{where}: type is {shown(kind)}; one of {known} is accepted")
+        now = RENAMED_TYPES.get(kind) if isinstance(kind, str) else None
+        accepted = f"its name in Batsim 4 is {now}" if now else f"one of {known} is accepted"
+        raise InputError(f"{where}: type is {shown(kind)}; {accepted}")
     for field in PROFILE_TYPES[kind]:
         if field not in profile:
             raise InputError(f"{where}: field {field!r} is missing (type {kind})")

@@ -113,13 +113,45 @@ def test_what_batsim_aborts_is_one_error_and_no_file(cli, shared, tmp_path, name
 
 
 def test_a_deadlock_is_an_error(cli, machine, tmp_path):
+    (tmp_path / "run_jobs.csv").write_text("an earlier run")
     with decision_process(lambda text: b'{"now":%d,"events":[]}' % json.loads(text)["now"]) as here:
         result = cli("engine", *machine, "-s", here, "-e", tmp_path / "run", "-q")
     assert result.exit_code == 2
     assert "deadlock: 1 jobs were submitted and neither started nor rejected" in result.err
-    # What ended is written, as Batsim does: here nothing did.
-    assert len((tmp_path / "run_jobs.csv").read_text().splitlines()) == 1
-    assert (tmp_path / "run_schedule.csv").exists()
+    # What ended is written, as Batsim does, but beside the run that was there: here nothing did.
+    assert len((tmp_path / "run_deadlock_jobs.csv").read_text().splitlines()) == 1
+    assert (tmp_path / "run_deadlock_schedule.csv").exists()
+    assert (tmp_path / "run_jobs.csv").read_text() == "an earlier run"
+    assert not (tmp_path / "run_schedule.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("watts", "joules"),
+    [
+        ('<prop id="wattage_per_state" value="100:100:200"/>', 2000),
+        ('<prop id="wattage_per_state" value="100:200"/>', 2000),
+        ('<prop id="watt_per_state" value="100:200"/>', None),
+        ("", None),
+    ],
+)
+def test_energy_is_counted_or_the_platform_refused(cli, tmp_path, watts, joules):
+    one = f'coordinates="0 0 0" speed="100Mf">{watts}</host>'
+    hosts = f'<host id="master_host" {one}<host id="host0" {one}'
+    zone = f'<zone id="AS0" routing="Vivaldi">{hosts}</zone>'
+    (tmp_path / "p.xml").write_text(f'<platform version="4.1">{zone}</platform>')
+    profiles = {"p": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}}
+    jobs = [{"id": "1", "subtime": 0, "walltime": 100, "res": 1, "profile": "p"}]
+    content = {"nb_res": 1, "jobs": jobs, "profiles": profiles}
+    (tmp_path / "w.json").write_text(json.dumps(content))
+    inputs = ["-p", tmp_path / "p.xml", "-w", tmp_path / "w.json", "-e", tmp_path / "run"]
+    result = cli("engine", "-E", *inputs, "--no-sched", "-q")
+    if joules is None:
+        assert result.exit_code == 2
+        assert "wattage_per_state" in result.err
+        assert not list(tmp_path.glob("run*"))
+    else:
+        last = (tmp_path / "run_consumed_energy.csv").read_text().splitlines()[-1]
+        assert (result.exit_code, float(last.split(",")[1])) == (0, joules)
 
 
 # Options that change what is told or written
@@ -145,7 +177,7 @@ def test_options_reach_the_decision_process(cli, machine, inputs, tmp_path):
     told = begins(
         *(cli, *machine, "--mmax", 3, "--enable-compute-sharing", "--disable-storage-sharing"),
         *("--enable-dynamic-jobs", "--acknowledge-dynamic-jobs", "--enable-profile-reuse"),
-        *("--forward-profiles-on-submission", "--sched-cfg", "a b", "-E"),
+        *("--forward-profiles-on-submission", "--sched-cfg", "a b"),
         *("--events", events, "--forward-unknown-events"),
     )
     assert told["nb_compute_resources"] == 3

@@ -26,10 +26,9 @@ def host(*texts: str | None, **more: Any) -> Host:
     [
         ("95.0:95.0:190.738, 95.0:95.0:171.02", ((95.0, 95.0, 190.738), (95.0, 95.0, 171.02))),
         ("90:105:180,1:2", ((90.0, 105.0, 180.0), (1.0, 1.0, 2.0))),
-        (None, ((0.0, 0.0, 0.0), (0.0, 0.0, 0.0))),
     ],
 )
-def test_watts_of_power_states(text: str | None, watts: tuple[Any, ...]) -> None:
+def test_watts_of_power_states(text: str, watts: tuple[Any, ...]) -> None:
     assert PowerProfile.of(host(text, speeds=(1e8, 1e7))).watts == watts
 
 
@@ -41,9 +40,33 @@ def test_unreadable_watts_are_refused(text: str) -> None:
         PowerProfile.of(host(text))
 
 
+@pytest.mark.parametrize(
+    ("properties", "message"),
+    [
+        ({}, "property wattage_per_state is missing; IDLE:LEAST:MOST or IDLE:MOST in watts"),
+        ({"watt_per_state": "1:2"}, "property watt_per_state is not read; its name is wattage_per"),
+        ({"power_per_state": "1:2"}, "power_per_state is not read; its name is wattage_per_state"),
+        ({"wattage_per_state": "1:2", "watt_off": "1"}, "watt_off is not read; its name is wattag"),
+        ({"wattage_per_states": "1:2"}, "property wattage_per_state is missing"),
+    ],
+)
+def test_a_host_whose_watts_are_not_known_is_refused(
+    properties: dict[str, str], message: str
+) -> None:
+    """The real Batsim aborts, but for ``watt_off``, which its SimGrid passes over."""
+    with pytest.raises(InputError, match=message):
+        PowerProfile.of(host(properties=properties))
+
+
+def test_an_old_property_beside_the_present_one_is_passed_over() -> None:
+    properties = {"watt_per_state": "5:6", "wattage_per_state": "1:2"}
+    assert PowerProfile.of(host(properties=properties)).watts == ((1.0, 1.0, 2.0),)
+
+
 def test_what_a_host_does_in_each_power_state() -> None:
+    watts = ",".join(["1:2"] * 7)
     profile = PowerProfile.of(
-        host(None, "1:2:3, 4:2:5", speeds=(1e8, 0.0, 1.0, 0.5, 0.0, 0.1, 5e7))
+        host(watts, "1:2:3, 4:2:5", speeds=(1e8, 0.0, 1.0, 0.5, 0.0, 0.1, 5e7))
     )
     assert profile.ways == {1: (2, 3), 4: (2, 5)}
     done = [profile.activity(state) for state in range(7)]
@@ -63,7 +86,7 @@ def test_what_a_host_does_in_each_power_state() -> None:
 )
 def test_unreadable_sleep_states_are_refused(text: str, message: str) -> None:
     with pytest.raises(InputError, match=re.escape(message)):
-        PowerProfile.of(host(None, text, speeds=(1e8, 1.0, 1.0, 0.0)))
+        PowerProfile.of(host("1:2,1:2,1:2,1:2", text, speeds=(1e8, 1.0, 1.0, 0.0)))
 
 
 def meter(*hosts: Host) -> EnergyMeter:

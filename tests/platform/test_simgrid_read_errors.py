@@ -57,6 +57,10 @@ def error_in_zone(content: str, routing: str = "Full") -> str:
         ('<host speed="1f"/>', "line 5: <host>: attribute id is missing"),
         ('<host id="" speed="1f"/>', "line 5: <host>: id is empty; a name is expected"),
         ('<host id="a"/>', "line 5: <host id='a'>: attribute speed is missing"),
+        (
+            '<host id="a" power="1e9"/>',
+            "line 5: <host id='a'>: attribute speed is missing: power is its name before version 4",
+        ),
         ('<host id="a" speed="5X"/>', "line 5: <host id='a'>: speed is '5X'; a speed: a number"),
         ('<host id="a" speed="1Gf,"/>', "speed is ''; a speed: a number"),
         ('<host id="a" speed="0f"/>', "<host id='a'>: speed is 0; more than 0 is expected of a"),

@@ -495,7 +495,12 @@ def test_only_our_own_schedulers_are_compiled() -> None:
 def test_whatever_else_may_happen_takes_the_plain_loop(options: EngineOptions) -> None:
     workload = read_workload(find_input("tiny_8", "workloads"))
     driver = ModuleDriver(Easy(), any_engine=True)
-    simulation = Simulation(make_cluster(8), [workload], driver, options)
+    hosts = tuple(
+        msgspec.structs.replace(each, properties={"wattage_per_state": "1:2"})
+        for each in make_cluster(8).compute_hosts
+    )
+    machine = msgspec.structs.replace(make_cluster(8), compute_hosts=hosts)
+    simulation = Simulation(machine, [workload], driver, options)
     assert not run_compiled(simulation, workload, driver, None)
 
 

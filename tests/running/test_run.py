@@ -16,6 +16,7 @@ from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform import read_platform
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.running.progress import ProgressListener
 from qops_batsim.running.run import run, run_again
 from qops_batsim.running.simulate import describe_run, simulate
 from qops_batsim.scheduling.conservative import Conservative
@@ -160,6 +161,81 @@ def test_hosts_go_away_and_that_is_recorded() -> None:
         run("easy", "tiny_8", events="away.txt")
 
 
+def generic(date: float, data: object) -> str:
+    return json.dumps({"type": "generic", "timestamp": date, "data": data})
+
+
+def test_events_of_batsim_5_are_those_of_batsim_4() -> None:
+    Path("four.txt").write_text(AWAY)
+    told = [json.loads(line) for line in AWAY.split("\n") if line]
+    lines = [generic(each.pop("timestamp"), json.dumps(each)) for each in told]
+    lines += [generic(30, "some data"), generic(40, '{"type": "of mine"}'), generic(50, "[1]")]
+    Path("five.txt").write_text("\n".join(lines))
+    for name in ("four", "five"):
+        run("easy", "tiny_8", events=f"{name}.txt", out=name)
+    assert contents("five")["_jobs.csv"] == contents("four")["_jobs.csv"]
+    assert description("five")["outages"] == description("four")["outages"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (generic(1, 5), "e.txt: line 1: data is 5; a text is expected"),
+        ('{"type": "mine", "timestamp": 1}', "unknown type 'mine' .known: generic, job_cancelled"),
+        (generic(1, '{"type": "machine_available"}'), "line 1: resources is None; hosts such as"),
+    ],
+)
+def test_what_run_accepts_as_an_event_is_named(line: str, message: str) -> None:
+    Path("e.txt").write_text(line)
+    with pytest.raises(InputError, match=message) as caught:
+        run("easy", "tiny_8", events="e.txt")
+    assert "--forward" not in str(caught.value)
+
+
+LINK = '<link id="l" bandwidth="125MBps" latency="0s"/>'
+ENDS = [f'<host_link id="{name}" up="l" down="l"/>' for name in ("master_host", "a", "b")]
+
+
+@pytest.mark.parametrize(
+    ("routing", "more", "free"),
+    [
+        ("Cluster", "", True),
+        ("Cluster", '<backbone id="l" bandwidth="1MBps" latency="0s"/>', True),
+        ("Cluster", LINK + ENDS[0], True),
+        ("Cluster", LINK + ENDS[1], False),
+        ("Cluster", LINK + "".join(ENDS), False),
+        ("Vivaldi", "", True),
+    ],
+)
+@pytest.mark.parametrize("sends", [0, 1e9])
+def test_jobs_that_send_for_nothing_are_told(
+    routing: str, more: str, free: bool, sends: float
+) -> None:
+    hosts = "".join(
+        f'<host id="{name}" speed="1Mf" coordinates="1 1 0"/>' for name in ("master_host", "a", "b")
+    )
+    router = '<router id="r"/>' if routing == "Cluster" else ""
+    zone = f'<zone id="z" routing="{routing}">{hosts}{router}{more}</zone>'
+    Path("p.xml").write_text(f'<platform version="4.1">{zone}</platform>')
+    profiles = {
+        "s": {"type": "parallel_homogeneous", "cpu": 1, "com": sends},
+        "c": {"type": "composed", "seq": ["s"]},
+    }
+    job = {"id": "1", "subtime": 0, "res": 2, "profile": "c"}
+    Path("w.json").write_text(json.dumps({"nb_res": 2, "jobs": [job], "profiles": profiles}))
+    warnings: list[str] = []
+
+    class Listener(ProgressListener):
+        def warning(self, text: str) -> None:
+            warnings.append(text)
+
+    done = run("fcfs", "w.json", "p.xml", progress=Listener())
+    assert [each for each in warnings if "no link between hosts a and b of p.xml" in each] == (
+        warnings if free and sends else []
+    )
+    assert (done.metrics["makespan"] > 1) == bool(sends and not free)
+
+
 @pytest.mark.parametrize(
     ("arguments", "choices"),
     [
@@ -229,11 +305,18 @@ class Lazy(Fcfs):
             super().arrived(job)
 
 
-def test_a_deadlock_leaves_the_files_of_what_ended() -> None:
-    with pytest.raises(SimulationError, match="deadlock: 5 jobs .*; out/lazy_jobs.csv has what"):
+def test_a_deadlock_leaves_an_earlier_run_and_the_files_of_what_ended() -> None:
+    run("easy", "tiny_8", out="out/lazy")
+    before = contents("out/lazy")
+    message = "deadlock: 5 jobs .*; out/lazy_deadlock_jobs.csv has what ended"
+    with pytest.raises(SimulationError, match=message):
         run(Lazy, "tiny_8", out="out/lazy")
-    assert len(read_run("out/lazy").jobs) == 3
-    assert description("out/lazy")["scheduler"] == "Lazy"
+    after = contents("out/lazy")
+    assert {name: after[name] for name in before} == before
+    assert {name.removeprefix("_deadlock") for name in after} == set(before)
+    assert len(read_run("out/lazy").jobs) == 8
+    assert len(read_run("out/lazy_deadlock").jobs) == 3
+    assert description("out/lazy_deadlock")["scheduler"] == "Lazy"
 
 
 @pytest.mark.parametrize("kind", ["maintenance", "machine_unavailable"])

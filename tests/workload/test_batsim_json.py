@@ -13,7 +13,12 @@ from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import Workload, delay_profile, format_workload, read_workload
-from qops_batsim.workload.batsim_json import parse_workload, write_workload
+from qops_batsim.workload.batsim_json import (
+    PROFILE_TYPES,
+    RENAMED_TYPES,
+    parse_workload,
+    write_workload,
+)
 
 DELAY = {"type": "delay", "delay": 10}
 JOB = {"id": "1", "subtime": 0, "res": 2, "profile": "d"}
@@ -287,6 +292,13 @@ def test_a_wrong_profile_is_named(profile: Any, problem: str) -> None:
 )
 def test_fields_that_batsim_has_values_for(profile: dict[str, Any]) -> None:
     assert parse_workload(with_profile(profile), source="w.json").profiles["p"] == profile
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED_TYPES.items())
+def test_a_former_name_of_a_type_is_refused_with_the_present_one(old: str, new: str) -> None:
+    assert new in PROFILE_TYPES
+    expected = f"profile 'p': type is '{old}'; its name in Batsim 4 is {new}"
+    assert refusal(with_profile({"type": old, "cpu": 1, "com": 0})) == expected
 
 
 def test_composed_profiles_in_a_circle_are_named() -> None:
