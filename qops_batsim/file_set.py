@@ -45,7 +45,7 @@ PICTURE = "_deadlines.png"
 """Ending of a run's picture, which is drawn after the files."""
 
 DEADLOCK = "_deadlock"
-"""What the prefix of a run is followed by in the files of what had ended before a deadlock."""
+"""End of the prefix of files that have what had ended before a deadlock."""
 
 WORKING_DIRECTORY = "_batsim"
 """Ending of the directory in which Batsim works, beside the files."""
