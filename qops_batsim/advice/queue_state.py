@@ -141,8 +141,14 @@ def read_squeue(
     left_out: Counter[str],
     unsure: Counter[str],
     selection: Selection = MappingProxyType({}),
+    *,
+    has_own_nodes: bool = False,
 ) -> tuple[list[QueuedJob], float | None]:
-    """Return the jobs, and the date (seconds since 1970); count those left out, and why."""
+    """Return the jobs, and the date (seconds since 1970); count those left out, and why.
+
+    Where partitions are selected, the others must not run jobs, unless these are known to
+    ``has_own_nodes``.
+    """
     if errors := data.get("errors"):
         # Without a controller it shows no jobs.
         raise InputError(f"{source}: squeue failed ({shown(errors)}); its answer is expected")
@@ -154,6 +160,12 @@ def read_squeue(
         states = _states(record.get("job_state"), where)
         if why := _elsewhere(record, selection):
             left_out[why] += 1
+            if why.endswith("partition") and states & HOLDING and not has_own_nodes:
+                raise InputError(
+                    f"{where}: runs in partition {shown(record.get('partition'))}, perhaps on "
+                    "nodes that are quoted; a list of nodes (--nodes), or all partitions that "
+                    "share them (--partition), are expected"
+                )
         elif states & HOLDING:
             jobs.append(_running(record, where))
         elif "SUSPENDED" in states:
@@ -170,6 +182,12 @@ def read_squeue(
             left_out["has ended"] += 1
         if len(jobs) > MAX_QUEUED_JOBS:
             raise InputError(f"{source}: more than {MAX_QUEUED_JOBS:,} jobs; fewer are expected")
+    partitions = sorted({str(each["partition"]) for each in data["jobs"] if each.get("partition")})
+    if len(partitions) > 1 and not selection.get("partition"):
+        told = ", ".join(partitions)
+        unsure[f"of several partitions ({told}), planned as if these had the same nodes"] = len(
+            jobs
+        )
     return jobs, number(data.get("last_update"), f"{source}: last_update") or None
 
 
@@ -348,6 +366,7 @@ def read_queue(
     now: float | None = None,
     written_at: float | None = None,
     selection: Selection = MappingProxyType({}),
+    has_own_nodes: bool = False,
 ) -> QueueState:
     """Read a queue of either form, of squeue the jobs that are selected; O(jobs).
 
@@ -367,7 +386,9 @@ def read_queue(
     unsure: Counter[str] = Counter()
     size = None
     if _is_squeue(data):
-        jobs, told = read_squeue(data, source, left_out, unsure, selection)
+        jobs, told = read_squeue(
+            data, source, left_out, unsure, selection, has_own_nodes=has_own_nodes
+        )
     elif any(selection.values()):
         raise InputError(
             f"{source}: is no output of squeue; partitions, QOS, accounts and reservations can be "

@@ -199,7 +199,7 @@ def _cores(name: str, accounting: Choices | None) -> float | None:
     """Return how many cores a node of a partition has, or how a node is counted, if known."""
     if accounting is None:
         return None
-    known = (accounting.nodes or {}).get(name)
     if accounting.by == "nodes":
         return 1.0
+    known = accounting.nodes and accounting.nodes.together(name.split("+"))
     return known["cores"] / known["nodes"] if known and known["nodes"] else None

@@ -45,6 +45,9 @@ _about = manual(
     --machine N: Processors of the machine, which squeue does not tell.
     --partition NAME: Of squeue, take the jobs of this partition (repeatable); --machine is its
         size.
+    --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
+        NODELIST, CPUS and GRES. Their cores are the machine, and partitions with nodes of their own
+        are told from those that share them.
     --qos NAME: Of squeue, take the jobs of this QOS (repeatable).
     --account NAME: Of squeue, take the jobs of this account (repeatable).
     --reservation NAME: Of squeue, take the jobs inside this reservation only (repeatable); all:
@@ -74,6 +77,7 @@ def quote(
     before: Annotated[bool, _about("--before")] = False,
     machine: Annotated[int | None, _about("--machine", min=1)] = None,
     partition: Annotated[list[str] | None, _about("--partition")] = None,
+    nodes: Annotated[Path | None, _about("--nodes")] = None,
     qos: Annotated[list[str] | None, _about("--qos")] = None,
     account: Annotated[list[str] | None, _about("--account")] = None,
     reservation: Annotated[list[str] | None, _about("--reservation")] = None,
@@ -110,8 +114,8 @@ def quote(
     if (state is None) == (queue is None and listen is None):
         raise InputError("--state PREFIX@TIME or --queue FILE is expected, one of the two")
     if state is not None:
-        of_queue = {"ask": ask, "machine": machine, "now": now, "may_wait": may_wait}
-        of_queue["max_age"] = max_age
+        of_queue: dict[str, object] = {"ask": ask, "machine": machine, "now": now}
+        of_queue |= {"may_wait": may_wait, "max_age": max_age, "nodes": nodes}
         told: dict[str, object] = {**of_queue, "listen": listen, "set": settings, **chosen}
         _refuse(": is of use only without --state", **told)
         if processors is None or runtime is None:
@@ -123,13 +127,20 @@ def quote(
     _refuse(" is of use only with --state", **of_run)
     from qops_batsim.live.queue_source import QueueSource
     from qops_batsim.scheduling.registry import parse_settings
+    from qops_batsim.workload.accounting.nodes import read_nodes
 
+    some = any(chosen.values()) or nodes is not None
     source = QueueSource(
-        queue, scheduler, parse_settings(settings or []), machine, _date(now), may_wait
+        queue,
+        scheduler,
+        parse_settings(settings or []),
+        machine,
+        _date(now),
+        may_wait,
+        selection={name: names or () for name, names in chosen.items()} if some else {},
+        nodes=None if nodes is None else read_nodes(nodes),
+        max_age=duration(max_age or "1h", "--max-age", zero=False),
     )
-    source.max_age = duration(max_age or "1h", "--max-age", zero=False)
-    if any(chosen.values()):
-        source.selection = {name: names or () for name, names in chosen.items()}
     if listen is not None:
         serve_quotes(source, listen, any_interface=any_interface)
         return

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
 
+from qops_batsim.errors import InputError
 from qops_batsim.live.slurm import Run, read_config, run_command
+from qops_batsim.workload.accounting.nodes import Node, NodeSizes
 
 SWEEP = 30.0
 """Slurm looks for jobs at their limits each so many seconds."""
@@ -144,14 +147,31 @@ def _lost_nodes(config: Mapping[str, str]) -> Finding:
 
 
 def _shared_nodes(partition: str | None, run: Run) -> Finding:
-    """Return whether jobs have their nodes for themselves."""
+    """Return whether jobs, and this partition, have their nodes for themselves."""
     of = [] if partition is None else ["-p", partition]
     rows = [line.split("|") for line in run(["sinfo", "-h", *of, "-o", "%c|%h"], "").split()]
-    shared = [row for row in rows if row[0].rstrip("+") != "1" and row[1] != "EXCLUSIVE"]
+    shared = [
+        row
+        for row in rows
+        if row[1] != "EXCLUSIVE" and (row[0].rstrip("+") != "1" or row[1] != "NO")
+    ]
     text = "every job has its nodes for itself"
     if shared:
         text = (
-            "nodes of several processors may be shared by jobs, and decisions are about whole "
-            "nodes: OverSubscribe=EXCLUSIVE on the partition is expected"
+            "nodes may be shared by jobs, and decisions are about whole nodes: "
+            "OverSubscribe=EXCLUSIVE on the partition is expected"
         )
+    said = run(["sinfo", "-h", "-a", "-N", "-o", "%N|%R|%p|%M"], "")
+    rows = re.findall(r"(?m)^(\S+)\|(\S+)\|(\d+)\|(\S+)", said)
+    chosen = {name for _, name, *_ in rows} if partition is None else {*partition.split(",")}
+    tier = min((int(tier) for _, name, tier, _ in rows if name in chosen), default=0)
+    nodes: dict[str, Counter[Node]] = {}
+    for node, name, below, mode in rows:
+        # The jobs of a partition that gives way are on nobody's nodes.
+        if int(below) >= tier or mode not in ("REQUEUE", "CANCEL"):
+            nodes.setdefault(name, Counter())[(node, 1, 0)] = 1
+    try:
+        NodeSizes(nodes).refuse_cut(chosen, alike=bool(rows))
+    except InputError as error:
+        return Finding(about="whole nodes", is_fine=False, text=str(error))
     return Finding(about="whole nodes", is_fine=not shared, text=text)

@@ -16,6 +16,7 @@ from qops_batsim.advice.queue_state import MAX_QUEUE_BYTES, date_text, read_queu
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
 from qops_batsim.live.journal import Journal, is_journal
+from qops_batsim.workload.accounting.nodes import NodeSizes
 
 
 @dataclass
@@ -23,7 +24,8 @@ class QueueSource:
     """File of a queue, or none, with the choices of reading it, read again when it changes.
 
     A queue older than ``max_age`` (seconds), or dated as far ahead of the clock of this machine, is
-    refused, but where its date is given by ``now``.
+    refused, but where its date is given by ``now``. Given the ``nodes`` of partitions, the machine
+    is those of the partitions selected, which must be all that share them.
     """
 
     path: Path | None
@@ -33,8 +35,17 @@ class QueueSource:
     now: float | None = None
     may_wait: bool = False
     selection: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    nodes: NodeSizes | None = None
     max_age: float = math.inf
     _seen: tuple[int, int, int] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.nodes is None:
+            return
+        partitions = self.selection.get("partition") or [*self.nodes]
+        self.nodes.refuse_cut(partitions, alike=True)
+        self.selection = {**self.selection, "partition": partitions}
+        self.machine = self.machine or self.nodes.together(partitions)["cores"]
 
     def read(
         self, content: bytes, source: str = "the queue", written_at: float | None = None
@@ -48,6 +59,7 @@ class QueueSource:
             now=self.now,
             written_at=date,
             selection=self.selection,
+            has_own_nodes=self.nodes is not None,
         )
         self.check_age(state.source, state.now)
         return QueueAsker(state, self.scheduler, self.settings, may_wait=self.may_wait)

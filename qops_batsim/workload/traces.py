@@ -13,7 +13,13 @@ from qops_batsim.errors import InputError
 from qops_batsim.files import Stored, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.accounting.nodes import nodes_over_time
+from qops_batsim.workload.accounting.nodes import (
+    NodeSizes,
+    Span,
+    node_spans,
+    nodes_over_time,
+    pools_of,
+)
 from qops_batsim.workload.accounting.rows import AccountingLog, Choices, Rows, log_of, settle
 from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Conversion, convert_log, offered_load
@@ -116,8 +122,9 @@ def read_partitions(
 ) -> tuple[dict[str, Conversion], dict[str, int]]:
     """Read a trace by partitions: those that are loaded, and how many jobs the others have.
 
-    Slurm's accounting and tables tell them; every other trace is one without a name. By default
-    jobs are counted by the resource that binds. See :func:`read_trace`.
+    Those that share nodes are one pool, called ``a+b``: by the list of nodes, else by the nodes on
+    which jobs ran. Slurm's accounting and tables tell them; every other trace is one without a
+    name. By default jobs are counted by the resource that binds. See :func:`read_trace`.
     """
     found = find_input(path, "workloads")
     stored, source = read_stored(found, what=_WHAT), str(found)
@@ -144,10 +151,11 @@ def read_partitions(
         rows.choose(msgspec.structs.replace(choices, **inside))
         inside["reservations"] = ("all",) if choices.reservations else ()
         of_part = msgspec.structs.replace(choices, **everywhere, **inside)
-        pools, parts, steps = rows.pools(), {}, {}
-        for name in choices.partitions or sorted(set(pools.words)):
-            part = rows.part(pools.where(lambda each, name=name: each == name))  # type: ignore[misc]
-            steps[name] = nodes_over_time(part)
+        spans, column, parts, steps = node_spans(rows), rows.pools(), {}, {}
+        pools = {"+".join(pool): pool for pool in _pools(choices, spans)}
+        for name, pool in pools.items():
+            part = rows.part(column.where(set(pool).__contains__))
+            steps[name] = nodes_over_time(spans.get(each, {}) for each in pool)
             parts[name] = _log(part, of_part, kind, stored, source)
         small = {} if choices.partitions else _small(parts)
         loaded = {name: log for name, log in parts.items() if name not in small}
@@ -159,8 +167,16 @@ def read_partitions(
             )
         found_in = {name: convert_log(log, processors=processors) for name, log in loaded.items()}
         for name, trace in found_in.items() if processors is None else ():
-            nodes = (choices.nodes or {}).get(name, {}).get("nodes")
-            trace.sizes = _sizes(trace, steps[name], nodes)
+            of_all = (choices.nodes or NodeSizes({})).together(pools[name])["nodes"]
+            trace.sizes = _sizes(trace, steps[name], of_all)
+        for name in [each for each in found_in if len(pools[each]) > 1]:
+            told = (
+                f"of partitions that share nodes ({name}), one pool, any of whose nodes a job gets"
+            )
+            jobs = len(parts[name].records)
+            found_in[name].repairs.append(
+                RepairCount(rule="shared_nodes", description=told, choice="keep", jobs=jobs)
+            )
     for each in found_in.values() if len(found_in) == 1 and small else ():
         told = f"of partitions with few jobs ({', '.join(small)})"
         jobs = sum(small.values())
@@ -170,13 +186,22 @@ def read_partitions(
     return found_in, small
 
 
+def _pools(choices: Choices, spans: Mapping[str, Mapping[str, Span]]) -> list[list[str]]:
+    """Return the partitions that are wanted, those with nodes in common together."""
+    wanted = choices.partitions or sorted(spans)
+    together = pools_of(spans) if choices.nodes is None else choices.nodes.pools()
+    pool_of = {name: pool for pool in together for name in pool}
+    pools = {id(each): each for each in (pool_of.get(name, [name]) for name in wanted)}
+    return [[name for name in pool if name in wanted] for pool in pools.values()]
+
+
 def _sizes(
-    trace: Conversion, steps: Sequence[tuple[float, int]], told: int | None
+    trace: Conversion, steps: Sequence[tuple[float, int]], told: int
 ) -> list[tuple[float, int]]:
     """Return the processors of a partition since some dates, where its nodes have changed.
 
-    Its size is that of the nodes that are ``told``, else of the most that were there at once; each
-    is taken to have an equal part. One in a hundred may be a node that is seldom used.
+    Its size is that of the nodes that are ``told``, if any are, else of the most that were there at
+    once; each is taken to have an equal part. One in a hundred may be a node that is seldom used.
     """
     counts = [count for _, count in steps] or [0]
     if trace.calendar is None or max(counts) - min(counts) <= LEAST_SHARE * max(counts):

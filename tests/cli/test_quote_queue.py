@@ -106,3 +106,61 @@ def test_a_queue_that_is_days_old_or_ahead_is_refused(
     assert "at most 1:00:00 is accepted (--max-age)" in words
     assert cli(*ask, "--max-age", "7d").exit_code == 0
     assert cli(*ask, "--now", date).exit_code == 0
+
+
+def squeue(*jobs: tuple[str, str, int]) -> dict[str, Any]:
+    """Return what squeue says now of jobs: partition, state, and CPUs for an hour."""
+    now = int(time.time())
+    told = [
+        {"job_id": at, "partition": part, "job_state": [state], "cpus": cpus, "time_limit": 60}
+        | {"start_time": now - 60 if state == "RUNNING" else 0}
+        for at, (part, state, cpus) in enumerate(jobs, 1)
+    ]
+    return {"meta": {}, "jobs": told}
+
+
+LISTS = {
+    "same": "n[1-8]|short*|1|-\nn[1-8]|long|1|-\n",
+    "apart": "n[1-8]|short*|1|-\nm[1-4]|long|1|-\n",
+    "some": "n[1-8]|short*|1|-\nn[5-9]|long|1|-\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "chosen", "told"),
+    [
+        (None, ("short",), "runs in partition 'long', perhaps on nodes that are quoted"),
+        ("same", ("short",), "partitions long, short share nodes"),
+        ("some", ("short",), "partitions long, short share nodes"),
+        ("some", ("short", "long"), "are not one pool (long: 5 nodes, short: 8 nodes)"),
+        ("apart", (), "are not one pool (long: 4 nodes, short: 8 nodes)"),
+        ("apart", ("shirt",), "are not one pool (shirt: 0 nodes)"),
+        ("same", ("short", "long"), "2 of 8 processors free, jobs: 2 running"),
+        ("same", (), "2 of 8 processors free, jobs: 2 running"),
+        ("apart", ("short",), "4 of 8 processors free, jobs: 1 running"),
+        ("apart", ("long",), "2 of 4 processors free, jobs: 1 running"),
+    ],
+)
+def test_nodes_that_another_partition_has_are_not_free(
+    cli, tmp_path: Path, nodes: str | None, chosen: tuple[str, ...], told: str
+) -> None:
+    queue = tmp_path / "squeue.json"
+    queue.write_text(json.dumps(squeue(("short", "RUNNING", 4), ("long", "RUNNING", 2))))
+    given = [word for name in chosen for word in ("--partition", name)]
+    if nodes is None:
+        given += ["--machine", "8"]
+    else:
+        (tmp_path / "nodes.txt").write_text(f"NODELIST|PARTITION|CPUS|GRES\n{LISTS[nodes]}")
+        given += ["--nodes", str(tmp_path / "nodes.txt")]
+    done = cli("quote", "--queue", queue, *given, "--ask", "2x10m")
+    assert told in " ".join((done.out + done.err).split())
+    assert done.exit_code == (0 if "free" in told else 2)
+
+
+def test_several_partitions_on_one_machine_are_told(cli, tmp_path: Path) -> None:
+    queue = tmp_path / "squeue.json"
+    queue.write_text(json.dumps(squeue(("short", "RUNNING", 4), ("long", "PENDING", 2))))
+    done = cli("quote", "--queue", queue, "--machine", 8, "--ask", "2x10m")
+    assert done.exit_code == 0
+    said = "not sure: 2 of several partitions (long, short), planned as if these had the same nodes"
+    assert said in " ".join(done.err.split())

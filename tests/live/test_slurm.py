@@ -303,6 +303,45 @@ def test_all_jobs_are_held_though_some_have_ended(monkeypatch: pytest.MonkeyPatc
     assert [each.split()[2] for each in run.said] == ["jobid=1,2", "jobid=3"]
 
 
+@pytest.mark.parametrize(
+    ("partition", "rows", "problem"),
+    [
+        ("short", "n1|short|1|OFF n2|short|1|OFF n3|long|1|OFF", ""),
+        (None, "n1|short|1|OFF n1|long|1|OFF", ""),
+        ("short,long", "n1|short|1|OFF n1|long|1|OFF", ""),
+        ("short", "n1|short|1|OFF n1|long|1|OFF", "partitions long, short share nodes"),
+        # One below gives way where it is preempted.
+        ("short", "n1|short|9|REQUEUE n1|below|1|REQUEUE", ""),
+        ("short", "n1|short|9|OFF n1|below|1|OFF", "partitions below, short share nodes"),
+        ("below", "n1|short|9|REQUEUE n1|below|1|REQUEUE", "partitions below, short share"),
+        (None, "n1|short|1|OFF n2|long|1|OFF", "not one pool (long: 1 nodes, short: 1 nodes)"),
+        ("shorts", "n1|short|1|OFF", "not one pool (shorts: 0 nodes)"),
+    ],
+)
+def test_the_check_finds_partitions_on_the_same_nodes(
+    partition: str | None, rows: str, problem: str
+) -> None:
+    config = CONFIG.format(further="")
+
+    def run(command: Sequence[str], stdin: str) -> str:
+        by_node = rows.replace(" ", "\n")
+        return config if command[0] == "scontrol" else by_node if "-N" in command else "1|NO\n"
+
+    found = check_slurm(partition, 1.0, run).findings
+    (nodes,) = [each for each in found if each.about == "whole nodes"]
+    assert problem in nodes.text
+    assert nodes.is_fine == (not problem)
+
+
+@pytest.mark.parametrize("row", ["1|FORCE:4", "1|YES:2", "64|NO"])
+def test_the_check_finds_nodes_that_jobs_share(row: str) -> None:
+    config = CONFIG.format(further="")
+    found = check_slurm(None, 1.0, Recorded(scontrol=config, sinfo=row)).findings
+    (nodes,) = [each for each in found if each.about == "whole nodes"]
+    assert "OverSubscribe=EXCLUSIVE" in nodes.text
+    assert not nodes.is_fine
+
+
 def test_outcomes_are_those_of_batsim() -> None:
     (job,) = Slurm(run=Recorded(squeue=[ROWS[0] | {"State": "NODE_FAIL"}])).jobs()
     assert job.outcome == COMPLETED_KILLED

@@ -4,20 +4,103 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from operator import or_
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_text
-from qops_batsim.workload.accounting.rows import NodeSizes, Rows
+
+if TYPE_CHECKING:
+    from qops_batsim.workload.accounting.rows import Rows
 
 _EXPECTED = (
-    "the output of `scontrol show node`, or of `sinfo` with the columns PARTITION, NODES or "
-    "NODELIST, CPUS and GRES (sinfo --Node --format='%N|%P|%c|%G'), is expected"
+    "the output of `scontrol show node`, or of `sinfo` with the columns PARTITION, NODELIST (NODES "
+    "is enough for one partition), CPUS and GRES (sinfo --Node --format='%N|%P|%c|%G'), is expected"
 )
 _GPUS = re.compile(r"gpu(?::[A-Za-z][^:,()\s]*)?:(\d{1,4})")
 _MOST_BYTES = 1 << 28
+
+Node = tuple[str, int, int]
+"""Name of a node, empty where it is not told, its cores, and its GPUs."""
+
+
+class NodeSizes(dict[str, dict[str, int]]):
+    """Cores, nodes and GPUs (``cores``, ``nodes``, ``gpus``) of partitions by name.
+
+    Partitions may have nodes in common: together they are a pool, in which these count once.
+    """
+
+    def __init__(self, nodes: Mapping[str, Counter[Node]]) -> None:
+        self._nodes = nodes
+        super().__init__({name: self.together([name]) for name in nodes})
+
+    def together(self, partitions: Iterable[str]) -> dict[str, int]:
+        """Return the size of partitions together."""
+        none: Counter[Node] = Counter()
+        rows = reduce(or_, (self._nodes.get(name, none) for name in partitions), none).items()
+        return {
+            "cores": sum(count * cores for (_, cores, _), count in rows),
+            "nodes": sum(count for _, count in rows),
+            "gpus": sum(count * gpus for (_, _, gpus), count in rows),
+        }
+
+    def pools(self) -> list[list[str]]:
+        """Return the partitions, those that have nodes in common together."""
+        spans = {name: dict.fromkeys(nodes, (0.0, 1.0)) for name, nodes in self._nodes.items()}
+        return pools_of(spans)
+
+    def refuse_cut(self, partitions: Iterable[str], *, alike: bool = False) -> None:
+        """Refuse some partitions of a pool without the others, whose jobs are on their nodes.
+
+        Asked for ``alike``, refuse those as well that have not all the same nodes, since no plan
+        keeps their jobs apart.
+        """
+        chosen = set(partitions)
+        for pool in self.pools():
+            if chosen.intersection(pool) and not chosen.issuperset(pool):
+                raise InputError(
+                    f"partitions {', '.join(pool)} share nodes, so that jobs of each take those of "
+                    f"the others; all of them are expected beside {', '.join(sorted(chosen))}"
+                )
+        kinds = {frozenset(self._nodes.get(name, {}).items()) for name in chosen}
+        if alike and (len(kinds) != 1 or frozenset() in kinds):
+            told = ", ".join(f"{n}: {self.together([n])['nodes']} nodes" for n in sorted(chosen))
+            raise InputError(
+                f"the partitions are not one pool ({told}); one partition, or several that have "
+                "the same nodes, are expected (--partition)"
+            )
+
+
+Span = tuple[float, float]
+"""Since when and until when a node was there (seconds)."""
+
+
+def pools_of(spans: Mapping[str, Mapping[Any, Span]]) -> list[list[str]]:
+    """Return partitions, those together that had a node in common at a time.
+
+    >>> pools_of({"a": {"n1": (0, 9)}, "b": {"n1": (5, 7), "n2": (0, 9)}, "c": {"n2": (9, 12)}})
+    [['a', 'b'], ['c']]
+    """
+    pool = {name: [name] for name in sorted(spans)}
+    by_node: dict[Any, list[tuple[float, float, str]]] = {}
+    for name, nodes in spans.items():
+        for node, (first, last) in nodes.items():
+            by_node.setdefault(node, []).append((first, last, name))
+    for stays in by_node.values():
+        stays.sort()
+        end, latest = stays[0][1:]
+        for first, last, name in stays[1:]:
+            if first < end and pool[name] is not pool[latest]:
+                pool[latest] += pool[name]
+                pool.update(dict.fromkeys(pool[latest], pool[latest]))
+            if last > end:
+                end, latest = last, name
+    return sorted(sorted(each) for each in {id(each): each for each in pool.values()}.values())
 
 
 def gpus_of(gres: str) -> int:
@@ -30,31 +113,38 @@ def gpus_of(gres: str) -> int:
 
 
 def read_nodes(path: str | Path) -> NodeSizes:
-    """Read the sizes of partitions; a node of several partitions counts in each."""
+    """Read the nodes of partitions; one may belong to several."""
     text = read_text(path, what="a list of nodes", max_bytes=_MOST_BYTES)
-    sizes: dict[str, Counter[str]] = {}
+    nodes: dict[str, Counter[Node]] = {}
     try:
         rows = _records(text) if "NodeName=" in text else _table(text)
-        for partitions, count, cores, gres in rows:
+        for partitions, names, cores, gres in rows:
             for name in filter(None, partitions.replace("*", "").split(",")):
-                found = sizes.setdefault(name, Counter(cores=0, nodes=0, gpus=0))
-                found.update(nodes=count, cores=count * cores, gpus=count * gpus_of(gres))
+                kinds = [(node, cores, gpus_of(gres)) for node in names]
+                nodes.setdefault(name, Counter()).update(kinds)
     except (KeyError, ValueError, IndexError):
         raise InputError(f"{path}: is no list of nodes; {_EXPECTED}") from None
-    if not sizes:
+    if not nodes:
         raise InputError(f"{path}: names no partition; {_EXPECTED}")
-    return sizes
+    if len(nodes) > 1 and any(not node for kinds in nodes.values() for node, *_ in kinds):
+        raise InputError(
+            f"{path}: does not tell which nodes partitions {', '.join(nodes)} have, and they may "
+            f"have the same; {_EXPECTED}"
+        )
+    return NodeSizes(nodes)
 
 
-_Nodes = list[tuple[str, int, int, str]]
-"""Partitions, how many nodes of a kind, cores of each, and their generic resources."""
+_Nodes = list[tuple[str, list[str], int, str]]
+"""Partitions, names of nodes of a kind, cores of each, and their generic resources."""
 
 
 def _records(text: str) -> _Nodes:
     found = []
-    for record in text.split("NodeName=")[1:]:
-        fields = dict(re.findall(r"(\w+)=(\S+)", record))
-        found.append((fields.get("Partitions", ""), 1, int(fields["CPUTot"]), fields["Gres"]))
+    for record in re.split("^NodeName=", text, flags=re.MULTILINE)[1:]:
+        # Of two, the first counts: the second is in what somebody wrote of the node, at the end.
+        fields = dict(reversed(re.findall(r"(\w+)=(\S+)", record)))
+        names, cores = node_names(record.split()[0]), int(fields["CPUTot"])
+        found.append((fields.get("Partitions", ""), names, cores, fields["Gres"]))
     return found
 
 
@@ -68,8 +158,14 @@ def _table(text: str) -> _Nodes:
     found = []
     for row in rows:
         cells = dict(zip(names, map(str.strip, row.split(mark)), strict=False))
-        count = int(cells.get("NODES", "1"))
-        found.append((cells["PARTITION"], count, int(cells["CPUS"]), cells.get("GRES", "")))
+        listed = cells.get("NODELIST", "")
+        nodes = node_names(listed)
+        count = int(cells.get("NODES", len(nodes) or 1))
+        if (nodes and len(nodes) != count) or listed.count("[") != listed.count("]"):
+            raise ValueError(row)  # The list was cut.
+        found.append(
+            (cells["PARTITION"], nodes or [""] * count, int(cells["CPUS"]), cells.get("GRES", ""))
+        )
     return found
 
 
@@ -105,25 +201,41 @@ def _range(text: str) -> list[str]:
     return [f"{number:0{len(first)}}" for number in range(int(first), int(last) + 1)]
 
 
-def nodes_over_time(rows: Rows) -> list[tuple[float, int]]:
-    """Return since which dates how many nodes were there; nothing if the accounting names none.
+def node_spans(rows: Rows) -> dict[str, dict[str, Span]]:
+    """Return when the first job of each partition on each of its nodes began, and the last ended.
 
-    A node is there from the first job on it to the last. One whose first or last is less than
-    :data:`UNSEEN` from the beginning or end of all was there then, too.
+    O(rows + nodes of different lists).
     """
-    ran = rows.started < rows.ended
+    pools, ran = rows.pools(), rows.started < rows.ended
+    spans: dict[str, dict[str, Span]] = {name: {} for name in sorted(pools.words)}
     if rows.nodes is None or not ran.any():
-        return []
-    which, count = rows.nodes.which[ran], len(rows.nodes.words)
-    first, last = np.full(count, np.inf), np.full(count, -np.inf)
+        return spans
+    count = len(rows.nodes.words)
+    pairs, which = np.unique(pools.which[ran] * count + rows.nodes.which[ran], return_inverse=True)
+    first, last = np.full(len(pairs), np.inf), np.full(len(pairs), -np.inf)
     np.minimum.at(first, which, rows.started[ran])
     np.maximum.at(last, which, rows.ended[ran])
-    seen: dict[str, tuple[float, float]] = {}
-    for place in np.unique(which).tolist():
-        span = float(first[place]), float(last[place])
-        for name in node_names(rows.nodes.words[place]):
-            old = seen.get(name, span)
-            seen[name] = min(old[0], span[0]), max(old[1], span[1])
+    for pair, *span in zip(pairs.tolist(), first.tolist(), last.tolist(), strict=True):
+        names = node_names(rows.nodes.words[pair % count])
+        _extend(spans[pools.words[pair // count]], dict.fromkeys(names, (span[0], span[1])))
+    return spans
+
+
+def _extend(seen: dict[str, Span], spans: Mapping[str, Span]) -> None:
+    for name, (first, last) in spans.items():
+        old = seen.get(name, (first, last))
+        seen[name] = min(old[0], first), max(old[1], last)
+
+
+def nodes_over_time(spans: Iterable[Mapping[str, Span]]) -> list[tuple[float, int]]:
+    """Return since which dates how many nodes were there, given when those of partitions were.
+
+    A node is there from the first job on it to the last. One whose first or last is less than
+    :data:`UNSEEN` from the beginning or end of all was there then, too. Nothing without any node.
+    """
+    seen: dict[str, Span] = {}
+    for nodes in spans:
+        _extend(seen, nodes)
     if not seen:
         return []
     begins, ends = (np.array(dates) for dates in zip(*seen.values(), strict=True))

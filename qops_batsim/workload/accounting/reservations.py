@@ -17,7 +17,7 @@ import numpy as np
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_text
 from qops_batsim.workload.accounting.cells import read_count, read_date
-from qops_batsim.workload.accounting.nodes import node_names
+from qops_batsim.workload.accounting.nodes import NodeSizes, node_names
 from qops_batsim.workload.accounting.rows import Choices
 from qops_batsim.workload.accounting.slurm import amount_of
 from qops_batsim.workload.conversion import Conversion
@@ -185,11 +185,9 @@ def _hosts(reservation: Reservation, choices: Choices, size: int) -> int:
     known = next((each for each in (unit, "cores", "nodes") if each in amounts), unit)
     amount = amounts.get(known, 0.0)
     if known != unit and amount:
-        parts = choices.nodes or {}
-        of = (
-            [parts.get(reservation.partition)] if reservation.partition in parts else parts.values()
-        )
-        total, all_known = (sum(each[name] for each in of if each) for name in (unit, known))
+        nodes = choices.nodes or NodeSizes({})
+        of = nodes.together([reservation.partition] if reservation.partition in nodes else nodes)
+        total, all_known = of[unit], of[known]
         if not all_known:
             raise InputError(
                 f"{reservation.where}: TRES tells no {unit} of reservation "

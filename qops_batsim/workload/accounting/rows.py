@@ -23,6 +23,7 @@ from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 from qops_batsim.limits import MAX_JOBS, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.tables import Booleans, Floats, Words
 from qops_batsim.workload.accounting.cells import NEAR, Dates, TextTable, is_none
+from qops_batsim.workload.accounting.nodes import NodeSizes, node_spans, pools_of
 from qops_batsim.workload.log import (
     NOT_RERUNNABLE,
     RECORD,
@@ -123,10 +124,6 @@ STATES_EXPECTED = (
 )
 
 
-NodeSizes = Mapping[str, Mapping[str, int]]
-"""Cores, nodes and GPUs (``cores``, ``nodes``, ``gpus``) of each partition."""
-
-
 def elsewhere(what: str, told: str, wanted: Sequence[str]) -> str:
     """Return why a job is not one of those wanted, empty if it is.
 
@@ -181,6 +178,8 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
                 raise InputError(f"state {shown(state)} is not known{did_you_mean(state, STATES)}")
         if self.time_zone is not None:
             Calendar(0, self.time_zone).check("the given time zone")
+        if self.nodes is not None:
+            self.nodes.refuse_cut(self.partitions)
 
     @property
     def unit(self) -> str:
@@ -322,11 +321,18 @@ class Rows:
                     raise InputError(f"no job is of {what} {shown(name)}{hint}")
             reasons = {word: elsewhere(what, word, wanted) for word in column.words}
             if told := next(filter(None, reasons.values()), ""):
+                told += self._beside(wanted) if what == "partition" else ""
                 other = column.where(lambda each, why=reasons: why[each] != "") & ~gone  # type: ignore[misc]
                 self.leave_out(f"other_{what.lower()}", told, other)
                 gone |= other
         if gone.any():
             self.take(~gone)
+
+    def _beside(self, partitions: Sequence[str]) -> str:
+        """Return which partitions had jobs on the nodes of some, in words; empty if none had."""
+        pools = [set(each) for each in pools_of(node_spans(self))]
+        beside = {name for each in pools if each & {*partitions} for name in each - {*partitions}}
+        return f", though on the same nodes ({', '.join(sorted(beside))})" if beside else ""
 
     def leave_out(self, rule: str, description: str, gone: Booleans) -> None:
         """Count rows that are to be left out, and what they stand for."""
@@ -673,7 +679,7 @@ def binding_sizes(
     pools = rows.pools()
     for name in sorted(set(pools.words)):
         inside = pools.where(lambda each, name=name: each == name)  # type: ignore[misc]
-        known = (nodes or {}).get(name, {})
+        known = (nodes or NodeSizes({})).together([name])
         cores, cards = (
             known.get(unit) or _most_in_use(rows, run_times, np.where(inside, column, 0)) or 0
             for unit, column in (("cores", rows.processors), ("gpus", gpus))
@@ -691,7 +697,7 @@ def _size(rows: Rows, run_times: Floats, choices: Choices) -> tuple[int | None, 
     """Return the size of the machine, and where it comes from."""
     pools = set(rows.pools().words)
     if choices.nodes is not None and pools <= choices.nodes.keys():
-        size = sum(choices.nodes[name][choices.unit] for name in pools)
+        size = choices.nodes.together(pools)[choices.unit]
         return size, f"{choices.unit} of the nodes told"
     told = f"the most {choices.unit} in use at once"
     if count := int((rows.suspended > 0).sum()):
