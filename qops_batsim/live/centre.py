@@ -48,6 +48,9 @@ RECORD, SHADOW, LIVE = "record", "shadow", "live"
 MOST_TOLD = 20
 """Most users that are told of a new planned start in one step."""
 
+MOST_REFUSED = 5
+"""Most refusals that are worked out and sent in one step."""
+
 
 OTHER_VERSION = (
     "the version of the package that made the journal is expected, or a new journal "
@@ -337,6 +340,9 @@ class LiveCentre:
         found, uptime = self.open_orders(), self._clock.uptime()
         sent = {order.number: self._sent.get(order.number, -math.inf) for order in found}
         due = [order for order in found if uptime - sent[order.number] >= self._resend]
+        # Promises wait for starts; a refusal has time, and is worked out: many would delay them.
+        refusals = [order for order in due if order.kind == "refuse"]
+        due = [order for order in due if order.kind != "refuse"] + refusals[:MOST_REFUSED]
         self._sent = sent | dict.fromkeys((order.number for order in due), uptime)
         if not due:
             return
@@ -351,8 +357,6 @@ class LiveCentre:
         holds = [order for order in due if order.kind == "hold"]
         if holds and not self._try(holds, lambda: self._manager.hold([o.job for o in holds])):
             return
-        # Promises wait for starts; a refusal has time, and is worked out first.
-        due.sort(key=lambda order: order.kind == "refuse")
         for order in due:
             if order.kind != "hold" and not self._try([order], lambda o=order: self._carry_out(o)):  # type: ignore[misc]
                 return

@@ -414,6 +414,17 @@ def test_a_deadline_of_a_job_that_started_before_it_was_seen_is_told(site: Site)
     assert site.entry(ours.id).answer == "promised"
 
 
+def test_a_flood_of_refusals_delays_no_start(site: Site) -> None:
+    """Each is worked out; on a real Slurm 101 of them took a step of four minutes."""
+    flood = [site.fake.submit(4, limit=600, run_time=300, deadline=60) for _ in range(12)]
+    honest = site.fake.submit(4, limit=600, run_time=300, deadline=5000)
+    site.pass_time(2)
+    assert (honest.phase, sum(bool(job.told) for job in flood)) == (JobPhase.RUNNING, 10)
+    assert site.entry(honest.id).answer == "promised"
+    site.pass_time(2)
+    assert all(job.phase is JobPhase.ENDED for job in flood)
+
+
 def test_no_node_at_all_is_no_news(site: Site) -> None:
     """Slurm tells of neither jobs nor nodes of a partition that is gone, and says no word."""
     job = site.fake.submit(1, limit=600, run_time=300)
