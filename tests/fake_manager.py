@@ -40,6 +40,7 @@ class FakeJob:
     hosts: tuple[str, ...] = ()
     wanted: tuple[str, ...] | None = None
     outcome: str = COMPLETED_SUCCESSFULLY
+    is_cancelled: bool = False
     told: str = ""
     problem: str = ""
 
@@ -61,6 +62,7 @@ class FakeJob:
             hosts=self.hosts,
             asks=self.asks,
             outcome=self.outcome,
+            is_cancelled=self.is_cancelled,
             problem=self.problem,
         )
 
@@ -114,6 +116,7 @@ class FakeManager:
         job = self.all[job_id]
         if job.phase is not JobPhase.ENDED:
             self._end(job, self.now, COMPLETED_KILLED)
+            job.is_cancelled = True
 
     def lose_node(self, name: str) -> None:
         """Lose a node; what ran there is requeued, and is not held."""

@@ -20,7 +20,6 @@ from qops_batsim.analysis.metrics.charges import (
     charge_jobs,
     charge_report,
     reference_of_run,
-    reference_of_workload,
 )
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
 from qops_batsim.analysis.results.run import read_run, workloads_of_run
@@ -39,7 +38,7 @@ from qops_batsim.economics.charges import (
     served_job,
 )
 from qops_batsim.errors import InputError
-from qops_batsim.running.reference import easy_response_times
+from qops_batsim.running.reference import easy_references
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.model import Workload
@@ -119,8 +118,7 @@ def _slowdowns(name: str | Path, digest: str | None = None) -> SlowdownTable:
     workload = read_workload(find_input(name, "workloads"))
     if digest not in (None, workload.sha256):
         raise InputError(f"{workload.source} has changed since the run")
-    reference = reference_of_workload(workload, easy_response_times(workload))
-    return category_slowdowns(reference.values())
+    return category_slowdowns(easy_references(workload, of_all=False).values())
 
 
 class ChargeChoices(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,4 +225,4 @@ def _references(
             "(--reference PREFIX) is expected"
         )
     ((name, workload),) = workloads.items()
-    return reference_of_workload(workload, easy_response_times(workload), f"{name}!")
+    return easy_references(workload, f"{name}!", of_all=False)

@@ -8,6 +8,7 @@ from qops_batsim.cli.console import note, print_json, print_table, say
 from qops_batsim.cli.inputs import numbers, run_name
 from qops_batsim.cli.options import AsJson, Run, WorkloadsOfRun, manual
 from qops_batsim.cli.texts import number_text
+from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.advice.charges import ChargeComparison
@@ -90,6 +91,9 @@ def charges(
     )
     named = [run] if against is None else [run, against]
     run, against = run_name(run), None if against is None else run_name(against)
+    reference = None if reference is None else run_name(reference)
+    if fill and run != named[0]:
+        raise InputError(f"--fill: {named[0]} is a live journal; a run with files is expected")
     found = charge_runs(run, against, choices=choices, workloads=workload, reference=reference)
     replace = msgspec.structs.replace
     runs = [replace(each, run=name) for each, name in zip(found.runs, named, strict=True)]

@@ -22,10 +22,20 @@ from qops_batsim.errors import InputError, QopsError, one_line, printable
 from qops_batsim.files import check_writable
 from qops_batsim.scheduling.plugins import frames_of_plugins
 
+copies: dict[str, str] = {}
+"""Names by which users know the files that this command has made of a journal, by prefix."""
+
+
+def _as_named(text: str) -> str:
+    """Return a text in which each such file has the name that its user knows."""
+    for prefix, name in copies.items():
+        text = re.sub(rf"{re.escape(prefix)}(_[a-z_]+\.[a-z]+)?", name.replace("\\", r"\\"), text)
+    return text
+
 
 def print_error(message: str) -> None:
     """Print one error line to the standard error stream."""
-    typer.echo(f"qops-batsim: error: {one_line(message)}", err=True)
+    typer.echo(f"qops-batsim: error: {one_line(_as_named(message))}", err=True)
 
 
 def print_failure(error: BaseException) -> bool:
@@ -75,7 +85,7 @@ def _folded(text: str, stream: IO[str], indent: int = 0) -> str:
     width = max(columns_of_output(stream), 40)
     wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * indent, break_on_hyphens=False)
     wrapper.break_long_words = False
-    lines = map(printable, text.split("\n"))
+    lines = map(printable, _as_named(text).split("\n"))
     # A percent sign stays with its number.
     return "\n".join(
         line if len(line) <= width else wrapper.fill(line.replace(" %", "\0%")).replace("\0", " ")

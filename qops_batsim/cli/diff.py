@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qops_batsim.cli.console import print_json, print_table, say
+from qops_batsim.cli.inputs import run_name
 from qops_batsim.cli.options import A_RUN, AsJson, manual, rows_to_list
 from qops_batsim.cli.texts import number_text
 
@@ -53,8 +54,8 @@ def diff(
     from qops_batsim.analysis.results.run import read_run
 
     compared = compare_runs(
-        read_run(a),
-        read_run(b),
+        read_run(run_name(a)),
+        read_run(run_name(b)),
         tolerance=tolerance,
         accept_latency=latency,
         ignore_hosts=ignore_hosts,

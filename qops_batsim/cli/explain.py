@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import note, print_answer, print_json, print_table, say
@@ -88,12 +89,14 @@ def explain(
         return
     if job is None:
         raise InputError("no job is named; the id of one, or --events, is expected")
-    history = read_history_if_kept(run, code=allowed)
-    if history is None:
+    history, job_id = read_history_if_kept(run, code=allowed), ""
+    if history is not None:
+        with suppress(InputError):  # A live journal has jobs that no scheduler was told of.
+            job_id = history.find_job(job)
+    if history is None or not job_id:
         plain = replace(explain_from_files(run, job), run=named)
-        print_json(plain) if as_json else _print_plain(plain)
+        print_json(plain) if as_json else _print_plain(plain, history is not None)
         return
-    job_id = history.find_job(job)
     prices = price_list(history.info, workload)
     found = replace(explain_job(history, job_id, prices, tolerance=tolerance), run=named)
     if as_json:
@@ -247,11 +250,11 @@ def _plain_rows(found: PlainExplanation) -> Iterator[tuple[str, str]]:
     yield "ended", moment_text(found.end, found.calendar)
 
 
-def _print_plain(found: PlainExplanation) -> None:
+def _print_plain(found: PlainExplanation, has_log: bool) -> None:
     scheduler = "scheduler unknown" if found.scheduler is None else found.scheduler
     title = f"{found.job} of {found.run} ({scheduler}): {found.state}"
     print_answer(title, _plain_rows(found))
-    if found.start is not None and found.waited is not None:
+    if not has_log and found.start is not None and found.waited is not None:
         say(
             "\n(Its scheduler keeps no decision log: only deadline schedulers tell commitments, "
             "offers and possible deadlines.)"

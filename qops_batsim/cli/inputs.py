@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from qops_batsim.cli.console import note, warn
+from qops_batsim.cli.console import copies, note, warn
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def run_name(name: str, code: AllowedCode = ()) -> str:
         return name
     _copies.append(TemporaryDirectory(prefix="qops-live-"))
     prefix = Path(_copies[-1].name) / path.stem
+    copies[str(prefix)] = name
     with Journal(path) as journal:
         export_run(journal, prefix, code=code)
     return str(prefix)

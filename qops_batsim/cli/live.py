@@ -276,7 +276,7 @@ def _print_status(journal: Journal, *, as_json: bool) -> None:
     require(about is not None, f"{journal.path}", "empty", "a journal that has begun is expected")
     assert about is not None
     entries, orders = journal.entries(), journal.orders(only_open=True)
-    numbers, alarms = counts(entries), journal.notes("alarm", 5)
+    numbers, alarms = counts(entries, about.grace), journal.notes("alarm", 5)
     shown = [each for each in entries if each.phase != "gone"]
     if as_json:
         content = {"counts": dict(numbers), "jobs": shown, "orders": orders, "alarms": alarms}

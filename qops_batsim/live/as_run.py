@@ -6,7 +6,7 @@ Dates are Slurm's own where it told them. The workload beside them has the run t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from qops_batsim.file_set import run_files
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED
 from qops_batsim.live.book import WORKLOAD, Book
 from qops_batsim.live.centre import RECORD, replay
+from qops_batsim.live.fates import decided_fates
 from qops_batsim.live.journal import Entry, Journal
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.platform.hostset import HostSet
@@ -50,11 +51,17 @@ def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> lis
     entries = [each for each in journal.entries() if each.phase == "gone" and each.is_ours]
     # What waits and runs is in no file of a run.
     over = {each.run for each in entries}
-    module.qos_log.jobs[:] = [job for job in module.qos_log.jobs if job.id in over]
-    text = format_workload(ended_workload(journal, entries))
+    log, book = module.qos_log, Book(about)
+    log.jobs[:] = [job for job in log.jobs if job.id in over]
+    for each in entries:
+        if each.is_untold:
+            log.jobs.append(book.job_of(each))
+            log.rejected.append(each.run)
+            log.record(each.run).reason = each.reason
+    judged = {each.run: each.promise for each in decided_fates(journal.entries()).values()}
+    text = format_workload(ended_workload(journal, entries, judged))
     (path := Path(f"{prefix}_workload.json")).write_text(text)
     events, cancelled = _events(journal)
-    grace = float(about.options.get("grace", 0.0))
     description: dict[str, Any] = {
         "scheduler": about.scheduler,
         "options": about.options,
@@ -64,12 +71,17 @@ def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> lis
         "compute_sharing": False,
         "dynamic_jobs": True,
         "message_delays": True,
-        "round_trip": grace / ROUND_TRIPS,
+        "round_trip": about.grace / ROUND_TRIPS,
         "outages": msgspec.to_builtins(outages_of(events, len(about.nodes))),
         "cancellations": cancelled,
         "cut_off": [
             each.run for each in entries if each.outcome == COMPLETED_KILLED and not each.is_victim
         ],
+        "judged": {
+            run.partition("#")[0]: None if date is None else date - about.origin
+            for run, date in judged.items()
+            if run in over
+        },
         "calendar": msgspec.to_builtins(Calendar(about.origin, about.time_zone)),
         "engine": about.mode,
         "sha256": {"workload": hashlib.sha256(text.encode()).hexdigest()},
@@ -150,8 +162,13 @@ def _run_time(entry: Entry) -> float:
     return max(end - start, SHORTEST)
 
 
-def ended_workload(journal: Journal, entries: Sequence[Entry]) -> Workload:
-    """Return the jobs as a workload, with the run times that came out."""
+def ended_workload(
+    journal: Journal, entries: Sequence[Entry], judged: Container[str] = ()
+) -> Workload:
+    """Return the jobs as a workload, with the run times that came out.
+
+    Those that are judged have the deadline that was asked for, also where it was given up.
+    """
     about = journal.about
     assert about is not None
     book = Book(about)
@@ -161,7 +178,8 @@ def ended_workload(journal: Journal, entries: Sequence[Entry]) -> Workload:
             continue  # The same job again, which the scheduler had killed.
         name, profile = delay_profile(_run_time(each))
         profiles[name] = profile
-        fields = {**book.job_of(each).fields, "id": each.run.partition("!")[2], "profile": name}
+        asked = msgspec.structs.replace(each, deadline=each.asked) if each.run in judged else each
+        fields = {**book.job_of(asked).fields, "id": each.run.partition("!")[2], "profile": name}
         jobs.append(fields)
     made_of = {"step": "live journal", "scheduler": about.scheduler}
     found = read_jobs(jobs, profiles, str(journal.path))

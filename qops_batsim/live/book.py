@@ -15,7 +15,6 @@ What is new in a poll is told to the decision module as an engine would tell it:
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -47,6 +46,7 @@ from qops_batsim.protocol.events import (
     Notify,
     RequestedCall,
 )
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind, sentence
 from qops_batsim.scheduling.standing import Standing
 
 WORKLOAD = "w0"
@@ -78,8 +78,6 @@ class Book:
         Whether the module can be told of running jobs; else their nodes are away until they end.
     patience
         How long a start may take before it is given up (seconds).
-    uptime
-        Returns a time that nobody sets (seconds), which intervals are measured by.
 
     Attributes
     ----------
@@ -101,15 +99,13 @@ class Book:
         takes_best_effort: bool = True,
         tells_others: bool = True,
         patience: float = 60.0,
-        uptime: Callable[[], float] = time.monotonic,
     ) -> None:
         self._about = about
         self._count_runs = count_runs
         self._keeps_refused = keeps_refused
         self._takes_best_effort = takes_best_effort
         self._tells_others = tells_others
-        self._patience, self._uptime = patience, uptime
-        self._ordered: dict[str, float] = {}
+        self._patience = patience
         self._may_refuse = True
         self._places = {name: place for place, name in enumerate(about.nodes)}
         self.jobs = {each.job: each for each in entries}
@@ -244,15 +240,13 @@ class Book:
         text = job.asks.get("deadline")
         if text is None:
             return job.manager_deadline
+        zone = ZoneInfo(self._about.time_zone)
         try:
-            return float(text)
-        except ValueError:
-            pass
-        try:
-            date = datetime.fromisoformat(text)
-        except ValueError:
+            date = _seconds_in(text, zone)
+            datetime.fromtimestamp(date, zone)  # In the years 1 to 9999 of the centre's calendar.
+        except (ValueError, OverflowError, OSError):
             return -1.0
-        return date.replace(tzinfo=date.tzinfo or ZoneInfo(self._about.time_zone)).timestamp()
+        return date
 
     def _submit(self, entry: Entry, job: SeenJob) -> Iterator[Event]:
         self._set(entry)
@@ -265,10 +259,22 @@ class Book:
         except InputError as error:  # What one user writes must not end what all others rely on.
             entry.deadline = entry.asked = entry.tolerance = None
             entry.answer, entry.answered = "refused", entry.known
-            entry.reason = str(error)
+            entry.reason, entry.is_untold = str(error), True
             self._refuse(entry)
             return
-        yield told
+        yield from self._unless_too_wide(entry, told)
+
+    def _unless_too_wide(self, entry: Entry, told: Event) -> Iterator[Event]:
+        """Yield a submission, but of a job too wide for the machine and without a deadline.
+
+        That waits, as in Slurm: a scheduler would refuse it.
+        """
+        size = len(self._about.nodes)
+        if entry.deadline is not None or entry.nodes <= size:
+            yield told
+            return
+        wide = Refusal(kind=RefusalKind.TOO_WIDE, processors=entry.nodes, machine_size=size)
+        entry.reason, entry.is_untold = sentence(wide), True
 
     def job_of(self, entry: Entry) -> Job:
         """Return a run as the module is told of it (seconds since the origin)."""
@@ -322,7 +328,7 @@ class Book:
             yield from self._requeued(entry, job, now)
         elif job.phase is JobPhase.RUNNING:
             self._runs_now(entry, job)
-        elif self._uptime() - self._ordered.setdefault(entry.run, self._uptime()) > self._patience:
+        elif entry.ordered is not None and now - entry.ordered > self._patience:
             self.alarms.append(
                 f"job {entry.job} has not started within {self._patience:g} s on "
                 f"{','.join(entry.hosts)}; it is planned anew"
@@ -342,7 +348,7 @@ class Book:
 
     def _follow_waiting(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
         if job is None or job.phase is JobPhase.ENDED:
-            yield self._withdrawn(entry, job, now)
+            yield from self._withdrawn(entry, job, now)
         elif job.phase is JobPhase.RUNNING:
             yield from self._started_elsewhere(entry, job, now)
         else:
@@ -352,7 +358,7 @@ class Book:
             lowered = job.nice > entry.nice and entry.promise is None
             changed = asked != known or lowered or job.is_rerunnable != entry.is_rerunnable
             if changed and (self._may_refuse or self.deadline_of(job) is None):
-                yield self._withdrawn(entry, None, now)
+                yield from self._withdrawn(entry, None, now)
                 yield from self._submit(self.new_entry(job, now), job)
                 return
             if job.nice != entry.nice:
@@ -361,15 +367,16 @@ class Book:
             if not job.is_held:
                 self.orders.append(("hold", entry, ""))
 
-    def _withdrawn(self, entry: Entry, job: SeenJob | None, now: float) -> Event:
+    def _withdrawn(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
         self._close(entry, job, now, REJECTED)
-        return Notify.of(JOB_CANCELLED, job_id=entry.run)
+        if not entry.is_untold:
+            yield Notify.of(JOB_CANCELLED, job_id=entry.run)
 
     def _started_elsewhere(self, entry: Entry, job: SeenJob, now: float) -> Iterator[Event]:
         """Have a job that this program has not started count as somebody else's."""
         self.alarms.append(f"job {entry.job} was started by somebody else; it is planned around")
         if entry.phase == "waiting":
-            yield self._withdrawn(entry, None, now)
+            yield from self._withdrawn(entry, None, now)
         else:
             self._close(entry, None, now, REJECTED)
         yield from self._meet(job, now)
@@ -377,6 +384,7 @@ class Book:
     def _end(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
         """Yield that a run has left its hosts."""
         outcome = COMPLETED_KILLED if job is None and entry.phase == "starting" else ""
+        entry.is_withdrawn = job is not None and job.is_cancelled and not entry.is_victim
         self._close(entry, job, now, outcome)
         hosts = self._hosts_of(entry.hosts)
         yield JobCompleted(entry.run, entry.outcome, 0, hosts)
@@ -413,7 +421,6 @@ class Book:
             entry.start = min(job.start, now)
             entry.end = None if job.end is None else min(job.end, now)
         entry.end = now if entry.end is None else entry.end
-        self._ordered.pop(entry.run, None)
         self.changed[entry.run] = entry
         self._runs.pop(entry.run, None)
         if self.jobs.get(entry.job) is entry:
@@ -483,7 +490,7 @@ class Book:
         again = replace(entry, run=run, number=number, phase="waiting", outcome="", end=None)
         again.deadline, again.answer = None, ""
         self._set(again)
-        yield JobSubmitted(run, self.job_of(again))
+        yield from self._unless_too_wide(again, JobSubmitted(run, self.job_of(again)))
 
     def _registered(self, run: str) -> None:
         original, _, count = run.rpartition("#")
@@ -502,6 +509,15 @@ class Book:
     def _ask_calls(self, decisions: Sequence[Decision]) -> None:
         self._calls += [each.timestamp for each in decisions if isinstance(each, CallMeLater)]
         self._calls.sort()
+
+
+def _seconds_in(text: str, zone: ZoneInfo) -> float:
+    """Return the seconds since 1970 of a date that a user wrote, as a number or in ISO format."""
+    try:
+        return float(text)
+    except ValueError:
+        date = datetime.fromisoformat(text)
+    return date.replace(tzinfo=date.tzinfo or zone).timestamp()
 
 
 def _number_in(text: str | None) -> float | None:

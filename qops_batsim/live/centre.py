@@ -130,7 +130,6 @@ class LiveCentre:
             tells_others=isinstance(self.module, SpaceSharingScheduler)
             and self.module.hears_of_others,
             patience=patience,
-            uptime=self._clock.uptime,
         )
         self._clock.go_on(self.about.origin + journal.last_message[1], journal.believed)
         if self.module is None:
@@ -405,6 +404,8 @@ class LiveCentre:
             self._on_line(f"alarm: {error}")
 
     def _status_text(self, entry: Entry) -> str:
+        if entry.is_untold:
+            return f"waits, and cannot start: {entry.reason}"
         promised = "best effort"
         if entry.promise is not None:
             lost = ", which cannot be kept" if entry.deadline is None else ""
@@ -495,7 +496,7 @@ def queue_of(about: About, entries: Sequence[Entry], now: float) -> QueueState:
     """Return the queue of a journal, for quotes (dates in seconds since 1970)."""
     jobs = []
     for each in entries:
-        if each.phase in ("refused", "gone"):
+        if each.phase in ("refused", "gone") or each.is_untold:
             continue
         limit = None if each.limit is None else each.limit + about.margin
         runs = each.phase != "waiting"
@@ -515,7 +516,11 @@ def queue_of(about: About, entries: Sequence[Entry], now: float) -> QueueState:
 
 def centre_date(about: About, date: float) -> str:
     """Return a date (seconds since 1970) in the centre's time zone: ``Tue 2026-12-01 08:00:30``."""
-    return datetime.fromtimestamp(date, ZoneInfo(about.time_zone)).strftime("%a %Y-%m-%d %H:%M:%S")
+    try:
+        local = datetime.fromtimestamp(date, ZoneInfo(about.time_zone))
+    except (ValueError, OverflowError, OSError):  # Limits of thousands of years, one after another.
+        return "after the year 9999"
+    return local.strftime("%a %Y-%m-%d %H:%M:%S")
 
 
 def hand_back(journal: Journal | None, manager: ResourceManager, now: float) -> list[str]:

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from qops_batsim.analysis.metrics.outcomes import is_late
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
 from qops_batsim.live.journal import Entry
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of jobs whose users asked for a deadline.
+    """Numbers of jobs whose users asked for a deadline, and have not withdrawn them.
 
     ``in_time`` are those that ended by the deadline that was asked for, whatever was promised.
     """
@@ -19,60 +20,77 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
     asked: int
     promised: int
     kept: int
+    broken: int
     refused: int
     in_time: int
 
 
 class Fate(msgspec.Struct):
-    """Fate of one job that asked for a deadline (seconds since 1970); its last run counts."""
+    """Fate of one job that asked for a deadline (seconds since 1970); its last run counts.
+
+    ``run`` is the one whose end decides: that which goes on with the promise, or was refused.
+    """
 
     asked: float
+    run: str = ""
     answer: str = ""
     promise: float | None = None
     end: float | None = None
     is_over: bool = False
 
 
-def tally(fates: Iterable[Fate]) -> Tally:
-    """Count what became of jobs."""
+def tally(fates: Iterable[Fate], grace: float = 0.0) -> Tally:
+    """Count what became of jobs; what is later by no more than the grace (seconds) is in time."""
     listed = list(fates)
+    promised = [(each, each.promise) for each in listed if each.promise is not None]
+    kept = sum(_is_by(each, date, grace) for each, date in promised)
     return Tally(
         asked=len(listed),
-        promised=sum(each.promise is not None for each in listed),
-        kept=sum(
-            each.promise is not None and each.end is not None and each.end <= each.promise
-            for each in listed
-        ),
+        promised=len(promised),
+        kept=kept,
+        broken=sum(each.is_over for each, _ in promised) - kept,
         refused=sum(each.answer == "refused" for each in listed),
-        in_time=sum(each.end is not None and each.end <= each.asked for each in listed),
+        in_time=sum(_is_by(each, each.asked, grace) for each in listed),
     )
 
 
+def _is_by(fate: Fate, date: float, grace: float) -> bool:
+    return fate.end is not None and not is_late(fate.end, date, grace)
+
+
 def decided_fates(entries: Sequence[Entry]) -> dict[str, Fate]:
-    """Return what became of each job that asked for a deadline: its first answer, its last end."""
+    """Return what became of each job that asked for a deadline: its first answer, its last end.
+
+    A promise goes on with the next run of its job. Who cancels or changes a job gives up what was
+    promised to it, so that this is neither kept nor broken.
+    """
     fates: dict[str, Fate] = {}
     for each in entries:
+        refused = each.answer == "refused"
+        if each.is_withdrawn or (each.outcome == REJECTED and not refused):
+            fates.pop(each.job, None)
+            continue
         if each.asked is None or not each.is_ours:
             continue
-        fate = fates.setdefault(each.job, Fate(each.asked))
+        fate = fates.setdefault(each.job, Fate(each.asked, each.run))
+        if fate.answer != "refused" or each.promise is not None:
+            fate.run = each.run
         fate.answer = fate.answer or each.answer
         fate.promise = fate.promise or each.promise
         fate.is_over = each.phase == "gone"
-        cut_off = each.outcome in (COMPLETED_KILLED, REJECTED) or each.answer == "refused"
+        cut_off = each.outcome in (COMPLETED_KILLED, REJECTED) or refused
         fate.end = None if cut_off or not fate.is_over else each.end
     return fates
 
 
-def counts(entries: Sequence[Entry]) -> Mapping[str, int]:
+def counts(entries: Sequence[Entry], grace: float = 0.0) -> Mapping[str, int]:
     """Return how many jobs wait, run, were promised something, and what became of the promises."""
-    fates = decided_fates(entries)
-    told = tally(fates.values())
-    over = sum(each.is_over and each.promise is not None for each in fates.values())
+    told = tally(decided_fates(entries).values(), grace)
     return {
         "waiting": sum(each.phase == "waiting" for each in entries),
         "running": sum(each.phase in ("starting", "running") for each in entries),
         "promised": told.promised,
         "kept": told.kept,
-        "broken": over - told.kept,
-        "refused": sum(each.answer == "refused" for each in entries),
+        "broken": told.broken,
+        "refused": told.refused,
     }

@@ -106,6 +106,10 @@ class Entry(msgspec.Struct, kw_only=True):
     """Nodes on which the module knows a job that is not ours."""
     is_victim: bool = False
     """Whether it is to be killed."""
+    is_untold: bool = False
+    """Whether the module was not told of it: it cannot run, or its deadline cannot be read."""
+    is_withdrawn: bool = False
+    """Whether its user, or an administrator, cancelled it while it ran."""
 
 
 class Order(msgspec.Struct, kw_only=True):
@@ -150,6 +154,11 @@ class About(msgspec.Struct, kw_only=True, frozen=True):
     partition: str | None
     margin: float
     time_zone: str
+
+    @property
+    def grace(self) -> float:
+        """By how much promises may be late (seconds)."""
+        return float(self.options.get("grace", 0.0))
 
     def check_same(self, asked: About, path: Path) -> None:
         """Refuse to go on with a journal under other choices than it was begun with."""

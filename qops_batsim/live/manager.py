@@ -64,6 +64,8 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
         Deadline that the resource manager knows and acts upon.
     outcome
         Final state by Batsim's name.
+    is_cancelled
+        Whether somebody cancelled it.
     problem
         Why nothing is decided about it, as that its row cannot be read: it is no news.
     """
@@ -86,6 +88,7 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
     asks: Mapping[str, str] = {}
     manager_deadline: float | None = None
     outcome: str = COMPLETED_SUCCESSFULLY
+    is_cancelled: bool = False
     problem: str = ""
 
 

@@ -101,12 +101,12 @@ def report(
         for each in entries
         if each.answered is not None and each.number == 0 and each.asked is not None
     ]
-    notes = journal.count_notes()
+    notes, managed = journal.count_notes(), _managed(about, seen).values()
     return LiveReport(
         jobs=len(workload.jobs),
-        decided=tally(decided.values()) if entries else None,
-        manager=None if about.mode == "live" else tally(_managed(about, seen).values()),
-        embedded=tally(embedded.values()),
+        decided=tally(decided.values(), about.grace) if entries else None,
+        manager=None if about.mode == "live" else tally(managed, about.grace),
+        embedded=tally(embedded.values(), about.grace),
         compared=len(both),
         agreeing=agreeing,
         agreeing_by_dates=by_dates,

@@ -285,6 +285,7 @@ def read_job(told: Mapping[str, str]) -> SeenJob:
         asks=asks,
         manager_deadline=_date(told, "deadline"),
         outcome=_OUTCOMES.get(state, COMPLETED_KILLED),
+        is_cancelled=state == "CANCELLED",
         problem="is heterogeneous and never answered; `scontrol release` hands it to Slurm"
         if phase is JobPhase.WAITING and "+" in told["JobArrayID"]
         else "",

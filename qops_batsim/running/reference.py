@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from qops_batsim.analysis.metrics.admission import utilization_to_the_end
 from qops_batsim.analysis.metrics.charges import reference_of_workload
@@ -64,15 +65,16 @@ def easy_reference(inputs: RunInputs, grace: float = 0.0) -> EasyReference:
     )
 
 
-def easy_response_times(workload: Workload) -> dict[str, float]:
+def easy_response_times(workload: Workload, *, of_all: bool = True) -> dict[str, float]:
     """Return completion - submission (seconds) of each job under EASY backfilling, by id.
 
     The machine has as many hosts as the workload has processors (``nb_res``); a job that
-    EASY rejects, because it asks for no processor or more than there are, is an error.
+    EASY rejects, because it asks for no processor or more than there are, is an error, or left
+    out where not ``of_all``.
     """
     simulation = simulate("easy", workload, make_cluster(workload.processors))
     ended = simulation.ended_jobs
-    if not ended.ran.all():
+    if of_all and not ended.ran.all():
         place = int((~ended.ran).argmax())
         raise InputError(
             f"{workload.source}: job {shown(ended.ids[place])} asks for "
@@ -80,12 +82,14 @@ def easy_response_times(workload: Workload) -> dict[str, float]:
             "rejects it and gives it no response time; jobs that can run are expected"
         )
     times = ended.finishes - ended.submission_times
-    return dict(zip(ended.ids, times.tolist(), strict=True))
+    return {ended.ids[row]: float(times[row]) for row in np.flatnonzero(ended.ran).tolist()}
 
 
-def easy_references(workload: Workload) -> dict[str, ReferenceJob]:
+def easy_references(
+    workload: Workload, prefix: str = "", *, of_all: bool = True
+) -> dict[str, ReferenceJob]:
     """Return the jobs of a workload under EASY backfilling, by id: what charges are derived from.
 
-    See :func:`easy_response_times`.
+    See :func:`easy_response_times`; ``prefix`` goes in front of each id.
     """
-    return reference_of_workload(workload, easy_response_times(workload))
+    return reference_of_workload(workload, easy_response_times(workload, of_all=of_all), prefix)

@@ -223,8 +223,8 @@ def number(value: float) -> str:
 
 
 def seconds(date: float | None) -> str:
-    """Return a date or a duration in seconds, with its unit; None is infinite."""
-    return f"{number(math.inf if date is None else date)} s"
+    """Return a date or a duration in seconds, with its unit; None or infinite is without end."""
+    return "an unlimited time" if date is None or math.isinf(date) else f"{number(date)} s"
 
 
 def sentence(refusal: Refusal, moment: Callable[[float], str] = seconds) -> str:
@@ -314,7 +314,8 @@ def _hosts_lost(r: Refusal, moment: _Moment) -> str:
     lost = f"machine lost {r.hosts} host{'s' * (r.hosts != 1)}{at}"
     if r.broken is None:
         return lost
-    return f"{lost}; the promise of {r.broken:.6f} s could not be kept"
+    broken = f"{r.broken:.6f} s" if moment is seconds else moment(r.broken)
+    return f"{lost}; the promise of {broken} could not be kept"
 
 
 def _start_taken(r: Refusal, moment: _Moment) -> str:
@@ -358,7 +359,9 @@ def _about_offer(r: Refusal, moment: _Moment) -> str:
         case OfferOutcome.NO_DATE:
             return "; no deadline can be offered"
         case OfferOutcome.TOO_LATE:
-            return f"; no deadline can be offered: {seconds(r.offered)} is later than any date"
+            ends = r.offered is not None and math.isfinite(r.offered)
+            date = f"{seconds(r.offered)} is" if ends else "it would be"
+            return f"; no deadline can be offered: {date} later than any date"
         case OfferOutcome.NOT_TAKEN:
             return f"; the offered deadline {moment(r.offered or 0.0)} was not taken"
         case OfferOutcome.TAKEN:

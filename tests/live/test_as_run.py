@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from live_site import Site, others_job
 from qops_batsim.cli.main import main
 from qops_batsim.errors import InputError
+from qops_batsim.jobs import COMPLETED_FAILED
 from qops_batsim.live.centre import centre_date
 from qops_batsim.live.journal import About, Journal
 from qops_batsim.live.manager import JobPhase, NodeState
@@ -83,6 +86,189 @@ def test_what_was_cut_off_from_outside_is_no_violation(
     site.fake.cancel("2")
     site.pass_time(400)
     assert "verified: 4 jobs" in run(capsys, monkeypatch, "verify", str(site.path))
+
+
+def counted(site: Site, capsys: Any, monkeypatch: Any) -> tuple[dict[str, int], dict[str, int]]:
+    """Return what `status` and `metrics` count of promises, and of refusals."""
+    path = str(site.path)
+    told = json.loads(run(capsys, monkeypatch, "live", "status", path, "--json"))["counts"]
+    metrics = json.loads(run(capsys, monkeypatch, "metrics", path, "--json"))[0]["deadlines"]
+    names = ("promised", "kept", "broken", "refused")
+    return {name: told[name] for name in names}, {name: metrics[name]["jobs"] for name in names}
+
+
+def cancels_while_it_waits(site: Site) -> None:
+    site.fake.cancel("2")
+
+
+def cancels_while_it_runs(site: Site) -> None:
+    site.fake.cancel("1")
+
+
+def changes_the_limit(site: Site) -> None:
+    site.fake.all["2"].limit = 50
+
+
+def changes_the_limit_to_what_is_refused(site: Site) -> None:
+    site.fake.all["2"].limit = 500
+
+
+def loses_a_node_in_time(site: Site) -> None:
+    site.fake.all["1"].asks = {}
+    site.fake.lose_node("n1")
+    site.fake.states["n1"] = NodeState.THERE
+
+
+def is_late_by_the_grace(site: Site) -> None:
+    site.fake.all["1"].limit, site.fake.all["1"].end = 2000, site.entry("1").promise + 4
+
+
+def is_late_by_more(site: Site) -> None:
+    site.fake.all["1"].limit, site.fake.all["1"].end = 2000, site.entry("1").promise + 6
+
+
+def fails(site: Site) -> None:
+    site.fake.all["1"].outcome = COMPLETED_FAILED
+
+
+def keeps_refused(site: Site) -> None:
+    """Let all go on, job 3 without a deadline."""
+
+
+def nothing(site: Site) -> None:
+    """Let all go on."""
+
+
+@pytest.mark.parametrize(
+    ("happens", "promised", "kept", "broken", "refused"),
+    [
+        (nothing, 2, 2, 0, 1),
+        (keeps_refused, 2, 2, 0, 1),
+        (cancels_while_it_waits, 1, 1, 0, 1),
+        (cancels_while_it_runs, 1, 1, 0, 1),
+        (changes_the_limit, 2, 2, 0, 1),
+        (changes_the_limit_to_what_is_refused, 1, 1, 0, 2),
+        (loses_a_node_in_time, 2, 2, 0, 1),
+        (is_late_by_the_grace, 2, 2, 0, 1),
+        (is_late_by_more, 2, 1, 1, 1),
+        (fails, 2, 2, 0, 1),
+    ],
+)
+def test_status_and_metrics_count_promises_by_one_rule(
+    site: Site,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    happens: Callable[[Site], None],
+    promised: int,
+    kept: int,
+    broken: int,
+    refused: int,
+) -> None:
+    """
+    n1-n4 │ 1 1 1 │ 2 2 │       3 was refused
+    """
+    if happens is keeps_refused:
+        site.kept = {"keeps_refused": True}
+        site.restart()
+    site.fake.submit(4, limit=60, run_time=30, deadline=200)
+    site.pass_time(2)
+    site.fake.submit(4, limit=60, run_time=20, deadline=350)
+    site.fake.submit(4, limit=60, run_time=20, deadline=10)
+    site.pass_time(5)
+    happens(site)
+    site.pass_time(360, poll=2)
+    right = {"promised": promised, "kept": kept, "broken": broken, "refused": refused}
+    assert counted(site, capsys, monkeypatch) == (right, right)
+
+
+@pytest.mark.parametrize(("away", "kept"), [(5, 1), (60, 0)])
+def test_a_promise_that_was_given_up_is_judged_by_the_end_of_its_job(
+    site: Site,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    away: int,
+    kept: int,
+) -> None:
+    """Job 1 loses its node, and waits on without a deadline: three runs, and one promise."""
+    site.fake.submit(4, limit=300, run_time=290, deadline=400)
+    site.pass_time(100)
+    site.fake.lose_node("n1")
+    site.pass_time(away)
+    site.fake.states["n1"] = NodeState.THERE
+    site.pass_time(600)
+    right = {"promised": 1, "kept": kept, "broken": 1 - kept, "refused": 0}
+    assert counted(site, capsys, monkeypatch) == (right, right)
+    assert "verified: 3 jobs" in run(capsys, monkeypatch, "verify", str(site.path))
+
+
+ODD = {
+    "too wide": ({"nodes": 9, "deadline": 900.0}, {}, "asks for 9 processors, the machine has 4"),
+    "too wide, waits": ({"nodes": 9}, {}, "asks for 9 processors, the machine has 4"),
+    "no date": ({"nodes": 1}, {"deadline": "tomorrow"}, "deadline=tomorrow is no date"),
+    "year 10209": ({"nodes": 1}, {"deadline": "2.6e11"}, "deadline=2.6e11 is no date"),
+    "no limit": ({"nodes": 1, "limit": None, "deadline": 900.0}, {}, "needs an unlimited time and"),
+    "too late": ({"nodes": 1, "deadline": -50.0}, {}, "its deadline is -50 s away"),
+}
+
+
+def test_no_job_makes_a_command_fail_for_all_of_a_journal(
+    site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of them is in all that commands tell, with its reason; no copied file is named."""
+    site.fake.submit(4, limit=60, run_time=30, deadline=900)
+    site.pass_time(2)
+    jobs = []
+    for fields, asks, _ in ODD.values():
+        jobs.append(job := site.fake.submit(**fields))  # type: ignore[arg-type]
+        job.asks |= asks
+        job.limit = fields.get("limit", 60.0)  # type: ignore[assignment]
+    site.pass_time(100)
+    assert [name for name, job in zip(ODD, jobs, strict=True) if job.phase is JobPhase.WAITING] == [
+        "too wide, waits"
+    ]
+    for job in jobs:
+        site.fake.cancel(job.id)
+    site.pass_time(5)
+    path = str(site.path)
+    for words in (
+        *(("metrics", path), ("verify", path), ("charges", path), ("live", "report", path)),
+        *(("diff", path, path), ("plot", path, "-o", f"{path}.png"), ("live", "status", path)),
+    ):
+        assert "/qops-live-" not in run(capsys, monkeypatch, *words)
+    for job, (_, _, reason) in zip(jobs, ODD.values(), strict=True):
+        assert reason in job.told
+        assert reason in " ".join(run(capsys, monkeypatch, "explain", path, job.id).split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("explain", "77"),
+        ("metrics", "--hosts", "2"),
+        ("charges", "--fill"),
+        ("charges", "--workload", "{}"),
+        ("explain", "1", "--workload", "{}"),
+    ],
+)
+def test_errors_name_the_journal_and_no_file_that_was_made_of_it(
+    journal: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    other = tmp_path / "other.json"
+    other.write_text('{"nb_res": 4, "jobs": [], "profiles": {}}')
+    name, *rest = words
+    monkeypatch.setattr(
+        "sys.argv", ["qops-batsim", name, journal, *(w.format(other) for w in rest)]
+    )
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr()
+    assert ended.value.code
+    assert "/qops-live-" not in told.out + told.err
+    assert journal in told.out + told.err or str(other) in told.err
 
 
 def test_jobs_of_others_are_in_the_story_of_a_job(

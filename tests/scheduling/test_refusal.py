@@ -61,7 +61,7 @@ K = RefusalKind
             "asks for 3 processors; 2 of 4 hosts are away",
         ),
         (no_time(18567.25, 0.3, 9.0), "needs 18567.25 s and its deadline is 0.3 s away"),
-        (no_time(math.inf, -7.0, 9.0), "needs inf s and its deadline is -7 s away"),
+        (no_time(math.inf, -7.0, 9.0), "needs an unlimited time and its deadline is -7 s away"),
         (
             missed_deadline("w0!A", 18567.0, own=True, insertion_point=0, waiting=2),
             "its own deadline (18567 s) would be missed at insertion point 0 of 2 waiting jobs",
@@ -298,3 +298,13 @@ def test_no_module_but_the_renderer_makes_or_reads_a_sentence() -> None:
             if SENTENCES.search(words) or (READING.search(line) and OF_REASONS.search(line)):
                 found.append(f"{path.relative_to(PACKAGE)}: {line.strip()}")
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("kind", RefusalKind)
+@pytest.mark.parametrize("offer", OfferOutcome)
+def test_no_sentence_has_an_infinite_number(kind: RefusalKind, offer: OfferOutcome) -> None:
+    """What is not known or without end is said in words."""
+    refusal = Refusal(kind=kind, blamed="w0!2", date=9.0, offer=offer)
+    for unknown in (None, math.inf):
+        told = sentence(msgspec.structs.replace(refusal, estimate=unknown, offered=unknown))
+        assert not re.search(r"\b(inf|nan|None)\b", told)

@@ -122,6 +122,7 @@ def reference_of_workload(
     return {
         prefix + job.id: ReferenceJob(run_time, response_times[job.id], job.processors)
         for job, run_time in zip(workload.jobs, run_times_until_killed(workload), strict=True)
+        if job.id in response_times
     }
 
 
@@ -136,7 +137,8 @@ def charge_jobs(
     """Return the charge of each job; O(jobs).
 
     ``references`` are the same jobs in the reference run, of which ``table`` has the slowdowns;
-    their run time there decides the category, since a refused job has none of its own. A deadline
+    their run time there decides the category, since a refused job has none of its own. Of one
+    that is refused there as well, as it is too wide, the run time in the workload does. A deadline
     counts as kept that is missed by less than the ``grace`` (seconds).
 
     Only a promise that was kept brings a QoS charge. A deadline that was promised or, without a
@@ -157,6 +159,13 @@ def charge_jobs(
         outcomes.wasted,
         np.ones(len(kept)) if outcomes.prices is None else outcomes.prices,
     )
+    refused = np.flatnonzero(outcomes.refused).tolist()
+    if nowhere := [row for row in refused if outcomes.ids[row] not in references]:
+        run_time, wide = outcomes.run_time, outcomes.processors
+        alone = {
+            outcomes.ids[row]: ReferenceJob(run_time[row], math.nan, wide[row]) for row in nowhere
+        }
+        references = {**references, **alone}
     charged = []
     queues = outcomes.queues or [""] * len(kept)
     for job_id, queue, processors, run_time, arrival, promise, broken, kills, wasted, factor in zip(

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -89,7 +89,7 @@ class JobOutcomes:
 
     def is_late(self, came: Floats, promised: Floats, grace: float) -> Booleans:
         """Return which dates are later than promised by more than ``grace`` and drift explain."""
-        late: Booleans = came > promised + np.maximum(grace + self.drift, PLAN_TOLERANCE)
+        late: Booleans = is_late(came, promised, grace + self.drift)
         return late
 
     def with_deadlines_of(self, workload: Workload) -> JobOutcomes:
@@ -115,6 +115,11 @@ class JobOutcomes:
         Only for jobs of type ``delay``; others are an :class:`~qops_batsim.errors.InputError`.
         """
         return np.concatenate([run_times_until_killed(each) for each in self.workloads])
+
+
+def is_late(came: Any, promised: Any, grace: Any) -> Any:
+    """Return whether a date is later than promised by more than the grace (seconds, or arrays)."""
+    return came > promised + np.maximum(grace, PLAN_TOLERANCE)
 
 
 class EndedColumns(Protocol):
@@ -203,6 +208,11 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
     )
     if result.decisions is not None and result.decisions.queues:
         found = _with_queues(found, result.decisions)
+    judged = None if result.info is None else result.info.judged
+    if judged is not None:
+        found.of_user[~np.isin(found.ids, list(judged))] = False
+        given = [math.nan if (date := judged.get(each)) is None else date for each in found.ids]
+        found = replace(found, promised=np.array(given), drift=0.0)
     if result.cancelled:
         # Of these no deadline was met or refused.
         found.of_user[np.isin(found.ids, list(result.cancelled))] = False

@@ -53,6 +53,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     files that were filled in later: until that is done, these are of the run as well.
     ``cut_off`` are runs that neither the job nor the scheduler has ended: their users cancelled
     them, or their hosts were lost.
+    ``judged`` are, of a live journal, the runs that stand for their jobs, by full id, each with the
+    promise that it goes on with (seconds): of others no deadline is judged.
     ``round_trip`` is the longest of the platform's messages (seconds), where they took their time.
     """
 
@@ -66,6 +68,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     maintenance: list[Maintenance] = []
     cancellations: dict[str, float] = {}
     cut_off: list[str] = []
+    judged: dict[str, float | None] | None = None
     calendar: Calendar | None = None
     message_delays: bool | None = None
     round_trip: float = 0.0

@@ -379,7 +379,7 @@ def test_a_job_without_estimate_blocks_its_processors_for_ever(scheduler: str) -
     assert found.starts == {"A": 0, "B": None, "C": 2, "D": 5}
     # And with a deadline it can promise nothing.
     found = run(scheduler, 2, [Row(0, 1, 5, 1000, estimate=0)])
-    assert found.reasons["A"] == "needs inf s and its deadline is 1000 s away"
+    assert found.reasons["A"] == "needs an unlimited time and its deadline is 1000 s away"
 
 
 @every_scheduler
