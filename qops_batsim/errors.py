@@ -85,6 +85,18 @@ def require(fits: bool, name: str, value: object, accepted: str) -> None:
         raise InputError(f"{name} is {text}; {accepted}")
 
 
+def require_type(what: str, value: object, kind: type | tuple[type, ...], accepted: str) -> None:
+    """Raise a :class:`SimulationError` unless a scheduler's value is of a kind.
+
+    >>> require_type("reject: job", "w0!1", int, "a Job")
+    Traceback (most recent call last):
+    qops_batsim.errors.SimulationError: reject: job is 'w0!1' (str); a Job is expected
+    """
+    if not isinstance(value, kind):
+        told = f"{shown(value)} ({type(value).__name__})"
+        raise SimulationError(f"{what} is {told}; {accepted} is expected")
+
+
 def require_one_of(name: str, value: str, known: Iterable[str]) -> None:
     """Raise an :class:`InputError` ``NAME is 'VALUE'`` unless the value is one of those known."""
     if value not in known:

@@ -6,11 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from qops_batsim.errors import SimulationError, require_type
 from qops_batsim.scheduling import profile as kernels
 from qops_batsim.scheduling.arrays import STEPS_PER_RESERVATION, Profile, grown, new_profile
 from qops_batsim.timing import duration_on_grid, end_of, on_grid
 
 _earliest_fit, _change = kernels.earliest_fit, kernels.change
+
+
+class NotFreeError(SimulationError, ValueError):
+    """A reservation of processors that are not free, or a release of free ones."""
 
 
 class AvailabilityProfile:
@@ -36,6 +41,7 @@ class AvailabilityProfile:
     __slots__ = ("_profile", "processors")
 
     def __init__(self, processors: int, start: float = 0.0) -> None:
+        _check_numbers(processors, start=start)
         self.processors = processors
         self._profile: Profile = new_profile(processors, 16)
         self._profile.times[0] = on_grid(start)
@@ -57,6 +63,7 @@ class AvailabilityProfile:
 
         Infinite if the job never fits.
         """
+        _check_numbers(processors, after=after, duration=duration)
         after = max(on_grid(float(after)), float(self._profile.times[0]))
         duration = duration_on_grid(float(duration))
         return float(_earliest_fit(self._profile, after, float(duration), processors))
@@ -66,9 +73,10 @@ class AvailabilityProfile:
 
         Raises
         ------
-        ValueError
+        NotFreeError
             Fewer are free at some moment.
         """
+        _check_numbers(processors, start=start, duration=duration)
         if start == np.inf:
             return
         start, end = _on_grid(start, duration)
@@ -78,7 +86,7 @@ class AvailabilityProfile:
             if index > first and times[index] >= end:
                 break
             if free[index] < processors:
-                raise ValueError(
+                raise NotFreeError(
                     f"{processors} processors are not free at {times[index]:g} s: "
                     f"only {free[index]} are"
                 )
@@ -89,14 +97,15 @@ class AvailabilityProfile:
 
         Raises
         ------
-        ValueError
+        NotFreeError
             They were not all reserved.
         """
+        _check_numbers(processors, start=start, duration=duration)
         start, end = _on_grid(start, duration)
         self._change(start, end, processors)
         if int(self._profile.free[: self._profile.size[0]].max()) > self.processors:
             self._change(start, end, -processors)
-            raise ValueError(
+            raise NotFreeError(
                 f"{processors} processors from {start:g} s for {duration:g} s were not all reserved"
             )
 
@@ -130,6 +139,12 @@ class AvailabilityProfile:
             raise AssertionError(f"free processors must be from 0 to {self.processors}: {free}")
         if bool(np.any(np.diff(free) == 0)):
             raise AssertionError(f"neighbouring steps must differ: {free}")
+
+
+def _check_numbers(processors: object, **seconds: object) -> None:
+    require_type("processors", processors, (int, np.integer), "a whole number")
+    for name, value in seconds.items():
+        require_type(name, value, (int, float, np.number), "a number of seconds")
 
 
 def _on_grid(start: float, duration: float) -> tuple[float, float]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from qops_batsim.errors import SimulationError
+from qops_batsim.errors import SimulationError, require_type
 from qops_batsim.jobs import QOS_REJECTED, Job, QosRequest
 from qops_batsim.platform.hostset import HostSet, lowest_bits
 from qops_batsim.platform.model import Platform
@@ -316,6 +316,9 @@ class SpaceSharingScheduler(DecisionModule):
         SimulationError
             The job runs already, or the hosts are not free or not as many as it asks for.
         """
+        require_type("start: job", job, Job, "a Job that waits")
+        if hosts is not None:
+            require_type(f"start of {job.id}: hosts", hosts, HostSet, "a HostSet or None")
         asked, free = job.processors, self._free
         if hosts is None and asked <= self.free_count:
             hosts = HostSet(lowest_bits(free, asked))
@@ -337,6 +340,8 @@ class SpaceSharingScheduler(DecisionModule):
 
     def reject(self, job: Job, reason: str | Refusal) -> None:
         """Reject a job that waits; the reason goes to the QoS log."""
+        require_type("reject: job", job, Job, "a Job that waits")
+        require_type(f"reject of {job.id}: reason", reason, (str, Refusal), "a text or a Refusal")
         refusal = free_text(reason) if isinstance(reason, str) else reason
         self.qos_log.record(job.id).reasons = (refusal,)
         self._decisions.append(RejectJob(job.id))
@@ -383,6 +388,8 @@ class SpaceSharingScheduler(DecisionModule):
 
         Those are left out whose hosts have gone away, or will take no other job.
         """
+        if job_id not in self._running:
+            raise SimulationError(f"returning: job_id is {job_id!r}; a job that runs is expected")
         return len(self._running[job_id][2] - HostSet(self._closed))
 
     # What a subclass implements, unless it has a plan

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from qops_batsim.errors import SimulationError, shown
+import numpy as np
+
+from qops_batsim.errors import SimulationError, require_type, shown
 from qops_batsim.scheduling.admission.request import AdmissionRequest, PlannedJob
 from qops_batsim.scheduling.admission.search import FOUND, NO_PLAN, Question, Verdict, meets
 from qops_batsim.scheduling.availability import AvailabilityProfile
@@ -52,11 +54,13 @@ class OwnSearch:
             )
         named = {table[slot].id: slot for slot in (*slots, q.new)}
         if answer.keys() != named.keys():
-            odd = ", ".join(sorted(answer.keys() ^ named.keys()))
+            odd = ", ".join(sorted(map(str, answer.keys() ^ named.keys())))
             raise self._error(q, f"not just the waiting jobs and the new one (differs: {odd})")
         free = AvailabilityProfile.of(q.room.free, self._machine_size)
         copy_profile(q.room.free, q.room.draft.profile)
         for place, (job_id, slot) in enumerate(named.items()):
+            told = f"{self._name}.admit at {q.now:g} s: start of {job_id}"
+            require_type(told, answer[job_id], (int, float, np.number), "a number of seconds")
             start = on_grid(float(answer[job_id]))
             self._check(q, free, slot, start)
             reserve(q.room.draft.profile, start, jobs.estimates[slot], jobs.processors[slot])

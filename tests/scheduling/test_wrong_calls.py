@@ -1,0 +1,102 @@
+"""Wrong calls of a user's scheduler: each is one error that names the job and what is accepted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from qops_batsim import DeadlineScheduler, Job, SpaceSharingScheduler, run, simulate
+from qops_batsim.errors import SimulationError
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.scheduling.availability import AvailabilityProfile
+
+UNKNOWN = Job("w0!99", 0.0, 1, "delay10")
+
+CALLS: list[tuple[Any, str]] = [
+    (
+        lambda it, job: it.reject(job, None),
+        "reject of w0!1: reason is null .NoneType.; a text or a",
+    ),
+    (lambda it, job: it.reject(job, 5), "reject of w0!1: reason is 5 .int.; a text or a Refusal"),
+    (lambda it, job: it.reject(job.id, "no"), "reject: job is 'w0!1' .str.; a Job that waits"),
+    (lambda it, job: it.reject(None, "no"), "reject: job is null .NoneType.; a Job that waits"),
+    (lambda it, job: it.reject(UNKNOWN, "no"), "job 'w0!99', which does not exist"),
+    (lambda it, job: (it.start(job), it.reject(job, "no")), "'w0!1' cannot be rejected: it is RUN"),
+    (lambda it, job: it.start(job, [0, 1]), r"start of w0!1: hosts is \[0, 1\] .list.; a HostSet"),
+    (
+        lambda it, job: it.start(job, "0-1"),
+        "start of w0!1: hosts is '0-1' .str.; a HostSet or None",
+    ),
+    (lambda it, job: it.start(job.id), "start: job is 'w0!1' .str.; a Job that waits is expected"),
+    (lambda it, job: it.start(None), "start: job is null .NoneType.; a Job that waits is expected"),
+    (lambda it, job: it.start(job, HostSet.parse("8-9")), "w0!1 .* cannot start on hosts 8-9"),
+    (
+        lambda it, job: it.start(job, HostSet.parse("0")),
+        "w0!1 asks for 2 .* cannot start on hosts 0",
+    ),
+    (lambda it, job: it.start(UNKNOWN), "w0!99"),
+    (lambda it, job: it.returning("w0!77"), "job_id is 'w0!77'; a job that runs is expected"),
+    (lambda it, job: it.availability(None), "start is null .NoneType.; a number of seconds"),
+]
+
+
+class _Calls(SpaceSharingScheduler):
+    """Does something wrong with the first job."""
+
+    def begin(self, system: Any) -> None:
+        super().begin(system)
+        self.queue: list[Job] = []
+
+    def arrived(self, job: Job) -> None:
+        self.queue.append(job)
+
+    def left(self, job: Job) -> None:
+        pass
+
+    def schedule(self, now: float) -> None:
+        self.act(self.queue[0])
+
+    def act(self, job: Job) -> None:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(("act", "message"), CALLS)
+def test_a_wrong_call_is_one_error(act: Any, message: str, tmp_path: Any) -> None:
+    kind = type("Wrong", (_Calls,), {"act": act})
+    with pytest.raises(SimulationError, match=message):
+        run(kind, "tiny_8", out=tmp_path / "x")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda it: {it.job.id: "now"}, "start of w0!1 is 'now' .str.; a number of seconds"),
+        (lambda it: {it.job.id: None}, "start of w0!1 is null .NoneType.; a number of seconds"),
+        (lambda it: {it.job: it.now}, "not just the waiting jobs and the new one"),
+        (lambda it: None, "a start of each job by id, or the reason of a refusal"),
+    ],
+)
+def test_a_wrong_answer_about_a_deadline_is_one_error(answer: Any, message: str) -> None:
+    kind = type("Wrong", (DeadlineScheduler,), {"admit": lambda self, asked: answer(asked)})
+    with pytest.raises(SimulationError, match=message):
+        simulate(kind, "tiny_8")
+
+
+@pytest.mark.parametrize("processors", [2.5, 2.0, "2", None])
+@pytest.mark.parametrize("method", ["earliest_fit", "reserve", "release"])
+def test_processors_are_whole(method: str, processors: Any) -> None:
+    with pytest.raises(SimulationError, match="processors is .*; a whole number is expected"):
+        getattr(AvailabilityProfile(4), method)(0, 10, processors)
+
+
+@pytest.mark.parametrize("dates", [(None, 10), (0, None), ("0", 10), (0, "1")])
+def test_dates_are_numbers(dates: Any) -> None:
+    with pytest.raises(SimulationError, match="(start|duration) is .*; a number of seconds is"):
+        AvailabilityProfile(4).reserve(*dates, 1)
+
+
+def test_what_is_not_free_is_an_error_of_the_scheduler() -> None:
+    with pytest.raises(SimulationError, match="5 processors are not free at 0 s: only 4 are"):
+        AvailabilityProfile(4).reserve(0, 10, 5)
