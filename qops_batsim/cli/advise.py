@@ -111,6 +111,7 @@ def advise(
     from qops_batsim.advice.what_if import WhatIf, parse_what_if
     from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.files import check_writable, write_text
+    from qops_batsim.workload.model import shortage
     from qops_batsim.workload.traces import read_partitions
 
     if currency is None and rate != 1:
@@ -164,6 +165,10 @@ def advise(
         return found
 
     parts = {name: advice_on(name) for name in traces}
+    for each in parts.values():
+        sizes = [window.jobs for window in each.windows]
+        console.warn(shortage(len(sizes), windows, what="windows"))
+        console.warn(shortage(min(sizes), window_jobs, what="jobs a window"))
     changed = {name: advice_on(name, each) for name, each in changes.items()}
     write_text(out, page_of(parts, small, changed, what_if, console.command_line()))
     if as_json:

@@ -59,8 +59,9 @@ def note(message: str) -> None:
 
 
 def warn(message: str) -> None:
-    """Print a warning of a probable mistake, also where all else is quiet."""
-    note(f"qops-batsim: warning: {one_line(message)}")
+    """Print a warning of a probable mistake, if there is one, also where all else is quiet."""
+    if message:
+        note(f"qops-batsim: warning: {one_line(message)}")
 
 
 def say(text: str = "", indent: int = 0) -> None:

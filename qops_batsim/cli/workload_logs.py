@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qops_batsim.cli.console import print_json, print_table, say
+from qops_batsim.cli.console import print_json, print_table, say, warn
 from qops_batsim.cli.inputs import refuse_same_file
 from qops_batsim.cli.options import WorkloadOut, manual, with_options
 from qops_batsim.cli.texts import load_text
@@ -212,7 +212,10 @@ def write_converted(conversion: Conversion, log: Path, out: Path) -> None:
     write_workload(conversion.workload, out)
     say(f"{log.name}: {conversion.records_read} records")
     from qops_batsim.workload.conversion import DONE
+    from qops_batsim.workload.model import shortage
 
+    asked = conversion.workload.provenance
+    warn(shortage(len(conversion.workload.jobs), asked["first"], asked["skip"]))
     if conversion.workload.provenance["window"] is not None:
         say(f"submitted in the window: {conversion.records_in_window}")
     rows = [

@@ -212,10 +212,11 @@ def _inputs(campaign: Campaign, directory: Path) -> tuple[InputIdentities, dict[
         jobs = max(last) if len(last) == len(windows) else None
         trace = read_trace(path, processors=log.processors, first=jobs).workload
         for window in windows:
-            if window.skip >= len(trace.jobs):
+            if max(window.skip + 1, window.skip + window.first) > len(trace.jobs):
                 raise InputError(
-                    f"{path}: has {len(trace.jobs)} usable jobs; a window of log {log.name} skips "
-                    f"{window.skip}, and fewer are expected"
+                    f"{path}: has {len(trace.jobs)} usable jobs, too few for window "
+                    f"{{skip = {window.skip}, first = {window.first}}} of log {log.name}; windows "
+                    "of as many jobs as are asked for are expected"
                 )
         # Two names may have one log, of which the longer stretch is needed.
         longest = traces.setdefault(names[log.name], trace)

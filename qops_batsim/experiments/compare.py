@@ -57,7 +57,7 @@ from qops_batsim.version import __version__
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.delay_jobs import run_times
 from qops_batsim.workload.estimates import EstimateChoices
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.model import Workload, shortage
 from qops_batsim.workload.scale import subset
 
 if TYPE_CHECKING:
@@ -333,7 +333,8 @@ def sayings_of(campaign: Campaign, trace: Workload) -> list[str]:
     """Return in sentences what of a trace a comparison leaves out or replaces."""
     (window,) = campaign.windows
     part = subset(trace, first=window.first or None, skip=window.skip)
-    said = []
+    short = shortage(len(part.jobs), window.first, window.skip)
+    said = [short] if short else []
     if len(part.jobs) < len(trace.jobs):
         said.append(
             f"{len(part.jobs):,} of {len(trace.jobs):,} jobs are taken, from job "

@@ -162,6 +162,14 @@ def check_counts(skip: int, first: int | None) -> None:
     require(first is None or first > 0, "first", first, "a whole number above 0 is expected")
 
 
+def shortage(found: int, asked: int | None, skip: int = 0, what: str = "jobs") -> str:
+    """Return that fewer jobs were found than asked for; an empty text if they were not."""
+    if not asked or found >= asked:
+        return ""
+    behind = f" after the first {skip:,}" if skip else ""
+    return f"{asked:,} {what} were asked for, but there are only {found:,}{behind}"
+
+
 class JobColumns(NamedTuple):
     """The jobs of a workload in columns: an element for each, in the order of the file.
 

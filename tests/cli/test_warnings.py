@@ -95,3 +95,38 @@ def test_runs_of_different_workloads(cli: Cli) -> None:
     assert warned(cli("metrics", "a", "b")).startswith(told)
     assert warned(cli("plot", "a", "b", "-o", "p.png")).startswith(told)
     assert cli("metrics", "a", "a").err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ("workload", "scale", "tiny_8", "w.json", "--first", 9),
+            "9 jobs were asked for, but there",
+        ),
+        (
+            ("workload", "scale", "tiny_8", "w.json", "--skip", 5, "--first", 4),
+            "4 jobs were asked for, but there are only 3 after the first 5",
+        ),
+        (
+            ("workload", "from-swf", "l.swf", "w.json", "--processors", 4, "--first", 5),
+            "5 jobs were asked for, but there are only 1",
+        ),
+        (
+            ("compare", "fcfs", "--workload", "tiny_8", "--loads", 1, "--seeds", 1, "--first", 9),
+            "9 jobs were asked for, but there are only 8",
+        ),
+        (
+            ("advise", "tiny_8", "--loads", 1, "--windows", 9, "--stringencies", "0.2"),
+            "9 windows were asked for, but there are only 8",
+        ),
+    ],
+)
+def test_a_window_that_is_shorter_than_asked_is_told(
+    cli, tmp_path, monkeypatch, arguments, message
+):
+    monkeypatch.chdir(tmp_path)
+    Path("l.swf").write_text("1 0 0 10 1 -1 -1 1 20 -1 1 1 1 1 1 1 -1 -1\n")
+    result = cli(*arguments)
+    assert result.exit_code == 0, result.err
+    assert message in result.out + result.err

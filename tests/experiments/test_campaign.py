@@ -164,9 +164,10 @@ def test_a_log_that_is_nowhere_is_told_before_anything_is_run(tmp_path: Path) ->
     wrong = campaign(logs=(CampaignLog(name="a", file="sdsc_sp2_1000", processors=5),))
     with pytest.raises(InputError, match="of 128 processors, converted already; processors 5"):
         run_campaign(wrong, tmp_path / "out")
-    beyond = campaign(windows=(Window(first=1000), Window(skip=1000)))
-    with pytest.raises(InputError, match="has 1000 usable jobs; a window of log .* skips 1000"):
-        run_campaign(beyond, tmp_path / "out")
+    for last in (Window(skip=1000), Window(skip=900, first=200), Window(skip=900, first=101)):
+        beyond = campaign(windows=(Window(first=900), last))
+        with pytest.raises(InputError, match="has 1000 usable jobs, too few for window .skip = "):
+            run_campaign(beyond, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -55,7 +55,8 @@ class _Calls(SpaceSharingScheduler):
         pass
 
     def schedule(self, now: float) -> None:
-        self.act(self.queue[0])
+        if self.queue:
+            self.act(self.queue[0])
 
     def act(self, job: Job) -> None:
         raise NotImplementedError
