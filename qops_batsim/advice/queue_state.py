@@ -22,7 +22,7 @@ import msgspec
 from qops_batsim.advice.waiting_reasons import Waits, waits_for
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
-from qops_batsim.workload.accounting.rows import elsewhere
+from qops_batsim.workload.accounting.rows import ENDED, elsewhere
 from qops_batsim.workload.model import check_processors
 
 MAX_QUEUE_BYTES = 256 << 20
@@ -178,8 +178,11 @@ def read_squeue(
                 unsure[f"{waits} ({reason}), and planned like others"] += 1
             elif waits is not Waits.FOR_PROCESSORS:
                 left_out[f"{waits} ({reason})"] += 1
-        else:
+        elif states & ENDED.keys() or "REVOKED" in states:
             left_out["has ended"] += 1
+        else:
+            told = shown(record["job_state"])
+            raise InputError(f"{where}: job_state is {told}; a state of Slurm is expected")
         if len(jobs) > MAX_QUEUED_JOBS:
             raise InputError(f"{source}: more than {MAX_QUEUED_JOBS:,} jobs; fewer are expected")
     partitions = sorted({str(each["partition"]) for each in data["jobs"] if each.get("partition")})
@@ -220,6 +223,8 @@ def _at_once(record: dict[str, Any], where: str) -> int:
 def number(value: Any, where: str) -> float | None:
     """Return a number as any version writes it; None for none, or an infinite one."""
     if isinstance(value, dict):
+        if not all(isinstance(value.get(name, True), bool) for name in ("infinite", "set")):
+            raise InputError(f"{where} is {shown(value)}; true or false is expected in it")
         if not value.get("set", True) or value.get("infinite"):
             return None
         value = value.get("number")

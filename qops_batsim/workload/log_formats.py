@@ -33,7 +33,7 @@ _BEGIN = 1 << 16
 
 def delimiter_of(header: str) -> str:
     """Return what is behind the first name of a header, as ``sacct --delimiter`` sets it."""
-    match = re.match(r"\s*\w+\s*([\t!-/:-@\[-^`{-~])", header, re.ASCII)
+    match = re.match(r"\s*\w+\s*([\t!-/:-@\[-^`{-~]+)", header, re.ASCII)
     return match[1] if match else "|"
 
 

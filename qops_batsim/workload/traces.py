@@ -25,6 +25,7 @@ from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Conversion, convert_log, offered_load
 from qops_batsim.workload.log import RECORD, Log, Malformed, Records, RepairCount
 from qops_batsim.workload.log_formats import (
+    PARQUET,
     command_for,
     log_format,
     profile_of,
@@ -257,7 +258,7 @@ def _accounting(
     return _log(rows, choices, kind, stored, source), malformed
 
 
-def _rows(
+def _rows_in(
     stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
 ) -> tuple[Rows, list[Malformed]]:
     from qops_batsim.workload.accounting.pbs import pbs_rows
@@ -293,6 +294,19 @@ def _log(rows: Rows, choices: Choices, kind: str, stored: Stored, source: str) -
     log = log_of(rows, choices, command=command_for(kind), source=source)
     log.sha256 = stored.sha256
     return log
+
+
+def _rows(
+    stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
+) -> tuple[Rows, list[Malformed]]:
+    """Return the rows of jobs, and the lines that are none; tell of a last line without end."""
+    rows, malformed = _rows_in(stored, source, choices, kind, form)
+    content = stored.content
+    if kind != "json" and not content.startswith(PARQUET) and not content.endswith(b"\n"):
+        told = "a last line without end (the file may have been cut)"
+        line = content.count(b"\n") + 1
+        rows.left_out.append(RepairCount.of_lines("no_line_end", told, [line], "keep"))
+    return rows, malformed
 
 
 _Read = TypeVar("_Read")

@@ -235,7 +235,7 @@ def test_sizes_by_nodes_and_the_machine(tmp_path: Path) -> None:
     [
         ("JobID|Submit\n", "no column State and no Start and no ElapsedRaw or Elapsed or End and"),
         (f"{HEAD}\n", "holds no record; a log with at least one job is expected"),
-        (f"{HEAD}\n{ROW.replace('COMPLETED', 'PENDING')}", r"no record \(1 with state PENDING"),
+        (f"{HEAD}\n{ROW.replace('COMPLETED', 'PENDING')}\n", r"no record \(1 with state PENDING"),
         (
             f"{HEAD}\n{ROW.replace('COMPLETED', 'DONE')}",
             "line 2: State is 'DONE'; a state of Slurm",

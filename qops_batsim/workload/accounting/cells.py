@@ -7,7 +7,7 @@ import csv
 import io
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -47,6 +47,8 @@ _NO_DATE = "0000-00-00"
 """Begin of a date by which databases mean none."""
 _ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}$"
 _CLOCK = r"^([0-9]{1,2}-)?[0-9]{2}:[0-9]{2}:[0-9]{2}$"
+_MOST_LINES, _MOST_EXTRA = 1000, 64
+"""Most lines of a row, and most delimiters in its texts."""
 _INNER = "\x1f"
 """Stands for a delimiter within a cell while a line is split."""
 _CONTROLS = "\x1e\x1d\x1c\x1b\x02\x01"
@@ -207,6 +209,8 @@ class TextTable:
         self.lines = lines
         self.malformed = malformed
         self.bad = np.zeros(len(lines), np.bool_)
+        self.joined: list[int] = []
+        """Lines that are parts of texts of rows above."""
         self._frame = frame
 
     def __contains__(self, name: object) -> bool:
@@ -337,12 +341,14 @@ def read_cells(
     *,
     delimiter: str,
     quoted: bool,
-    rest: Sequence[str] = (),
+    texts: Sequence[str] = (),
+    forms: Mapping[str, str] = {},
 ) -> TextTable:
     """Read a table with a header; O(bytes).
 
-    Lines that repeat the header are passed over, as files that were joined have them. Of the
-    columns in ``rest`` the first that there is may hold the delimiter itself.
+    Lines that repeat the header are passed over, as files that were joined have them. Columns in
+    ``texts`` (in lower case) may hold the delimiter itself and line breaks, if others have
+    ``forms``, regular expressions.
     """
     content = content.removeprefix(codecs.BOM_UTF8)
     if b"\r" in content:
@@ -355,11 +361,13 @@ def read_cells(
         if len(malformed) > MAX_ODD_LINES:
             raise InputError(f"{source}: more than {MAX_ODD_LINES} lines are no records")
 
+    joined: list[int] = []
     if quoted and b'"' in content:
         header, frame, lines = _split_quoted(text_in(content), delimiter, refuse, (source, what))
     else:
-        header, frame, lines = _split(content, delimiter, rest, refuse)
+        (header, frame, lines), joined = _split(content, delimiter, texts, forms, refuse)
     table = TextTable(source, header, frame, lines, malformed)
+    table.joined = [place + 1 for place in joined]
     headers = (table.column(header[0]).str.strip_chars() == header[0]).to_numpy()
     if header[0] and headers.any():
         table.keep(~headers)
@@ -403,41 +411,173 @@ _Cells = tuple[list[str], "pl.DataFrame", Integers]
 """The header of a table, its columns, and the lines of its rows."""
 
 
-def _split(content: bytes, delimiter: str, rest: Sequence[str], refuse: _Refuse) -> _Cells:
-    """Return the cells of the rows of a table in which nothing is quoted.
+def _split(
+    content: bytes,
+    delimiter: str,
+    texts: Sequence[str],
+    forms: Mapping[str, str],
+    refuse: _Refuse,
+) -> tuple[_Cells, list[int]]:
+    """Return the cells of the rows of a table without quotes, and the lines that were joined.
 
-    A line of too many cells is a row if one column is in ``rest``.
+    Where columns are in ``texts``, lines that are no rows may be parts of these.
     """
     import polars as pl
 
     rows = _lines(content)
     header = [name.strip() for name in str(rows[0]).split(delimiter)]
     size = len(header)
-    extra = next((header.index(name) for name in rest if name in header), None)
     numbers = np.arange(1, len(rows) + 1)
     odd = (rows.str.count_matches(delimiter, literal=True) != size - 1).to_numpy()
+    free = [at for at, name in enumerate(header) if name.lower() in texts]
+    joined: list[int] = []
     mended: dict[int, str] = {}
-    for place, row in zip(np.flatnonzero(odd).tolist(), rows.filter(odd), strict=True):
-        cells = row.split(delimiter)
-        if len(cells) > size and extra is not None:
-            end = extra + 1 + len(cells) - size
-            cells[extra:end] = [_INNER.join(cells[extra:end])]
-            mended[place] = delimiter.join(cells)
-        elif "".join(cells).strip():
+    if free:
+        broken = _BrokenRows(rows, header, free, forms, delimiter)
+        full = ~odd
+        odd |= ~(rows.str.contains(broken.plain) | (rows == rows[0])).to_numpy()
+        mended, joined = broken.mended(odd)
+        kept = full & odd  # Their cells tell better what is wrong with them.
+        kept[joined] = False
+        odd &= ~kept
+    parts = {*joined}
+    for place in np.flatnonzero(odd).tolist():
+        cells = rows[place].split(delimiter)
+        if place not in mended and place not in parts and "".join(cells).strip():
             refuse(place + 1, cells, size)
     if mended:
         rows = rows.scatter(list(mended), list(mended.values()))
         odd[list(mended)] = False
+    odd[joined] = True
     odd[0] = True
     if odd.any():
         rows, numbers = rows.filter(~odd), numbers[~odd]
     if size == 1:
-        return header, rows.to_frame(), numbers
+        return (header, rows.to_frame(), numbers), joined
     frame = rows.str.split_exact(delimiter, size - 1).struct.unnest()
-    if mended and extra is not None:
-        whole = pl.nth(extra).str.replace_all(_INNER, delimiter, literal=True)
+    if mended:
+        whole = [pl.nth(at).str.replace_all(_INNER, delimiter, literal=True) for at in free]
         frame = frame.with_columns(whole)
-    return header, frame, numbers
+    return (header, frame, numbers), joined
+
+
+class _BrokenRows:
+    """Rows whose texts hold delimiters or line breaks, as users write them.
+
+    A row begins with its job; it goes on until the cells that are no text have their forms. What
+    begins as a row does is no text: where it could be either, nothing is joined.
+    """
+
+    def __init__(
+        self,
+        rows: pl.Series,
+        header: Sequence[str],
+        free: Sequence[int],
+        forms: Mapping[str, str],
+        delimiter: str,
+    ) -> None:
+        self.rows, self.free, self.delimiter, self.size = rows, free, delimiter, len(header)
+        mark = re.escape(delimiter)
+        job = next((at for at, name in enumerate(header) if name.lower().startswith("jobid")), 0)
+        cells = [forms.get(name.lower(), r"[^\n]*?") for name in header]
+        may_lack = [f"(?:{each}){'?' * (at != job)}" for at, each in enumerate(cells)]
+        self.plain = f"^(?:{mark.join(may_lack)})$"
+        cells = [forms.get(name.lower(), rf"(?:(?!{mark})[^\n])*") for name in header]
+        begin = [r"[^\n]*?" if at in free else each for at, each in enumerate(cells[: job + 1])]
+        self._with_job = re.compile(mark.join([*(f"(?:{each})" for each in begin), ""]))
+        self._cells = [re.compile(each) for each in cells]
+        self._job = job
+        self._known: dict[int, tuple[str, int]] = {}
+        self._cut = re.compile(r"[0-9_+.,\[\]-]+")
+        # Where no row has all its values, some may be empty.
+        self._forms = [
+            [self._pattern(cells, text, may_lack) for text in ("(?s:.*?)", "(?s:.*)")]
+            for may_lack in ("", "?")
+        ]
+
+    def _pattern(self, cells: Sequence[str], text: str, may_lack: str) -> re.Pattern[str]:
+        forms = [
+            text if at in self.free else f"(?:{each}){may_lack}" for at, each in enumerate(cells)
+        ]
+        return re.compile(re.escape(self.delimiter).join(f"({each})" for each in forms))
+
+    def mended(self, odd: Booleans) -> tuple[dict[int, str], list[int]]:
+        """Return the rows that can be put together by their first lines, and their other lines."""
+        found: dict[int, str] = {}
+        joined: list[int] = []
+        last = done = 0
+        for place in np.flatnonzero(odd).tolist():
+            line = self.rows[place]
+            if place < done or not place:
+                continue
+            last = last if place == done else place - 1
+            done = place + 1
+            is_last, is_text = done == len(self.rows), self.delimiter not in line
+            begins = self._begins(line)
+            cells, end = self._row(place, odd) if begins else ("", 0)
+            if cells:
+                joined += range(place + 1, end)
+                found[place], last, done = cells, place, end
+            elif begins and not (is_text and self.free[0] < self._job):
+                last = 0
+            elif (
+                last
+                and self.free[-1] == self.size - 1
+                and not (is_last and self._cut.fullmatch(line))
+            ):
+                joined.append(place)
+                found[last] = f"{found.get(last, self.rows[last])}\n{self._inner(line)}"
+            elif is_text and self.free[0] == 0 and not is_last:
+                joined.append(place)
+        return found, joined
+
+    def _begins(self, line: str) -> bool:
+        """Return whether a line may begin a row: it has a job, and half of its cells fit."""
+        if self.free[0] < self._job:
+            return True
+        cells = line.split(self.delimiter)
+        told = zip(cells[: self.free[0]], self._cells, strict=False)
+        fit = [not cell or form.fullmatch(cell) is not None for cell, form in told]
+        return (
+            len(cells) > self._job + 1
+            and bool(cells[self._job])
+            and fit[self._job]
+            and 2 * sum(fit) >= len(fit) + 1
+        )
+
+    def _row(self, place: int, odd: Booleans) -> tuple[str, int]:
+        """Return the row that begins in a line, and the line behind it; empty if there is none."""
+        text = self.rows[place]
+        jobs = int(self._with_job.match(text) is not None)
+        for end in range(place + 1, min(place + _MOST_LINES, len(self.rows)) + 1):
+            if text.count(self.delimiter) > self.size + _MOST_EXTRA:
+                break
+            enough = text.count(self.delimiter) >= self.size - 1
+            for forms in self._forms if enough else ():
+                found = [form.fullmatch(text) for form in forms]
+                told = [match.groups() for match in found if match]
+                if told:
+                    first, second = ([*each] for each in told)
+                    others = (at for at in range(self.size) if at not in self.free)
+                    if any(first[at] != second[at] for at in others):
+                        return "", 0
+                    return self.delimiter.join(map(self._inner, first)), end
+            if end == len(self.rows) or not odd[end]:
+                break
+            line = self.rows[end]
+            jobs += self._with_job.match(line) is not None
+            if self.free[0] < self._job and jobs > 1:
+                break
+            if self.free[0] > self._job and self._begins(line):
+                if end not in self._known:
+                    self._known[end] = self._row(end, odd)
+                if self._known[end][0]:
+                    break
+            text += f"\n{line}"
+        return "", 0
+
+    def _inner(self, cell: str) -> str:
+        return cell.replace(self.delimiter, _INNER)
 
 
 def _split_quoted(text: str, delimiter: str, refuse: _Refuse, where: tuple[str, str]) -> _Cells:

@@ -23,6 +23,7 @@ from qops_batsim.workload.log import Malformed, RepairCount
 from qops_batsim.workload.log_formats import PBS_LINE
 
 _FIELD = re.compile(r"""([\w.]+)=("[^"]*"|'[^']*'|\S*)""")
+_JOB = re.compile(r"\d{1,12}(?:\[\d{0,9}\])?(?:\.\S+)?")
 _OF_JOBS = {"Q": "queued", "S": "start", "T": "restart", "E": "end", "D": "deleted"} | {
     "A": "aborted",
     "R": "rerun",
@@ -61,6 +62,9 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[
             malformed.append(Malformed(number, "columns", f"{line[:60]!r}; {accepted}"))
         elif match[2] not in _OF_JOBS:
             others.append(number)
+        elif not _JOB.fullmatch(match[3]) or (match[2] in "SE" and "=" not in match[4]):
+            accepted = "the record of a job such as 12.server or 12[3].server is expected"
+            malformed.append(Malformed(number, "value", f"{line[:60]!r}; {accepted}"))
         elif "[]" in match[3]:
             arrays.append(number)
         else:

@@ -7,6 +7,7 @@ of words (https://slurm.schedmd.com/rest_api.html).
 from __future__ import annotations
 
 import math
+import re
 from codecs import BOM_UTF8
 from collections.abc import Mapping
 from typing import Any
@@ -69,18 +70,47 @@ _SIZES = {
 }
 """Columns with the allocated size, the trackable resource that is it, and the requested size."""
 
-_FREE = ("JobName", "Comment", "AdminComment", "SubmitLine", "WorkDir")
-"""Columns of sacct that may hold the delimiter."""
+_TEXTS = (
+    *("jobname", "comment", "admincomment", "systemcomment", "submitline", "workdir", "extra"),
+    *("container", "stdin", "stdout", "stderr", "constraints", "failednode", "reason", "licenses"),
+)
+"""Columns of sacct that hold what users wrote, delimiters and line breaks included."""
 
 _JOB = r"^[0-9]{1,12}(?:_[0-9]{1,9}|_\[[0-9,:%. -]*\])?(?:\+[0-9]{1,9})?"
 _ID, _STEP = f"{_JOB}$", rf"{_JOB}\."
+
+_JOBS_EXPECTED = "a job of Slurm such as 123, 123_4, 123_[5-9%2] or 123+1"
+
+_DATE = r"[0-9]{4}-[0-9-]+[T ][0-9:]+[0-9:.+Z-]*|[0-9]+(?:\.[0-9]+)?"
+_NO_DATE = rf"{_DATE}|(?i:unknown|none|n/a)"
+_TRES = r"(?:[\w/:.-]+=[^\n]*?)?"
+_FORMS = {
+    **dict.fromkeys(("jobid", "jobidraw"), rf"{_JOB[1:]}(?:\.[\w+]+)?"),
+    "submit": _DATE,
+    **dict.fromkeys(("eligible", "start", "end"), _NO_DATE),
+    **dict.fromkeys(("elapsed", "elapsedraw", "suspended"), "[0-9:.-]*"),
+    **dict.fromkeys(
+        ("alloccpus", "ncpus", "reqcpus", "allocnodes", "nnodes", "reqnodes"), "[0-9]*"
+    ),
+    **dict.fromkeys(("reqtres", "alloctres"), _TRES),
+    **dict.fromkeys(("timelimit", "timelimitraw"), r"[\w:./-]*"),
+    "partition": r"[\w,.+-]*",
+    "nodelist": r"[\w,.\[\]-]*|\(null\)|None assigned",
+    "state": r"[^\W0-9][\w+ -]*",
+    "": "",
+}
+"""Forms of columns of sacct that are no text."""
 
 
 def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[Malformed]]:
     """Return the rows of jobs, and the lines that are none; O(bytes)."""
     header = content[:4096].removeprefix(BOM_UTF8).partition(b"\n")[0].decode("latin-1")
     delimiter = delimiter_of(header)
-    table = read_cells(content, source, SACCT, delimiter=delimiter, quoted=False, rest=_FREE)
+    # Dates of a site's own format have any form.
+    forms = {n: f for n, f in _FORMS.items() if choices.date_format is None or _DATE not in f}
+    table = read_cells(
+        content, source, SACCT, delimiter=delimiter, quoted=False, texts=_TEXTS, forms=forms
+    )
     _spell(table, choices.unit, header)
     read = len(table.lines) + len(table.malformed)
     name = "JobID" if "JobID" in table else "JobIDRaw"
@@ -99,6 +129,9 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     _find_suspended(rows)
     _split_ids(rows, table, name)
     rows.left_out[:0] = [RepairCount.of_lines("steps", "steps of jobs", lines)]
+    if table.joined:
+        told = "lines of texts of the rows above (comments or commands with line breaks)"
+        rows.left_out.append(RepairCount.of_lines("broken_texts", told, table.joined, "merge"))
     rows.read = read
     if table.bad.any():
         rows.take(~table.bad)
@@ -188,7 +221,7 @@ def _split_ids(rows: Rows, table: TextTable, name: str) -> None:
     """Tell parts of heterogeneous jobs (``123+1``) and waiting tasks (``123_[5-9%2]``) apart."""
     column = table.column(name)
     wrong = ~column.str.contains(_ID).to_numpy()
-    table.refuse(wrong, name, "a job of Slurm such as 123, 123_4, 123_[5-9%2] or 123+1")
+    table.refuse(wrong, name, _JOBS_EXPECTED)
     lists = dict[str, list[int] | None]()
     special = column.str.contains("[+\\[]").to_numpy()
     for place in np.flatnonzero(special).tolist():
@@ -246,11 +279,15 @@ def slurm_number(value: Any) -> float:
     (60.0, inf)
     """
     if isinstance(value, dict):
+        if not all(isinstance(value.get(name, True), bool) for name in ("infinite", "set")):
+            raise InputError(f"{shown(value)} is found; true or false is expected")
         if value.get("infinite"):
             return math.inf
         value = value.get("number") if value.get("set", True) else None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if value is None:
         return math.nan
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{shown(value)} is found; a number is expected")
     if value in (NOT_SET, _NOT_SET_64):
         return math.nan
     return float(value) if value not in (INFINITE, _INFINITE_64) and is_number(value) else math.inf
@@ -283,26 +320,31 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
     flags, commands = list[str](), list[str]()
     for place, job in enumerate(jobs, start=1):
         where = f"{source}: jobs[{place - 1}]"
-        ids.append(slurm_job_id(job))
-        states.append(_state(job, words, where))
-        steps += [place] * len(_list(job.get("steps")))
-        time = job.get("time")
-        if not isinstance(time, dict):
-            raise InputError(f"{where}: time is {shown(time)}; an object of dates is expected")
-        for name, key in _TIMES.items():
-            value = slurm_number(time.get(key))
-            columns[name].append(value if 0 < value < math.inf else math.nan)
-        columns["walltime"].append(slurm_number(time.get("limit")) * 60)
-        columns["processors"].append(_size(job, choices.unit))
-        gpus.append(_size(job, "gpus"))
-        of = _object(job.get("association"))
-        known = (job.get("user") or of.get("user"), job.get("account") or of.get("account"))
-        inside = _object(job.get("reservation")).get("name")
-        named = (*known, job.get("partition"), job.get("qos"), inside)
-        for column, text in zip(texts.values(), named, strict=True):
-            column.append(text if isinstance(text, str) else "")
-        flags.append("no" if job.get("requeue") is False else "")
-        commands.append(str(job.get("submit_line") or ""))
+        try:
+            ids.append(slurm_job_id(job))
+            if ids[-1] == "0" or not re.fullmatch(_ID, ids[-1]):
+                raise InputError(f"job_id is {shown(ids[-1])}; {_JOBS_EXPECTED} is expected")
+            states.append(_state(job, words))
+            steps += [place] * len(_list(job.get("steps")))
+            time = job.get("time")
+            if not isinstance(time, dict):
+                raise InputError(f"time is {shown(time)}; an object of dates is expected")
+            for name, key in _TIMES.items():
+                value = slurm_number(time.get(key))
+                columns[name].append(value if 0 < value < math.inf else math.nan)
+            columns["walltime"].append(slurm_number(time.get("limit")) * 60)
+            columns["processors"].append(_size(job, choices.unit))
+            gpus.append(_size(job, "gpus"))
+            of = _object(job.get("association"))
+            known = (job.get("user") or of.get("user"), job.get("account") or of.get("account"))
+            inside = _object(job.get("reservation")).get("name")
+            named = (*known, job.get("partition"), job.get("qos"), inside)
+            for column, text in zip(texts.values(), named, strict=True):
+                column.append(text if isinstance(text, str) else "")
+            flags.append("no" if job.get("requeue") is False else "")
+            commands.append(str(job.get("submit_line") or ""))
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
     found = {name: np.array(column, np.float64) for name, column in columns.items()}
     submitted = found["submit"]
     if choices.submission == "eligible":
@@ -347,7 +389,9 @@ _TIMES = {
 
 def _object(value: Any) -> dict[str, Any]:
     """Return an object; an empty one where there is none."""
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict | None):
+        raise InputError(f"{shown(value)} is found; an object is expected")
+    return value or {}
 
 
 def _list(value: Any) -> list[Any]:
@@ -360,7 +404,7 @@ def _whole(value: Any) -> int:
     return int(number) if math.isfinite(number) else 0
 
 
-def _state(job: Mapping[str, Any], words: Mapping[str, str], where: str) -> str:
+def _state(job: Mapping[str, Any], words: Mapping[str, str]) -> str:
     given = job.get("state")
     given = given.get("current") if isinstance(given, dict) else given
     # Beside the flag of a stretch that was ended, newer versions tell the state PENDING.
@@ -369,7 +413,7 @@ def _state(job: Mapping[str, Any], words: Mapping[str, str], where: str) -> str:
     for word in sorted(found, key=lambda each: each not in flags):
         if isinstance(word, str) and (state := words[word]):
             return state
-    raise InputError(f"{where}: state is {shown(given)}; {STATES_EXPECTED} is expected")
+    raise InputError(f"state is {shown(given)}; {STATES_EXPECTED} is expected")
 
 
 def _size(job: Mapping[str, Any], by: str) -> float:
