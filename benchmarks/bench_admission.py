@@ -76,7 +76,9 @@ def with_deadlines(log: Log, **how: Any) -> Workload | None:
     trace = convert_log(read_swf(path), processors=log.processors).workload
     choices = DeadlineChoices(stringency=0.2, seed=1)
     first = log.first or len(trace.jobs)
-    return deadline_workload(trace, choices, load=log.load, first=first, **how)
+    return deadline_workload(
+        trace, choices, load=log.load, first=first, keep_estimates=False, **how
+    )
 
 
 def whole_runs(log: Log, rounds: int) -> None:

@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--load", type=float, default=1.0)
     arguments = parser.parse_args()
-    env = gymnasium.make(ENVIRONMENT, jobs=arguments.jobs, load=arguments.load)
+    env = gymnasium.make(ENVIRONMENT, jobs=arguments.jobs, load=arguments.load, estimates="exact")
     admit = np.array([1, 0])
     found = []
     for episode in range(arguments.episodes + 1):

@@ -45,7 +45,9 @@ JOBS = 5_000
 def measure(trace: Workload, skip: int, load: float, share: float) -> dict[str, dict[str, float]]:
     """Return the columns of each scheduler on a window of a log."""
     choices = DeadlineChoices(stringency=0.2, share=share, seed=1)
-    workload = deadline_workload(trace, choices, load=load, skip=skip, first=JOBS)
+    workload = deadline_workload(
+        trace, choices, load=load, skip=skip, first=JOBS, keep_estimates=False
+    )
     found = {}
     for scheduler in SCHEDULERS:
         module = make_scheduler(scheduler)

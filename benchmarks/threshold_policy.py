@@ -107,7 +107,11 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     arguments = parser.parse_args()
     env = gymnasium.make(
-        qops_batsim.adapters.gymnasium.ENVIRONMENT, workload="sdsc_sp2_1000", jobs=150, load=1.3
+        qops_batsim.adapters.gymnasium.ENVIRONMENT,
+        workload="sdsc_sp2_1000",
+        jobs=150,
+        load=1.3,
+        estimates="exact",
     )
 
     def play(point: np.ndarray, episode: int) -> float:

@@ -84,10 +84,11 @@ EXACT, USERS = "exact", "users"
 DEADLINES_BY = Parameter("deadlines_by", EXACT, "deadlines by", "deadlines_by", "deadlines_by")
 ESTIMATES = Parameter(
     "estimates",
-    EXACT,
+    USERS,
     "model of estimates",
     "estimates",
     "estimates",
-    "--estimates exact|users: What schedulers plan with: run times, which replace the walltimes, "
-    "or the users' walltimes. Deadlines are then what EASY makes of these.",
+    "--estimates users|exact: What deadlines are made from, and schedulers plan with: the log's "
+    "walltimes (the longest where a job has none, run times where no job has one), or run times, "
+    "which replace the walltimes.",
 )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qops_batsim.advice.trace_runs import run_easy
+from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.model import Workload, delay_profile, read_jobs
 
 HEADER = "JobID|User|Account|Partition|QOS|Reservation|State|Submit|Start|End|ElapsedRaw"
@@ -79,14 +80,15 @@ def make_rows(
     rows: list[tuple[float, str, list[str]]] = []
     for number, part in enumerate(parts):
         workload = jobs_of(part, jobs, seed + number)
-        waits = run_easy(workload).waits
+        responses = run_easy(workload).responses
+        lasted = run_times_until_killed(workload)
         rng = np.random.default_rng(seed + 100 + number)
         users = rng.integers(1, 9, jobs).tolist()
         # Of a GPU partition, half of the jobs have one core a GPU: GPUs bind them.
         few = rng.random(jobs) < 0.5
         for at, job in enumerate(workload.jobs):
             run_time = workload.profiles[job.profile]["delay"]
-            start = job.submission_time + waits[job.id]
+            start = job.submission_time + responses[job.id] - lasted[at]
             cores, tres = job.processors, ""
             if part.gpus:
                 gpus = max(job.processors * part.gpus // part.cores, 1)

@@ -39,7 +39,7 @@ from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
 from qops_batsim.jobs import Job
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.problem import OBJECTIVES, problem_of, worth_of
-from qops_batsim.parameters import EXACT, USERS
+from qops_batsim.parameters import ESTIMATES, EXACT, USERS
 from qops_batsim.running.inputs import AnyEvents, AnyWorkload, load_workload
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.qos_log import QosLog
@@ -118,7 +118,8 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         Jobs of a stretch; which one, and what is duplicated for the load, follows from the seed.
     load, stringency, share, estimates
         As of :class:`~qops_batsim.experiments.deadline_runs.Scenario`: the load by duplication, how
-        strict deadlines are, the share of jobs that have one, ``"exact"`` or ``"users"`` estimates.
+        strict deadlines are, the share of jobs that have one; ``"users"``: deadlines are made from
+        the log's walltimes, and planned with these, or ``"exact"``: with run times.
     outages
         Whether hosts leave now and then.
     objective
@@ -139,7 +140,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         load: float = 1.3,
         stringency: float = 0.2,
         share: float = 1.0,
-        estimates: str = EXACT,
+        estimates: str = ESTIMATES.default,
         outages: bool = False,
         objective: str = "jobs",
         penalty: float = 1.0,

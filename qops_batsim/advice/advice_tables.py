@@ -33,7 +33,6 @@ from qops_batsim.advice.recommendations import (
     percent,
 )
 from qops_batsim.advice.trace_runs import (
-    EXACT,
     MOST_REFUSALS,
     REASONS,
     AdviceCase,
@@ -45,6 +44,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.economics.charges import Categories
 from qops_batsim.experiments.page import PageTable
 from qops_batsim.experiments.report_table import TableText
+from qops_batsim.parameters import EXACT
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.shipped import packaged_data
 from qops_batsim.tables import Floats, Words

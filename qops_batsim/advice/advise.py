@@ -21,7 +21,6 @@ from qops_batsim.advice.backtest import Backtest
 from qops_batsim.advice.fit import UNKNOWN_FIT, ModelFit, model_fit
 from qops_batsim.advice.plan_asker import EarliestPromises, watched_scheduler
 from qops_batsim.advice.trace_runs import (
-    EXACT,
     AdviceCase,
     AdviceRun,
     EarliestPromise,
@@ -47,6 +46,7 @@ from qops_batsim.experiments.statistics import (
     mean_interval,
     paired_difference,
 )
+from qops_batsim.parameters import EXACT
 from qops_batsim.workload.conversion import Conversion
 from qops_batsim.workload.traces import read_trace
 

@@ -19,10 +19,11 @@ from qops_batsim.advice.advise import (
     utilization,
 )
 from qops_batsim.advice.fit import SIZES, ClassFit
-from qops_batsim.advice.trace_runs import EXACT, EarliestPromise
+from qops_batsim.advice.trace_runs import EarliestPromise
 from qops_batsim.economics.charges import PROCESSOR_CLASSES, Categories
 from qops_batsim.experiments.deadline_runs import Contestant
 from qops_batsim.experiments.statistics import LEAST, Interval
+from qops_batsim.parameters import EXACT
 
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.95)
 
@@ -383,7 +384,7 @@ def _published(advice: Advice) -> Setting:
 
 
 def _estimates(advice: Advice) -> Setting:
-    if advice.prepared.longest is None:
+    if not advice.prepared.has_estimates:
         return Setting(
             setting="estimates",
             value="ask users for walltimes",
@@ -444,7 +445,8 @@ def headline(advice: Advice) -> list[str]:
     name, asked = manager_name(choices.scheduler), factor_text(choices.stringency)
     told = (
         f"Each of {chosen.jobs:,} jobs asks to end within {asked} (its response: the time from "
-        f"submission to end under EASY backfilling), but not before its own estimate has passed. "
+        f"submission to end under EASY backfilling), but not before its own estimate has passed: "
+        f"{advice.prepared.estimates}. "
         f"With {name} the centre could have promised that to {chosen.promised:,} of them "
         f"({100 * chosen.promised / chosen.jobs:.0f} %), and would have kept "
         f"{'every promise' if kept == chosen.promised else f'{kept:,} promises'}. EASY promises "
@@ -528,14 +530,8 @@ def limits(advice: Advice) -> list[str]:
         "is what earns back refused work, not what users would pay.",
     ]
     prepared = advice.prepared
-    if prepared.longest is None:
-        found.insert(1, "The trace has no walltimes: all estimates are exact, which is a bound.")
-    elif prepared.lacking:
-        found.insert(
-            1,
-            "Jobs without a walltime, planned with the longest of all "
-            f"({span(prepared.longest)}): {prepared.lacking:,}.",
-        )
+    bound = "" if prepared.has_estimates else ", so that all this is a bound"
+    found.insert(1, f"{prepared.estimates[0].upper()}{prepared.estimates[1:]}{bound}.")
     if prepared.unfit:
         why = "Jobs left out, as they ask for more processors than there are, or for none"
         found.insert(1, f"{why}: {prepared.unfit:,}.")

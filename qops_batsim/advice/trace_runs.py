@@ -23,13 +23,15 @@ from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.economics.charges import Categories, SlowdownTable, category_slowdowns
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import ChangedOptions, outcomes_of
+from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.deadlines import DAY, users_with_deadline, without_deadlines
-from qops_batsim.workload.delay_jobs import changed_job, derived, exact_estimates, with_deadline
+from qops_batsim.workload.delay_jobs import derived, exact_estimates, with_deadline
+from qops_batsim.workload.estimates import told_estimates, users_estimates
 from qops_batsim.workload.model import Workload, plain_number
 from qops_batsim.workload.scale import subset
 
@@ -89,16 +91,16 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """A trace of which every job can be promised something.
 
     Of its jobs ``unfit`` were left out, which ask for more processors than the machine has, or for
-    none; ``lacking`` had no estimate, and ``deadlines`` of their own were not looked at. The
-    ``longest`` estimate of all (seconds) is what jobs without one get; where no job has one it is
-    None, and estimates are exact.
+    none, and ``deadlines`` of their own were not looked at. ``estimates`` says in a sentence which
+    are used (:func:`~qops_batsim.workload.estimates.users_estimates`); where the trace
+    ``has_estimates`` of no job, they are exact.
     """
 
     workload: Workload
     unfit: int
     deadlines: int
-    lacking: int
-    longest: float | None
+    estimates: str
+    has_estimates: bool
 
 
 def prepare(workload: Workload) -> Prepared:
@@ -115,30 +117,14 @@ def prepare(workload: Workload) -> Prepared:
         )
     if unfit:
         workload = derived(workload, fit, None, {"step": "jobs that fit", "left_out": unfit})
-    lacking = sum(job.estimate == math.inf for job in workload.jobs)
-    longest = max((j.estimate for j in workload.jobs if j.estimate < math.inf), default=None)
-    if longest is None:
-        workload = exact_estimates(workload)
-    elif lacking:
-        workload = _with_longest(workload, longest, lacking)
     return Prepared(
-        workload=workload, unfit=unfit, deadlines=deadlines, lacking=lacking, longest=longest
+        workload=users_estimates(workload),
+        unfit=unfit,
+        deadlines=deadlines,
+        estimates=told_estimates(workload, USERS),
+        has_estimates=any(job.estimate < math.inf for job in workload.jobs),
     )
 
-
-def _with_longest(workload: Workload, longest: float, lacking: int) -> Workload:
-    jobs = [
-        changed_job(job, {}, {"estimated_runtime": plain_number(longest)}, workload=workload)
-        if job.estimate == math.inf
-        else job
-        for job in workload.jobs
-    ]
-    step = {"step": "estimates", "jobs": lacking, "estimated_runtime": longest}
-    return derived(workload, jobs, None, step)
-
-
-USERS, EXACT = "users", "exact"
-"""Estimates: the users' own, or the run times."""
 
 REASONS = ("own", "others", "impossible", "other")
 """Why jobs are refused: the own deadline, or another job's, would be missed; it is not even far
@@ -311,10 +297,9 @@ def shared_work(case: AdviceCase) -> tuple[int, float]:
 
 @dataclass(frozen=True)
 class _UnderEasy:
-    """A workload with what EASY makes of it: waits and responses (s) by job, and slowdowns."""
+    """A workload with what EASY makes of it: responses (s) by job, and slowdowns."""
 
     workload: Workload
-    waits: Mapping[str, float]
     responses: Mapping[str, float]
     table: SlowdownTable
 
@@ -323,28 +308,26 @@ def run_easy(workload: Workload) -> _UnderEasy:
     """Run EASY on a workload."""
     module = make_scheduler("easy")
     outcomes, _ = outcomes_of(workload, make_cluster(workload.processors), module)
-    waits, responses = (
-        dict(zip(outcomes.ids, (dates - outcomes.submission).tolist(), strict=True))
-        for dates in (outcomes.start, outcomes.finish)
-    )
+    seconds = (outcomes.finish - outcomes.submission).tolist()
+    responses = dict(zip(outcomes.ids, seconds, strict=True))
     references = reference_of_workload(workload, responses)
-    return _UnderEasy(workload, waits, responses, category_slowdowns(references.values()))
+    return _UnderEasy(workload, responses, category_slowdowns(references.values()))
 
 
 def give_deadlines(base: Workload, measured: _UnderEasy, case: AdviceCase) -> Workload:
     """Return a workload in which users ask for deadlines as Islam et al. (2003) set them.
 
     They follow from the same jobs as they were ``measured``, perhaps with other estimates. A
-    deadline is submission + max(estimate, (1 - S) × (wait under EASY + estimate)), which is the
-    paper's with exact estimates; no end could be promised before the estimate has passed. The
-    artificial deadline of a job whose user sets none is max(24 h, 2 × estimate) after its
-    submission.
+    deadline is submission + max(estimate, (1 - S) × response under EASY), as of
+    :func:`~qops_batsim.workload.deadlines.assign_deadlines` where it leaves the estimate, but S may
+    be below 0; no end could be promised before the estimate has passed. The artificial deadline of
+    a job whose user sets none is max(24 h, 2 × estimate) after its submission.
     """
     of_users = users_with_deadline(base, case.share, base.processors)
     jobs = []
     for own, job in zip(base.jobs, measured.workload.jobs, strict=True):
         of_user = job.id in of_users
-        planned = (1 - case.stringency) * (measured.waits[job.id] + job.estimate)
+        planned = (1 - case.stringency) * measured.responses[job.id]
         seconds = max(job.estimate, planned) if of_user else max(DAY, 2 * job.estimate)
         deadline = plain_number(job.submission_time + seconds)
         jobs.append(with_deadline(own, deadline, of_user, workload=base))

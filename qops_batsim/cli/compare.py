@@ -15,6 +15,7 @@ from qops_batsim.files import check_writable
 from qops_batsim.parameters import (
     ARTIFICIAL,
     ESTIMATES,
+    EXACT,
     METHOD,
     RELAXATION,
     SEEDS,
@@ -67,7 +68,7 @@ def compare(
     method: options.LoadMethod = METHOD.default,
     first: options.First = 0,
     skip: options.Skip = 0,
-    estimates: Annotated[str, _about("--estimates")] = ESTIMATES.default,
+    estimates: Annotated[str | None, _about("--estimates", show_default="users")] = None,
     platform: options.Platform = None,
     message_delays: options.MessageDelays = True,
     settings: Annotated[list[str] | None, _about("--set")] = None,
@@ -82,9 +83,9 @@ def compare(
     """Compare schedulers on deadline workloads over loads and seeds (Islam et al. 2003).
 
     For each load and seed, makes a workload with deadlines from the trace, as `workload
-    scale` and `workload deadlines` do, and runs every scheduler on it. Run times replace the
-    walltimes, unless `--estimates users` keeps them; a missed promise ends the comparison with
-    an error.
+    scale` and `workload deadlines` do, and runs every scheduler on it. Deadlines are made from
+    the log's walltimes, and schedulers plan with these; `--estimates exact`, or `--bound`,
+    replaces them by run times. A missed promise ends the comparison with an error.
 
     Runs that were finished when the command was interrupted are kept in DIR and not made
     again. Writes to DIR compare.csv, one row a run; compare.json, means over the seeds with 95 %
@@ -167,10 +168,10 @@ def compare(
     console.note(f"wrote {', '.join(str(path) for path in paths)}")
 
 
-def _check_bound(platform: str | None, estimates: str) -> None:
+def _check_bound(platform: str | None, estimates: str | None) -> None:
     from qops_batsim.optimum.solver import require_solver
 
-    if estimates != ESTIMATES.default:
+    if estimates not in (None, EXACT):
         raise InputError(f"--bound beside --estimates {estimates}: bounds know run times")
     if platform is not None:
         raise InputError(

@@ -18,7 +18,16 @@ from qops_batsim.cli.texts import load_text
 from qops_batsim.cli.workload_accounting import from_any, from_csv, from_pbs, from_sacct
 from qops_batsim.cli.workload_logs import from_swf, lint
 from qops_batsim.errors import InputError, require_one_of
-from qops_batsim.parameters import ARTIFICIAL, METHOD, RELAXATION, SHARE, STRINGENCY
+from qops_batsim.parameters import (
+    ARTIFICIAL,
+    ESTIMATES,
+    EXACT,
+    METHOD,
+    RELAXATION,
+    SHARE,
+    STRINGENCY,
+    USERS,
+)
 
 if TYPE_CHECKING:
     from qops_batsim.workload.archive import Progress
@@ -224,11 +233,12 @@ _of_deadlines = manual(
     --seed N: Seed of the share; with one seed, greater shares hold smaller ones.
     --reference scaled|unscaled: Run EASY on the workload as it is, or without duplicates, which
         then get the response times of their originals.
-    --at-least run-time|estimate: A user's deadline is no earlier than submission + run time, or
-        + estimate, which a scheduler plans with (--keep-estimates).
-    --keep-estimates: Leave walltimes and estimates as they are. Default: each job carries its
-        run time, cut to its walltime, in qos and has no walltime.
-    """
+    --at-least estimate|run-time: A user's deadline is no earlier than submission + estimate,
+        which a scheduler plans with, or + run time. Default: estimate.
+    --keep-estimates: Leave walltimes and estimates as they are, which is the default.
+    """,
+    ESTIMATES.option + " Exact: each job carries its run time, cut to its walltime, in qos and has "
+    "no walltime.",
 )
 
 
@@ -292,8 +302,9 @@ def deadlines(
     artificial: options.Artificial = ARTIFICIAL.default,
     seed: Annotated[int, _of_deadlines("--seed")] = 1,
     reference: Annotated[str, _of_deadlines("--reference")] = "scaled",
+    estimates: Annotated[str, _of_deadlines("--estimates")] = ESTIMATES.default,
     keep_estimates: Annotated[bool, _of_deadlines("--keep-estimates")] = False,
-    at_least: Annotated[str, _of_deadlines("--at-least")] = "run-time",
+    at_least: Annotated[str | None, _of_deadlines("--at-least", show_default=False)] = None,
 ) -> None:
     """Give jobs deadlines, somewhat earlier than EASY would complete them (Islam et al. 2003).
 
@@ -312,7 +323,8 @@ def deadlines(
     """
     from qops_batsim.experiments.deadline_workload import give_deadlines
     from qops_batsim.workload.batsim_json import write_workload
-    from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines
+    from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines, too_early
+    from qops_batsim.workload.estimates import told_estimates
 
     choices = DeadlineChoices(
         stringency=stringency,
@@ -321,13 +333,16 @@ def deadlines(
         relaxation=relaxation,
         seed=seed,
     )
+    require_one_of("--estimates", estimates, (USERS, EXACT))
+    if keep_estimates and estimates == EXACT:
+        raise InputError("--keep-estimates beside --estimates exact: one of both is expected")
     workload = read_source(source, out)
     with announce_compiling(), announce_slow("running EASY as reference ..."):
         result = give_deadlines(
             workload,
             choices,
             reference=reference,
-            keep_estimates=keep_estimates,
+            keep_estimates=estimates == USERS,
             at_least=at_least,
         )
     write_workload(result, out)
@@ -338,23 +353,8 @@ def deadlines(
         "immediate start"
     )
     say(f"artificial deadlines: {counts.artificial}, without deadline: {counts.none}")
-    _tell_estimates(workload, result)
-
-
-def _tell_estimates(before: Workload, after: Workload) -> None:
-    """Print warnings about replaced estimates, and deadlines that they rule out."""
-    from qops_batsim.workload.deadlines import too_early
-
-    told = [job.estimate for job in before.jobs]
-    changed = sum(
-        old is not None and old != new.estimate for old, new in zip(told, after.jobs, strict=True)
-    )
-    if changed:
-        warn(
-            f"{changed:,} of {len(told):,} estimates were not exact and are replaced by run times, "
-            "so that schedulers know these in advance (--keep-estimates leaves them)"
-        )
-    if doubt := too_early(after, "--at-least estimate makes them later"):
+    say(told_estimates(workload, estimates))
+    if doubt := too_early(result, "--at-least estimate makes them later"):
         warn(doubt)
 
 
@@ -371,7 +371,7 @@ _of_estimates = manual(
     --spread SIGMA: Standard deviation of the logarithm of the error.
     --seed N: Seed of f-model, modal and error.
     --requests FILE: Workload of the same jobs that has the users' walltimes, if IN has none:
-        `workload deadlines` leaves them out unless it is told --keep-estimates.
+        `workload deadlines --estimates exact` leaves them out.
     """
 )
 

@@ -97,7 +97,7 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     artificial: str
     relaxation: float
     deadlines_by: str = DEADLINES_BY.default
-    estimates: str = ESTIMATES.default
+    estimates: str = EXACT
 
 
 OF_ESTIMATES = (DEADLINES_BY.column, ESTIMATES.column)
@@ -364,6 +364,10 @@ def campaign_of(given: dict[str, Any], *, source: str, code: AllowedCode = True)
             values["schedulers"] = [_scheduler(each) for each in values["schedulers"]]
         if "estimates" in values:
             values["estimates"] = [_model(each) for each in values["estimates"]]
+        exact = [[EXACT], [{"model": EXACT}]]
+        if "bound" not in values and not any(values.get(each) in exact for each in OF_ESTIMATES):
+            # The default, unless the file says exact, or bounds, which know run times.
+            values = {"estimates": [_model(USERS)], DEADLINES_BY.listed: [USERS], **values}
         campaign = msgspec.convert(values, Campaign)
         schedulers = [
             msgspec.structs.replace(each, scheduler=scheduler_of_data(each.scheduler, code))

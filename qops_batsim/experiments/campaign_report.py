@@ -36,6 +36,7 @@ from qops_batsim.experiments.statistics import (
     limits_of_difference,
 )
 from qops_batsim.files import atomic_write, write_text
+from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.tables import csv_text
 from qops_batsim.version import __version__
 
@@ -96,10 +97,24 @@ def method_text(runs: CampaignRuns) -> str:
     return (
         "Means with 95 % intervals (Student) over the windows of a log, each the mean of its "
         "seeds; with a single window over its seeds, which says nothing about other windows. "
+        f"{_estimates_text(runs)} "
         f"Verdicts: {runs.campaign.metrics[0]} against {runs.campaign.base} on the same "
         f"workloads; at most {RISK} for one wrong verdict or more in the table (Holm); not "
         f"judged below {LEAST} repetitions."
     )
+
+
+def _estimates_text(runs: CampaignRuns) -> str:
+    """Return what deadlines are made from, and schedulers plan with."""
+    models = runs.campaign.models
+    bases = dict.fromkeys(point.deadlines_by for point in runs.campaign.points())
+    return (
+        f"Deadlines are made from {' and '.join(_BASES[each] for each in bases)}; schedulers plan "
+        f"with {'; '.join(_BASES.get(each, each) for each in models)}."
+    )
+
+
+_BASES = {USERS: "the log's walltimes", EXACT: "run times"}
 
 
 def summaries(runs: CampaignRuns) -> list[CampaignSummary]:

@@ -55,8 +55,7 @@ from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, 
 from qops_batsim.tables import csv_text
 from qops_batsim.version import __version__
 from qops_batsim.workload.deadlines import DeadlineChoices
-from qops_batsim.workload.delay_jobs import run_times
-from qops_batsim.workload.estimates import EstimateChoices
+from qops_batsim.workload.estimates import EstimateChoices, told_estimates
 from qops_batsim.workload.model import Workload, shortage
 from qops_batsim.workload.scale import subset
 
@@ -77,7 +76,7 @@ def comparison_of(
     method: str = METHOD.default,
     skip: int = 0,
     first: int | None = None,
-    estimates: str = ESTIMATES.default,
+    estimates: str | None = None,
     baseline: str | None = None,
     bound: float | None = None,
 ) -> Campaign:
@@ -86,9 +85,11 @@ def comparison_of(
     Each seed, in place of that of ``choices``, chooses duplicates and whose jobs have a user's
     deadline. ``first`` None: all jobs of the trace after ``skip``. With ``estimates`` ``"exact"``
     each job's walltime is replaced by its run time, with ``"users"`` schedulers plan with the
-    walltimes, and so does the EASY that deadlines are given by. For the baseline see
-    :func:`baseline_of`.
+    walltimes, and so does the EASY that deadlines are given by: the default, but beside a bound,
+    which knows run times. For the baseline see :func:`baseline_of`.
     """
+    if estimates is None:
+        estimates = ESTIMATES.default if bound is None else EXACT
     require_one_of(ESTIMATES.name, estimates, (EXACT, USERS))
     campaign = Campaign(
         name="comparison",
@@ -160,7 +161,8 @@ class Comparison(CampaignRuns):
 
     def _repr_html_(self) -> str:
         means = self.to_frame().groupby(["load", "scheduler"], sort=False).mean()
-        return str(means.drop(columns="seed").to_html(float_format="{:.2f}".format))
+        shown = means.drop(columns="seed").dropna(axis="columns", how="all")
+        return str(shown.to_html(float_format="{:.2f}".format))
 
     @cached_property
     def _summaries(self) -> list[CampaignSummary]:
@@ -340,16 +342,7 @@ def sayings_of(campaign: Campaign, trace: Workload) -> list[str]:
             f"{len(part.jobs):,} of {len(trace.jobs):,} jobs are taken, from job "
             f"{window.skip + 1:,} on in the order of submission"
         )
-    if campaign.has_models:
-        return [*said, "schedulers plan with the users' estimates (walltimes)"]
-    pairs = zip(part.jobs, run_times(part), strict=True)
-    count = sum(job.walltime not in (None, seconds) for job, seconds in pairs)
-    if count:
-        said.append(
-            f"the walltimes of {count:,} of {len(part.jobs):,} jobs are replaced by run times, "
-            "so that schedulers know these in advance"
-        )
-    return said
+    return [*said, told_estimates(part, USERS if campaign.has_models else EXACT)]
 
 
 def compare(
@@ -363,7 +356,7 @@ def compare(
     method: str = METHOD.default,
     skip: int = 0,
     first: int | None = None,
-    estimates: str = ESTIMATES.default,
+    estimates: str | None = None,
     platform: AnyPlatform | None = None,
     message_delays: bool = True,
     baseline: str | None = None,

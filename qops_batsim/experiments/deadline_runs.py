@@ -47,7 +47,7 @@ from qops_batsim.scheduling.plugins import digest_of_file, short_name
 from qops_batsim.scheduling.registry import make_scheduler, parse_settings
 from qops_batsim.timing import least_grace
 from qops_batsim.workload.deadlines import DeadlineChoices
-from qops_batsim.workload.estimates import EstimateChoices, with_estimates
+from qops_batsim.workload.estimates import EstimateChoices, users_estimates, with_estimates
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import PAPER_JOBS
 
@@ -206,17 +206,20 @@ class DeadlineRuns:
         if self._last is None or self._last[0] != scenario:
             scenario.choices.check()
             measured = self._measure(scenario)
-            at_least = "estimate" if measured.keep_estimates else "run-time"
-            made = measured.give(scenario.choices, at_least=at_least)
-            self._last = scenario, self._estimated(made, measured.workload, scenario)
+            made = measured.give(scenario.choices)
+            self._last = scenario, self._estimated(made, measured, scenario)
         return self._last[1]
 
-    def _estimated(self, workload: Workload, requests: Workload, scenario: Scenario) -> Workload:
+    def _estimated(self, workload: Workload, measured: Measured, scenario: Scenario) -> Workload:
         """Return a workload with the estimates of a scenario."""
         if not scenario.has_model:
             return workload
-        given = scenario.estimates
+        given, requests = scenario.estimates, measured.workload
         choices = EstimateChoices() if given is msgspec.UNSET else given
+        if choices.model == USERS:
+            requests = users_estimates(requests)
+            if measured.keep_estimates and all(job.walltime is None for job in requests.jobs):
+                return workload
         if choices.needs_ends and self._ends is None:
             self._ends = easy_ends(requests)
         return with_estimates(workload, choices, requests=requests, ends=self._ends)

@@ -10,7 +10,7 @@ from qops_batsim.errors import InputError, require_one_of, shown
 from qops_batsim.running.reference import easy_response_times
 from qops_batsim.workload.deadlines import DeadlineChoices, assign_deadlines, without_deadlines
 from qops_batsim.workload.delay_jobs import derived, exact_estimates
-from qops_batsim.workload.estimates import EstimateChoices, with_estimates
+from qops_batsim.workload.estimates import EstimateChoices, users_estimates, with_estimates
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import origin_of_duplicate, originals, scale_load, subset
 
@@ -22,17 +22,19 @@ def give_deadlines(
     choices: DeadlineChoices | None = None,
     *,
     reference: str = "scaled",
-    keep_estimates: bool = False,
-    at_least: str = "run-time",
+    keep_estimates: bool = True,
+    at_least: str | None = None,
 ) -> Workload:
     """Return the workload with deadlines derived from its own EASY schedule.
 
     Jobs are of type ``delay``. EASY runs on the workload as it is (reference ``"scaled"``, Islam
     et al. 2003) or without the duplicates of :func:`~qops_batsim.workload.scale.scale_load`
     (``"unscaled"``, 2004), each of which gets the response time of its original, and so its
-    deadline relative to the submission. Estimates and walltimes are made exact first
-    (:func:`~qops_batsim.workload.delay_jobs.exact_estimates`) unless they are kept. A user's
-    deadline leaves ``at_least`` the ``"run-time"``, or the ``"estimate"``.
+    deadline relative to the submission. Estimates are those of the log
+    (:func:`~qops_batsim.workload.estimates.users_estimates`), or if they are not kept, exact
+    (:func:`~qops_batsim.workload.delay_jobs.exact_estimates`). A user's deadline leaves
+    ``at_least`` the ``"estimate"``, or the ``"run-time"``, in which nothing can be promised to many
+    jobs whose estimate is not exact. By default it leaves the estimate.
     """
     choices = choices or DeadlineChoices()
     choices.check()
@@ -50,8 +52,10 @@ class Measured:
     reference: str
     keep_estimates: bool
 
-    def give(self, choices: DeadlineChoices, *, at_least: str = "run-time") -> Workload:
+    def give(self, choices: DeadlineChoices, *, at_least: str | None = None) -> Workload:
         """Return the workload with deadlines."""
+        # Exact estimates are the run times.
+        at_least = at_least or ("estimate" if self.keep_estimates else "run-time")
         result = assign_deadlines(self.prepared, self.response_times, choices, at_least=at_least)
         step = {
             **{name: value for name, value in result.provenance.items() if name != "made_from"},
@@ -62,11 +66,11 @@ class Measured:
 
 
 def measure(
-    workload: Workload, *, reference: str = "scaled", keep_estimates: bool = False
+    workload: Workload, *, reference: str = "scaled", keep_estimates: bool = True
 ) -> Measured:
     """Run EASY on a workload, as :func:`give_deadlines` does."""
     require_one_of("reference", reference, REFERENCES)
-    prepared = workload if keep_estimates else exact_estimates(workload)
+    prepared = users_estimates(workload) if keep_estimates else exact_estimates(workload)
     respond = _original_response_times if reference == "unscaled" else easy_response_times
     return Measured(workload, prepared, respond(prepared), reference, keep_estimates)
 
@@ -100,7 +104,7 @@ def deadline_workload(
     skip: int = 0,
     first: int | None = None,
     reference: str = "scaled",
-    keep_estimates: bool = False,
+    keep_estimates: bool = True,
 ) -> Workload:
     """Make the workload of one experiment from a trace: subset, load, deadlines.
 

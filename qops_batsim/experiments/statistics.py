@@ -14,9 +14,9 @@ two is the base. The ratio of two means, where values are weighed by their sizes
 of its own (:func:`ratio_of_means`).
 
 *Limits.* A share lies between 0 and 100 %, a difference of two between -100 and 100 points, a
-time or a count is not below 0: intervals are cut there (:func:`limits_of`). What is cut off cannot
-be the true mean, so that the interval holds it as often as before. Verdicts are those of the whole
-interval.
+time or a count is not below 0, a slowdown not below 1: intervals are cut there
+(:func:`limits_of`). What is cut off cannot be the true mean, so that the interval holds it as often
+as before. Verdicts are those of the whole interval.
 
 *Verdicts.* A statement says that the true mean lies in a range: above 0, say, or between 3 and 5.
 The probability that chance alone gives the measured number is computed for the statement and for
@@ -115,6 +115,7 @@ UNLIMITED: Limits = (-math.inf, math.inf)
 SHARE: Limits = (0.0, 100.0)
 SHARE_DIFFERENCE: Limits = (-100.0, 100.0)
 AMOUNT: Limits = (0.0, math.inf)
+SLOWDOWN: Limits = (1.0, math.inf)
 
 SHARES = frozenset(
     {
@@ -145,6 +146,8 @@ def limits_of(metric: str) -> Limits:
     """Return the limits of a metric's mean, by its name."""
     if metric in SIGNED:
         return UNLIMITED
+    if "slowdown" in metric:
+        return SLOWDOWN
     return SHARE if metric in SHARES else AMOUNT
 
 

@@ -14,7 +14,7 @@ A model changes what planning uses (``qos.estimated_runtime``) and what the engi
 models can be compared job by job.
 
 - ``exact``: the run times.
-- ``users``: the walltimes of the log, which users gave.
+- ``users``: the walltimes of the log, which users gave (:func:`users_estimates`).
 - ``f-model``: run time × a number that is uniform between 1 and f + 1 (A. W. Mu'alem and D. G.
   Feitelson, IEEE Transactions on Parallel and Distributed Systems, 2001).
 - ``modal``: the values that users like, fitted to the log.
@@ -48,6 +48,7 @@ from qops_batsim.workload.delay_jobs import (
     exact_estimates,
     jobs_until_killed,
     run_times,
+    run_times_until_killed,
 )
 from qops_batsim.workload.lublin import random_stream
 from qops_batsim.workload.model import Workload, check_seed, plain_number
@@ -139,6 +140,57 @@ def fit_estimates(
             for value, weight, share in zip(values, weights, killed_shares, strict=True)
         )
     )
+
+
+def users_estimates(workload: Workload) -> Workload:
+    """Return the workload with an estimate for each job.
+
+    It is the log's. A job that has none gets the longest of all others as its walltime, or its run
+    time if that is longer; where no job has one, all have exact ones.
+    """
+    told = workload.columns.estimates
+    lacking = told == math.inf
+    if lacking.all():
+        return exact_estimates(workload)
+    if not lacking.any():
+        return workload
+    longest = float(told[~lacking].max())
+    jobs = [
+        changed_job(job, {"walltime": plain_number(max(longest, time))}, {}, workload=workload)
+        if lacks
+        else job
+        for (job, time), lacks in zip(jobs_until_killed(workload), lacking.tolist(), strict=True)
+    ]
+    step = {"step": "walltimes", "jobs": int(lacking.sum()), "walltime": plain_number(longest)}
+    return derived(workload, jobs, None, step)
+
+
+def told_estimates(workload: Workload, estimates: str) -> str:
+    """Return in a sentence what deadlines of a log are made from, and schedulers plan with.
+
+    ``estimates`` are ``"users"``, as of :func:`users_estimates`, or ``"exact"``. O(jobs).
+    """
+    told, count = workload.columns.estimates, len(workload.jobs)
+    lacking = told == math.inf
+    if lacking.all():
+        return (
+            "deadlines are made from run times, and schedulers know these in advance: the log has "
+            "no walltimes"
+        )
+    wrong = int((told != run_times_until_killed(workload)).sum())
+    if estimates == "exact":
+        return (
+            "deadlines are made from run times, and schedulers know these in advance: they replace "
+            f"the walltimes of {wrong:,} of {count:,} jobs"
+        )
+    said = "deadlines are made from the log's walltimes, and schedulers plan with them"
+    if not wrong:
+        said += "; all of them are the run times"
+    if lacking.any():
+        longest = float(told[~lacking].max())
+        said += f"; {int(lacking.sum()):,} of {count:,} jobs have none and get the longest, "
+        said += f"{longest:g} s"
+    return said
 
 
 Floats = NDArray[np.float64]

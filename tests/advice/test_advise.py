@@ -69,11 +69,12 @@ def test_windows_are_spread_over_the_trace() -> None:
     assert spans(2, windows=9) == [(0, 1), (1, 2)]
 
 
-def test_deadlines_are_those_of_the_paper_where_estimates_are_exact(trace: Workload) -> None:
-    workload = exact_estimates(trace)
+@pytest.mark.parametrize("exact", [False, True])
+def test_deadlines_are_those_of_other_commands(trace: Workload, exact: bool) -> None:
+    workload = exact_estimates(trace) if exact else trace
     case = AdviceCase(window=0, stringency=0.3)
     ours = give_deadlines(workload, run_easy(workload), case)
-    paper = of_the_paper(trace, DeadlineChoices(stringency=0.3))
+    paper = of_the_paper(trace, DeadlineChoices(stringency=0.3), keep_estimates=not exact)
     for job, other in zip(ours.jobs, paper.jobs, strict=True):
         assert job.qos is not None
         assert other.qos is not None
@@ -85,11 +86,15 @@ def test_jobs_without_estimate_get_the_longest(trace: Workload) -> None:
     jobs[3] = changed_job(jobs[3], {"walltime": None}, {}, workload=trace)
     longest = max(job.estimate for job in jobs if job.estimate < math.inf)
     found = prepare(derived(trace, jobs, None, {"step": "one without"}))
-    assert found.workload.jobs[3].estimate == found.longest == longest
-    assert (found.lacking, found.unfit, found.deadlines) == (1, 0, 0)
+    assert found.workload.jobs[3].estimate == longest
+    assert (found.has_estimates, found.unfit, found.deadlines) == (True, 0, 0)
+    assert found.estimates.endswith(
+        f"; 1 of 1,000 jobs have none and get the longest, {longest:g} s"
+    )
     none = [changed_job(job, {"walltime": None}, {}, workload=trace) for job in jobs]
     found = prepare(derived(trace, none, None, {"step": "none"}))
-    assert (found.lacking, found.longest) == (1000, None)
+    assert not found.has_estimates
+    assert found.estimates.endswith("the log has no walltimes")
     assert found.workload.jobs[0].estimate < math.inf
 
 

@@ -99,20 +99,20 @@ def test_what_is_left_out_or_replaced_is_said(cli, tmp_path: Path) -> None:
     trace = ("--workload", tmp_path / "w.json", "--loads", "1.2", "--seeds", "1")
     given = ("compare", "easy", "qops", *trace)
     page, out = tmp_path / "page.html", tmp_path / "out"
-    result = cli(*given, "--out", out, "--html", page)
+    result = cli(*given, "--out", out, "--html", page, "--estimates", "exact")
     assert result.exit_code == 0, result.err
-    replaced = "the walltimes of 40 of 40 jobs are replaced by run times, so that schedulers know"
-    assert replaced in result.out
+    replaced = "deadlines are made from run times, and schedulers know these in advance: they "
+    assert f"{replaced}replace the walltimes of 40 of 40 jobs" in result.out
     assert "are taken" not in result.out
-    assert f"T{replaced[1:]}" in page.read_text()
+    assert f"D{replaced[1:]}" in page.read_text()
     exact = json.loads((out / "compare.json").read_text())
     assert (exact["made_by"]["first"], exact["made_by"]["estimates"]) == (None, "exact")
     some = cli(*given, "--first", 30, "--skip", 5, "--out", tmp_path / "some", "--json")
     assert json.loads(some.out)["trace"][0] == (
         "30 of 40 jobs are taken, from job 6 on in the order of submission"
     )
-    users = cli(*given, "--estimates", "users", "--out", tmp_path / "users")
-    assert "schedulers plan with the users' estimates (walltimes)" in users.out
+    users = cli(*given, "--out", tmp_path / "users")
+    assert "deadlines are made from the log's walltimes, and schedulers plan with" in users.out
     told = json.loads((tmp_path / "users" / "compare.json").read_text())
     assert told["results"] != exact["results"]
     assert told["results"][0]["metrics"]["met_deadlines"]["mean"] > 0

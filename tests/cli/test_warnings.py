@@ -44,20 +44,25 @@ def test_deadlines_that_estimates_rule_out(cli: Cli) -> None:
     assert warned(cli("run", "msb", "-w", early, "-q")).startswith("1 of 1 users' deadlines are")
     assert cli("run", "easy", "-w", early, "-q").err == ""
     assert cli("run", "msb", "-w", workload("late.json", 20, 20), "-q").err == ""
-    kept = cli("workload", "deadlines", early, "kept.json", "--keep-estimates")
+    arguments = ("workload", "deadlines", early, "later.json")
+    kept = cli(*arguments, "--at-least", "run-time")
     assert "--at-least estimate makes them later" in warned(kept)
-    arguments = ("workload", "deadlines", early, "later.json", "--keep-estimates")
-    assert cli(*arguments, "--at-least", "estimate").err == ""
-    (job,) = json.loads(Path("later.json").read_text())["jobs"]
-    assert (job["qos"]["deadline"], job["walltime"]) == (20, 20)
+    for options in ((), ("--keep-estimates",), ("--estimates", "users", "--at-least", "estimate")):
+        assert cli(*arguments, *options).err == ""
+        (job,) = json.loads(Path("later.json").read_text())["jobs"]
+        assert (job["qos"]["deadline"], job["walltime"]) == (20, 20)
+    both = cli(*arguments, "--keep-estimates", "--estimates", "exact")
+    assert (both.exit_code, "one of both is expected" in both.err) == (2, True)
     refused = cli(*arguments, "--at-least", "estimates")
     assert "did you mean 'estimate'" in refused.err
 
 
 def test_estimates_that_are_replaced(cli: Cli) -> None:
-    result = cli("workload", "deadlines", workload("a.json", 15, 20), "exact.json")
-    assert warned(result).startswith("1 of 1 estimates were not exact and are replaced by run")
-    assert cli("workload", "deadlines", "exact.json", "again.json").err == ""
+    exact = ("--estimates", "exact")
+    result = cli("workload", "deadlines", workload("a.json", 15, 20), "exact.json", *exact)
+    assert "they replace the walltimes of 1 of 1 jobs" in result.out
+    again = cli("workload", "deadlines", "exact.json", "again.json")
+    assert "plan with them; all of them are the run times" in again.out
 
 
 @pytest.mark.parametrize(

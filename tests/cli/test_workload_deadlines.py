@@ -26,17 +26,24 @@ def test_both_commands_make_what_the_library_makes(cli: Cli, tmp_path: Path) -> 
     result = cli(
         *("workload", "deadlines", scaled, out, "--stringency", 0.5, "--deadline-share", 0.2),
         *("--relaxation", 5, "--artificial", "turnaround", "--seed", 5),
-        *("--reference", "unscaled"),
+        *("--reference", "unscaled", "--estimates", "exact"),
     )
     assert result.exit_code == 0, result.err
     assert "user deadlines: 52, " in result.out
     assert "artificial deadlines: 208, without deadline: 0" in result.out
+    assert "deadlines are made from run times, and schedulers know these in advance: " in result.out
     trace = read_workload(find_input("kth_sp2_1000", "workloads"))
     choices = DeadlineChoices(
         stringency=0.5, share=0.2, relaxation=5, artificial="turnaround", seed=5
     )
     expected = deadline_workload(
-        trace, choices, load=1.3, first=200, skip=100, reference="unscaled"
+        trace,
+        choices,
+        load=1.3,
+        first=200,
+        skip=100,
+        reference="unscaled",
+        keep_estimates=False,
     )
     assert out.read_text() == format_workload(expected)
 
@@ -131,7 +138,7 @@ def test_estimates_are_what_the_library_makes(cli: Cli, tmp_path: Path) -> None:
     ]
     profiles = {f"p{n}": {"type": "delay", "delay": 10 + 30 * n} for n in range(3)}
     log.write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": profiles}))
-    result = cli("workload", "deadlines", log, asked)
+    result = cli("workload", "deadlines", log, asked, "--estimates", "exact")
     assert result.exit_code == 0, result.err
     result = cli(
         *("workload", "estimates", asked, out, "--requests", log, "--model", "predicted"),

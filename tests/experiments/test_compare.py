@@ -31,7 +31,11 @@ def contestants(*names: str) -> tuple[Contestant, ...]:
 
 
 GRID = comparison_of(
-    contestants("easy", "msb", "mrt", "qops"), loads=(1.0, 1.3), seeds=(1, 2), first=200
+    contestants("easy", "msb", "mrt", "qops"),
+    loads=(1.0, 1.3),
+    seeds=(1, 2),
+    first=200,
+    estimates="exact",
 )
 
 
@@ -188,7 +192,7 @@ def test_a_comparison_from_names_is_that_of_objects(
     trace: Workload, rows: list[CellOutcome]
 ) -> None:
     names = [each.name for each in GRID.schedulers]
-    found = compare("sdsc_sp2_1000", names, loads=GRID.loads, seeds=2, first=200)
+    found = compare("sdsc_sp2_1000", names, loads=GRID.loads, seeds=2, first=200, estimates="exact")
     assert found.rows == rows
     assert found.baseline == "msb"
     assert compare(trace, ["easy"], loads=[1.0], seeds=[1], first=20).baseline == "easy"

@@ -2,7 +2,11 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim.advice.trace_runs import AdviceCase, TraceRuns, TraceWindow, prepare
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.campaign import InputIdentities, campaign_of, case_of
+from qops_batsim.experiments.compare import compare
+from qops_batsim.experiments.deadline_runs import DeadlineRuns, outcomes_of
 from qops_batsim.experiments.deadline_workload import (
     deadline_workload,
     give_deadlines,
@@ -11,14 +15,16 @@ from qops_batsim.jobs import Job
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.reference import easy_response_times
 from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, read_workload
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines
 from qops_batsim.workload.delay_jobs import exact_estimates, run_times
+from qops_batsim.workload.estimates import told_estimates
 from qops_batsim.workload.generate import generate_workload, packed_workload
 from qops_batsim.workload.model import Workload, delay_profile
-from qops_batsim.workload.scale import origin_of_duplicate, scale_load
+from qops_batsim.workload.scale import origin_of_duplicate, scale_load, subset
 from qops_batsim.workload.swf import read_swf
 
 
@@ -48,7 +54,7 @@ def test_response_times_are_those_of_easy() -> None:
 
 
 def test_deadlines_by_hand() -> None:
-    result = give_deadlines(SMALL, DeadlineChoices(stringency=0.2))
+    result = give_deadlines(SMALL, DeadlineChoices(stringency=0.2), keep_estimates=False)
     assert [job.qos.deadline for job in result.jobs if job.qos] == [
         500,  # 80 % of 500 is less than the run time
         10 + 0.8 * 690,
@@ -60,12 +66,56 @@ def test_deadlines_by_hand() -> None:
     assert result.provenance["reference"] == {"scheduler": "easy", "workload": "scaled"}
 
 
-def test_kept_estimates_are_planned_with() -> None:
-    result = give_deadlines(SMALL, DeadlineChoices(stringency=0), keep_estimates=True)
-    # Job 1 is expected to run until 600, so that job 4 may start at 300 as well.
-    assert [job.walltime for job in result.jobs] == [600, None, 300, 200]
-    assert [job.qos.deadline for job in result.jobs if job.qos] == [500, 700, 300, 500]
+@pytest.mark.parametrize(
+    ("at_least", "deadlines"),
+    [
+        # Job 1 is expected to run until 600, so that job 4 may start at 300 as well.
+        ("run-time", [500, 700, 300, 500]),
+        ("estimate", [600, 700, 400, 500]),
+        (None, [600, 700, 400, 500]),
+    ],
+)
+def test_the_logs_walltimes_are_the_default(at_least: str | None, deadlines: list[float]) -> None:
+    result = give_deadlines(SMALL, DeadlineChoices(stringency=0), at_least=at_least)
+    # Job 2 has no walltime, and gets the longest of all.
+    assert [job.walltime for job in result.jobs] == [600, 600, 300, 200]
+    assert [job.qos.deadline for job in result.jobs if job.qos] == deadlines
     assert run_times(result)[3] == 999
+
+
+def test_where_no_job_has_a_walltime_run_times_take_their_place() -> None:
+    bare = exact_estimates(SMALL)
+    told = jobs_of((0, 3, 500, None), (10, 4, 200, None), (100, 1, 200, None), (150, 1, 200, None))
+    users, exact = give_deadlines(told), give_deadlines(bare, keep_estimates=False)
+    for job, other in zip(users.jobs, exact.jobs, strict=True):
+        assert (job.estimate, job.qos.deadline) == (other.estimate, other.qos.deadline)  # type: ignore[union-attr]
+    assert told_estimates(told, "users") == told_estimates(told, "exact")
+    assert told_estimates(told, "users").endswith("the log has no walltimes")
+
+
+def test_one_question_has_one_answer() -> None:
+    trace = subset(read_workload(find_input("kth_sp2_1000", "workloads")), first=150)
+    said = "deadlines are made from the log's walltimes, and schedulers plan with them"
+    module = make_scheduler("qops")
+    outcomes, _ = outcomes_of(give_deadlines(trace), make_cluster(trace.processors), module)
+    promised = int((~outcomes.refused).sum())
+    assert 0 < promised < 150
+    compared = compare(trace, ["qops"], loads=[1.0], seeds=1)
+    assert compared.sayings == [said]
+    assert compared.rows[0].metrics.unadmitted_jobs == pytest.approx(100 * (1 - promised / 150))  # type: ignore[union-attr]
+    window = TraceWindow(number=1, skip=0, jobs=150)
+    prepared = prepare(trace)
+    assert prepared.estimates == told_estimates(trace, "users") == said
+    advised = TraceRuns(prepared.workload, [window])(AdviceCase(window=0, scheduler="qops"))
+    assert advised.counts.promised == promised
+    grid = campaign_of({"name": "a", "logs": "a", "schedulers": "qops"}, source="here")
+    known = InputIdentities(logs={"a": "log"}, schedulers={"qops": ((), "")})
+    case = case_of(grid, next(grid.cells()), known)
+    assert int((~DeadlineRuns({"log": trace}).outcomes(case)[0].refused).sum()) == promised
+    other = give_deadlines(trace, keep_estimates=False)
+    wrong, _ = outcomes_of(other, make_cluster(trace.processors), make_scheduler("qops"))
+    assert (~wrong.refused).tolist() != (~outcomes.refused).tolist()
+    assert "they replace the walltimes of " in told_estimates(trace, "exact")
 
 
 def test_duplicates_keep_the_deadlines_of_the_unscaled_trace() -> None:

@@ -81,10 +81,9 @@ def test_deadlines_are_the_same_whatever_the_estimates(trace: Workload) -> None:
 def test_a_scenario_is_what_the_commands_make(trace: Workload) -> None:
     choices = EstimateChoices(model="error", risk=0.1)
     scaled = scaled_workload(trace, 1.2, first=90)
-    exact = give_estimates(give_deadlines(scaled), choices, requests=scaled)
-    users = give_estimates(
-        give_deadlines(scaled, keep_estimates=True, at_least="estimate"), choices
-    )
+    given = give_deadlines(scaled, keep_estimates=False)
+    exact = give_estimates(given, choices, requests=scaled)
+    users = give_estimates(give_deadlines(scaled), choices)
     for by, expected in (("exact", exact), ("users", users)):
         scenario = Scenario(log="log", first=90, load=1.2, deadlines_by=by, estimates=choices)
         assert DeadlineRuns({"log": trace}).workload(scenario).jobs == expected.jobs
@@ -92,11 +91,16 @@ def test_a_scenario_is_what_the_commands_make(trace: Workload) -> None:
 
 def test_what_says_nothing_of_estimates_keeps_its_key() -> None:
     grid = {name: GRID[name] for name in ("name", "logs", "schedulers", "loads", "seeds")}
-    plain = campaign_of(grid, source="here")
+    users = campaign_of(grid, source="here")
+    assert (users.deadlines_by, list(users.models)) == (("users",), ["users"])
+    plain = msgspec.structs.replace(users, deadlines_by=msgspec.UNSET, estimates=msgspec.UNSET)
     assert plain.key == "db68c964be9b9bf5"
     assert b"estimates" not in msgspec.json.encode((plain, Scenario(log="a")))
     with_models = campaign_of({**grid, "estimates": ["exact"]}, source="here")
-    assert with_models.key != plain.key
+    assert with_models.key not in (plain.key, users.key)
+    assert with_models.deadlines_by is msgspec.UNSET
+    bounded = campaign_of({**grid, "bound": 1.0}, source="here")
+    assert not bounded.has_models
     again = msgspec.json.decode(msgspec.json.encode(with_models), type=Campaign)
     assert (again, again.key) == (with_models, with_models.key)
 
@@ -125,8 +129,9 @@ def test_metrics_of_promises_need_a_model() -> None:
     grid = {
         name: value for name, value in GRID.items() if name not in ("estimates", "deadlines_by")
     }
+    assert campaign_of(grid, source="here").has_models
     with pytest.raises(InputError, match="metric is 'broken_promises'; it needs estimates"):
-        campaign_of(grid, source="here")
+        campaign_of({**grid, "bound": 1.0}, source="here")
 
 
 def test_promises_hold_where_estimates_do(runs: CampaignRuns) -> None:

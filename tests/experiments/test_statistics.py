@@ -212,6 +212,7 @@ def test_intervals_of_shares_stay_shares(values: list[float]) -> None:
 def test_all_metrics_have_limits_and_shares_are_those_in_percent_of_a_whole() -> None:
     for name in (*METRICS, *PROMISE_METRICS):
         least = 0.0 if name not in SIGNED else -math.inf
+        least = 1.0 if "slowdown" in name else least
         most = 100.0 if name in SHARES else math.inf
         assert limits_of(name) == (least, most)
         shown = heading_of(name).endswith("(%)")

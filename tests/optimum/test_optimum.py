@@ -188,7 +188,9 @@ def test_equal_deterministic_time_gives_equal_results(jobs: int, seconds: float)
     from qops_batsim.experiments.deadline_workload import deadline_workload
     from qops_batsim.running.inputs import load_workload
 
-    workload = deadline_workload(load_workload("sdsc_sp2_1000"), load=1.6, first=jobs)
+    workload = deadline_workload(
+        load_workload("sdsc_sp2_1000"), load=1.6, first=jobs, keep_estimates=False
+    )
     limits = Limits(seconds=seconds, by_clock=False)
     first, second = (best_possible(workload, OBJECTIVES, limits) for _ in range(2))
     assert first == second
@@ -305,7 +307,9 @@ def test_windows_part_the_jobs_and_their_bounds_add_up(monkeypatch: pytest.Monke
     from qops_batsim.experiments.deadline_workload import deadline_workload
     from qops_batsim.running.inputs import load_workload
 
-    workload = deadline_workload(load_workload("sdsc_sp2_1000"), load=1.4, first=60)
+    workload = deadline_workload(
+        load_workload("sdsc_sp2_1000"), load=1.4, first=60, keep_estimates=False
+    )
     limits = Limits(seconds=2, by_clock=False)
     (whole,) = best_possible(workload, ["work"], limits)
     monkeypatch.setattr(bounds, "WINDOW", 20)

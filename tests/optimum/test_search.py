@@ -20,7 +20,7 @@ ENOUGH = 2**60
 
 def problem(jobs: int) -> Problem:
     trace = load_workload("sdsc_sp2_1000")
-    return problem_of(deadline_workload(trace, load=1.6, first=jobs))
+    return problem_of(deadline_workload(trace, load=1.6, first=jobs, keep_estimates=False))
 
 
 @pytest.mark.parametrize("objective", ["jobs", "work"])

@@ -302,7 +302,9 @@ def oracle(workload: Workload, ended: Iterable, promised: dict[str, float], easy
 @pytest.mark.parametrize("share", [1.0, 0.3])
 def test_a_simulation_and_its_files_agree_with_plain_sums(tmp_path: Path, share: float) -> None:
     trace = read_workload(find_input("sdsc_sp2_1000", "workloads"))
-    workload = deadline_workload(trace, DeadlineChoices(share=share), load=1.5, first=200)
+    workload = deadline_workload(
+        trace, DeadlineChoices(share=share), load=1.5, first=200, keep_estimates=False
+    )
     module = make_scheduler("qops")
     simulation = simulate(workload, make_cluster(workload.processors), module)
     promised = {
