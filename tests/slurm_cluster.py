@@ -48,9 +48,11 @@ AccountingStorageType=accounting_storage/none
 JobAcctGatherType=jobacct_gather/none
 SlurmdParameters=config_overrides
 {further}
-NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port={ports} CPUs=1 State=UNKNOWN
-PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+NodeName=n[1-{nodes}] NodeHostname={host} NodeAddr=127.0.0.1 Port={ports} CPUs={cpus} State=UNKNOWN
+{partitions}
 """
+
+MAIN = ("PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP",)
 
 
 def missing() -> str:
@@ -63,10 +65,22 @@ def missing() -> str:
 
 
 class SlurmCluster:
-    """A Slurm of so many nodes of one processor each, in a directory; a context that ends it."""
+    """A Slurm of so many nodes, with so many processors each, in a directory.
 
-    def __init__(self, base: Path, nodes: int, further: Sequence[str] = ()) -> None:
+    A context that ends it.
+    """
+
+    def __init__(
+        self,
+        base: Path,
+        nodes: int,
+        further: Sequence[str] = (),
+        *,
+        cpus: int = 1,
+        partitions: Sequence[str] = MAIN,
+    ) -> None:
         self.base, self.nodes, self._further = base.resolve(), nodes, further
+        self._cpus, self._partitions = cpus, partitions
         self.conf = self.base / "slurm.conf"
         self.env = {**os.environ, "SLURM_CONF": str(self.conf), "SLURM_TIME_FORMAT": "%s"}
         self.env["PATH"] = os.pathsep.join([self.env.get("PATH", ""), "/usr/sbin", "/sbin"])
@@ -102,6 +116,8 @@ class SlurmCluster:
                 ports=f"[{port + 1}-{port + self.nodes}]",
                 nodes=self.nodes,
                 further="\n".join(self._further),
+                cpus=self._cpus,
+                partitions="\n".join(self._partitions),
             )
         )
         self.start_controller()

@@ -118,6 +118,8 @@ HELD = {"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 
+_THROTTLE = re.compile(r"%(\d+)$")
+
 _UNKNOWN = 0xFFFFFFFE
 """From here on Slurm's numbers of 32 bits mean "no value" or "infinite"."""
 
@@ -142,12 +144,12 @@ def read_squeue(
     unsure: Counter[str],
     selection: Selection = MappingProxyType({}),
     *,
-    has_own_nodes: bool = False,
+    node_size: int = 0,
 ) -> tuple[list[QueuedJob], float | None]:
     """Return the jobs, and the date (seconds since 1970); count those left out, and why.
 
-    Where partitions are selected, the others must not run jobs, unless these are known to
-    ``has_own_nodes``.
+    Nodes have up to ``node_size`` processors. Where that is not known, nor are nodes: where
+    partitions are selected, no job of another one may run.
     """
     if errors := data.get("errors"):
         # Without a controller it shows no jobs.
@@ -160,7 +162,7 @@ def read_squeue(
         states = _states(record.get("job_state"), where)
         if why := _elsewhere(record, selection):
             left_out[why] += 1
-            if why.endswith("partition") and states & HOLDING and not has_own_nodes:
+            if why.endswith("partition") and states & HOLDING and not node_size:
                 raise InputError(
                     f"{where}: runs in partition {shown(record.get('partition'))}, perhaps on "
                     "nodes that are quoted; a list of nodes (--nodes), or all partitions that "
@@ -173,7 +175,12 @@ def read_squeue(
         elif states & (WAITING | HELD):
             reason, waits = _waits(record, states, where)
             if waits in (Waits.FOR_PROCESSORS, Waits.UNKNOWN):
-                jobs += _waiting(record, where, left_out)
+                new = list(_waiting(record, where, left_out, node_size))
+                if not node_size and _is_exclusive(record):
+                    unsure["ask for whole nodes, counted without their other processors"] += len(
+                        new
+                    )
+                jobs += new
             if waits is Waits.UNKNOWN:
                 unsure[f"{waits} ({reason}), and planned like others"] += 1
             elif waits is not Waits.FOR_PROCESSORS:
@@ -196,9 +203,7 @@ def read_squeue(
 
 def _waits(record: dict[str, Any], states: set[str], where: str) -> tuple[str, Waits]:
     """Return the reason for which a job waits, and its meaning."""
-    reason = record.get("state_reason") or "None"
-    if not isinstance(reason, str):
-        raise InputError(f"{where}: state_reason is {shown(reason)}; a text is expected")
+    reason = str(record.get("state_reason") or "None")
     waits = waits_for(reason)
     if held := sorted(states & HELD) or (["held"] if record.get("hold") else []):
         return (held[0], Waits.CANNOT_START) if waits is not Waits.CANNOT_START else (reason, waits)
@@ -209,14 +214,9 @@ def _waits(record: dict[str, Any], states: set[str], where: str) -> tuple[str, W
 
 def _at_once(record: dict[str, Any], where: str) -> int:
     """Return how many tasks of an array may run at once (``1-9%2``), 0 for any number."""
-    text = str(record.get("array_task_string") or "")
-    _, sign, told = text.partition("%")
-    if sign and not (told.isdecimal() and len(told) < 12):
-        raise InputError(
-            f"{where}: array_task_string is {shown(text)}; a number behind % is expected"
-        )
-    if sign:
-        return int(told)
+    told = _THROTTLE.search(str(record.get("array_task_string")))
+    if told:
+        return int(told[1][:9])
     return int(number(record.get("array_max_tasks"), f"{where}: array_max_tasks") or 0)
 
 
@@ -267,6 +267,11 @@ def _common(record: dict[str, Any], where: str) -> dict[str, Any]:
     }
 
 
+def _is_exclusive(record: dict[str, Any]) -> bool:
+    """Return whether a job shares its nodes with none (in newer versions, a list)."""
+    return "none" in str(record.get("shared"))
+
+
 def _id(record: dict[str, Any], where: str) -> str:
     """Return the id as squeue shows it: ``4711``, ``4711_3``, ``4711+1``."""
     array, task = (
@@ -306,9 +311,14 @@ def _suspended(record: dict[str, Any], where: str) -> QueuedJob:
     return QueuedJob(id=_id(record, where), **common)
 
 
-def _waiting(record: dict[str, Any], where: str, left_out: Counter[str]) -> Iterator[QueuedJob]:
+def _waiting(
+    record: dict[str, Any], where: str, left_out: Counter[str], node_size: int
+) -> Iterator[QueuedJob]:
     """Yield a waiting job, or each task of an array that waits as one record."""
     common = _common(record, where)
+    if _is_exclusive(record):  # It asks for some of the processors of whole nodes.
+        nodes = _of(record, "node_count", where) or 1.0
+        common["processors"] = max(common["processors"], int(nodes) * node_size)
     common |= {
         "planned_start": _of(record, "start_time", where),
         "priority": number(record.get("priority"), f"{where}: priority") or 0.0,
@@ -321,7 +331,7 @@ def _waiting(record: dict[str, Any], where: str, left_out: Counter[str]) -> Iter
         raise InputError(f"{where}: array_task_string is {shown(tasks)}; a text is expected")
     if "..." in tasks:
         left_out["tasks of arrays beyond what squeue lists"] += 1
-    for count, task in enumerate(_tasks(tasks.partition("%")[0], where)):
+    for count, task in enumerate(_tasks(_THROTTLE.sub("", tasks), where)):
         if count >= MAX_QUEUED_JOBS:
             raise InputError(f"{where}: more than {MAX_QUEUED_JOBS:,} tasks; fewer are expected")
         # Only the first can have been planned.
@@ -371,7 +381,7 @@ def read_queue(
     now: float | None = None,
     written_at: float | None = None,
     selection: Selection = MappingProxyType({}),
-    has_own_nodes: bool = False,
+    node_size: int = 0,
 ) -> QueueState:
     """Read a queue of either form, of squeue the jobs that are selected; O(jobs).
 
@@ -391,9 +401,7 @@ def read_queue(
     unsure: Counter[str] = Counter()
     size = None
     if _is_squeue(data):
-        jobs, told = read_squeue(
-            data, source, left_out, unsure, selection, has_own_nodes=has_own_nodes
-        )
+        jobs, told = read_squeue(data, source, left_out, unsure, selection, node_size=node_size)
     elif any(selection.values()):
         raise InputError(
             f"{source}: is no output of squeue; partitions, QOS, accounts and reservations can be "

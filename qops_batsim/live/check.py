@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
 
 from qops_batsim.errors import InputError
 from qops_batsim.live.slurm import Run, read_config, run_command
-from qops_batsim.workload.accounting.nodes import Node, NodeSizes
+from qops_batsim.workload.accounting.nodes import NodeSizes
 
 SWEEP = 30.0
 """Slurm looks for jobs at their limits each so many seconds."""
@@ -165,11 +164,12 @@ def _shared_nodes(partition: str | None, run: Run) -> Finding:
     rows = re.findall(r"(?m)^(\S+)\|(\S+)\|(\d+)\|(\S+)", said)
     chosen = {name for _, name, *_ in rows} if partition is None else {*partition.split(",")}
     tier = min((int(tier) for _, name, tier, _ in rows if name in chosen), default=0)
-    nodes: dict[str, Counter[Node]] = {}
-    for node, name, below, mode in rows:
-        # The jobs of a partition that gives way are on nobody's nodes.
-        if int(below) >= tier or mode not in ("REQUEUE", "CANCEL"):
-            nodes.setdefault(name, Counter())[(node, 1, 0)] = 1
+    # The jobs of a partition that gives way are on nobody's nodes.
+    nodes = (
+        (name, (node, 1, 0))
+        for node, name, below, mode in rows
+        if int(below) >= tier or mode not in ("REQUEUE", "CANCEL")
+    )
     try:
         NodeSizes(nodes).refuse_cut(chosen, alike=bool(rows))
     except InputError as error:

@@ -59,9 +59,13 @@ class QueueSource:
             now=self.now,
             written_at=date,
             selection=self.selection,
-            has_own_nodes=self.nodes is not None,
+            node_size=0 if self.nodes is None else self.nodes.largest(self.selection["partition"]),
         )
         self.check_age(state.source, state.now)
+        if self.nodes is not None and self.nodes.away:
+            state.unsure["nodes are down or drained, and counted as if they were there"] = (
+                self.nodes.away
+            )
         return QueueAsker(state, self.scheduler, self.settings, may_wait=self.may_wait)
 
     def check_age(self, source: str, date: float) -> None:

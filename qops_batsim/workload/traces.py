@@ -153,7 +153,12 @@ def read_partitions(
         inside["reservations"] = ("all",) if choices.reservations else ()
         of_part = msgspec.structs.replace(choices, **everywhere, **inside)
         spans, column, parts, steps = node_spans(rows), rows.pools(), {}, {}
-        pools = {"+".join(pool): pool for pool in _pools(choices, spans)}
+        wanted = list(choices.partitions or spans)
+        nodes: Mapping[str, Mapping[Any, Span]] = choices.nodes.spans if choices.nodes else spans
+        together = pools_of({name: nodes.get(name, {}) for name in {*wanted, *nodes}})
+        taken = [[name for name in pool if name in wanted] for pool in together]
+        taken.sort(key=lambda pool: min(map(wanted.index, pool), default=-1))
+        pools = {"+".join(pool): pool for pool in taken if pool}
         for name, pool in pools.items():
             part = rows.part(column.where(set(pool).__contains__))
             steps[name] = nodes_over_time(spans.get(each, {}) for each in pool)
@@ -168,7 +173,7 @@ def read_partitions(
             )
         found_in = {name: convert_log(log, processors=processors) for name, log in loaded.items()}
         for name, trace in found_in.items() if processors is None else ():
-            of_all = (choices.nodes or NodeSizes({})).together(pools[name])["nodes"]
+            of_all = (choices.nodes or NodeSizes(())).together(pools[name])["nodes"]
             trace.sizes = _sizes(trace, steps[name], of_all)
         for name in [each for each in found_in if len(pools[each]) > 1]:
             told = (
@@ -185,15 +190,6 @@ def read_partitions(
             RepairCount(rule="small_partitions", description=told, choice="drop", jobs=jobs)
         )
     return found_in, small
-
-
-def _pools(choices: Choices, spans: Mapping[str, Mapping[str, Span]]) -> list[list[str]]:
-    """Return the partitions that are wanted, those with nodes in common together."""
-    wanted = choices.partitions or sorted(spans)
-    together = pools_of(spans) if choices.nodes is None else choices.nodes.pools()
-    pool_of = {name: pool for pool in together for name in pool}
-    pools = {id(each): each for each in (pool_of.get(name, [name]) for name in wanted)}
-    return [[name for name in pool if name in wanted] for pool in pools.values()]
 
 
 def _sizes(

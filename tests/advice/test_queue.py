@@ -197,6 +197,27 @@ def test_running_tasks_count_among_those_that_may_run_at_once() -> None:
     assert (earliest(found, 6, 60), earliest(found, 7, 60)) == (60, None)
 
 
+def whole(state: str, cpus: int, nodes: int, shared: Any) -> dict[str, Any]:
+    job = record(new_number, [state], job_id=1, cpus=cpus, start_time=NOW)
+    return job | {"node_count": new_number(nodes), "shared": shared}
+
+
+@pytest.mark.parametrize("shared", ["none", ["none"]])
+def test_a_job_that_waits_for_whole_nodes_takes_all_of_their_processors(shared: Any) -> None:
+    """As Slurm 22.05 tells one of two nodes of four processors that has asked for two tasks."""
+    data = {"meta": {}, "jobs": [whole("PENDING", 2, 2, shared)]}
+    found = read(data, processors=16, now=NOW, node_size=4)
+    assert (found.jobs[0].processors, found.unsure) == (8, {})
+    found = read(data, processors=16, now=NOW)
+    assert found.jobs[0].processors == 2
+    assert found.unsure == {"ask for whole nodes, counted without their other processors": 1}
+    # One that runs has what it has, and one that shares what it asks for.
+    for state, told in (("RUNNING", shared), ("PENDING", "")):
+        data = {"meta": {}, "jobs": [whole(state, 2, 2, told)]}
+        found = read(data, processors=16, now=NOW, node_size=4)
+        assert (found.jobs[0].processors, found.unsure) == (2, {})
+
+
 def test_an_answer_of_squeue_with_errors_is_no_queue() -> None:
     """Without a controller, squeue of Slurm 22.05 shows no jobs and ends with code 0."""
     data = {"meta": {}, "errors": [{"error": "Unable to contact slurm controller"}], "jobs": []}

@@ -157,6 +157,31 @@ def test_nodes_that_another_partition_has_are_not_free(
     assert done.exit_code == (0 if "free" in told else 2)
 
 
+@pytest.mark.parametrize(
+    ("states", "away"),
+    [
+        (("IDLE", "ALLOCATED", "MIXED+PLANNED", "IDLE+POWERED_DOWN", "IDLE*"), 0),
+        (("DOWN*", "IDLE+DRAIN", "MIXED+DRAIN", "DOWN+DRAIN", "IDLE"), 4),
+    ],
+)
+def test_nodes_that_are_down_are_told(
+    cli, tmp_path: Path, states: tuple[str, ...], away: int
+) -> None:
+    nodes, queue = tmp_path / "nodes.txt", tmp_path / "squeue.json"
+    queue.write_text(json.dumps(squeue(("short", "RUNNING", 4))))
+    nodes.write_text(
+        "\n".join(
+            f"NodeName=n{at} CPUTot=1\n   Gres=(null)\n   State={state} Owner=N/A\n"
+            "   Partitions=short\n   Reason=DRAIN"
+            for at, state in enumerate(states)
+        )
+    )
+    done = cli("quote", "--queue", queue, "--nodes", nodes, "--ask", "1x10m")
+    told = f"{away} nodes are down or drained, and counted as if they were there"
+    assert (told in done.err) == (away > 0)
+    assert "1 of 5 processors free" in done.out
+
+
 def test_several_partitions_on_one_machine_are_told(cli, tmp_path: Path) -> None:
     queue = tmp_path / "squeue.json"
     queue.write_text(json.dumps(squeue(("short", "RUNNING", 4), ("long", "PENDING", 2))))

@@ -111,7 +111,7 @@ def test_nodes_of_several_partitions_count_once_in_every_format(form, tmp_path: 
             "nodes": len(there),
             "gpus": sum(gpus for _, gpus, _ in there),
         }
-        pools = found.pools()
+        pools = pools_of(found.spans)
         assert sorted(name for pool in pools for name in pool) == sorted(found)
         for _, _, parts in nodes.values():
             assert any({*parts} <= {*pool} for pool in pools)

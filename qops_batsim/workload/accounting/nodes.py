@@ -23,6 +23,9 @@ _EXPECTED = (
     "is enough for one partition), CPUS and GRES (sinfo --Node --format='%N|%P|%c|%G'), is expected"
 )
 _GPUS = re.compile(r"gpu(?::[A-Za-z][^:,()\s]*)?:(\d{1,4})")
+_AWAY = re.compile(
+    r"(?m)^ *State=(?:\S*\+)?(?:DOWN|DRAIN|DRAINED|DRAINING|FAIL|FAILING|MAINT)(?:[*+~#$@%^!-]|\b)"
+)
 _MOST_BYTES = 1 << 28
 
 Node = tuple[str, int, int]
@@ -32,12 +35,16 @@ Node = tuple[str, int, int]
 class NodeSizes(dict[str, dict[str, int]]):
     """Cores, nodes and GPUs (``cores``, ``nodes``, ``gpus``) of partitions by name.
 
-    Partitions may have nodes in common: together they are a pool, in which these count once.
+    Partitions may have nodes in common: together they are a pool, in which these count once. Of all
+    nodes, ``away`` are down or drained, as far as is told.
     """
 
-    def __init__(self, nodes: Mapping[str, Counter[Node]]) -> None:
-        self._nodes = nodes
-        super().__init__({name: self.together([name]) for name in nodes})
+    def __init__(self, nodes: Iterable[tuple[str, Node]]) -> None:
+        self.away = 0
+        self._nodes: dict[str, Counter[Node]] = {}
+        for partition, node in nodes:
+            self._nodes.setdefault(partition, Counter())[node] += 1
+        super().__init__({name: self.together([name]) for name in self._nodes})
 
     def together(self, partitions: Iterable[str]) -> dict[str, int]:
         """Return the size of partitions together."""
@@ -49,10 +56,14 @@ class NodeSizes(dict[str, dict[str, int]]):
             "gpus": sum(count * gpus for (_, _, gpus), count in rows),
         }
 
-    def pools(self) -> list[list[str]]:
-        """Return the partitions, those that have nodes in common together."""
-        spans = {name: dict.fromkeys(nodes, (0.0, 1.0)) for name, nodes in self._nodes.items()}
-        return pools_of(spans)
+    def largest(self, partitions: Iterable[str]) -> int:
+        """Return the cores of the largest node of partitions."""
+        return max(cores for name in partitions for _, cores, _ in self._nodes[name])
+
+    @property
+    def spans(self) -> dict[str, dict[Node, Span]]:
+        """Nodes of each partition, as if they had been there at the same time."""
+        return {name: dict.fromkeys(nodes, (0.0, 1.0)) for name, nodes in self._nodes.items()}
 
     def refuse_cut(self, partitions: Iterable[str], *, alike: bool = False) -> None:
         """Refuse some partitions of a pool without the others, whose jobs are on their nodes.
@@ -61,7 +72,7 @@ class NodeSizes(dict[str, dict[str, int]]):
         keeps their jobs apart.
         """
         chosen = set(partitions)
-        for pool in self.pools():
+        for pool in pools_of(self.spans):
             if chosen.intersection(pool) and not chosen.issuperset(pool):
                 raise InputError(
                     f"partitions {', '.join(pool)} share nodes, so that jobs of each take those of "
@@ -86,21 +97,17 @@ def pools_of(spans: Mapping[str, Mapping[Any, Span]]) -> list[list[str]]:
     >>> pools_of({"a": {"n1": (0, 9)}, "b": {"n1": (5, 7), "n2": (0, 9)}, "c": {"n2": (9, 12)}})
     [['a', 'b'], ['c']]
     """
-    pool = {name: [name] for name in sorted(spans)}
-    by_node: dict[Any, list[tuple[float, float, str]]] = {}
-    for name, nodes in spans.items():
-        for node, (first, last) in nodes.items():
-            by_node.setdefault(node, []).append((first, last, name))
-    for stays in by_node.values():
-        stays.sort()
-        end, latest = stays[0][1:]
-        for first, last, name in stays[1:]:
-            if first < end and pool[name] is not pool[latest]:
-                pool[latest] += pool[name]
-                pool.update(dict.fromkeys(pool[latest], pool[latest]))
-            if last > end:
-                end, latest = last, name
-    return sorted(sorted(each) for each in {id(each): each for each in pool.values()}.values())
+    pools: list[list[str]] = []
+    for name in sorted(spans):
+        near = [pool for pool in pools if any(_touch(spans[name], spans[one]) for one in pool)]
+        pools = [pool for pool in pools if pool not in near] + [sorted(sum(near, [name]))]
+    return sorted(pools)
+
+
+def _touch(one: Mapping[Any, Span], other: Mapping[Any, Span]) -> bool:
+    """Return whether a node was in both at a time."""
+    both = one.keys() & other.keys()
+    return any(one[at][0] < other[at][1] and other[at][0] < one[at][1] for at in both)
 
 
 def gpus_of(gres: str) -> int:
@@ -115,23 +122,27 @@ def gpus_of(gres: str) -> int:
 def read_nodes(path: str | Path) -> NodeSizes:
     """Read the nodes of partitions; one may belong to several."""
     text = read_text(path, what="a list of nodes", max_bytes=_MOST_BYTES)
-    nodes: dict[str, Counter[Node]] = {}
     try:
-        rows = _records(text) if "NodeName=" in text else _table(text)
-        for partitions, names, cores, gres in rows:
-            for name in filter(None, partitions.replace("*", "").split(",")):
-                kinds = [(node, cores, gpus_of(gres)) for node in names]
-                nodes.setdefault(name, Counter()).update(kinds)
+        nodes = [
+            (partition, (name, cores, gpus_of(gres)))
+            for partitions, names, cores, gres in (
+                _records(text) if "NodeName=" in text else _table(text)
+            )
+            for partition in filter(None, partitions.replace("*", "").split(","))
+            for name in names
+        ]
     except (KeyError, ValueError, IndexError):
         raise InputError(f"{path}: is no list of nodes; {_EXPECTED}") from None
-    if not nodes:
+    sizes = NodeSizes(nodes)
+    sizes.away = len(_AWAY.findall(text))
+    if not sizes:
         raise InputError(f"{path}: names no partition; {_EXPECTED}")
-    if len(nodes) > 1 and any(not node for kinds in nodes.values() for node, *_ in kinds):
+    if len(sizes) > 1 and any(not name for _, (name, *_) in nodes):
         raise InputError(
-            f"{path}: does not tell which nodes partitions {', '.join(nodes)} have, and they may "
+            f"{path}: does not tell which nodes partitions {', '.join(sizes)} have, and they may "
             f"have the same; {_EXPECTED}"
         )
-    return NodeSizes(nodes)
+    return sizes
 
 
 _Nodes = list[tuple[str, list[str], int, str]]

@@ -185,7 +185,7 @@ def _hosts(reservation: Reservation, choices: Choices, size: int) -> int:
     known = next((each for each in (unit, "cores", "nodes") if each in amounts), unit)
     amount = amounts.get(known, 0.0)
     if known != unit and amount:
-        nodes = choices.nodes or NodeSizes({})
+        nodes = choices.nodes or NodeSizes(())
         of = nodes.together([reservation.partition] if reservation.partition in nodes else nodes)
         total, all_known = of[unit], of[known]
         if not all_known:

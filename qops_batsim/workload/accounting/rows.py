@@ -679,7 +679,7 @@ def binding_sizes(
     pools = rows.pools()
     for name in sorted(set(pools.words)):
         inside = pools.where(lambda each, name=name: each == name)  # type: ignore[misc]
-        known = (nodes or NodeSizes({})).together([name])
+        known = (nodes or NodeSizes(())).together([name])
         cores, cards = (
             known.get(unit) or _most_in_use(rows, run_times, np.where(inside, column, 0)) or 0
             for unit, column in (("cores", rows.processors), ("gpus", gpus))
