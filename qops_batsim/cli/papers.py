@@ -231,11 +231,15 @@ def _print_details(report: PaperReport) -> None:
 
 def _print_outcomes(report: PaperReport) -> None:
     """Print one screen: what became of the claims."""
-    for said, claims in report.outcomes().items():
-        if claims:
-            columns = ["claim", "what it says", "measured", "no difference below"]
-            console.print_table(f"{said}: {len(claims)}", columns, map(_outcome_row, claims))
-            console.say("")
+    from qops_batsim.papers.report import CLAIMANTS
+
+    columns = ["claim", "what it says", "measured", "no difference below"]
+    for whose, ours in CLAIMANTS.items():
+        for said, claims in report.outcomes(ours=ours).items():
+            if claims:
+                title = f"{whose}, {said}: {len(claims)}"
+                console.print_table(title, columns, map(_outcome_row, claims))
+                console.say("")
 
 
 def _outcome_row(claim: Claim) -> list[str]:

@@ -81,7 +81,7 @@ OUTCOMES: dict[str, tuple[Verdict, ...]] = {
     "decided against": (NOT_CONFIRMED,),
     "no difference that counts": (EQUIVALENT,),
     "too close to tell": (INCONCLUSIVE,),
-    "too few data": (TOO_FEW, NOT_JUDGED),
+    "no verdict": (TOO_FEW, NOT_JUDGED),
 }
 """Verdicts by outcome, in words of a summary."""
 
@@ -123,6 +123,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     A claim that has ``parts``, ids of others, holds if they all do; its numbers are those of the
     part that it is ``decided_by``, but for ``chance``: to confirm all is as hard as the least
     certain one, and that chance refutes any of k is k times as likely as one.
+
+    A claim of ``ours`` is a robustness check, such as the same on another machine or in another
+    reading, and is counted apart from what the paper claims.
     """
 
     id: str
@@ -142,6 +145,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[str, ...] = ()
     decided_by: str = ""
     leaning: Verdict = INCONCLUSIVE
+    ours: bool = False
 
 
 class _Statement(NamedTuple):
@@ -247,6 +251,20 @@ def invariant_claim(
     )
 
 
+def untested_claim(name: str, text: str, reason: str, *, section: str = "") -> Claim:
+    """Return a claim of the paper that no run of this kind can test, with the reason."""
+    text = f"{text}: no verdict, since {reason}"
+    return Claim(id=name, text=text, section=section, verdict=NOT_JUDGED)
+
+
+def as_checks(claims: Iterable[Claim]) -> list[Claim]:
+    """Return claims as robustness checks of ours, which do not correct the paper's own claims."""
+    return [
+        msgspec.structs.replace(each, ours=True, family=each.family or f"{each.section}, ours")
+        for each in claims
+    ]
+
+
 def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str = "") -> Claim:
     """Return a claim that holds if all its parts do; its value is that of the one that decides.
 
@@ -303,10 +321,10 @@ def _chance(claim: Claim) -> float:
     return 1.0 if claim.chance is None else claim.chance
 
 
-def whole_claims(claims: Sequence[Claim]) -> list[Claim]:
-    """Return the claims that are no part of another."""
+def whole_claims(claims: Sequence[Claim], *, ours: bool | None = None) -> list[Claim]:
+    """Return the claims that are no part of another: the paper's, our checks, or both (None)."""
     of_parts = {part for claim in claims for part in claim.parts}
-    return [claim for claim in claims if claim.id not in of_parts]
+    return [each for each in claims if each.id not in of_parts and ours in (None, each.ours)]
 
 
 def jointly_judged(claims: Sequence[Claim]) -> list[Claim]:

@@ -162,6 +162,10 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     panels: tuple[Panel, ...]
 
 
+CLAIMANTS = {"The paper's claims": False, "Robustness checks of ours": True}
+"""Whose claims they are, by titles, with whether they are ours."""
+
+
 class PaperReport(msgspec.Struct, kw_only=True):
     """Findings of a reproduction.
 
@@ -213,13 +217,19 @@ class PaperReport(msgspec.Struct, kw_only=True):
     def _repr_markdown_(self) -> str:
         return self.markdown()
 
-    def verdicts(self) -> dict[str, int]:
-        """Return the number of claims by verdict, parts of others aside."""
-        return dict(Counter(claim.verdict for claim in whole_claims(self.claims)))
+    def verdicts(self, *, ours: bool = False) -> dict[str, int]:
+        """Return the number of the paper's claims by verdict, or of our robustness checks.
 
-    def outcomes(self) -> dict[str, list[Claim]]:
-        """Return the claims that are no part of another by what became of them."""
-        whole = whole_claims(self.claims)
+        Parts of others are not counted.
+        """
+        return dict(Counter(claim.verdict for claim in whole_claims(self.claims, ours=ours)))
+
+    def outcomes(self, *, ours: bool = False) -> dict[str, list[Claim]]:
+        """Return the paper's claims by what became of them, or our robustness checks.
+
+        Parts of others are left out.
+        """
+        whole = whole_claims(self.claims, ours=ours)
         return {
             said: [claim for claim in whole if claim.verdict in verdicts]
             for said, verdicts in OUTCOMES.items()
@@ -230,12 +240,12 @@ class PaperReport(msgspec.Struct, kw_only=True):
 
         ``low`` and ``high`` are the ends of the 95 % interval of what is ``measured``, in the unit
         that the text tells; ``paper`` is the paper's own number. Verdicts of the same outcome stand
-        together.
+        together, and robustness checks of ours behind the paper's own claims.
         """
         import pandas as pd
 
         rows = []
-        for claims in self.outcomes().values():
+        for claims in (*self.outcomes().values(), *self.outcomes(ours=True).values()):
             for each in claims:
                 low, high = each.interval or (None, None)
                 numbers = {"measured": each.value, "low": low, "high": high, "paper": each.paper}
@@ -247,7 +257,13 @@ class PaperReport(msgspec.Struct, kw_only=True):
         """Return verdicts, choices and tables."""
         lines = []
         if self.claims:
-            lines += ["## Verdicts", "", METHOD, "", *_claim_lines(self.claims), ""]
+            lines += ["## Verdicts", "", METHOD, ""]
+            for title, ours in CLAIMANTS.items():
+                found = [claim for claim in self.claims if claim.ours == ours]
+                counts = ", ".join(f"{n} {name}" for name, n in self.verdicts(ours=ours).items())
+                if found:
+                    lines += [f"### {title}", "", f"Without parts: {counts}.", ""]
+                    lines += [*_claim_lines(found), ""]
         if self.choices:
             lines += ["## Choices of this run", ""]
             lines += [f"- {topic}: {choice}" for topic, choice in self.choices.items()]

@@ -15,7 +15,7 @@ from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_m
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import DeadlineCase, Scenario
 from qops_batsim.experiments.run_table import RunTable
-from qops_batsim.papers.claims import Claim
+from qops_batsim.papers.claims import Claim, whole_claims
 from qops_batsim.papers.islam2003 import paper as islam2003
 from qops_batsim.papers.islam2003.claims import Judge, claims
 from qops_batsim.papers.islam2003.paper import figures
@@ -269,6 +269,31 @@ def test_sizes_are_judged_by_their_range() -> None:
     assert found["fig6-comparable"].verdict == "confirmed"
     assert found["fig6-mrt"].verdict == "confirmed"
     assert found["fig37-loss-20"].verdict == "not confirmed"
+
+
+@pytest.mark.parametrize(
+    ("strict", "lax", "verdict"),
+    # "About 2 to 3" leaves 2.5 points to both sides, and is said of S = 0.2.
+    [(-3.4, -9.0, "confirmed"), (-5.2, -5.2, "confirmed"), (-6.0, -2.5, "not confirmed")],
+)
+def test_a_loss_of_about_2_to_3_points(strict: float, lax: float, verdict: str) -> None:
+    def value(case: DeadlineCase) -> dict[str, float]:
+        lost = strict if case.scenario.stringency == 0.2 else lax
+        lost = lost if case.scheduler == "qops" else 0.0
+        return {"utilization_during_submissions": 80 + lost + noise(case)}
+
+    found = judged(value)
+    assert found["fig37-loss-20.easy"].value == pytest.approx(strict)
+    assert found["fig37-loss-20"].verdict == verdict
+    assert set(found["fig37-less"].parts) == {"fig37-less.80", "fig37-less.20"}
+
+
+def test_the_papers_own_claims_are_counted_apart() -> None:
+    found = claims(made_up(lambda case: {}))
+    assert len(whole_claims(found, ours=False)) == 43
+    checks = whole_claims(found, ours=True)
+    assert all(each.id.endswith("-slides") or each.id.startswith("windows.") for each in checks)
+    assert len(whole_claims(found)) == 43 + len(checks)
 
 
 def test_convergence_is_one_of_the_mean_over_cells() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import DeadlineRuns
 from qops_batsim.experiments.run_table import RunTable
-from qops_batsim.papers.claims import Claim
+from qops_batsim.papers.claims import Claim, whole_claims
 from qops_batsim.papers.islam2004 import paper as islam2004
 from qops_batsim.papers.islam2004 import runs as islam2004_runs
 from qops_batsim.papers.islam2004.claims import claims
@@ -326,7 +328,7 @@ def test_charges_that_go_as_the_paper_says() -> None:
             gain, loss = 1.1, 1.1
         elif case.kill_and_restart and case.tolerance_factor == 4:
             gain, loss = 1.1, 0.9
-        work = (1000 + 10 * effective + seed) * loss
+        work = (1000 + 30 * effective + seed) * loss
         return {
             "accepted_work": work,
             "resource_charge": work,
@@ -357,7 +359,7 @@ def test_the_weights_of_both_charges_decide() -> None:
 
     study = msgspec.structs.replace(JUDGED, slack_tolerance_factors=(2.0, 4.0, 10.0))
     found = judged(value, study)
-    assert found["p"].verdict == "confirmed"
+    assert found["p"].verdict == found["p.ways"].verdict == "confirmed"
     assert (found["p"].section, found["p"].family) == ("7", "profit")
     tolerance, slack, *_, kills, _ = islam2004_runs.break_even_values(made_up(value, study))
     for row, ratio in ((tolerance, 10 / 2), (slack, 10 / 2)):
@@ -373,9 +375,50 @@ def test_a_way_that_earns_more_with_any_weights_refutes() -> None:
         return {"resource_charge": 1000.0 + better + seed, "qos_charge": 100.0 + better}
 
     found = judged(value)
-    assert found["p.kills.qos"].verdict == "confirmed"
-    assert found["p.kills.resource"].verdict == "not confirmed"
-    assert (found["p"].verdict, found["p"].decided_by) == ("not confirmed", "p.kills.resource")
+    assert found["p.ways.kills.qos"].verdict == "confirmed"
+    assert found["p.ways.kills.resource"].verdict == "not confirmed"
+    ways = found["p.ways"]
+    assert (ways.verdict, ways.decided_by) == ("not confirmed", "p.ways.kills.resource")
+
+
+def test_kills_decide_nothing_about_tolerance() -> None:
+    """Section 7: tolerance may earn more or less, and paid for QoS only, none earns most."""
+
+    def value(case: Case, seed: int) -> dict[str, float]:
+        factor = case.tolerance_factor
+        return {"resource_charge": 1000 + 10 * factor + seed, "qos_charge": 100 - 2 * factor + seed}
+
+    found = judged(value)
+    assert found["p"].verdict == "confirmed"
+    assert found["p"].parts == ("p.tolerance.resource", "p.tolerance.qos", "p.qos-only")
+    assert found["p.ways"].verdict == "no difference"
+
+
+def test_kills_are_judged_at_all_points_of_the_figures() -> None:
+    """Figures 8 to 11 have each slack factor, also those above TF, at which kills help as well."""
+    slacks = (1.0, 2.0, 6.0)
+    study = msgspec.structs.replace(JUDGED, slack_factors=slacks)
+
+    def value(case: Case, seed: int) -> dict[str, float]:
+        # With SF above TF the case stands for all of those, which have TF = 1 and SF = 2.
+        refused = case.tolerance_factor < case.slack_factor
+        return {"resource_charge": 1100.0 if case.kill_and_restart and refused else 1000.0}
+
+    found = judged(value, study)
+    logarithm = math.log(1.1) * sum(
+        factor < slack for factor, slack in product(study.kill_tolerance_factors, slacks)
+    )
+    points = len(study.kill_tolerance_factors) * len(slacks)
+    assert found["f.resource"].value == pytest.approx(100 * math.expm1(logarithm / points))
+    assert "SF 1, 2, 6" in found["f.resource"].text
+
+
+def test_the_papers_own_claims_are_counted_apart() -> None:
+    results = made_up(lambda case, seed: {})
+    own = whole_claims(claims(results), ours=False)
+    assert [claim.id for claim in own] == [*"abcdefgp", "b.monotone", "c.monotone"]
+    # All of another machine are checks.
+    assert not whole_claims(claims(results, suffix="-338"), ours=False)
 
 
 def test_an_effect_where_none_is_claimed_refutes() -> None:

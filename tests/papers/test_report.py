@@ -88,6 +88,7 @@ def test_the_document_has_data_claims_and_figures_as_plain_values() -> None:
             "parts": ["a.first"],
             "decided_by": "",
             "leaning": "inconclusive",
+            "ours": False,
         }
     ]
     assert "Holm" in document["judged"]
@@ -142,6 +143,8 @@ def test_the_report_in_markdown() -> None:
     report.claims = [*report.claims, part]
     lines = report.markdown().splitlines()
     assert "| **a** | **5.2** | **waits grow** | **+10.00** |  |  | **confirmed** |" in lines
+    assert lines[lines.index("### The paper's claims") + 2] == "Without parts: 1 confirmed."
+    assert "### Robustness checks of ours" not in lines
     assert "| a.first |  | they do | +1.00 | [+0.50, +2.00] | < 0.001 | confirmed |" in lines
     assert "- load: by duplication" in lines
     table = lines[lines.index("### Waits") :]
@@ -155,6 +158,24 @@ def test_the_report_in_markdown() -> None:
         "| 1.00 | 12,346 |",
         "| x | - |",
     ]
+
+
+def test_robustness_checks_are_counted_apart() -> None:
+    report = a_report()
+    other = Claim(id="b", text="elsewhere too", verdict="not confirmed", value=1.0, ours=True)
+    report.claims = [*report.claims, other]
+    assert (report.verdicts(), report.verdicts(ours=True)) == (
+        {"confirmed": 1},
+        {"not confirmed": 1},
+    )
+    assert repr(report).endswith(": 1 confirmed>")
+    assert [claim.id for claim in report.outcomes(ours=True)["decided against"]] == ["b"]
+    assert list(report.claims_frame().index) == ["a", "b"]
+    lines = report.markdown().splitlines()
+    behind = lines[lines.index("### Robustness checks of ours") :]
+    assert behind[2] == "Without parts: 1 not confirmed."
+    assert not any("waits grow" in line for line in behind)
+    assert any("elsewhere too" in line for line in behind)
 
 
 def test_bars_have_their_intervals() -> None:

@@ -21,6 +21,7 @@ from qops_batsim.experiments.statistics import Interval
 from qops_batsim.papers.claims import (
     Claim,
     Told,
+    as_checks,
     averages,
     changes,
     claim_with_parts,
@@ -43,13 +44,19 @@ Pairs = Sequence[tuple[Case, Case]]
 
 
 def claims(results: Results, *, suffix: str = "") -> list[Claim]:
-    """Return the claims (a) to (g), each followed by its parts; ``suffix`` ends their ids."""
+    """Return the claims, each followed by its parts; ``suffix`` ends their ids.
+
+    The paper's own are (a) to (g), (p), and that charges change at every step; what is said of
+    another machine, told by a ``suffix``, and all else are robustness checks of ours.
+    """
     judge = _Judge(results, suffix)
     own = {"a": judge.dip_and_rise(), "g": judge.heavy_gain()}
     found: list[Claim] = []
     for name in "abcdefgp":
         found += judge.whole(name, own.get(name) or judge.told(name))
-    return [*found, *judge.monotone(), *judge.readings()]
+    found += judge.monotone()
+    checks = [*judge.whole("p.ways", judge.told("p.ways")), *judge.further(), *judge.readings()]
+    return as_checks([*found, *checks]) if suffix else [*found, *as_checks(checks)]
 
 
 def profit_claims(results: Results) -> list[Claim]:
@@ -58,7 +65,8 @@ def profit_claims(results: Results) -> list[Claim]:
     The runs are those of :meth:`~qops_batsim.papers.islam2004.study.Study.profit_cases`.
     """
     judge = _Judge(results)
-    return jointly_judged(judge.whole("p", judge.told("p")))
+    checks = as_checks(judge.whole("p.ways", judge.told("p.ways")))
+    return jointly_judged([*judge.whole("p", judge.told("p")), *checks])
 
 
 class _Judge:
@@ -111,7 +119,7 @@ class _Judge:
         """Return a claim that holds if all its parts do, and these behind it."""
         section, text = SPECIFICATION.sentence(name, **self.names)
         whole, *found = claim_with_parts(f"{name}{self.suffix}", section, text, parts)
-        family = "profit" if name == "p" else section
+        family = {"p": "profit", "p.ways": "other profit"}.get(name, section)
         return [msgspec.structs.replace(whole, family=f"{family}{self.suffix}"), *found]
 
     def told(self, name: str) -> list[Claim]:
@@ -170,9 +178,12 @@ class _Judge:
     def monotone(self) -> list[Claim]:
         """Return claims that charges change in one direction at every step of TF."""
         charges = (("b.monotone", "resource", +1), ("c.monotone", "QoS", -1))
-        steps = [self._worst_step(*each) for each in charges]
-        further = SPECIFICATION.parts["further"]
-        return [*steps, *(self._change(part.id, part, self.pairs[part.cases]) for part in further)]
+        return [self._worst_step(*each) for each in charges]
+
+    def further(self) -> list[Claim]:
+        """Return claims about other charges than the paper's."""
+        parts = SPECIFICATION.parts["further"]
+        return [self._change(part.id, part, self.pairs[part.cases]) for part in parts]
 
     def readings(self) -> list[Claim]:
         """Return claims that what tolerance and kills bring has the same sign in each reading."""
@@ -208,12 +219,14 @@ class _Judge:
         return [(case(load, after), case(load, before)) for load in self.loads]
 
     def _kill_pairs(self, share: float, factors: Sequence[float]) -> Pairs:
-        """Return cases with and without kills; SF up to TF, since beyond it no offer is made."""
+        """Return cases with and without kills, with each slack factor of the figures.
+
+        With SF above TF no user takes an offer, and kills find place for some jobs all the same.
+        """
         return [
             (msgspec.structs.replace(case, kill_and_restart=True), case)
             for factor in factors
             for case in self.study.kill_cases(share, factor, False)
-            if case.slack_factor <= factor
         ]
 
     def _changes(self, pairs: Pairs, metric: str) -> list[float]:
