@@ -8,9 +8,9 @@ and directories that hold line breaks, control characters, bytes that are no tex
 that tell of an honest job's end, and the signs between cells that they find in the processes of
 the machine; arrays, heterogeneous jobs, jobs that cannot start or outstay their limits, and 500
 jobs at once. They change, hold, release, requeue and cancel their own jobs, and try that with
-those of others. At the end the process is killed, more is submitted, its journal is cut, and
-``live release-all`` has to free what is held for it and nothing else. What is tried follows from
-the seed.
+those of others; a fifth of it goes around the filter of submissions. At the end the process is
+killed, more is submitted, its journal is cut, and ``live release-all`` has to free what is held for
+it and nothing else. What is tried follows from the seed.
 
 Prints what was tried and found, and exits with 1 if a promise of an honest user is broken, a poll
 is lost (Slurm has answered and its answer, or a row of it, was not taken; a slow poll is none, and
@@ -49,8 +49,8 @@ NODES, MARGIN, POLL = 16, 60.0, 1.0
 MOST_WAITING = 800
 """So many waiting jobs are cancelled, which is hostile as well."""
 
-FILTER = ["CliFilterPlugins=cli_filter/lua", "KillWait=10"]
-ANSWERED = {"promised", "refused"}
+PLUGINS = ["cli_filter", "job_submit"]
+SETTINGS = ["CliFilterPlugins=cli_filter/lua", "JobSubmitPlugins=lua", "KillWait=10"]
 
 SPY = """
 import glob, re, time
@@ -76,6 +76,7 @@ class Users:
         """Date of submission by id."""
         self.owner: dict[str, str] = {}
         self.signs: list[str] = []
+        self.env = cluster.env
         self.folder = stamps / "a\nb|c"
         self.folder.mkdir()
 
@@ -83,10 +84,17 @@ class Users:
         """Run a command as a user; None if it was refused."""
         as_user = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}"]
         done = subprocess.run(
-            [*as_user, "--clear-groups", *words], env=self.cluster.env, input=stdin.encode(),
+            [*as_user, "--clear-groups", *words], env=self.env, input=stdin.encode(),
             capture_output=True, timeout=120, check=False, cwd=self.stamps,
         )  # fmt: skip
         return None if done.returncode else done.stdout.decode(errors="replace")
+
+    def go_around_the_filter(self) -> None:
+        """Have the next commands read a configuration without it, as users can."""
+        conf = self.stamps / "slurm.conf"
+        lines = self.cluster.conf.read_text().splitlines()
+        conf.write_text("\n".join(line for line in lines if not line.startswith("CliFilter")))
+        self.env = self.cluster.env | {"SLURM_CONF": str(conf)}
 
     def submit(self, user: str, script: str, *options: str | bytes) -> str | None:
         """Submit a job and return its id."""
@@ -143,7 +151,11 @@ class Users:
         kinds |= {"hetero": 2, "outstay": 4, "spy": 0.5, "own_hold": 2, "scripted": 4}
         (kind,) = self.draw.choices([*kinds], [*kinds.values()])
         self.done[kind] += 1
+        if self.draw.random() < 0.2:
+            self.done["around the filter"] += 1
+            self.go_around_the_filter()
         getattr(self, f"_{kind}")(user)
+        self.env = self.cluster.env
 
     def _odd(self, user: str, nodes: int = 1) -> None:
         draw, minutes = self.draw, self.draw.choice([1, 1, 2])
@@ -392,8 +404,10 @@ def main() -> int:
         stamps = Path(base) / "stamps"
         stamps.mkdir(mode=0o1777)
         stamps.chmod(0o1777)
-        (Path(base) / "cli_filter.lua").write_text((ROOT / "docs/live/cli_filter.lua").read_text())
-        with SlurmCluster(Path(base), NODES, FILTER) as cluster:
+        for name in PLUGINS:
+            text = (ROOT / "docs" / "live" / f"{name}.lua").read_text()
+            (Path(base) / f"{name}.lua").write_text(text)
+        with SlurmCluster(Path(base), NODES, SETTINGS) as cluster:
             users, deciding = Users(cluster, given.seed, stamps), Deciding(cluster, Path(own))
             try:
                 use(users, deciding, given.seconds)

@@ -6,6 +6,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +16,7 @@ import pytest
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.live.as_run import export_run
-from qops_batsim.live.centre import SHADOW, LiveCentre
+from qops_batsim.live.centre import SHADOW, LiveCentre, hand_back
 from qops_batsim.live.fates import decided_fates
 from qops_batsim.live.journal import About, Journal
 from qops_batsim.live.manager import CommandFailed, JobPhase
@@ -197,20 +199,52 @@ def test_jobs_without_a_deadline_give_way_below_a_preempting_partition(tmp_path:
         assert each.start - each.ordered < 5.0
 
 
-def test_the_shipped_filter_makes_a_deadline_of_users_a_comment() -> None:
-    shipped = Path(__file__).resolve().parents[2] / "docs" / "live" / "cli_filter.lua"
-    if not shipped.is_file():
+def test_what_the_shipped_plugins_hold_is_known_by_its_mark_and_stays_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A deadline becomes a comment; without any journal, what they hold is freed and no more."""
+    shipped = Path(__file__).resolve().parents[2] / "docs" / "live"
+    if not shipped.is_dir():
         pytest.skip("no docs beside the tests")
+    wishes = {
+        "--deadline=2030-12-01T08:00": f"deadline={datetime(2030, 12, 1, 8).timestamp():.0f} qops",
+        "--comment=deadline=2030-01-01T00:00": "deadline=2030-01-01T00:00 qops",
+        "--comment=my-qops\n1|CANCELLED|32": "my-qops\n1|CANCELLED|32 qops",
+        "--requeue": "qops",
+        "--hold": "qops=held-by-user",
+    }
+    settings = ["CliFilterPlugins=cli_filter/lua", "JobSubmitPlugins=lua"]
     place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
     with place as base:
-        (Path(base) / "cli_filter.lua").write_text(shipped.read_text())
-        with SlurmCluster(Path(base), 1, ["CliFilterPlugins=cli_filter/lua"]) as cluster:
-            wishes = (["--deadline=2030-12-01T08:00"], ["--comment=deadline=2030-01-01T00:00"], [])
-            for wish in wishes:
-                cluster.submit("true", "-N1", "-t1", *wish)
-            form = "JobID:8,Reason:20,deadline:20,Comment:80"
-            said = cluster.run("squeue", "-h", "--sort=i", "-O", form)
-    rows = [line.split() for line in said.splitlines()]
-    assert [row[1:3] for row in rows] == [["JobHeldUser", "N/A"]] * 3
-    assert rows[0][3].startswith("deadline=")
-    assert [row[3] for row in rows[1:]] == ["deadline=2030-01-01T00:00", "qops"]
+        for path in shipped.glob("*.lua"):
+            (Path(base) / path.name).write_text(path.read_text())
+        with SlurmCluster(Path(base), 1, settings) as cluster:
+            for name in ("SLURM_CONF", "PATH"):
+                monkeypatch.setenv(name, cluster.env[name])
+            nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+            sbatch = [*nobody, "sbatch", "--parsable", "-D/", "-o/dev/null", "-t1", "--wrap=true"]
+            jobs = [cluster.run(*sbatch, wish).strip() for wish in wishes]
+            # One whose user goes around the filter.
+            lines = cluster.conf.read_text().splitlines()
+            cluster.env["SLURM_CONF"] = str(cluster.base / "own.conf")
+            own = "\n".join(each for each in lines if not each.startswith("CliFilter"))
+            (cluster.base / "own.conf").write_text(own)
+            jobs.append(cluster.run(*sbatch).strip())
+            told = "Reason:0 ,deadline:0 ,Comment:0"
+            said = [cluster.run("squeue", "-h", "-j", job, "-O", told)[:-1] for job in jobs]
+            assert said == [f"JobHeldUser N/A {each}" for each in (*wishes.values(), "qops")]
+            slurm = Slurm()
+            assert {job.id for job in slurm.jobs() if job.is_ready} == {*jobs} - {jobs[4]}
+            slurm.hold(jobs[:1])
+            cluster.run("scontrol", "hold", jobs[1])
+            freed = {jobs[0], jobs[2], jobs[3], jobs[5]}
+            for change in ("Nice=100", "Priority=9", "Comment=mine"):
+                for job in freed:
+                    with suppress(CommandFailed):
+                        as_nobody(["scontrol", "update", f"jobid={job}", change], "")
+            assert {job.id for job in slurm.jobs() if job.is_handed} == freed
+            assert {*hand_back(None, slurm, 0.0)} == freed
+            left = {job.id for job in slurm.jobs() if job.phase is JobPhase.WAITING}
+            assert left >= {jobs[1], jobs[4]}
+            as_nobody(["scontrol", "release", jobs[4]], "")
+            assert [job.id for job in slurm.jobs() if job.is_handed] == [jobs[4]]
