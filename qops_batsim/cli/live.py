@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,10 +17,11 @@ from qops_batsim.cli.console import (
     print_json,
     print_table,
     say,
+    warn,
 )
 from qops_batsim.cli.inputs import duration
 from qops_batsim.cli.options import AsJson, Quiet, Scheduler, Settings, manual
-from qops_batsim.errors import InputError, require
+from qops_batsim.errors import InputError, QopsError, require
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ _about = manual(
     --keep-refused: A refused job waits on without a deadline. Default: it is cancelled.
     --leave-best-effort: Leave jobs without deadline to Slurm, whose partition has to give way
         (docs/live.md). Default: they are held as well, and start behind the promises.
-    --dry-run: Tell what would be done now, and end.
+    --dry-run: Tell what would be done now, and end; with exit code 1 if `live check` calls
+        anything bad.
+    --release-on-failure: Hand back what is held when the journal cannot be written or read any
+        more. Default: it stays held. Exit code 74 in both cases.
     --scheduler NAME: What decides on the embedded engine. Default: what the journal is of.
     --follow: Show the table anew, until a signal ends it.
     JOURNAL: A journal.
@@ -71,6 +75,7 @@ def decide(
     keep_refused: Annotated[bool, _about("--keep-refused")] = False,
     leave_best_effort: Annotated[bool, _about("--leave-best-effort")] = False,
     dry_run: Annotated[bool, _about("--dry-run")] = False,
+    release_on_failure: Annotated[bool, _about("--release-on-failure")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Decide which jobs start when on this Slurm, and which deadlines are promised.
@@ -99,7 +104,8 @@ def decide(
         poll=step,
     )
     kept = {"keeps_refused": keep_refused, "takes_best_effort": not leave_best_effort}
-    _run(journal, about, step, kept, dry_run=dry_run, quiet=quiet)
+    releases = release_on_failure and not shadow and not dry_run
+    _run(journal, about, step, kept, dry_run=dry_run, quiet=quiet, releases=releases)
 
 
 @app.command()
@@ -129,14 +135,21 @@ def _run(
     *,
     dry_run: bool = False,
     quiet: bool = False,
+    releases: bool = False,
 ) -> None:
+    from qops_batsim.live.centre import hand_back
     from qops_batsim.live.daemon import JOURNAL_FAILED
     from qops_batsim.live.journal import JournalFailure
+    from qops_batsim.live.slurm import Slurm
 
     try:
         _follow(path, about, poll, kept, dry_run=dry_run, quiet=quiet)
     except JournalFailure as error:
-        print_error(f"{error}; nothing is decided any more, what is held stays held")
+        stays = "is handed back" if releases else "stays held: `live release-all` hands it back"
+        print_error(f"{error}; nothing is decided any more, and what is held {stays}")
+        if releases:
+            released = hand_back(None, Slurm(about.partition), time.time())
+            note(f"released {len(released)} jobs: {', '.join(released) or 'none was held'}")
         raise typer.Exit(JOURNAL_FAILED) from None
 
 
@@ -144,14 +157,16 @@ def _follow(
     path: Path, about: About, poll: float, kept: dict[str, bool], *, dry_run: bool, quiet: bool
 ) -> None:
     from qops_batsim.live.centre import LIVE, SHADOW, LiveCentre
-    from qops_batsim.live.check import unfiltered
-    from qops_batsim.live.daemon import effect_time, follow
+    from qops_batsim.live.check import check_slurm, unfiltered
+    from qops_batsim.live.daemon import effect_time, follow, settings_when_told, sole_decider
     from qops_batsim.live.journal import Journal
     from qops_batsim.live.shadow import ShadowManager
-    from qops_batsim.live.slurm import Slurm, read_config
+    from qops_batsim.live.slurm import Slurm
 
     manager: ResourceManager = Slurm(about.partition)
-    with Journal(path, writes=True) as journal, announce_compiling(quiet):
+    with ExitStack() as stack:
+        journal = stack.enter_context(Journal(path, writes=True))
+        stack.enter_context(announce_compiling(quiet))
         known = journal.about
         if known is not None:
             known.check_same(about, path)
@@ -166,11 +181,21 @@ def _follow(
             **kept,  # type: ignore[arg-type]
         )
         _say_begin(centre, journal, known is not None)
-        if about.mode == LIVE and (text := unfiltered(read_config())):
-            note(text)
+        if about.mode == LIVE and not dry_run:
+            config = settings_when_told(poll, _line)
+            stack.enter_context(sole_decider(config, about.partition))
+            if text := unfiltered(config):
+                note(text)
+        if about.mode == LIVE or dry_run:
+            found = check_slurm(about.partition, poll).findings
+            bad = [each for each in found if not each.is_fine]
+            if about.mode != LIVE:  # That needs no rights.
+                bad = [each for each in bad if each.about != "rights"]
+            for each in bad:
+                warn(f"{each.about}: {each.text}")
         if dry_run:
             centre.rehearse()
-            return
+            raise typer.Exit(1 if bad else 0)
         follow(centre, poll)
 
 
@@ -216,8 +241,9 @@ def release_all(
         qops-batsim live release-all --partition main
     """
     from qops_batsim.live.centre import LIVE, hand_back
+    from qops_batsim.live.daemon import sole_decider
     from qops_batsim.live.journal import InUse, Journal
-    from qops_batsim.live.slurm import Slurm
+    from qops_batsim.live.slurm import Slurm, read_config
 
     found = about = None
     with ExitStack() as stack:
@@ -237,8 +263,13 @@ def release_all(
             raise InputError(
                 f"{journal}: nothing was held with it; one of live decisions is expected"
             )
-        slurm = Slurm(partition or (about.partition if about is not None else None))
-        released = hand_back(found, slurm, time.time())
+        partition = partition or (about.partition if about is not None else None)
+        config: dict[str, str] = {}
+        with suppress(QopsError):
+            config = read_config()
+        if config:
+            stack.enter_context(sole_decider(config, partition))
+        released = hand_back(found, Slurm(partition), time.time())
     say(f"released {len(released)} jobs: {', '.join(released) or 'none was held'}")
 
 

@@ -146,9 +146,15 @@ def _lost_nodes(config: Mapping[str, str]) -> Finding:
 
 
 def _shared_nodes(partition: str | None, run: Run) -> Finding:
-    """Return whether jobs, and this partition, have their nodes for themselves."""
-    of = [] if partition is None else ["-p", partition]
-    rows = [line.split("|") for line in run(["sinfo", "-h", *of, "-o", "%c|%h"], "").split()]
+    """Return whether there are nodes, and jobs and this partition have them for themselves."""
+    rows: list[list[str]] = []
+    for name in [None] if partition is None else partition.split(","):
+        of = [] if name is None else ["-p", name]
+        found = run(["sinfo", "-h", *of, "-o", "%c|%h"], "").split()
+        if not found:
+            text = f"no nodes in {name or 'any partition'}; one that `sinfo` lists is expected"
+            return Finding(about="partition", is_fine=False, text=text)
+        rows += [line.split("|") for line in found]
     shared = [
         row
         for row in rows

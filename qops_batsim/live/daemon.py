@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from msgspec import to_builtins
 
 from qops_batsim.live.centre import LiveCentre
-from qops_batsim.live.journal import About
+from qops_batsim.live.journal import About, locked
+from qops_batsim.live.manager import CommandFailed, Unreachable
+from qops_batsim.live.slurm import read_config
 from qops_batsim.scheduling.registry import make_scheduler, parse_settings
 
 JOURNAL_FAILED = 74
@@ -60,6 +66,45 @@ def _time_zone() -> str:
     if not named and (link := Path("/etc/localtime")).is_symlink():
         named = str(link.readlink()).partition("zoneinfo/")[2]
     return named or "UTC"
+
+
+def settings_when_told(poll: float, on_line: Callable[[str], None]) -> dict[str, str]:
+    """Return Slurm's settings as soon as it tells them: it may start later than this process."""
+    told = ""
+    while True:
+        try:
+            return read_config()
+        except (Unreachable, CommandFailed) as error:
+            if str(error) != told:
+                on_line(f"no news: {error}")
+            told = str(error)
+            time.sleep(poll)
+
+
+@contextmanager
+def sole_decider(config: Mapping[str, str], partition: str | None) -> Iterator[None]:
+    """Keep others on this machine from deciding for the partitions, or for all (None), meanwhile.
+
+    The locks lie where only root and SlurmUser write, if slurmctld runs on this machine. ``config``
+    are Slurm's settings.
+    """
+    places = (config.get("statesavelocation", ""), tempfile.gettempdir())
+    place = next(each for each in places if os.access(each, os.W_OK | os.X_OK))
+    cluster = config.get("clustername", "")
+    owner = re.search(r"\((\d+)\)", config.get("slurmuser", ""))
+    names = ["", *sorted({*(partition or "").split(",")} - {""})]
+    with ExitStack() as stack:
+        for each in names:
+            what = f"partition {each}" if each else "all partitions" if partition else "a partition"
+            lock = locked(
+                f"{place}/qops-live-{quote(cluster, safe='')}.{quote(each, safe='')}.lock",
+                f"another process decides for {what} of cluster {cluster}",
+                shared=not each and len(names) > 1,
+            )
+            stack.callback(os.close, lock)
+            if owner is not None and os.geteuid() == 0:
+                os.fchown(lock, int(owner[1]), -1)
+        yield
 
 
 def follow(centre: LiveCentre, poll: float) -> None:

@@ -176,7 +176,7 @@ class JournalFailure(InputError):
 
 
 class InUse(InputError):
-    """Another process writes the journal."""
+    """Another process writes the journal, or decides for the partition."""
 
 
 class Journal:
@@ -191,7 +191,8 @@ class Journal:
             raise InputError(
                 f"{path}: is no journal; a file that `qops-batsim live` made is expected"
             )
-        self._lock = _locked(self.path) if writes else None
+        busy = f"{path}: another process decides with this journal"
+        self._lock = locked(f"{path}.lock", busy) if writes else None
         try:
             with self.failures():
                 if self._lock is not None:
@@ -439,21 +440,22 @@ def is_journal(path: str | os.PathLike[str]) -> bool:
         return False
 
 
-def _locked(path: Path) -> int:
-    """Return an open lock beside the journal, which ends with this process, however it ends."""
+def locked(path: str | Path, busy: str, *, shared: bool = False) -> int:
+    """Return an open lock, which ends with this process, however it ends.
+
+    ``busy`` is the text of the :class:`InUse` while another process has it, unless both share it.
+    """
     try:
-        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise InputError(
             f"{path}: {error.strerror}; a file that can be written is expected"
         ) from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
-        raise InUse(
-            f"{path}: another process decides with this journal; one at a time is expected"
-        ) from None
+        raise InUse(f"{busy}; one at a time is expected") from None
     return lock
 
 
