@@ -84,8 +84,8 @@ def _damaged(written: Written, name: str, rng: random.Random) -> tuple[str, str]
     column = rng.randrange(len(cells))
     what = rng.choice(("a cell lost", "a value garbled", "a line cut", "the file cut"))
     names = lines[0].split(written.delimiter)
-    if what == "a cell lost":
-        del cells[column]
+    if what == "a cell lost" and (place or name == "pbs"):
+        del cells[column]  # Without one of its names, a header is another one.
     elif what == "a value garbled" and name == "pbs":
         cells[column] = rng.choice(_GARBAGE)
     elif what == "a value garbled":

@@ -35,8 +35,8 @@ def read(tmp_path: Path, text: str) -> Conversion:
 
 
 ODD = [
-    *("a|b", "a\nb", "\n", "1\n2", "x" * 300 + "\n" * 30 + "y", "echo one &&\n\necho|two\n"),
-    *("|\n|", "a|b|c|d|e|f|g|h|i", "12|34\nx5|6"),
+    *("a|b", "a\nb", "\n", "x" * 300 + "\n" * 30 + "y", "echo one &&\n\necho|two\n", "|\n|"),
+    *("a|b|c|d|e|f|g|h|i", "12|34\nx5|6", "1\n2"),
 ]
 
 
@@ -44,8 +44,9 @@ ODD = [
 @pytest.mark.parametrize("mark", ["|", ";", "@@", "\t"])
 @pytest.mark.parametrize("name", ["JobName", "Comment", "SubmitLine", "WorkDir"])
 def test_a_text_costs_no_job(tmp_path: Path, name: str, mark: str, place: int) -> None:
-    # In front of the job's number, cells of a text look as a row that was cut.
-    texts = ["run", *(odd.replace("|", mark) for odd in ODD[: None if place else 5]), "run"]
+    # In front of the job's number or just behind it, some texts look as the beginning of a row.
+    odd = {0: ODD[:4], 1: ODD[:-1]}.get(place, ODD)
+    texts = ["run", *(each.replace("|", mark) for each in odd), "run"]
     for trailing in (False, True):
         found = read(
             tmp_path, dump([[t] for t in texts], [name], place, mark=mark, trailing=trailing)

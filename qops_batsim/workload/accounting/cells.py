@@ -49,6 +49,8 @@ _ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}$"
 _CLOCK = r"^([0-9]{1,2}-)?[0-9]{2}:[0-9]{2}:[0-9]{2}$"
 _MOST_LINES, _MOST_EXTRA = 1000, 64
 """Most lines of a row, and most delimiters in its texts."""
+_LINE, _CUT = r"[^\n]*?", re.compile(r"[0-9_+.,\[\]-]+")
+"""Any part of a line, and the beginning of a job's number."""
 _INNER = "\x1f"
 """Stands for a delimiter within a cell while a line is split."""
 _CONTROLS = "\x1e\x1d\x1c\x1b\x02\x01"
@@ -440,10 +442,9 @@ def _split(
         kept = full & odd  # Their cells tell better what is wrong with them.
         kept[joined] = False
         odd &= ~kept
-    parts = {*joined}
-    for place in np.flatnonzero(odd).tolist():
+    for place in sorted({*np.flatnonzero(odd).tolist()} - {*joined, *mended, 0}):
         cells = rows[place].split(delimiter)
-        if place not in mended and place not in parts and "".join(cells).strip():
+        if "".join(cells).strip():
             refuse(place + 1, cells, size)
     if mended:
         rows = rows.scatter(list(mended), list(mended.values()))
@@ -479,101 +480,69 @@ class _BrokenRows:
         self.rows, self.free, self.delimiter, self.size = rows, free, delimiter, len(header)
         mark = re.escape(delimiter)
         job = next((at for at, name in enumerate(header) if name.lower().startswith("jobid")), 0)
-        cells = [forms.get(name.lower(), r"[^\n]*?") for name in header]
-        may_lack = [f"(?:{each}){'?' * (at != job)}" for at, each in enumerate(cells)]
-        self.plain = f"^(?:{mark.join(may_lack)})$"
-        cells = [forms.get(name.lower(), rf"(?:(?!{mark})[^\n])*") for name in header]
-        begin = [r"[^\n]*?" if at in free else each for at, each in enumerate(cells[: job + 1])]
-        self._with_job = re.compile(mark.join([*(f"(?:{each})" for each in begin), ""]))
-        self._cells = [re.compile(each) for each in cells]
-        self._job = job
-        self._known: dict[int, tuple[str, int]] = {}
-        self._cut = re.compile(r"[0-9_+.,\[\]-]+")
+        known = [forms.get(name.lower(), "") for name in header]
+
+        def pattern(text: str, other: str, may_lack: str) -> str:
+            cells = [text if at in free else each or other for at, each in enumerate(known)]
+            needed = ["" if at == job else may_lack for at in range(self.size)]
+            return mark.join(f"((?:{each}){n})" for each, n in zip(cells, needed, strict=True))
+
+        self.plain = f"^{pattern(_LINE, _LINE, '?')}$"
+        other = rf"(?:(?!{mark})[^\n])*"
+        begin = [_LINE if at in free else known[at] or other for at in range(self.size)]
+        begin = [f"(?:{each})" for each in begin]
+        self.whole = re.compile(mark.join([*begin[: job + 1], ""]))
+        self.begin = re.compile(f"{mark.join(begin[: job + 2])}(?:{mark}|$)")
         # Where no row has all its values, some may be empty.
-        self._forms = [
-            [self._pattern(cells, text, may_lack) for text in ("(?s:.*?)", "(?s:.*)")]
+        self.forms = [
+            [re.compile(pattern(text, other, may_lack)) for text in ("(?s:.*?)", "(?s:.*)")]
             for may_lack in ("", "?")
         ]
-
-    def _pattern(self, cells: Sequence[str], text: str, may_lack: str) -> re.Pattern[str]:
-        forms = [
-            text if at in self.free else f"(?:{each}){may_lack}" for at, each in enumerate(cells)
-        ]
-        return re.compile(re.escape(self.delimiter).join(f"({each})" for each in forms))
 
     def mended(self, odd: Booleans) -> tuple[dict[int, str], list[int]]:
         """Return the rows that can be put together by their first lines, and their other lines."""
         found: dict[int, str] = {}
         joined: list[int] = []
         last = done = 0
-        for place in np.flatnonzero(odd).tolist():
+        for place in (each for each in np.flatnonzero(odd).tolist() if each):
             line = self.rows[place]
-            if place < done or not place:
+            if place < done:
                 continue
-            last = last if place == done else place - 1
-            done = place + 1
-            is_last, is_text = done == len(self.rows), self.delimiter not in line
-            begins = self._begins(line)
-            cells, end = self._row(place, odd) if begins else ("", 0)
-            if cells:
+            last, done = last if place == done else place - 1, place + 1
+            if self._begins(line):
+                found[place], end = self._row(place, odd)
                 joined += range(place + 1, end)
-                found[place], last, done = cells, place, end
-            elif begins and not (is_text and self.free[0] < self._job):
-                last = 0
-            elif (
-                last
-                and self.free[-1] == self.size - 1
-                and not (is_last and self._cut.fullmatch(line))
-            ):
+                last, done = (place, end) if end else (0, done)
+            elif done == len(self.rows) and _CUT.fullmatch(line):
+                continue
+            elif last and self.free[-1] == self.size - 1:
                 joined.append(place)
                 found[last] = f"{found.get(last, self.rows[last])}\n{self._inner(line)}"
-            elif is_text and self.free[0] == 0 and not is_last:
+            elif self.free[0] == 0 and self.delimiter not in line and done < len(self.rows):
                 joined.append(place)
-        return found, joined
+        return {place: row for place, row in found.items() if row}, joined
 
     def _begins(self, line: str) -> bool:
-        """Return whether a line may begin a row: it has a job, and half of its cells fit."""
-        if self.free[0] < self._job:
-            return True
-        cells = line.split(self.delimiter)
-        told = zip(cells[: self.free[0]], self._cells, strict=False)
-        fit = [not cell or form.fullmatch(cell) is not None for cell, form in told]
-        return (
-            len(cells) > self._job + 1
-            and bool(cells[self._job])
-            and fit[self._job]
-            and 2 * sum(fit) >= len(fit) + 1
-        )
+        """Return whether a line has a job and its next cell, or a job and all cells of a row."""
+        form = self.whole if line.count(self.delimiter) == self.size - 1 else self.begin
+        return form.match(line) is not None
 
     def _row(self, place: int, odd: Booleans) -> tuple[str, int]:
         """Return the row that begins in a line, and the line behind it; empty if there is none."""
         text = self.rows[place]
-        jobs = int(self._with_job.match(text) is not None)
         for end in range(place + 1, min(place + _MOST_LINES, len(self.rows)) + 1):
-            if text.count(self.delimiter) > self.size + _MOST_EXTRA:
+            count = text.count(self.delimiter) - self.size + 1
+            for forms in self.forms if 0 <= count <= _MOST_EXTRA else ():
+                first, last = (
+                    [*match.groups()] if (match := form.fullmatch(text)) else [] for form in forms
+                )
+                if first:
+                    others = [at for at in range(self.size) if at not in self.free]
+                    same = all(first[at] == last[at] for at in others)
+                    return (self.delimiter.join(map(self._inner, first)), end) if same else ("", 0)
+            if end == len(self.rows) or not odd[end] or self._begins(self.rows[end]):
                 break
-            enough = text.count(self.delimiter) >= self.size - 1
-            for forms in self._forms if enough else ():
-                found = [form.fullmatch(text) for form in forms]
-                told = [match.groups() for match in found if match]
-                if told:
-                    first, second = ([*each] for each in told)
-                    others = (at for at in range(self.size) if at not in self.free)
-                    if any(first[at] != second[at] for at in others):
-                        return "", 0
-                    return self.delimiter.join(map(self._inner, first)), end
-            if end == len(self.rows) or not odd[end]:
-                break
-            line = self.rows[end]
-            jobs += self._with_job.match(line) is not None
-            if self.free[0] < self._job and jobs > 1:
-                break
-            if self.free[0] > self._job and self._begins(line):
-                if end not in self._known:
-                    self._known[end] = self._row(end, odd)
-                if self._known[end][0]:
-                    break
-            text += f"\n{line}"
+            text += f"\n{self.rows[end]}"
         return "", 0
 
     def _inner(self, cell: str) -> str:

@@ -422,6 +422,7 @@ def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> Accoun
     rows.choose(choices)
     _restarts(rows, choices.restarts)
     _select(rows, choices)
+    _restarts(rows, choices.restarts)  # A waiting task may have a row of its own.
     parts = len(rows.groups)
     if parts:
         lines = rows.lines[sorted(rows.groups)].tolist()
@@ -556,18 +557,17 @@ def settle(rows: Rows, choices: Choices) -> None:
         by_id.setdefault(job if place not in rows.tasks else job.partition("[")[0], []).append(
             place
         )
-    arrays = {job.rpartition("_")[0] + "_" for job in by_id if rows.tasks and job[-1:] != "_"}
-    for place, tasks in rows.tasks.items():
-        array = rows.ids[place].partition("[")[0]
-        if tasks and array in arrays:
-            rows.tasks[place] = [each for each in tasks if f"{array}{each}" not in by_id]
     unclear, states = rows.unclear, rows.states.texts() if len(by_id) < len(rows.ids) else []
     order, last = np.arange(len(rows.ids)), np.arange(len(rows.ids))
     again, revoked, resized = (np.zeros(len(rows.ids), np.bool_) for _ in range(3))
     lost = 0.0
     for places in [each for each in by_id.values() if len(each) > 1]:
-        runs = sorted(places) if unclear[places].any() else _by_date(rows, places, states)
-        order[sorted(places)] = runs
+        at_once = np.array(sorted(places))
+        # By submission; of one, stretches by start, others as in the file.
+        starts = np.where(any(states[at] == "RESIZING" for at in places), rows.started[at_once], 0)
+        by_date = at_once[np.lexsort((starts, rows.submitted[at_once]))]
+        runs = (at_once if unclear[places].any() else by_date).tolist()
+        order[at_once] = runs
         own = [at for at in runs if states[at] != "REVOKED"]
         revoked[[at for at in runs if own and at not in own]] = True
         runs = own or runs
@@ -586,7 +586,7 @@ def settle(rows: Rows, choices: Choices) -> None:
             stretches.append(at)
             same = following >= 0 and rows.submitted[following] == rows.submitted[at]
             if states[at] != "RESIZING" or not same:
-                lost += _join(rows, stretches)
+                lost += _join(rows, stretches) if len(stretches) > 1 else 0.0
                 resized[stretches[:-1]] = True
                 stretches = []
         last[places] = kept[-1]
@@ -604,22 +604,9 @@ def settle(rows: Rows, choices: Choices) -> None:
         rows.take(order[~gone[order]])
 
 
-def _by_date(rows: Rows, places: list[int], states: list[str]) -> list[int]:
-    """Return the rows of a job by submission; of one, stretches by start, others as in the file."""
-    stretched = any(states[at] == "RESIZING" for at in places)
-
-    def key(at: int) -> tuple[float, float]:
-        start = float(rows.started[at]) if stretched else 0.0
-        return float(rows.submitted[at]), math.inf if math.isnan(start) else start
-
-    return places if np.isnan(rows.submitted[places]).any() else sorted(places, key=key)
-
-
 def _join(rows: Rows, stretches: list[int]) -> float:
     """Give the last stretch of a resized job all that it had; return what it had not of that."""
-    *earlier, last = stretches
-    if not earlier:
-        return 0.0
+    last = stretches[-1]
     rows.run_times[last] = rows.own_times[stretches].sum()
     rows.suspended[last] = rows.suspended[stretches].sum()
     had = rows.processors[stretches]
@@ -627,11 +614,8 @@ def _join(rows: Rows, stretches: list[int]) -> float:
     for column in rows.numbers.values():
         column[last] = np.fmax.reduce(column[stretches])
     begins = rows.started[stretches]
-    ends = [*begins[1:].tolist(), float(rows.ended[last])]
-    fewer = (rows.processors[last] - had).tolist()
-    rows.spare[last] = [
-        each for each in zip(begins.tolist(), ends, fewer, strict=True) if each[2] > 0
-    ]
+    spare = np.column_stack([begins, [*begins[1:], rows.ended[last]], rows.processors[last] - had])
+    rows.spare[last] = [(begin, end, width) for begin, end, width in spare.tolist() if width > 0]
     rows.started[last] = begins[0]
     return sum((end - begin) * width for begin, end, width in rows.spare[last] if end > begin)
 

@@ -97,7 +97,7 @@ _FORMS = {
     "partition": r"[\w,.+-]*",
     "nodelist": r"[\w,.\[\]-]*|\(null\)|None assigned",
     "state": r"[^\W0-9][\w+ -]*",
-    "": "",
+    "": "(?:)",
 }
 """Forms of columns of sacct that are no text."""
 
