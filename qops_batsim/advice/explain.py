@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from os import PathLike, fspath
 from pathlib import Path
@@ -22,9 +23,14 @@ from qops_batsim.advice.history import (
 )
 from qops_batsim.advice.plan_asker import Commitment, PlanAsker, job_of, logged_scheduler
 from qops_batsim.advice.quote import PossibleDeadline, PricedDeadlines
-from qops_batsim.analysis.results.run import RunResult, read_files
+from qops_batsim.analysis.results.run import (
+    RunResult,
+    jobs_by_id,
+    read_files,
+    workloads_of_run,
+)
 from qops_batsim.analysis.results.run_files import find_run
-from qops_batsim.analysis.results.tables import Booleans
+from qops_batsim.analysis.results.tables import Booleans, original_id
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.scheduling.decision_events import Submitted
@@ -50,6 +56,10 @@ class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
     end: float | None = None
     waited: float | None = None
     """None, as the two above, if it did not run."""
+    requested_deadline: float | None = None
+    admitted_deadline: float | None = None
+    lateness: float | None = None
+    """From the requested deadline to the end, below 0 if that is earlier; None without either."""
     free_processors: int | None = None
     """Hosts that no job used just after its submission."""
     ahead: list[str] = []
@@ -68,8 +78,16 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
     rows = {job_id: row for row, job_id in enumerate(ids)}
     job_id = find_job(name, rows, result.source)
     row, said = rows[job_id], result.decisions
-    texts = () if said is None else said.columns.get("reason", ())
-    reasons = dict(zip(said.ids if said else (), texts, strict=False))
+    reason, asked, promised = "", math.nan, math.nan
+    if said is not None and job_id in said.ids:
+        place = list(said.ids).index(job_id)
+        reason = str(list(said.columns.get("reason", [""] * len(said.ids)))[place])
+        asked, promised = said.requested_deadlines[place], said.admitted_deadlines[place]
+    # What _qos.csv would tell of deadlines, the workload does, if it is there.
+    jobs = jobs_by_id(workloads_of_run(result)[0]) if said is None else {}
+    origin = original_id(job_id, jobs)
+    if origin is not None and (qos := jobs[origin].qos) is not None and qos.deadline is not None:
+        asked = qos.deadline
     told = PlainExplanation(
         run=str(run),
         scheduler=None if result.info is None else result.info.scheduler,
@@ -79,9 +97,19 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
         submission=float(result.column("submission_time")[row]),
         state=result.text("final_state")[row],
         calendar=result.calendar,
-        reason=str(reasons.get(job_id, "")),
+        reason=reason,
+        requested_deadline=_known(asked),
+        admitted_deadline=_known(promised),
     )
     return _with_times(told, result, ids, row) if result.executed[row] else told
+
+
+def _known(date: float) -> float | None:
+    return float(date) if math.isfinite(date) else None
+
+
+def _lateness(end: float | None, deadline: float | None) -> float | None:
+    return None if end is None or deadline is None else end - deadline
 
 
 def _with_times(
@@ -100,6 +128,7 @@ def _with_times(
         told,
         start=float(start[row]),
         end=float(end[row]),
+        lateness=_lateness(float(end[row]), told.requested_deadline),
         waited=float(start[row] - date),
         free_processors=result.hosts - _used_hosts(result, running),
         ahead=[ids[each] for each in np.flatnonzero(ahead)],
@@ -164,6 +193,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     end: float | None = None
     """When it ran, the last time if it was killed."""
     waited: float | None = None
+    lateness: float | None = None
+    """From the requested deadline to the end, below 0 if that is earlier; None without either."""
     expected_end: float | None = None
     calendar: Calendar | None = None
     """The date of second 0, if that is known."""
@@ -243,7 +274,8 @@ def explain_job(
         kills=story.kills,
         killed_for_it=story.killed_for_it,
         start=story.start,
-        end=story.end if story.outcome == ENDED else None,
+        end=(end := story.end if story.outcome == ENDED else None),
+        lateness=_lateness(end, asked.deadline),
         waited=None if story.start is None else story.start - asked.submission,
         expected_end=story.expected_end,
         calendar=history.calendar,

@@ -20,6 +20,7 @@ from qops_batsim.cli.options import (
 from qops_batsim.cli.texts import (
     date_text,
     duration_text,
+    fate_text,
     moment_text,
     names_text,
     possible_text,
@@ -28,6 +29,7 @@ from qops_batsim.cli.texts import (
     spare_text,
 )
 from qops_batsim.errors import InputError
+from qops_batsim.jobs import COMPLETED_KILLED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -124,6 +126,9 @@ def _rows(found: Explanation) -> Iterator[tuple[str, str]]:
         yield "refused because", reason_text(found.refusal, found.calendar)
     if found.blamed is not None:
         yield "in the way", _commitment_text(found.blamed, found.calendar)
+    # Of a job that was refused, the title and the reason tell enough.
+    if found.requested_deadline is not None and found.outcome != "refused":
+        yield "deadline", fate_text(found.lateness)
     if found.offered_deadline is not None:
         taken = "taken" if found.admitted_deadline is not None else "not taken"
         yield "offered deadline", f"{_date_and_age(found.offered_deadline, found)}, {taken}"
@@ -172,7 +177,7 @@ def _cheapest(found: Explanation, latest: float) -> str:
     return possible_text(found.cheapest, found.submission, found.calendar)
 
 
-def _date_and_age(date: float, found: Explanation) -> str:
+def _date_and_age(date: float, found: Explanation | PlainExplanation) -> str:
     age = duration_text(date - found.submission)
     return f"{moment_text(date, found.calendar)} ({age} after submission)"
 
@@ -239,6 +244,12 @@ def _plain_rows(found: PlainExplanation) -> Iterator[tuple[str, str]]:
     yield "asked for", f"{found.processors} of {found.machine_processors} processors"
     if found.reason:
         yield "reason", found.reason
+    if found.requested_deadline is not None:
+        killed, refused = found.state == COMPLETED_KILLED, found.start is None
+        fate = fate_text(found.lateness, refused=refused, killed=killed)
+        yield "deadline", f"{_date_and_age(found.requested_deadline, found)}: {fate}"
+    if found.admitted_deadline is not None:
+        yield "promised deadline", _date_and_age(found.admitted_deadline, found)
     if found.start is None or found.waited is None:
         return
     yield "started", moment_text(found.start, found.calendar)

@@ -39,6 +39,17 @@ def spare_text(spare: float) -> str:
     return f"{told} {'before' if spare > 0 else 'AFTER'}"
 
 
+def fate_text(lateness: float | None, *, refused: bool = False, killed: bool = False) -> str:
+    """Return what became of a deadline: met, missed by how much, or not met and why."""
+    if refused or killed:
+        return f"not met: the job {'was killed' if killed else 'did not run'}"
+    if lateness is None:
+        return "open: the job had not ended"
+    if lateness > PLAN_TOLERANCE:
+        return f"missed by {spare_text(-lateness).removesuffix(' AFTER')}"
+    return f"met, {spare_text(-lateness)} it" if lateness < -PLAN_TOLERANCE else "met, just in time"
+
+
 def date_text(seconds: float | None) -> str:
     """Return a date of a simulation in seconds, ``-`` for none."""
     if seconds is None:

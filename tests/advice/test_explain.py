@@ -16,8 +16,12 @@ from qops_batsim.advice.explain import (
     explain_from_files,
     explain_job,
 )
+from qops_batsim.cli.explain import _plain_rows, _rows
+from qops_batsim.cli.texts import fate_text
 from qops_batsim.economics.charges import Categories, CategorySlowdown, SlowdownTable
 from qops_batsim.errors import InputError
+from qops_batsim.running.run import run
+from qops_batsim.workload.batsim_json import write_workload
 
 # Very short sequential jobs have a slowdown of 6; nothing else is known.
 PRICES = PriceList(
@@ -224,6 +228,60 @@ def test_other_schedulers_tell_what_their_files_tell(tmp_path) -> None:
     assert refused.reason == "asks for 3 processors, the machine has 2"
     with pytest.raises(InputError, match="no job 'Z'"):
         explain_from_files(prefix, "Z")
+
+
+# One processor under EASY: A is in time, B late by 3, C just in time, D has no deadline, E is too
+# wide. F outlives its walltime of 1 s.
+@pytest.mark.parametrize("with_qos", [True, False])
+@pytest.mark.parametrize(
+    ("job", "deadline", "lateness", "told"),
+    [
+        ("A", 6, -2, "6 s (6 s after submission): met, 2 s before it"),
+        ("B", 5, 3, "5 s (4 s after submission): missed by 3 s"),
+        ("C", 9, 0, "9 s (8 s after submission): met, just in time"),
+        ("D", None, None, ""),
+        ("E", 20, None, "20 s (19 s after submission): not met: the job did not run"),
+        ("F", 8, 5, "8 s (6 s after submission): missed by 5 s"),
+    ],
+)
+def test_a_deadline_is_told_with_what_became_of_it(
+    tmp_path, with_qos: bool, job: str, deadline: float | None, lateness: float | None, told: str
+) -> None:
+    rows = [exact(0, 1, 4, 6), exact(1, 1, 4, 5), exact(1, 1, 1, 9), exact(1, 1, 1)]
+    killed = (2, 1, 3, 8, 1)
+    path = tmp_path / "w.json"
+    write_workload(workload_of(1, [*rows, exact(1, 2, 1, 20), killed]), path)
+    run("easy", path, out=tmp_path / "r", smaller_machine=True)
+    prefix = tmp_path / "r"
+    if not with_qos:
+        allow_changes(prefix)
+        (tmp_path / "r_qos.csv").unlink()
+    found = explain_from_files(prefix, job)
+    assert (found.requested_deadline, found.lateness) == (deadline, lateness)
+    assert dict(_plain_rows(found)).get("deadline", "") == told
+
+
+@pytest.mark.parametrize(
+    ("lateness", "how", "told"),
+    [
+        (-90.0, {}, "met, 1 min 30 s before it"),
+        (-0.2, {}, "met, less than 1 s before it"),
+        (90.0, {}, "missed by 1 min 30 s"),
+        (0.2, {}, "missed by less than 1 s"),
+        (None, {}, "open: the job had not ended"),
+        (None, {"refused": True}, "not met: the job did not run"),
+        (-5.0, {"killed": True}, "not met: the job was killed"),
+    ],
+)
+def test_fates_of_deadlines_in_words(lateness: float | None, how: dict, told: str) -> None:
+    assert fate_text(lateness, **how) == told
+
+
+def test_stories_of_deadline_schedulers_tell_fates_too(tmp_path) -> None:
+    found = {job: story(tmp_path / job, "mrt", job, REFUSED) for job in "ABC"}
+    assert [found[job].lateness for job in "ABC"] == [0, -1, None]
+    told = [dict(_rows(each)).get("deadline") for each in found.values()]
+    assert told == ["met, just in time", "met, 1 s before it", None]
 
 
 #   |BCC
