@@ -231,6 +231,8 @@ def write_converted(conversion: Conversion, log: Path, out: Path) -> None:
     )
     if conversion.size_is:
         say(f"processors of the machine: {conversion.size_is} (--processors sets it)")
+    if conversion.counted:
+        say(f"counted in {conversion.counted}")
     say(f"offered load: {load_text(conversion.offered_load)}")
     begin, last = conversion.first_submission, conversion.last_submission
     calendar = conversion.calendar

@@ -268,3 +268,15 @@ def test_what_is_no_table_of_sacct_is_told(cli: Cli, tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "dump.txt: its first line, 'hello', names no column of sacct" in result.err
     assert not (tmp_path / "out.json").exists()
+
+
+def test_units_are_told_beside_the_numbers(cli: Cli, tmp_path: Path) -> None:
+    """Those of a table, and nodes or GPUs where these are counted."""
+    path, out = tmp_path / "jobs.csv", tmp_path / "w.json"
+    path.write_text("job,made,ran,limit,n,mem\n1,0,60,2,4,8\n2,5,60,2,4,8\n")
+    mapping = "id=job,submit=made,run_time=ran,walltime=limit,nodes=n,memory=mem"
+    units = ["--unit", "walltime=min", "--unit", "memory=GB", "--by", "nodes"]
+    told = cli("workload", "from-csv", path, out, "--map", mapping, "--processors", "8", *units).out
+    line = next(each for each in told.splitlines() if each.startswith("counted in "))
+    assert line.startswith("counted in nodes: ")
+    assert line.endswith("the table's units: run_time in s, walltime in min, memory in GB")

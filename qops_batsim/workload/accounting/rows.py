@@ -232,6 +232,8 @@ class Rows:
     tasks: dict[int, list[int] | None] = field(default_factory=dict)
     spare: dict[int, list[tuple[float, float, float]]] = field(default_factory=dict)
     left_out: list[RepairCount] = field(default_factory=list)
+    units: str = ""
+    """Units of plain numbers, where only the reader's choices tell them."""
     read: int = 0
     """Number of rows that were read, those of no jobs included."""
 
@@ -465,7 +467,7 @@ def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> Accoun
         size=size,
         source=source,
         size_is=size_is,
-        counted=counted,
+        counted="; ".join(filter(None, (counted, rows.units))),
     )
 
 

@@ -170,6 +170,13 @@ def csv_rows(
     empty = np.array([is_none(each) for each in rows.ids], np.bool_)
     table.refuse(empty, form.columns["id"], "the name of a job")
     rows.read = read
+    units = [
+        f"{says} in {unit}"
+        for says, factor in form.units.items()
+        for unit, size in UNITS[says].items()
+        if says in form.columns and size == factor
+    ]
+    rows.units = f"the table's units: {', '.join(units)}" if units else ""
     if table.bad.any():
         rows.take(~table.bad)
     _number_tasks(rows)
