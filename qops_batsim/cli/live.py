@@ -104,7 +104,7 @@ def decide(
         poll=step,
     )
     kept = {"keeps_refused": keep_refused, "takes_best_effort": not leave_best_effort}
-    releases = release_on_failure and not shadow and not dry_run
+    releases = release_on_failure and not (shadow or dry_run)
     _run(journal, about, step, kept, dry_run=dry_run, quiet=quiet, releases=releases)
 
 
@@ -187,10 +187,9 @@ def _follow(
             if text := unfiltered(config):
                 note(text)
         if about.mode == LIVE or dry_run:
+            unneeded = "" if about.mode == LIVE else "rights"
             found = check_slurm(about.partition, poll).findings
-            bad = [each for each in found if not each.is_fine]
-            if about.mode != LIVE:  # That needs no rights.
-                bad = [each for each in bad if each.about != "rights"]
+            bad = [each for each in found if not each.is_fine and each.about != unneeded]
             for each in bad:
                 warn(f"{each.about}: {each.text}")
         if dry_run:

@@ -236,9 +236,8 @@ class LiveCentre:
     def _look(self) -> float:
         """Return the date; tell when the calendar gets into doubt, and when it is believed."""
         now = self._clock.look()
-        believed, known = self._clock.believed, self._journal.believed
-        if known is None or known.boot != believed.boot or abs(known.began - believed.began) > 0.1:
-            self._journal.keep_believed(believed)
+        if self._clock.believed != self._journal.believed:
+            self._journal.keep_believed(self._clock.believed)
         if self._clock.doubt != self._doubt:
             self._doubt = self._clock.doubt
             date = centre_date(self.about, now)

@@ -13,20 +13,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
 MOST_STEP = 2.0
 """Largest step of the calendar that is followed at once (seconds): a leap second, and some more."""
 
 SETTLED = 600.0
 """A calendar that has stayed for so long after a step is right (seconds)."""
-
-
-class Believed(msgspec.Struct, frozen=True, kw_only=True):
-    """The calendar that was believed in: its date at the start of the machine, and which start."""
-
-    boot: str
-    began: float
 
 
 class CentreClock:
@@ -60,19 +51,24 @@ class CentreClock:
         with suppress(OSError):
             self._boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         self.now, self.doubt = 0.0, ""
-        self._began = self._seen = calendar() - uptime()
+        self._began = self._seen = self._kept = calendar() - uptime()
         self._since = 0.0
 
     @property
-    def believed(self) -> Believed:
-        """The calendar that is believed in, for the next process."""
-        return Believed(boot=self._boot, began=self._began)
+    def believed(self) -> str:
+        """The calendar that is believed in, to a tenth of a second, for the next process."""
+        if abs(self._began - self._kept) > 0.1:
+            self._kept = self._began
+        return f"{self._boot} {self._kept!r}"
 
-    def go_on(self, last: float, believed: Believed | None) -> None:
+    def go_on(self, last: float, believed: str) -> None:
         """Go on after the last date of a process before, and with its calendar on this machine."""
         self.now = last
-        if believed is not None and believed.boot == self._boot:
-            self._began, self._since = believed.began, self.uptime()
+        boot, _, began = believed.partition(" ")
+        with suppress(ValueError):
+            if boot == self._boot:
+                self._began = self._kept = float(began)
+                self._since = self.uptime()
 
     def look(self) -> float:
         """Return the date, which never goes back, and judge the calendar."""

@@ -19,7 +19,6 @@ import msgspec
 
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
-from qops_batsim.live.clock import Believed
 from qops_batsim.live.manager import SeenJob
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event
@@ -275,15 +274,14 @@ class Journal:
             os.write(self._lock, b"begun\n")
 
     @property
-    def believed(self) -> Believed | None:
-        """The calendar that the last process believed in."""
+    def believed(self) -> str:
+        """The calendar that the last process believed in, empty for none."""
         row = self._db.execute("SELECT value FROM about WHERE name='clock'").fetchone()
-        return None if row is None else self._decoded(row[0], Believed)
+        return "" if row is None else str(row[0])
 
-    def keep_believed(self, believed: Believed) -> None:
+    def keep_believed(self, believed: str) -> None:
         """Write the calendar that is believed in."""
-        text = msgspec.json.encode(believed).decode()
-        self._db.execute("REPLACE INTO about VALUES ('clock', ?)", (text,))
+        self._db.execute("REPLACE INTO about VALUES ('clock', ?)", (believed,))
 
     def _decoded(self, text: str | bytes, kind: type[Content]) -> Content:
         """Return what was written; an InputError where somebody else has changed it."""
@@ -436,6 +434,10 @@ def is_journal(path: str | os.PathLike[str]) -> bool:
     try:
         with open(path, "rb") as stream:
             return stream.read(len(_MAGIC)) == _MAGIC
+    except PermissionError:  # As of a journal, which is its owner's alone.
+        raise InputError(
+            f"{path}: this user may not read it; its owner or root is expected"
+        ) from None
     except OSError:
         return False
 

@@ -95,6 +95,18 @@ def test_a_full_disk_ends_the_decisions_before_anything_is_sent(site: Site) -> N
     assert {job.phase.value for job in site.fake.all.values()} == {"ended"}
 
 
+def test_who_may_not_read_a_journal_is_told_so(site: Site) -> None:
+    user = os.geteuid()
+    site.path.chmod(0)
+    try:
+        if user == 0:
+            os.seteuid(65534)
+        with pytest.raises(InputError, match=r"journal\.db: this user may not read it; its owner"):
+            Journal(site.path)
+    finally:
+        os.seteuid(user)
+
+
 def test_a_journal_is_its_owners_alone(tmp_path: Path) -> None:
     os.umask(before := os.umask(0o022))
     assert before != 0o077
