@@ -70,7 +70,7 @@ def read_facts(advice: Advice) -> dict[str, str]:
     begin, last = trace.first_submission, trace.last_submission
     facts = {
         "file": Path(workload.source).name,
-        "machine": f"{workload.processors:,} processors",
+        "machine": f"{advice.simulated.processors:,} processors",
         "jobs": f"{trace.records_read:,} records read, {len(workload.jobs):,} jobs used",
         "submitted": f"over {(last - begin) / 86400:,.1f} days",
     }
@@ -81,10 +81,13 @@ def read_facts(advice: Advice) -> dict[str, str]:
         facts["partition"] = advice.name
     if trace.counted:
         facts["counted in"] = trace.counted
-    if trace.size_is:
+    if advice.what_if is not None:
+        facts["machine"] += f" (as it is: {workload.processors:,})"
+        facts["jobs"] += f", {len(advice.simulated.jobs):,} with the changes"
+    elif trace.size_is:
         facts["machine"] += f": {trace.size_is}"
-    if trace.offered_load is not None:
-        facts["offered load"] = f"{trace.offered_load:.3f} of what the machine can do"
+    if advice.offered_load is not None:
+        facts["offered load"] = f"{advice.offered_load:.3f} of what the machine can do"
     return facts
 
 
@@ -107,11 +110,12 @@ def windows_table(advice: Advice) -> PageTable:
             {
                 "window": str(window.number),
                 "from": _date(begin, calendar),
-                "jobs": window.jobs,
+                "jobs": easy.metrics.jobs,
                 "load": easy.metrics.offered_load,
                 "promised": promised(run) or 0.0,
                 "used": utilization(run),
-                "processors": window.processors,
+                "processors": window.processors
+                and window.processors + (advice.what_if.processors if advice.what_if else 0),
             }
         )
     sized = all(each.processors is not None for each in advice.windows)
@@ -147,7 +151,7 @@ def sizes_table(advice: Advice) -> PageTable | None:
     simulated = (
         "Windows are simulated with the nodes of their time."
         if advice.trace.sizes
-        else f"All windows are simulated with {advice.trace.workload.processors:,}."
+        else f"All windows are simulated with {advice.simulated.processors:,}."
     )
     rows = [{"month": month, "processors": most} for month, most in months.items()]
     return _table("sizes", rows, simulated=simulated)
@@ -250,7 +254,7 @@ def overview_table(parts: Mapping[str, Advice]) -> PageTable:
     """Return several advices side by side, a row each."""
     rows = []
     for name, advice in parts.items():
-        choices, fit, trace = advice.choices, advice.fit, advice.trace
+        choices, fit = advice.choices, advice.fit
         all_jobs = next((each for each in fit.classes if each.group == "all"), None)
         offer, kind = best_offer(advice)
         verdict = "not known" if not fit.is_known else "yes" if fit.fits else "no"
@@ -259,9 +263,9 @@ def overview_table(parts: Mapping[str, Advice]) -> PageTable:
         rows.append(
             {
                 "name": name,
-                "jobs": len(trace.workload.jobs),
-                "processors": trace.workload.processors,
-                "load": trace.offered_load,
+                "jobs": len(advice.simulated.jobs),
+                "processors": advice.simulated.processors,
+                "load": advice.offered_load,
                 "logged": all_jobs and all_jobs.logged[1],
                 "simulated": all_jobs and all_jobs.simulated[1],
                 "fits": verdict,

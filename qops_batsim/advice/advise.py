@@ -48,6 +48,8 @@ from qops_batsim.experiments.statistics import (
 )
 from qops_batsim.parameters import EXACT
 from qops_batsim.workload.conversion import Conversion
+from qops_batsim.workload.generate import summarise
+from qops_batsim.workload.model import Workload
 from qops_batsim.workload.traces import read_trace
 
 HOUR = 3600.0
@@ -171,6 +173,20 @@ class Advice:
     name: str = ""
     """The partition, if the trace tells one."""
     quotes: Backtest | None = None
+    what_if: WhatIf | None = None
+
+    @cached_property
+    def simulated(self) -> Workload:
+        """The jobs of the trace and its machine, with the changes if there are any."""
+        whole = self.trace.workload
+        return whole if self.what_if is None else self.what_if.change(whole, 1.0, 1)
+
+    @property
+    def offered_load(self) -> float | None:
+        """Load that these offer."""
+        if self.what_if is None:
+            return self.trace.offered_load
+        return summarise(self.simulated).offered_load
 
     def of(self, case: AdviceCase) -> list[AdviceRun]:
         """Return the runs of a case, window by window."""
@@ -319,7 +335,7 @@ def advise(
     work = TraceRuns(prepared.workload, windows, what_if or WhatIf())
     runs = run_cases(work, cases, workers=workers, group_by=shared_work, on_progress=on_progress)
     fit = UNKNOWN_FIT if what_if else _fit(choices, trace, prepared, windows, runs)
-    return Advice(choices, trace, windows, prepared, runs, fit, name)
+    return Advice(choices, trace, windows, prepared, runs, fit, name, what_if=what_if)
 
 
 def _fit(

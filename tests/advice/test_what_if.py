@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from centre_dumps import CENTRE, make_rows, text_of
+from qops_batsim.advice.advice_tables import overview_table, read_facts, windows_table
 from qops_batsim.advice.advise import AdviceChoices, advise
 from qops_batsim.advice.recommendations import headline
 from qops_batsim.advice.what_if import WhatIf, parse_what_if
@@ -70,6 +71,28 @@ def test_more_processors_and_load_are_those_of_a_changed_trace(part: Workload) -
     found = advise("kth_sp2_1000", FEW, what_if=WhatIf(processors=400))
     counts = found.counts(FEW.chosen)
     assert counts.refused < advise("kth_sp2_1000", FEW).counts(FEW.chosen).refused
+
+
+@pytest.mark.parametrize(
+    ("what_if", "processors", "jobs", "load"),
+    [
+        (None, 4, 8, "1.667"),
+        (WhatIf(processors=8), 12, 8, "0.556"),
+        (WhatIf(load=2.0), 4, 16, "3.333"),
+        (WhatIf(load=2.0, processors=8), 12, 16, "1.111"),
+    ],
+)
+def test_tables_show_the_machine_and_the_jobs_that_were_simulated(
+    what_if: WhatIf | None, processors: int, jobs: int, load: str
+) -> None:
+    found = advise("tiny_8", FEW, what_if=what_if)
+    facts = read_facts(found)
+    assert facts["machine"].startswith(f"{processors} processors")
+    assert ("as it is: 4" in facts["machine"]) == (processors != 4 or what_if is not None)
+    assert facts["offered load"].startswith(load)
+    overview, windows = overview_table({"a": found}), windows_table(found)
+    assert overview.rows[0][1:3] == [str(jobs), str(processors)]
+    assert dict(zip(windows.headings, windows.rows[0], strict=True))["jobs"] == str(jobs)
 
 
 def test_learned_estimates_are_those_of_users_before(tmp_path: Path) -> None:
