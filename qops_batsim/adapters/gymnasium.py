@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Any
@@ -31,6 +32,7 @@ from qops_batsim.adapters.steered import (
     Observation,
     Steered,
     SteeredOptions,
+    checked_action,
     deadline_of,
 )
 from qops_batsim.errors import InputError, require, require_one_of
@@ -177,6 +179,12 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         ``options`` may fix ``skip``, the jobs before the stretch, and ``seed``, that of duplicates
         and outages.
         """
+        most = {"skip": self._last_skip, "seed": 1 << 62}
+        for name, value in (options or {}).items():
+            if name not in most:
+                raise InputError(f"option {name!r} of reset; skip and seed are accepted")
+            fits = isinstance(value, (int, np.integer)) and 0 <= value <= most[name]
+            require(fits, name, value, f"a whole number from 0 to {most[name]} is accepted")
         super().reset(seed=seed)
         self.close()
         chosen = {
@@ -184,9 +192,6 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
             "seed": int(self.np_random.integers(1, 1 << 31)),
             **(options or {}),
         }
-        unknown = set(chosen) - {"skip", "seed"}
-        if unknown:
-            raise InputError(f"option {min(unknown)!r} of reset; skip and seed are accepted")
         self._workload = workload = self._runs.workload(
             msgspec.structs.replace(self._scenario, **chosen)
         )
@@ -196,20 +201,22 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         self._thread = threading.Thread(
             target=_simulate, args=(self._options, self._episode, workload, events), daemon=True
         )
+        # An environment that nobody holds any more, closed or not, leaves no thread behind.
+        self._leave = weakref.finalize(self, self._episode.actions.put, None)
         self._thread.start()
         return self._next(), {**chosen, "requests": len(worth)}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Answer a request; return the next one, and what promises have brought meanwhile.
 
+        A wrong action is an :class:`~qops_batsim.errors.InputError`, and the request still waits.
         At the end ``info`` has the numbers of promises ``kept`` and ``broken``, and of requests
         ``refused``.
         """
         if self._thread is None:
             raise gymnasium.error.ResetNeeded("an episode has to begin with reset")
         episode = self._episode
-        answer, order = action
-        episode.actions.put((int(answer), int(order)))
+        episode.actions.put(checked_action(action))
         observation = self._next()
         told = {"kept": episode.kept, "broken": episode.broken, "refused": episode.refused}
         over = self._thread is None
@@ -218,7 +225,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
     def close(self) -> None:
         """End an episode that is not over."""
         if self._thread is not None:
-            self._episode.actions.put(None)
+            self._leave()
             self._thread.join()
             self._thread = None
 
@@ -258,6 +265,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         if isinstance(question, np.ndarray):
             return question
         assert self._thread is not None
+        self._leave.detach()
         self._thread.join()
         self._thread = None
         if isinstance(question, BaseException):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -23,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qops_batsim.economics.tolerance import FixedTolerance
+from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import JobCompleted
@@ -167,8 +169,7 @@ class Steered(SpaceSharingScheduler):
         for job in new:
             action = OFFER, LEAST_LAXITY
             if deadline_of(job) < math.inf:
-                answer, order = self.act(self.observe(now, job))
-                action = int(answer), int(order)
+                action = checked_action(self.act(self.observe(now, job)))
             if action[0] == REFUSE:
                 self.reject(job, "refused by the policy")
                 continue
@@ -224,6 +225,19 @@ class Steered(SpaceSharingScheduler):
             math.log1p(estimate * processors / size),
         )
         return np.minimum(np.array(numbers, np.float32), np.float32(HIGHEST))
+
+
+def checked_action(action: Any) -> Action:
+    """Return an action as two whole numbers; InputError if it is none."""
+    numbers: list[int] = []
+    with suppress(TypeError, ValueError, OverflowError):
+        numbers = [int(each) for each in action if int(each) == each]
+        if len(numbers) == len(action) == 2 and numbers[0] in ANSWERS and numbers[1] in ORDERS:
+            return numbers[0], numbers[1]
+    raise InputError(
+        f"action is {shown(repr(action))}; the answer (0 refuse, 1 admit, 2 offer) and the order "
+        "(0 least laxity, 1 earliest deadline), as in (1, 0), are expected"
+    )
 
 
 def deadline_of(job: Job) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import warnings
 from typing import Any
@@ -121,6 +122,52 @@ def test_no_thread_is_left_when_an_episode_is_left_early() -> None:
         env.step(np.array([1, 0]))
 
 
+def test_no_thread_is_left_by_an_environment_that_nobody_closes() -> None:
+    before = set(threading.enumerate())
+    for seed in range(3):
+        env = gymnasium.make(ENVIRONMENT, jobs=20)
+        env.reset(seed=seed)
+        env.step(np.array([1, 0]))
+    left = set(threading.enumerate()) - before
+    del env
+    gc.collect()
+    for thread in left:
+        thread.join(5)
+    assert not set(threading.enumerate()) - before
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        *(
+            (5, 0),
+            (-1, 0),
+            (1, 2),
+            (1,),
+            (1, 0, 0),
+            1,
+            None,
+            "10",
+            "ab",
+            (1.5, 0),
+            (float("nan"), 0),
+        ),
+        *(np.array([1, 7]), np.array([[1], [0]]), {"answer": 1}, (None, 0)),
+    ],
+    ids=repr,
+)
+def test_a_wrong_action_is_told_and_loses_nothing(action: Any) -> None:
+    env = DeadlinesEnv(jobs=4)
+    _, about = env.reset(options={"skip": 0, "seed": 1})
+    with pytest.raises(InputError, match="action is .*; the answer .0 refuse, 1 admit, 2 offer."):
+        env.step(action)
+    over, count = False, 0
+    while not over:
+        _, _, over, _, told = env.step((np.float64(1.0), 0))
+        count += 1
+    assert count == sum(told.values()) == about["requests"]
+
+
 def test_only_requests_are_asked_about() -> None:
     env = DeadlinesEnv(jobs=60, load=1.0, share=0.5)
     _, count, told = play(env, ADMIT, options={"skip": 0, "seed": 1})
@@ -161,6 +208,20 @@ def test_wrong_parameters_are_told(arguments: dict[str, Any], said: str) -> None
         DeadlinesEnv(**arguments)
 
 
-def test_wrong_options_of_reset_are_told() -> None:
-    with pytest.raises(InputError, match="option 'skp' of reset"):
-        DeadlinesEnv(jobs=10).reset(options={"skp": 3})
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"skp": 3}, "option 'skp' of reset; skip and seed are accepted"),
+        ({"skip": 991}, "skip is 991; a whole number from 0 to 990 is accepted"),
+        ({"skip": "3"}, "skip is '3'; a whole number"),
+        ({"seed": -1}, "seed is -1; a whole number"),
+        ({"seed": None}, "seed is null; a whole number"),
+    ],
+)
+def test_wrong_options_of_reset_are_told(options: dict[str, Any], said: str) -> None:
+    env = DeadlinesEnv(jobs=10)
+    env.reset(seed=1)
+    with pytest.raises(InputError, match=said):
+        env.reset(options=options)
+    steps(env, 1)
+    env.close()

@@ -23,6 +23,7 @@ from qops_batsim.adapters.steered import (
     Observation,
     Steered,
 )
+from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.workload.model import Workload, delay_profile
@@ -179,3 +180,9 @@ def test_hosts_that_leave_are_no_error() -> None:
     for seed in range(40):
         _, workload, events = random_case(seed)
         simulate(steered((OFFER, 1)), workload, events=events)
+
+
+@pytest.mark.parametrize("action", [(5, 0), (0, 2), 1, None, (1.5, 0)])
+def test_a_wrong_action_of_a_policy_is_told(action: Any) -> None:
+    with pytest.raises(InputError, match="action is .*; the answer .0 refuse, 1 admit, 2 offer."):
+        simulate(steered(action), WORKLOAD)
