@@ -183,7 +183,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         for name, value in (options or {}).items():
             if name not in most:
                 raise InputError(f"option {name!r} of reset; skip and seed are accepted")
-            fits = isinstance(value, (int, np.integer)) and 0 <= value <= most[name]
+            fits = isinstance(value, (int, np.integer)) and bool(0 <= value <= most[name])
             require(fits, name, value, f"a whole number from 0 to {most[name]} is accepted")
         super().reset(seed=seed)
         self.close()

@@ -17,7 +17,7 @@ from qops_batsim.jobs import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Maintenance, Outage
-from qops_batsim.protocol.events import JOB_CANCELLED, MAINTENANCE
+from qops_batsim.protocol.events import JOB_CANCELLED, MAINTENANCE, told_in_text
 from qops_batsim.timing import TOLD_DECIMALS
 
 if TYPE_CHECKING:
@@ -227,8 +227,11 @@ def _read_events(
         raise InputError(f"{where}: type is {kind!r}; a text is expected")
     known = (*_KNOWN, GENERIC) if any_release else _KNOWN
     if kind == GENERIC and any_release:
-        fields = _told_in_text(fields, where)
-        kind = fields["type"]
+        text = fields.get("data")
+        if not isinstance(text, str):
+            raise InputError(f"{where}: data is {shown(text)}; a text is expected")
+        if (told := told_in_text(text)).get("type") in _KNOWN:
+            fields, kind = {**told, "timestamp": fields["timestamp"]}, told["type"]
     if kind == JOB_CANCELLED:
         if not isinstance(fields.get("job_id"), str):
             raise InputError(
@@ -250,19 +253,6 @@ def _read_events(
     if kind == MAINTENANCE:
         return _read_maintenance(fields, date, hosts, where)
     return [ExternalEvent(date, kind, hosts, fields)]
-
-
-def _told_in_text(fields: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the event of Batsim 4 that the text of a generic one tells, or this as it is."""
-    text = fields.get("data")
-    if not isinstance(text, str):
-        raise InputError(f"{where}: data is {shown(text)}; a text is expected")
-    try:
-        told = json.loads(text)
-    except (RecursionError, ValueError):
-        return fields
-    is_known = isinstance(told, dict) and told.get("type") in _KNOWN
-    return {**told, "timestamp": fields["timestamp"]} if is_known else fields
 
 
 def _read_maintenance(

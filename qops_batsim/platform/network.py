@@ -22,6 +22,10 @@ LOOPBACK = Link(name="__loopback__", bandwidth=10e9, latency=0.0, sharing_policy
 """A host's link to itself where the platform names none, as in SimGrid's models."""
 
 
+_LINKLESS = ("Vivaldi", "Cluster")
+"""Routings under which a host may have no link."""
+
+
 class NetworkPath(msgspec.Struct, frozen=True):
     """The way from one host to another.
 
@@ -316,16 +320,14 @@ def longest_round_trip(platform: Platform) -> float:
 
 
 def unlinked_hosts(platform: Platform) -> tuple[str, str] | None:
-    """Return two compute hosts between which there is no link, or None. O(hosts + routes)."""
-    zones = {each.name: each for each in platform.zones if each.routing in ("Vivaldi", "Cluster")}
-    first: dict[str, str] = {}
+    """Return two compute hosts of a zone between which there is no link, or None. O(hosts)."""
+    linked = {each.name: each.host_links for each in platform.zones if each.routing in _LINKLESS}
+    bare: dict[str, str] = {}
     for host in platform.compute_hosts:
-        zone = zones.get(host.zone)
-        if zone is None or host.name in zone.host_links:
-            continue
-        other = first.setdefault(host.zone, host.name)
-        if other != host.name and not Network(platform).path(other, host.name).links:
-            return other, host.name
+        if host.name not in linked.get(host.zone, (host.name,)):
+            other = bare.setdefault(host.zone, host.name)
+            if other != host.name and not Network(platform).path(other, host.name).links:
+                return other, host.name
     return None
 
 

@@ -215,3 +215,16 @@ Event = (
 
 EVENT_TYPES = {kind.TYPE: kind for kind in get_args(Event)}
 """Every event type of the protocol by its name on the wire."""
+
+
+def told_in_text(text: str) -> dict[str, Any]:
+    """Return the event of Batsim 4 that Batsim 5 has as the text of a generic one; empty if none.
+
+    >>> told_in_text('{"type": "machine_unavailable", "resources": "0-3"}')["resources"]
+    '0-3'
+    """
+    try:
+        fields = msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+    return fields if isinstance(fields.get("type"), str) else {}

@@ -172,16 +172,14 @@ def input_warnings(
 
 def _sender(workload: Workload) -> str | None:
     """Return a job of several processors whose profile communicates; None if there is none."""
-    profiles = workload.profiles
+    profiles, columns = workload.profiles, workload.columns
 
     def sends(name: str) -> bool:
         profile = profiles[name]
-        if profile["type"] == "composed":
-            return any(sends(str(each)) for each in profile["seq"])
-        told = profile.get("com", 0)
-        return bool(any(told) if isinstance(told, list) else told)
+        return bool(np.any(profile.get("com", 0))) or any(
+            map(sends, map(str, profile.get("seq", ())))
+        )
 
-    columns = workload.columns
     sending = np.array([sends(name) for name in columns.profile_names], bool)
     rows = np.flatnonzero(sending[columns.profiles] & (columns.processors > 1))
     return columns.ids[rows[0]] if len(rows) else None

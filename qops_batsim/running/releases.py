@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,16 +10,10 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.run import RunResult, submitted_once
 from qops_batsim.analysis.results.run_files import RunInfo
 from qops_batsim.analysis.results.series import busy_hosts, computing_periods
-from qops_batsim.analysis.results.tables import (
-    AVERAGED,
-    Floats,
-    read_jobs_table,
-    read_totals,
-    submitted_once,
-)
+from qops_batsim.analysis.results.tables import AVERAGED, read_jobs_table, read_totals
 from qops_batsim.engine.ended_jobs import HostChanges
 from qops_batsim.engine.options import (
     EngineOptions,
@@ -242,21 +234,27 @@ def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage])
     as in the times of the totals: these are found from the jobs instead. ``outages`` are the times
     in which hosts were away, of which Batsim 5 knows nothing.
     """
-    path = directory / "jobs.csv"
-    told = read_jobs_table(path)
-    jobs, totals = submitted_once(told, read_totals(directory / "schedule.json"))
-    hosts = int(totals["nb_computing_machines"])
+    path, totals = directory / "jobs.csv", read_totals(directory / "schedule.json")
+    told, hosts = read_jobs_table(path), int(totals["nb_computing_machines"])
     info = RunInfo(outages=list(outages))
-    result = RunResult(str(directory), "jobs.csv", jobs, hosts, "schedule.json", info=info)
-    if jobs is told:
+    source = str(directory), path.name
+    result = submitted_once(RunResult(*source, told, hosts, "schedule.json", totals, info=info))
+    numbers = result.table.numbers
+    if numbers is told.numbers:
         files.adopt("_jobs.csv", path)
     else:
+        import pandas as pd
+
+        frame = pd.read_csv(path, dtype=str, keep_default_na=False)
+        for name in ("submission_time", *AVERAGED.values()):
+            frame[name] = np.where(frame[name] == "", "", np.char.mod("%.6f", numbers[name]))
         with files.open("_jobs.csv") as stream:
-            stream.write(_with_numbers(path.read_text(), jobs.numbers).encode())
+            frame.to_csv(stream, index=False, lineterminator="\n")
     of_host, begins, ends = computing_periods(result)
     computing, last = float((ends - begins).sum()), np.zeros(hosts)
     np.maximum.at(last, of_host.astype(np.int64), ends)
-    totals |= {"time_computing": computing, "time_idle": float(last.sum()) - computing}
+    times = {"time_computing": computing, "time_idle": float(last.sum()) - computing}
+    totals = (result.schedule or {}) | times
     with files.open("_schedule.csv") as stream:
         names = sorted(totals)
         stream.write(f"{','.join(names)}\n".encode())
@@ -271,18 +269,6 @@ def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage])
     for name in _OTHERS:
         if (directory / f"{name}.csv").is_file():
             files.adopt(f"_{name}.csv", directory / f"{name}.csv")
-
-
-def _with_numbers(text: str, numbers: Mapping[str, Floats]) -> str:
-    """Return a ``_jobs.csv`` with these submissions, and what follows from them."""
-    names, *rows = csv.reader(io.StringIO(text))
-    for name in ("submission_time", *AVERAGED.values()):
-        place = names.index(name)
-        for row, value in zip(rows, numbers[name].tolist(), strict=True):
-            row[place] = f"{value:.6f}" if row[place] else ""
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows([names, *rows])
-    return written.getvalue()
 
 
 def _number(value: float) -> str:

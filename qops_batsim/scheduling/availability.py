@@ -76,10 +76,9 @@ class AvailabilityProfile:
         NotFreeError
             Fewer are free at some moment.
         """
-        _check_numbers(processors, start=start, duration=duration)
+        start, end = _on_grid(start, duration, processors)
         if start == np.inf:
             return
-        start, end = _on_grid(start, duration)
         times, free, size = self._profile
         first = int(kernels.segment_at(times, int(size[0]), start))
         for index in range(first, int(size[0])):
@@ -100,8 +99,7 @@ class AvailabilityProfile:
         NotFreeError
             They were not all reserved.
         """
-        _check_numbers(processors, start=start, duration=duration)
-        start, end = _on_grid(start, duration)
+        start, end = _on_grid(start, duration, processors)
         self._change(start, end, processors)
         if int(self._profile.free[: self._profile.size[0]].max()) > self.processors:
             self._change(start, end, -processors)
@@ -147,8 +145,9 @@ def _check_numbers(processors: object, **seconds: object) -> None:
         require_type(name, value, (int, float, np.number), "a number of seconds")
 
 
-def _on_grid(start: float, duration: float) -> tuple[float, float]:
+def _on_grid(start: float, duration: float, processors: int) -> tuple[float, float]:
     """Return the start and the end on the grid of dates; what has no length ends at once."""
+    _check_numbers(processors, start=start, duration=duration)
     start = on_grid(float(start))
     if duration <= 0:
         return start, start

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -36,6 +36,7 @@ from qops_batsim.analysis.results.run_files import (
     find_run,
 )
 from qops_batsim.analysis.results.tables import (
+    AVERAGED,
     Booleans,
     Decisions,
     Floats,
@@ -49,7 +50,6 @@ from qops_batsim.analysis.results.tables import (
     read_schedule,
     read_totals,
     rows_before,
-    submitted_once,
 )
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
@@ -335,9 +335,6 @@ def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
     info = files.info
     qos = _read_if_any(read_qos, files.qos)
     jobs, source = read_jobs_table(files.jobs), str(files.jobs)
-    if of_batsim5 or files.jobs.name == BATSIM5_JOBS:
-        jobs, totals = submitted_once(jobs, schedule or {})
-        schedule = totals if schedule else None
     files.check_unchanged()
     recorded = None if schedule is None else schedule["nb_computing_machines"]
     if hosts is not None:
@@ -351,7 +348,33 @@ def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
     else:
         alone = RunResult(files.name, source, jobs, 1, _ASSUMED)
         known = (int(alone.allocations[2].max(initial=0)) + 1, _ASSUMED)
-    return RunResult(files.name, source, jobs, *known, schedule, machine_states, info, qos)
+    result = RunResult(files.name, source, jobs, *known, schedule, machine_states, info, qos)
+    return submitted_once(result) if of_batsim5 or files.jobs.name == BATSIM5_JOBS else result
+
+
+def submitted_once(result: RunResult) -> RunResult:
+    """Return a result of Batsim 5 with every run of a job submitted when the job was. O(jobs).
+
+    Batsim 5 writes when ``15#1`` was registered, so its waiting time would leave out what its user
+    had waited before.
+    """
+    before = result.earlier_runs
+    if not before:
+        return result
+    numbers, rows = {name: each.copy() for name, each in result.table.numbers.items()}, [*before]
+    submitted, run_times = numbers["submission_time"], numbers["execution_time"]
+    for row in rows:
+        submitted[row] = submitted[before[row]]
+    for name, date in (("waiting_time", "starting_time"), ("turnaround_time", "finish_time")):
+        numbers[name][rows] = (numbers[date] - submitted)[rows]
+    numbers["stretch"][rows] = (numbers["turnaround_time"] / run_times)[rows]
+    made = replace(result, table=result.table._replace(numbers=numbers))
+    totals = {**(result.schedule or {})}
+    for name in AVERAGED if totals else ():
+        values = made.column(AVERAGED[name])[made.executed]
+        totals[f"mean_{name}"] = float(values.sum()) / totals["nb_jobs"]
+        totals[f"max_{name}"] = float(values.max())
+    return replace(made, schedule=totals or None)
 
 
 def _read_if_any(read: Callable[[Path], _Content], path: Path | None) -> _Content | None:

@@ -19,20 +19,12 @@ import numpy.typing as npt
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import decoded, read_bytes
-from qops_batsim.jobs import (
-    COMPLETED_KILLED,
-    FINAL_STATES,
-    QOS_ACCEPTED,
-    QOS_REJECTED,
-    REJECTED,
-    is_number,
-)
+from qops_batsim.jobs import FINAL_STATES, QOS_ACCEPTED, QOS_REJECTED, REJECTED, is_number
 from qops_batsim.limits import MAX_AMOUNT, MAX_DESCRIPTION_BYTES, MAX_SPAN, MAX_STRETCH
 from qops_batsim.tables import (
     Choices,
     Form,
     Table,
-    Texts,
     joined_texts,
     number_in,
     read_table,
@@ -250,39 +242,6 @@ AVERAGED = {
     "slowdown": "stretch",
 }
 """Columns of ``_jobs.csv`` whose mean and maximum ``_schedule.csv`` has, by their names there."""
-
-
-def submitted_once(jobs: JobsFile, totals: dict[str, float]) -> tuple[JobsFile, dict[str, float]]:
-    """Return jobs and totals of Batsim 5 with every run of a job submitted when the job was.
-
-    Batsim 5 writes when ``15#1`` was registered, so its waiting time would leave out what its user
-    had waited before. O(jobs).
-    """
-    ids = jobs.texts["job_id"]
-    if isinstance(ids, Texts) and not ids.mention("#"):
-        return jobs, totals
-    names = [f"{name}!{each}" for name, each in zip(jobs.texts["workload_name"], ids, strict=True)]
-    row_of = {name: row for row, name in enumerate(names)}
-    first = np.array([row_of.get(without_number(each) or "", -1) for each in names], np.int64)
-    later = (first >= 0) & (jobs.states[first] == FINAL_STATES.index(COMPLETED_KILLED))
-    if not later.any():
-        return jobs, totals
-    numbers = {**jobs.numbers}
-    submitted = np.where(later, numbers["submission_time"][first], numbers["submission_time"])
-    turnaround = numbers["finish_time"] - submitted
-    for name, values in {
-        "submission_time": submitted,
-        "waiting_time": numbers["starting_time"] - submitted,
-        "turnaround_time": turnaround,
-        "stretch": turnaround / numbers["execution_time"],
-    }.items():
-        numbers[name] = np.where(later, values, numbers[name])
-    ran, totals = jobs.states != FINAL_STATES.index(REJECTED), {**totals}
-    for name, column in AVERAGED.items():
-        values = numbers[column][ran]
-        totals[f"mean_{name}"] = math.fsum(values) / len(names)
-        totals[f"max_{name}"] = float(values.max(initial=0.0))
-    return jobs._replace(numbers=numbers), totals
 
 
 _MACHINE_STATES = Form(

@@ -453,16 +453,12 @@ def _first_numbers(text: str) -> list[str]:
 def _happened(told: _ExternalEvent) -> e.Event:
     """Return what the text of an event tells: hosts that leave or return, or anything else.
 
-    Batsim 5 itself knows of no kinds of events: ``{"type": "machine_unavailable", "resources":
-    "0-3"}``, as JSON in its text, is Batsim 4's event of that type.
+    Batsim 5 itself knows of no kinds of events.
     """
-    try:
-        fields = msgspec.json.decode(told.external_event.data, type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError):
-        fields = {}
-    kind = fields.get("type")
-    if not isinstance(kind, str):
+    fields = e.told_in_text(told.external_event.data)
+    if not fields:
         return e.Notify.of("generic", id=told.id, data=told.external_event.data)
+    kind = fields["type"]
     if f"event_{kind}" in (e.MACHINES_AWAY, e.MACHINES_BACK):
         kind = f"event_{kind}"
     return e.Notify({**fields, "type": kind})
