@@ -359,7 +359,8 @@ names = st.sampled_from(
     [
         *("id", "job_id", "job_state", "cpus", "processors", "start", "start_time", "time_limit"),
         *("estimate", "now", "jobs", "set", "number", "infinite", "deadline", "array_job_id"),
-        *("array_task_string", "end", "planned_start", "priority", "meta"),
+        *("array_task_string", "end", "planned_start", "priority", "meta", "array_max_tasks"),
+        *("state_reason", "partition", "shared", "node_count", "errors"),
     ]
 )
 values = st.recursive(
