@@ -232,7 +232,7 @@ def test_no_job_makes_a_command_fail_for_all_of_a_journal(
     path = str(site.path)
     for words in (
         *(("metrics", path), ("verify", path), ("charges", path), ("live", "report", path)),
-        *(("diff", path, path), ("plot", path, "-o", f"{path}.png"), ("live", "status", path)),
+        *(("diff", path, path), ("live", "status", path)),
     ):
         assert "/qops-live-" not in run(capsys, monkeypatch, *words)
     for job, (_, _, reason) in zip(jobs, ODD.values(), strict=True):
