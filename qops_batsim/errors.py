@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from itertools import islice
 
 _LONGEST = 60
@@ -78,6 +78,16 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
+def python_text(value: object) -> str:
+    """Return a value that a user's Python code made, as Python writes it: None, not null.
+
+    >>> python_text(None), python_text([1.5, True])
+    ('None', '[1.5, True]')
+    """
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
 def require(fits: bool, name: str, value: object, accepted: str) -> None:
     """Raise an :class:`InputError` ``NAME is VALUE; ACCEPTED`` unless the value fits."""
     if not fits:
@@ -93,7 +103,7 @@ def require_type(what: str, value: object, kind: type | tuple[type, ...], accept
     qops_batsim.errors.SimulationError: reject: job is 'w0!1' (str); a Job is expected
     """
     if not isinstance(value, kind):
-        told = f"{shown(value)} ({type(value).__name__})"
+        told = f"{python_text(value)} ({type(value).__name__})"
         raise SimulationError(f"{what} is {told}; {accepted} is expected")
 
 
@@ -113,6 +123,33 @@ def require_utf8(arguments: Iterable[str]) -> None:
             raise InputError(message) from None
 
 
+_CONTRARIES = (
+    *(("", prefix) for prefix in ("un", "in", "non", "no-", "no_", "not-", "not_", "dis", "mis")),
+    ("with", "without"),
+    ("min", "max"),
+    ("least", "most"),
+    ("first", "last"),
+    ("enable", "disable"),
+    ("met", "missed"),
+    ("before", "after"),
+)
+
+
+def _contrary(name: str, near: str) -> bool:
+    """Tell whether a name resembles the contrary of another more than that: admited, unadmitted."""
+
+    def likeness(other: str) -> float:
+        return SequenceMatcher(None, name, other).ratio()
+
+    swapped = (
+        there + near.removeprefix(here)
+        for pair in _CONTRARIES
+        for here, there in (pair, pair[::-1])
+        if near.startswith(here)
+    )
+    return any(likeness(each) > likeness(near) for each in swapped)
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` with the nearest known name, or the list of all.
 
@@ -120,7 +157,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     "; did you mean 'easy'? (known: easy, fcfs)"
     """
     names = sorted(known)
-    near = get_close_matches(name, names, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean {near[0]!r}? (known: {', '.join(names)})"
+    for near in get_close_matches(name, names, n=3, cutoff=0.6):
+        if not _contrary(name, near):
+            return f"; did you mean {near!r}? (known: {', '.join(names)})"
     return f" (known: {', '.join(names)})"

@@ -1,10 +1,14 @@
 import math
 import pickle
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qops_batsim.analysis.verify.verifier import RULES
 from qops_batsim.errors import InputError, QopsError, SimulationError, did_you_mean, shown
+from qops_batsim.running.contract import cases
 
 
 def test_every_error_of_ours_is_caught_by_the_base() -> None:
@@ -55,3 +59,34 @@ def test_a_value_is_always_shown_on_one_short_line(value: object) -> None:
     text = shown(value)
     assert len(text) <= 60
     assert len(text.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "known", "near"),
+    [
+        ("admited_jobs", ("unadmitted_jobs", "utilization"), None),
+        ("unadmited_jobs", ("unadmitted_jobs", "utilization"), "unadmitted_jobs"),
+        ("admitted", ("unadmitted",), None),
+        ("unavailable", ("available",), None),
+        ("availble", ("unavailable", "available"), "available"),
+        ("no-delays", ("delays",), None),
+        ("min_price", ("max_price",), None),
+        ("max_pric", ("max_price",), "max_price"),
+        ("without-hosts", ("with-hosts",), None),
+        ("last_start", ("first_start",), None),
+        ("met_deadlines", ("missed_deadlines",), None),
+        ("estimats", ("estimates",), "estimates"),
+    ],
+)
+def test_the_contrary_is_no_suggestion(name: str, known: tuple[str, ...], near: str | None) -> None:
+    assert did_you_mean(name, known).startswith(
+        f"; did you mean {near!r}?" if near else " (known: "
+    )
+
+
+def test_pages_count_rules_and_cases_as_they_are() -> None:
+    docs = Path(__file__).resolve().parent.parent / "docs"
+    rules, tried = len(RULES), len(list(cases()))
+    assert f"against {rules} rules" in (docs / "tutorial.md").read_text()
+    words = {19: "nineteen", 20: "twenty", 21: "twenty-one"}
+    assert f"on {words[tried]} small adversarial" in (docs / "own-scheduler.md").read_text()

@@ -92,12 +92,12 @@ def serve(
     """
     from qops_batsim.files import check_writable
     from qops_batsim.protocol.zeromq import listen
-    from qops_batsim.scheduling.plugins import short_name
+    from qops_batsim.scheduling.plugins import run_prefix
     from qops_batsim.scheduling.registry import make_scheduler, parse_settings
     from qops_batsim.scheduling.session import check_first_message
 
     given = parse_settings(settings or [])
-    prefix = out or f"out/{short_name(scheduler)}"
+    prefix = run_prefix(out, scheduler)
     check_writable(f"{prefix}_qos.csv")
     make_scheduler(scheduler, given)  # Settings are refused before anything listens.
     connection, endpoint = listen(

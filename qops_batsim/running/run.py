@@ -56,8 +56,8 @@ from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import (
     AllowedCode,
     digest_of_file,
+    run_prefix,
     scheduler_of_data,
-    short_name,
 )
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
@@ -301,7 +301,7 @@ class _RunInProgress:
         if "events" in names:
             further["events"] = names.pop("events")
         self.described: dict[str, Any] = {**names, "module": module, "further": further}
-        self.prefix = str(out or f"out/{short_name(self.described['scheduler'])}")
+        self.prefix = run_prefix(out, self.described["scheduler"])
         self.files = run_files(self.prefix, room=len(self.jobs.jobs) * _LEAST_BYTES)
 
     def expect(self, sha256: Mapping[str, str]) -> None:

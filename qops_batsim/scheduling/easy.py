@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, SupportsFlo
 
 from msgspec import Meta
 
-from qops_batsim.errors import InputError, SimulationError, shown
+from qops_batsim.errors import InputError, SimulationError, python_text, shown
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
@@ -189,7 +189,7 @@ class Easy(SpaceSharingScheduler):
         # To ask whether something follows a protocol takes longer.
         if isinstance(key, (float, int, SupportsFloat)) and not math.isnan(float(key)):
             return float(key)
-        told = f"{type(self).__name__}.key({job.id}) returned {shown(key)}"
+        told = f"{type(self).__name__}.key({job.id}) returned {python_text(key)}"
         raise SimulationError(f"{told}; a number is expected")
 
     def joined(self, job: Job, start: float, hosts: HostSet) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
-from qops_batsim.errors import InputError, shown
+from qops_batsim.errors import InputError, python_text, shown
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import DECISION_TYPES, ExecuteJob
@@ -205,4 +205,4 @@ def decision_problem(decisions: Any) -> str | None:
 
 
 def _told(value: object) -> str:
-    return f"{shown(value)} ({type(value).__name__})"
+    return f"{python_text(value)} ({type(value).__name__})"

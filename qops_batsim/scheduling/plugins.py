@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import module_from_spec, spec_from_file_location
+from os import PathLike
 from pathlib import Path
 from types import ModuleType
 
@@ -36,6 +37,12 @@ def is_in_file(scheduler: str) -> bool:
     """Tell whether the text is ``FILE.py:CLASS`` rather than a registered name."""
     path, _, name = scheduler.rpartition(":")
     return (path or name).endswith(".py")
+
+
+def run_prefix(out: str | PathLike[str] | None, scheduler: str) -> str:
+    """Return the prefix of a run's files; in a folder (``out/``, the default), by its scheduler."""
+    prefix = str(out or "out/")
+    return prefix + short_name(scheduler) if prefix.endswith("/") else prefix
 
 
 def short_name(scheduler: str) -> str:

@@ -223,7 +223,7 @@ def test_what_is_no_module_is_refused() -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (None, "decide returned null .NoneType.; a list of decisions is expected"),
+        (None, "decide returned None .NoneType.; a list of decisions is expected"),
         (["w0!1"], "decide returned 'w0!1' .str. among its decisions"),
         ([ExecuteJob], "decide returned a value of type .* among its decisions"),
         ([ExecuteJob("a", [1])], r"ExecuteJob: alloc is \[1\] .list.; HostSet is expected"),  # type: ignore[arg-type]

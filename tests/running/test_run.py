@@ -21,6 +21,7 @@ from qops_batsim.running.run import run, run_again
 from qops_batsim.running.simulate import describe_run, simulate
 from qops_batsim.scheduling.conservative import Conservative
 from qops_batsim.scheduling.fcfs import Fcfs
+from qops_batsim.scheduling.plugins import run_prefix
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input, shipped_directory
 from qops_batsim.workload import read_workload
@@ -328,3 +329,23 @@ def test_a_run_names_the_windows_that_were_announced(tmp_path: Path, kind: str) 
     described = describe_run("fcfs", Fcfs(), "w.json", None, 4, options)
     expected = ({"hosts": "1", "since": 10, "to": 20, "announced": 5},)
     assert described.get("maintenance") == (expected if kind == "maintenance" else None)
+
+
+@pytest.mark.parametrize(
+    ("out", "prefix"),
+    [
+        (None, "out/easy"),
+        ("out/", "out/easy"),
+        ("a/b/", "a/b/easy"),
+        ("a", "a"),
+        (Path("a/"), "a"),
+    ],
+)
+def test_a_folder_names_the_files_by_the_scheduler(out: object, prefix: str) -> None:
+    assert run_prefix(out, "easy") == prefix  # type: ignore[arg-type]
+
+
+def test_the_files_of_a_run_in_a_folder(tmp_path: Path) -> None:
+    run("easy", "tiny_8", out=f"{tmp_path}/")
+    assert (tmp_path / "easy_jobs.csv").exists()
+    assert not (tmp_path / "_jobs.csv").exists()

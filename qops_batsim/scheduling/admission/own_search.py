@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from qops_batsim.errors import SimulationError, require_type, shown
+from qops_batsim.errors import SimulationError, python_text, require_type
 from qops_batsim.scheduling.admission.request import AdmissionRequest, PlannedJob
 from qops_batsim.scheduling.admission.search import FOUND, NO_PLAN, Question, Verdict, meets
 from qops_batsim.scheduling.availability import AvailabilityProfile
@@ -49,7 +49,7 @@ class OwnSearch:
         if not isinstance(answer, Mapping):
             raise self._error(
                 q,
-                f"{shown(answer)}; a start of each job by id, or the reason of a refusal, "
+                f"{python_text(answer)}; a start of each job by id, or the reason of a refusal, "
                 "is expected",
             )
         named = {table[slot].id: slot for slot in (*slots, q.new)}
