@@ -231,9 +231,8 @@ def test_jobs_that_send_for_nothing_are_told(
             warnings.append(text)
 
     done = run("fcfs", "w.json", "p.xml", progress=Listener())
-    assert [each for each in warnings if "no link between hosts a and b of p.xml" in each] == (
-        warnings if free and sends else []
-    )
+    told = [each for each in warnings if "no link between hosts a and b of p.xml" in each]
+    assert len(told) == (free and sends > 0)
     assert (done.metrics["makespan"] > 1) == bool(sends and not free)
 
 
