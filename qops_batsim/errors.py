@@ -84,8 +84,10 @@ def python_text(value: object) -> str:
     >>> python_text(None), python_text([1.5, True])
     ('None', '[1.5, True]')
     """
-    text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+    # What has no JSON form has no short or lasting one of Python either.
+    if (text := shown(value)).startswith("a value of type"):
+        return text
+    return text if len(text := repr(value)) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def require(fits: bool, name: str, value: object, accepted: str) -> None:

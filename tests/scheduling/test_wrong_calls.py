@@ -16,11 +16,11 @@ UNKNOWN = Job("w0!99", 0.0, 1, "delay10")
 CALLS: list[tuple[Any, str]] = [
     (
         lambda it, job: it.reject(job, None),
-        "reject of w0!1: reason is null .NoneType.; a text or a",
+        "reject of w0!1: reason is None .NoneType.; a text or a",
     ),
     (lambda it, job: it.reject(job, 5), "reject of w0!1: reason is 5 .int.; a text or a Refusal"),
     (lambda it, job: it.reject(job.id, "no"), "reject: job is 'w0!1' .str.; a Job that waits"),
-    (lambda it, job: it.reject(None, "no"), "reject: job is null .NoneType.; a Job that waits"),
+    (lambda it, job: it.reject(None, "no"), "reject: job is None .NoneType.; a Job that waits"),
     (lambda it, job: it.reject(UNKNOWN, "no"), "job 'w0!99', which does not exist"),
     (lambda it, job: (it.start(job), it.reject(job, "no")), "'w0!1' cannot be rejected: it is RUN"),
     (lambda it, job: it.start(job, [0, 1]), r"start of w0!1: hosts is \[0, 1\] .list.; a HostSet"),
@@ -29,7 +29,7 @@ CALLS: list[tuple[Any, str]] = [
         "start of w0!1: hosts is '0-1' .str.; a HostSet or None",
     ),
     (lambda it, job: it.start(job.id), "start: job is 'w0!1' .str.; a Job that waits is expected"),
-    (lambda it, job: it.start(None), "start: job is null .NoneType.; a Job that waits is expected"),
+    (lambda it, job: it.start(None), "start: job is None .NoneType.; a Job that waits is expected"),
     (lambda it, job: it.start(job, HostSet.parse("8-9")), "w0!1 .* cannot start on hosts 8-9"),
     (
         lambda it, job: it.start(job, HostSet.parse("0")),
@@ -37,7 +37,7 @@ CALLS: list[tuple[Any, str]] = [
     ),
     (lambda it, job: it.start(UNKNOWN), "w0!99"),
     (lambda it, job: it.returning("w0!77"), "job_id is 'w0!77'; a job that runs is expected"),
-    (lambda it, job: it.availability(None), "start is null .NoneType.; a number of seconds"),
+    (lambda it, job: it.availability(None), "start is None .NoneType.; a number of seconds"),
 ]
 
 
@@ -74,7 +74,7 @@ def test_a_wrong_call_is_one_error(act: Any, message: str, tmp_path: Any) -> Non
     ("answer", "message"),
     [
         (lambda it: {it.job.id: "now"}, "start of w0!1 is 'now' .str.; a number of seconds"),
-        (lambda it: {it.job.id: None}, "start of w0!1 is null .NoneType.; a number of seconds"),
+        (lambda it: {it.job.id: None}, "start of w0!1 is None .NoneType.; a number of seconds"),
         (lambda it: {it.job: it.now}, "not just the waiting jobs and the new one"),
         (lambda it: None, "a start of each job by id, or the reason of a refusal"),
     ],
