@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Generic, NamedTuple, TypeVar
 
+from qops_batsim.errors import require_one_of
+
 ValueT = TypeVar("ValueT")
 
 
@@ -92,3 +94,20 @@ ESTIMATES = Parameter(
     "walltimes (the longest where a job has none, run times where no job has one), or run times, "
     "which replace the walltimes.",
 )
+
+COUNT, FAIL = "count", "fail"
+ON_BROKEN_PROMISE = Parameter(
+    "on_broken_promise",
+    COUNT,
+    "on broken promise",
+    "on_broken_promise",
+    "on_broken_promise",
+    "--on-broken-promise count|fail: Whether a promise that its scheduler breaks is counted or an "
+    "error, unless jobs run longer than planned.",
+)
+
+
+def is_strict(on_broken_promise: str) -> bool:
+    """Return whether a broken promise is an error, rather than counted."""
+    require_one_of(ON_BROKEN_PROMISE.name, on_broken_promise, (COUNT, FAIL))
+    return on_broken_promise == FAIL

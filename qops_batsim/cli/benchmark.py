@@ -10,6 +10,7 @@ import typer
 
 from qops_batsim.cli import console, options
 from qops_batsim.cli.options import manual
+from qops_batsim.parameters import COUNT
 
 BESIDE = ("easy", "qops")
 """Schedulers that always run as well; differences refer to the last one."""
@@ -40,6 +41,7 @@ def benchmark(
     shared: Annotated[list[Path] | None, _about("--with")] = None,
     page: Annotated[Path | None, _about("--html", show_default=False)] = None,
     as_json: Annotated[bool, _about("--json")] = False,
+    on_broken_promise: options.OnBrokenPromise = COUNT,
     jobs_parallel: options.Processes = 1,
     dask: options.Dask = None,
 ) -> None:
@@ -79,6 +81,7 @@ def benchmark(
             logs=logs,
             seed=seed,
             quick=quick,
+            on_broken_promise=on_broken_promise,
             workers=dask or jobs_parallel,
             on_progress=on_progress,
         )

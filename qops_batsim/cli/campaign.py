@@ -11,6 +11,7 @@ import typer
 from qops_batsim.cli import console, options
 from qops_batsim.cli.inputs import check_format
 from qops_batsim.cli.options import manual
+from qops_batsim.parameters import is_strict
 
 if TYPE_CHECKING:
     from qops_batsim.experiments.campaign_runs import CampaignRuns
@@ -21,6 +22,8 @@ _about = manual(
     DIR: Directory of a campaign.
     --out, -o DIR: Directory of the campaign: what is run, finished runs, tables.
     --retry: Make runs that failed once more.
+    --on-broken-promise count|fail: Whether a promise that its scheduler breaks is counted or makes
+        the run fail. Default: what the file says, else count.
     --save FILE: Write the table: a .csv, .json, .tex (LaTeX) or .parquet file.
     --runs: A row for each run instead of means; only with --save, to .csv or .parquet.
     --pictures DIR: Directory of the pictures. Default: that of the campaign.
@@ -58,6 +61,7 @@ def run(
     jobs_parallel: options.Processes = 1,
     dask: options.Dask = None,
     retry: Annotated[bool, _about("--retry")] = False,
+    on_broken_promise: Annotated[str | None, _about("--on-broken-promise")] = None,
     code: options.Code = None,
     allow_code: options.AllowCode = False,
 ) -> None:
@@ -78,11 +82,16 @@ def run(
         qops-batsim campaign run campaign.toml -o out/first \\
           --dask tcp://head:8786
     """
+    import msgspec
+
     from qops_batsim.experiments.campaign import read_campaign
     from qops_batsim.experiments.campaign_report import write_table
     from qops_batsim.experiments.campaign_runs import run_campaign
 
     campaign = read_campaign(file, code=allow_code or code or ())
+    if on_broken_promise is not None:
+        broken = "fail" if is_strict(on_broken_promise) else "count"
+        campaign = msgspec.structs.replace(campaign, on_broken_promise=broken)
     console.make_directory(out, "--out")
     began = time.perf_counter()
     asked = sum(1 for _ in campaign.cells())

@@ -14,6 +14,7 @@ from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.files import check_writable
 from qops_batsim.parameters import (
     ARTIFICIAL,
+    COUNT,
     ESTIMATES,
     EXACT,
     METHOD,
@@ -73,6 +74,7 @@ def compare(
     message_delays: options.MessageDelays = True,
     settings: Annotated[list[str] | None, _about("--set")] = None,
     baseline: Annotated[str | None, _about("--baseline", show_default=False)] = None,
+    on_broken_promise: options.OnBrokenPromise = COUNT,
     jobs_parallel: options.Processes = 1,
     dask: options.Dask = None,
     as_json: Annotated[bool, _about("--json")] = False,
@@ -85,7 +87,8 @@ def compare(
     For each load and seed, makes a workload with deadlines from the trace, as `workload
     scale` and `workload deadlines` do, and runs every scheduler on it. Deadlines are made from
     the log's walltimes, and schedulers plan with these; `--estimates exact`, or `--bound`,
-    replaces them by run times. A missed promise ends the comparison with an error.
+    replaces them by run times. A promise that its scheduler breaks is counted; with
+    `--on-broken-promise fail` it ends the comparison with an error.
 
     Runs that were finished when the command was interrupted are kept in DIR and not made
     again. Writes to DIR compare.csv, one row a run; compare.json, means over the seeds with 95 %
@@ -102,6 +105,7 @@ def compare(
         # Several settings of one scheduler:
         qops-batsim compare qops qops:k_factor=20 --html k.html
     """
+    from qops_batsim.experiments.campaign_report import broken_text
     from qops_batsim.experiments.compare import comparison_of, kept_runs, run_comparison
     from qops_batsim.running.inputs import load_platform, load_workload
     from qops_batsim.workload.deadlines import DeadlineChoices
@@ -127,6 +131,7 @@ def compare(
         estimates=estimates,
         baseline=baseline,
         bound=bound,
+        on_broken_promise=on_broken_promise,
     )
     trace = load_workload(workload)
     machine = None if platform is None else load_platform(platform, trace)
@@ -160,11 +165,8 @@ def compare(
     else:
         _print_table(found)
         _print_limits(found)
-    predict = any(each.settings.get("run_times") == "predicted" for each in contestants)
-    missed = "missed but for predictions too short" if predict else "missed"
-    console.note(
-        f"{count} runs in {seconds:.1f} s; every schedule checked, no promised deadline {missed}"
-    )
+    broken = broken_text(found.outcomes) or " No promise broken."
+    console.note(f"{count} runs in {seconds:.1f} s; every schedule checked.{broken}")
     console.note(f"wrote {', '.join(str(path) for path in paths)}")
 
 

@@ -11,7 +11,7 @@ from qops_batsim.cli.options import AsJson, Hosts, Runs, WorkloadsOfRun, manual
 from qops_batsim.cli.texts import number_text
 
 if TYPE_CHECKING:
-    from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics
+    from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics, Tally
     from qops_batsim.analysis.metrics.run_metrics import Metrics
     from qops_batsim.analysis.results.run import RunResult
     from qops_batsim.workload.model import Workload
@@ -144,11 +144,16 @@ _DEADLINES = {
 }
 
 
+def _tallies(found: DeadlineMetrics) -> dict[str, Tally]:
+    """Return the tallies by label; where nothing was promised, nothing was kept or broken."""
+    without = () if found.promised.jobs else ("kept", "broken")
+    return {k: getattr(found, name) for k, name in _DEADLINES.items() if name not in without}
+
+
 def _print_deadlines(found: DeadlineMetrics) -> None:
     rows = []
-    for label, name in _DEADLINES.items():
-        tally, asked = getattr(found, name), found.asked
-        work = tally.work
+    for label, tally in _tallies(found).items():
+        work, asked = tally.work, found.asked
         share = None if work is None or not asked.work else 100 * work / asked.work
         hours = None if work is None else work / 3600
         jobs = number_text(100 * tally.jobs / asked.jobs)
@@ -167,10 +172,10 @@ def _print_side_by_side(names: list[str], computed: list[Metrics]) -> None:
 
 def _deadline_rows(values: Metrics) -> dict[str, str]:
     """Return the rows of deadline outcomes and of the utilization."""
-    rows = {}
+    rows, found = {}, {} if values.deadlines is None else _tallies(values.deadlines)
     for unit in ("jobs", "proc-h"):
-        for label, name in _DEADLINES.items():
-            tally = None if values.deadlines is None else getattr(values.deadlines, name)
+        for label in _DEADLINES:
+            tally = found.get(label)
             if unit == "jobs":
                 text = "-" if tally is None else f"{tally.jobs:,}"
             else:

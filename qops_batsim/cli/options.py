@@ -27,7 +27,7 @@ from typing import Annotated, Any
 import typer
 
 from qops_batsim.limits import MAX_HOSTS
-from qops_batsim.parameters import AXES
+from qops_batsim.parameters import AXES, ON_BROKEN_PROMISE
 
 _Command = Callable[..., None]
 
@@ -115,7 +115,8 @@ _to_run = manual(
     --jobs-parallel, --workers N: Processes; results do not depend on it.
     --dask ADDRESS: Run on a Dask cluster instead: the address of its scheduler, as
         tcp://HOST:8786. Its workers have this package; needs the extra dask.
-    """
+    """,
+    ON_BROKEN_PROMISE.option,
 )
 Scheduler = Annotated[str, _to_run("scheduler")]
 Settings = Annotated[list[str] | None, _to_run("--set")]
@@ -123,6 +124,7 @@ Platform = Annotated[str | None, _to_run("--platform")]
 MessageDelays = Annotated[bool, _to_run("--message-delays/--no-message-delays")]
 Processes = Annotated[int, _to_run("--jobs-parallel", min=1)]
 Dask = Annotated[str | None, _to_run("--dask")]
+OnBrokenPromise = Annotated[str, _to_run("--on-broken-promise")]
 
 _of_workloads = manual(
     """

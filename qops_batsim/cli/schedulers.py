@@ -5,14 +5,16 @@ from __future__ import annotations
 import inspect
 import re
 import typing
+import warnings
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
 
-from qops_batsim.cli.console import print_json, print_table, say
-from qops_batsim.cli.options import AsJson
+from qops_batsim.cli.console import print_json, print_table, say, warn
+from qops_batsim.cli.options import AsJson, OnBrokenPromise
 from qops_batsim.errors import InputError
+from qops_batsim.parameters import COUNT
 
 if TYPE_CHECKING:
     import msgspec
@@ -27,6 +29,7 @@ def schedulers(
     check: Annotated[
         bool, typer.Option("--check", help="Run it on small adversarial workloads, and verify.")
     ] = False,
+    on_broken_promise: OnBrokenPromise = COUNT,
     as_json: AsJson = False,
 ) -> None:
     """List the schedulers, or describe one and its options, or check it.
@@ -50,7 +53,9 @@ def schedulers(
     if check:
         from qops_batsim.running.contract import check_scheduler
 
-        say(f"{name}: {check_scheduler(name)} cases passed")
+        warnings.showwarning = lambda message, *_: warn(str(message))
+        passed = check_scheduler(name, on_broken_promise=on_broken_promise)
+        say(f"{name}: {passed} cases passed")
         return
     kind = scheduler_class(name)
     options = describe_options(kind)

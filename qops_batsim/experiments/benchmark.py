@@ -29,6 +29,7 @@ from qops_batsim.experiments.deadline_runs import Contestant, check_distinct
 from qops_batsim.experiments.pool import Failure, KeptRuns, Workers, run_cases
 from qops_batsim.files import decoded, read_bytes, write_text
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
+from qops_batsim.parameters import COUNT
 from qops_batsim.version import __version__
 
 RESULT = "benchmark.json"
@@ -79,6 +80,7 @@ def run_benchmark(
     logs: Path = Path(),
     seed: int | None = None,
     quick: bool = False,
+    on_broken_promise: str = COUNT,
     workers: Workers = 1,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> BenchmarkResult:
@@ -99,6 +101,8 @@ def run_benchmark(
         Draws the windows of the twins; None for the published one.
     quick
         Take one case of each log and its twin only.
+    on_broken_promise
+        With ``"count"`` broken promises are counted, with ``"fail"`` a run with one fails.
     """
     check_distinct("scheduler", [each.name for each in contestants])
     known = case_list()
@@ -109,7 +113,8 @@ def run_benchmark(
     identities = {each.name: each.identity() for each in contestants}
     cells = {
         (case, each.name): BenchmarkCell(
-            run=each.case_of(case.scenario, *identities[each.name]), outages=case.outages
+            run=each.case_of(case.scenario, *identities[each.name], on_broken_promise),
+            outages=case.outages,
         )
         for case in cases
         for each in contestants

@@ -126,9 +126,7 @@ class BenchmarkRuns:
         outcomes, simulation = outcomes_of(workload, platform, module, events=events)
         spent = time.process_time() - begin
         hosts = len(simulation.hosts)
-        # A promise that hosts or estimates broke is counted, not an error.
-        free = replace(outcomes, promised=np.full(len(outcomes.ids), np.nan), latest_start=None)
-        broken = broken_rule(free, hosts)
+        broken = broken_rule(outcomes, hosts, strict=case.strict is True)
         if broken is not None:
             raise SimulationError(f"{case.scheduler}: {broken}")
         renewed = module.qos_log.promises("new_promises")

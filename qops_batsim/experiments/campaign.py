@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import pairwise, product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -45,6 +45,7 @@ from qops_batsim.optimum.solver import require_solver
 from qops_batsim.parameters import (
     ARTIFICIAL,
     AXES,
+    COUNT,
     DEADLINES_BY,
     ESTIMATES,
     EXACT,
@@ -123,7 +124,8 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     Differences refer to the contestant named ``baseline`` ("": the first). Of
     the ``metrics``, which tables show and pictures draw, the first one is judged. Where ``bound``
     is set, each workload is searched for the best possible, for so many units of deterministic
-    time.
+    time. With ``on_broken_promise`` ``"fail"`` a run whose scheduler breaks a promise fails, with
+    ``"count"`` the promise is counted.
     """
 
     name: str
@@ -145,6 +147,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     deadlines_by: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     estimates: tuple[EstimateChoices, ...] | msgspec.UnsetType = msgspec.UNSET
     bound: float | msgspec.UnsetType = msgspec.UNSET
+    on_broken_promise: Literal["count", "fail"] | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def key(self) -> str:
@@ -294,7 +297,8 @@ def case_of(campaign: Campaign, cell: Cell, known: InputIdentities) -> DeadlineC
     scenario = _scenario(cell.point, cell.window, cell.seed, campaign)
     named = msgspec.structs.replace(scenario, log=known.logs[cell.point.log])
     each = next(each for each in campaign.schedulers if each.name == cell.contestant)
-    return each.case_of(named.canonical(), *known.schedulers[cell.contestant])
+    own = known.schedulers[cell.contestant]
+    return each.case_of(named.canonical(), *own, campaign.on_broken_promise or COUNT)
 
 
 def _check_apart(log: str, windows: Sequence[Window]) -> None:

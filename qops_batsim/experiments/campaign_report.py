@@ -100,7 +100,7 @@ def method_text(runs: CampaignRuns) -> str:
         f"{_estimates_text(runs)} "
         f"Verdicts: {runs.campaign.metrics[0]} against {runs.campaign.base} on the same "
         f"workloads; at most {RISK} for one wrong verdict or more in the table (Holm); not "
-        f"judged below {LEAST} repetitions."
+        f"judged below {LEAST} repetitions.{broken_text(runs.outcomes)}"
     )
 
 
@@ -115,6 +115,15 @@ def _estimates_text(runs: CampaignRuns) -> str:
 
 
 _BASES = {USERS: "the log's walltimes", EXACT: "run times"}
+
+
+def broken_text(outcomes: Sequence[CellOutcome]) -> str:
+    """Return in a sentence who broke how many promises in a run; empty if nobody did."""
+    shares = [(each.cell.contestant, _value(each, "broken_promises")) for each in outcomes]
+    # The last one of a name is the greatest.
+    worst = dict(sorted((name, share) for name, share in shares if share))
+    said = ", ".join(f"{name} up to {share:.2f} %" for name, share in worst.items())
+    return f" Promises broken in a run: {said}." if said else ""
 
 
 def summaries(runs: CampaignRuns) -> list[CampaignSummary]:

@@ -41,6 +41,7 @@ from qops_batsim.experiments.statistics import Interval, Means
 from qops_batsim.file_set import write_report
 from qops_batsim.parameters import (
     ARTIFICIAL,
+    COUNT,
     ESTIMATES,
     EXACT,
     METHOD,
@@ -49,6 +50,7 @@ from qops_batsim.parameters import (
     SHARE,
     STRINGENCY,
     USERS,
+    is_strict,
 )
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload
@@ -79,6 +81,7 @@ def comparison_of(
     estimates: str | None = None,
     baseline: str | None = None,
     bound: float | None = None,
+    on_broken_promise: str = COUNT,
 ) -> Campaign:
     """Return the campaign of a comparison, which is checked.
 
@@ -105,6 +108,7 @@ def comparison_of(
         seeds=tuple(seeds),
         baseline=baseline_of(schedulers, baseline),
         bound=msgspec.UNSET if bound is None else bound,
+        on_broken_promise="fail" if is_strict(on_broken_promise) else msgspec.UNSET,
     )
     if estimates == USERS:
         models = (EstimateChoices(model=USERS),)
@@ -302,9 +306,9 @@ def run_comparison(
 ) -> Comparison:
     """Run every scheduler of a comparison at every load with every seed.
 
-    Equal runs are made once. A schedule that breaks a rule ends the comparison: with exact
-    estimates every admitted deadline is met. The trace has jobs of type ``delay``; without
-    platform there are as many equal hosts as the trace is for.
+    Equal runs are made once. A schedule that breaks a rule ends the comparison, also one that
+    breaks a promise if the campaign's ``on_broken_promise`` is ``"fail"``. The trace has jobs of
+    type ``delay``; without platform there are as many equal hosts as the trace is for.
     """
     schedulers = {each.name: each.identity() for each in campaign.schedulers}
     found = run_cells(
@@ -360,6 +364,7 @@ def compare(
     platform: AnyPlatform | None = None,
     message_delays: bool = True,
     baseline: str | None = None,
+    on_broken_promise: str = COUNT,
     workers: Workers = 1,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
@@ -383,6 +388,9 @@ def compare(
         these.
     baseline
         Scheduler that differences refer to. Default: msb if compared, else the first.
+    on_broken_promise
+        With ``"count"`` a promise that its scheduler breaks is counted, with ``"fail"`` it is an
+        error, where no job runs longer than planned.
 
     Examples
     --------
@@ -402,6 +410,7 @@ def compare(
         first=first,
         estimates=estimates,
         baseline=baseline,
+        on_broken_promise=on_broken_promise,
     )
     trace = load_workload(workload)
     named = workload if isinstance(workload, (str, PathLike)) else Path(trace.source).name

@@ -29,6 +29,7 @@ from qops_batsim.errors import InputError, SimulationError, did_you_mean
 from qops_batsim.experiments.deadline_workload import Measured, easy_ends, measure, scaled_workload
 from qops_batsim.parameters import (
     ARTIFICIAL,
+    COUNT,
     LOAD,
     METHOD,
     RELAXATION,
@@ -36,6 +37,7 @@ from qops_batsim.parameters import (
     SHARE,
     STRINGENCY,
     USERS,
+    is_strict,
 )
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Platform
@@ -135,13 +137,15 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
     """One run: a scheduler with its options on a scenario.
 
-    ``code`` is a digest of the scheduler's file, if it is somebody's own.
+    ``code`` is a digest of the scheduler's file, if it is somebody's own. If ``strict``, a promise
+    that the scheduler breaks is an error.
     """
 
     scenario: Scenario
     scheduler: str
     settings: ChangedOptions = ()
     code: str = ""
+    strict: bool | msgspec.UnsetType = msgspec.UNSET
 
     def canonical(self) -> DeadlineCase:
         """Return the case that stands for all those that are the same run."""
@@ -198,8 +202,11 @@ class DeadlineRuns:
         seed = f"at load {case.scenario.load:g} with seed {case.scenario.seed}"
         options = "".join(f" {name}={value}" for name, value in case.settings)
         what = f"{case.scheduler}{options} {seed}"
-        delays = self.message_delays
-        return checked_outcomes(workload, machine, module, what, message_delays=delays)
+        return checked_outcomes(
+            *(workload, machine, module, what),
+            message_delays=self.message_delays,
+            strict=case.strict is True,
+        )
 
     def workload(self, scenario: Scenario) -> Workload:
         """Return the workload of a scenario."""
@@ -259,19 +266,21 @@ def checked_outcomes(
     what: str,
     *,
     message_delays: bool = True,
+    strict: bool = True,
 ) -> tuple[JobOutcomes, int]:
     """Run a scheduler on a workload of exact estimates, and check its schedule.
 
-    Returns the jobs' outcomes and the number of hosts; ``what`` was run, for messages.
+    Returns the jobs' outcomes, whose drift has the scheduler's grace in it, and the number of
+    hosts; ``what`` was run, for messages. A broken promise is an error if ``strict``.
     """
     outcomes, simulation = outcomes_of(workload, platform, module, message_delays=message_delays)
     hosts = len(simulation.hosts)
-    grace = 0.0
     if simulation.has_message_delays:
         round_trip = longest_round_trip(platform)
         grace = min(getattr(module.options, "grace", 0.0), least_grace(round_trip))
         outcomes = _with_drift(outcomes, simulation.ended_jobs, grace, round_trip)
-    broken = broken_rule(outcomes, hosts, grace=grace)
+        outcomes = replace(outcomes, drift=outcomes.drift + grace)
+    broken = broken_rule(outcomes, hosts, strict=strict)
     if broken is not None:
         raise SimulationError(f"{what}: {broken}")
     return outcomes, hosts
@@ -343,10 +352,20 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
         """Return the case of a run on a scenario."""
         return self.case_of(scenario, *self.identity())
 
-    def case_of(self, scenario: Scenario, settings: ChangedOptions, code: str) -> DeadlineCase:
+    def case_of(
+        self,
+        scenario: Scenario,
+        settings: ChangedOptions,
+        code: str,
+        on_broken_promise: str = COUNT,
+    ) -> DeadlineCase:
         """Return the case of a run on a scenario, given the contestant's :meth:`identity`."""
         return DeadlineCase(
-            scenario=scenario, scheduler=self.scheduler, settings=settings, code=code
+            scenario=scenario,
+            scheduler=self.scheduler,
+            settings=settings,
+            code=code,
+            strict=is_strict(on_broken_promise) or msgspec.UNSET,
         )
 
     def identity(self) -> tuple[ChangedOptions, str]:

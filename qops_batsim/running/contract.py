@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,8 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.verify.rule import Violation
+from qops_batsim.analysis.verify.rules_qos import PROMISE_RULES
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.engine.outputs import add_outputs, format_jobs
@@ -22,6 +25,7 @@ from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import QopsError
 from qops_batsim.file_set import run_files
 from qops_batsim.jobs import REJECTED, Job, QosRequest
+from qops_batsim.parameters import COUNT, is_strict
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import Decision
@@ -86,6 +90,14 @@ _CASES: dict[str, tuple[int, Sequence[CaseRow]]] = {
             (1, 4, 10, None, _QOS(deadline=12.0, estimated_runtime=10.0)),
             (2, 2, 5, None, _QOS(deadline=1.0, estimated_runtime=5.0)),
             (3, 1, 5, None, _QOS(estimated_runtime=5.0)),
+        ],
+    ),
+    "more deadlines than can be met": (
+        4,
+        [
+            (i, 1 + 7 * i % 4, length, None, _QOS(deadline=i + patience, estimated_runtime=length))
+            for i in range(40)
+            for length, patience in [(3.0 + 5 * i % 11, 12.0 + 13 * i % 50)]
         ],
     ),
 }
@@ -162,17 +174,17 @@ def check_scheduler(
     scheduler: str | type[DecisionModule] | Callable[[], DecisionModule],
     *,
     compute_sharing: bool | None = None,
+    on_broken_promise: str = COUNT,
 ) -> int:
     """Check a scheduler's interface, run it on small adversarial workloads, verify the schedules.
 
     The interface comes first: a hook that is missing, misspelt or takes other arguments.
-    The cases hold equal arrivals, jobs that are wider than the machine or ask for
-    no processor, early ends, walltime kills, jobs without estimate and jobs that
-    outlive it, dates that differ by less than a tolerance, deadlines (possible and
-    impossible), a machine of one host, random bursts, and hosts that go away and return. On
-    each, the module must end every job, keep the invariants of the schedule verifier
-    (promised deadlines among them), reject what can never run, and decide the same again in
-    a second run.
+    The cases hold equal arrivals, jobs that are wider than the machine or ask for no processor,
+    early ends, walltime kills, jobs without estimate and jobs that outlive it, dates that differ by
+    less than a tolerance, deadlines (possible and impossible), a machine of one host, random
+    bursts, and hosts that go away and return. On each, the module must end every job, keep the
+    invariants of the schedule verifier, reject what can never run, and decide the same again in a
+    second run.
 
     Parameters
     ----------
@@ -182,6 +194,9 @@ def check_scheduler(
     compute_sharing
         Whether several jobs may run on one host; by default what the scheduler is
         meant for.
+    on_broken_promise
+        With ``"count"`` a warning tells how many promises are broken in a case, with ``"fail"``
+        such a case is an error.
 
     Returns
     -------
@@ -196,7 +211,7 @@ def check_scheduler(
     Examples
     --------
     >>> check_scheduler("fcfs")
-    19
+    20
     """
 
     def make() -> DecisionModule:
@@ -207,6 +222,7 @@ def check_scheduler(
             raise InterfaceError(f"{type(made).__name__} is no subclass of DecisionModule")
         return make_scheduler(made)
 
+    strict = is_strict(on_broken_promise)
     try:
         make()
     except InterfaceError as error:
@@ -214,7 +230,10 @@ def check_scheduler(
     passed = 0
     for case in cases():
         with _named(case.name):
-            _check_case(make, case, compute_sharing)
+            broken = _check_case(make, case, compute_sharing, strict)
+        if broken:
+            said = f"case {case.name!r}: promises broken: {len(broken)}; {broken[0].message}"
+            warnings.warn(said, stacklevel=2)
         passed += 1
     return passed
 
@@ -237,9 +256,9 @@ def _named(case: str) -> Iterator[None]:
 
 
 def _check_case(
-    make: Callable[[], DecisionModule], case: ContractCase, sharing: bool | None
-) -> None:
-    """Run a case twice and verify the schedule."""
+    make: Callable[[], DecisionModule], case: ContractCase, sharing: bool | None, strict: bool
+) -> list[Violation]:
+    """Run a case twice and verify the schedule; return broken promises, unless they are errors."""
     hosts = case.hosts
     with _time_limit():
         first, module = _run(make(), case, sharing)
@@ -264,8 +283,10 @@ def _check_case(
             workloads={"w0": case.workload},
             compute_sharing=first.options.compute_sharing,
         )
-    if violations:
-        raise SchedulerContractError(violations[0].message)
+    for each in violations:
+        if strict or each.rule not in PROMISE_RULES:
+            raise SchedulerContractError(each.message)
+    return violations
 
 
 def _run(

@@ -17,7 +17,7 @@ from qops_batsim.analysis.metrics.run_metrics import Metrics, compute_metrics
 from qops_batsim.analysis.results.run import RunResult, read_files
 from qops_batsim.analysis.results.run_files import find_written
 from qops_batsim.analysis.verify.rule import Violation
-from qops_batsim.analysis.verify.rules_qos import Lateness
+from qops_batsim.analysis.verify.rules_qos import PROMISE_RULES, Lateness
 from qops_batsim.analysis.verify.verifier import Verification
 from qops_batsim.engine.options import outages_of
 from qops_batsim.engine.simulation import Simulation
@@ -139,6 +139,11 @@ class Run:
 
     def __fspath__(self) -> str:
         return self.prefix
+
+    @property
+    def broken_promises(self) -> list[Violation]:
+        """The violations that are promises which the scheduler broke."""
+        return [each for each in self.violations if each.rule in PROMISE_RULES]
 
     @cached_property
     def metrics(self) -> dict[str, Any]:

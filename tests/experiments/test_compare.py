@@ -163,9 +163,11 @@ def test_a_broken_promise_ends_the_comparison(
         return replace(found, start=found.start + 1e6, finish=found.finish + 1e6)
 
     monkeypatch.setattr(module, "outcomes_of_simulation", later)
-    grid = comparison_of(contestants("qops"), loads=(1.0,), seeds=(1,), first=20)
+    grid = {"loads": (1.0,), "seeds": (1,), "first": 20}
     with pytest.raises(SimulationError, match="qops at load 1 with seed 1: job .* its promised"):
-        run_comparison(trace, grid)
+        run_comparison(trace, comparison_of(contestants("qops"), **grid, on_broken_promise="fail"))
+    (counted,) = run_comparison(trace, comparison_of(contestants("qops"), **grid)).rows
+    assert metrics_of(counted).broken_promises == 100
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ def test_metrics_of_promises_need_a_model() -> None:
         name: value for name, value in GRID.items() if name not in ("estimates", "deadlines_by")
     }
     assert campaign_of(grid, source="here").has_models
-    with pytest.raises(InputError, match="metric is 'broken_promises'; it needs estimates"):
+    with pytest.raises(InputError, match="metric is 'income'; it needs estimates"):
         campaign_of({**grid, "bound": 1.0}, source="here")
 
 
@@ -197,7 +197,7 @@ def test_a_promise_broken_on_walltimes_is_an_error(
             deadlines_by="users",
             estimates=EstimateChoices(model=model),
         )
-        case = DeadlineCase(scenario=scenario, scheduler="qops")
+        case = DeadlineCase(scenario=scenario, scheduler="qops", strict=True)
         if breaks:
             with pytest.raises(SimulationError, match="ends after its promised deadline"):
                 runs(case)

@@ -87,7 +87,7 @@ def test_a_prediction_that_is_outlived_breaks_promises(tmp_path: Path) -> None:
     write_run(done, tmp_path / "run", scheduler="qops", module=module, workload="w", platform=None)
     result = read_run(tmp_path / "run")
     assert result.decisions is not None
-    assert result.decisions.predicted_run_times.tolist()[2:4] == [10, 10]
+    assert result.decisions.numbers("predicted_run_time").tolist()[2:4] == [10, 10]
     assert not verify(result, workloads={"w0": workload})
     # Without what was predicted the verifier would hold it to the promise.
     text = (tmp_path / "run_qos.csv").read_text()

@@ -48,7 +48,8 @@ class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
     jobs that ended by the deadline of their user, neither refused nor late, in %.
 
     *Kills* are runs that were killed for another job, and repeated; the *wasted work* are their
-    processor-seconds that were not saved, in % of Σ q p.
+    processor-seconds that were not saved, in % of Σ q p. *Broken promises* are in % of those given:
+    see :func:`promises`.
     """
 
     jobs: int
@@ -70,6 +71,7 @@ class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
     met_deadlines: float | None = None
     wait: float | None = None
     bounded_slowdown_of_all: float | None = None
+    broken_promises: float | None = None
 
     def __post_init__(self) -> None:
         """Count the deadlines that were met."""
@@ -85,7 +87,8 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
     ran = ~outcomes.refused
     work = outcomes.processors * outcomes.run_time
     of_user = outcomes.of_user
-    late = ran & of_user & (outcomes.finish > outcomes.deadline + PLAN_TOLERANCE)
+    late = ran & of_user & outcomes.is_late(outcomes.finish, outcomes.deadline, 0.0)
+    promised, broken = promises(outcomes)
     begin = float(outcomes.submission.min())
     last_submission = float(outcomes.submission.max())
     others = ~of_user[ran]
@@ -115,16 +118,41 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
         wasted_work=_percent(outcomes.lost_work, work.sum()),
         wait=mean((outcomes.start - outcomes.submission)[ran]),
         bounded_slowdown_of_all=mean(bounded),
+        broken_promises=_percent(broken.sum(), promised.sum()),
     )
 
 
-def broken_rule(outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0) -> str | None:
+def promises(outcomes: JobOutcomes) -> tuple[Booleans, Booleans]:
+    """Return which jobs were promised an end or a start, and whose promise was broken. O(jobs).
+
+    The job ended later, was refused or killed, also by its walltime before its work was done; or it
+    started later.
+    """
+    promised = np.isfinite(outcomes.promised)
+    late = outcomes.is_late(outcomes.finish, outcomes.promised, 0.0)
+    broken = promised & (late | np.isnan(outcomes.charged_time) | _cut_short(outcomes))
+    if outcomes.latest_start is not None:
+        promised = promised | np.isfinite(outcomes.latest_start)
+        broken |= outcomes.is_late(outcomes.start, outcomes.latest_start, 0.0)
+    return promised, broken
+
+
+def _cut_short(outcomes: JobOutcomes) -> Booleans:
+    """Return which jobs their walltime ended before their work was done."""
+    needed = np.concatenate([run_times(each) for each in outcomes.workloads])
+    cut: Booleans = ~outcomes.refused & (needed > outcomes.run_time + PLAN_TOLERANCE)
+    return cut
+
+
+def broken_rule(
+    outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0, strict: bool = True
+) -> str | None:
     """Return the first rule that a schedule breaks, as a sentence, or None; O(n log n).
 
     The rules of ``qops-batsim verify`` that need no hosts by name: every job starts after its
     submission, runs for its run time and ends by its promised deadline, and starts by its promised
     latest start, or less than ``grace`` (seconds) later, unless jobs outlive their estimates; never
-    do more processors compute than there are.
+    do more processors compute than there are. Promises are looked at only if ``strict``.
     """
     o = outcomes
     ran = ~o.refused
@@ -149,7 +177,7 @@ def broken_rule(outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0) -> str
         ),
         ("was promised a deadline, submitted at", o.refused & promised, "but is refused"),
     )
-    for words, broken, rest in checks:
+    for words, broken, rest in checks if strict else checks[:2]:
         if broken.any():
             row = int(np.flatnonzero(broken)[0])
             date = o.submission[row] if math.isnan(o.start[row]) else o.start[row]
@@ -205,10 +233,9 @@ def _spans(outcomes: JobOutcomes) -> Floats:
 class PromiseMetrics(AdmissionMetrics, frozen=True, kw_only=True):
     """The metrics of admission, and what became of promises; None where there is none.
 
-    *Broken promises* are in % of those given to users. The *lateness* is that of the promises whose
-    jobs were too late: seconds, and in % of the time from submission to promise. *Killed* are jobs
-    whose walltime ended them before their work was done, in % of those that ran; the *useful
-    utilization* leaves them and lost runs out.
+    The *lateness* is that of the promises whose jobs were too late: seconds, and in % of the time
+    from submission to promise. *Killed* are jobs whose walltime ended them before their work was
+    done, in % of those that ran; the *useful utilization* leaves them and lost runs out.
 
     The *kept charge* is the QoS charge of the kept promises, the *broken charge* that of the broken
     ones, which a penalty is a multiple of; both in % of the charges of all deadlines asked for. The
@@ -219,7 +246,6 @@ class PromiseMetrics(AdmissionMetrics, frozen=True, kw_only=True):
     of one charge, in the same unit as these.
     """
 
-    broken_promises: float | None = None
     lateness_median: float | None = None
     lateness_p95: float | None = None
     relative_lateness_median: float | None = None
@@ -259,8 +285,6 @@ def promise_metrics(
     hosts: int,
     references: References,
     table: SlowdownTable,
-    *,
-    grace: float = 0.0,
 ) -> PromiseMetrics:
     """Compute the metrics of a run of one workload of delay jobs; O(jobs × log(jobs)).
 
@@ -268,7 +292,7 @@ def promise_metrics(
     """
     ran = ~outcomes.refused
     (workload,) = outcomes.workloads
-    killed = ran & (np.array(run_times(workload)) > outcomes.run_time + PLAN_TOLERANCE)
+    killed = _cut_short(outcomes)
     useful = replace(outcomes, refused=outcomes.refused | killed, lost=outcomes.lost[:0])
     counted: dict[str, Any] = {
         "killed_at_walltime": _percent(killed.sum(), ran.sum()),
@@ -276,11 +300,10 @@ def promise_metrics(
     }
     promised = outcomes.of_user & ran & np.isfinite(outcomes.promised)
     if promised.any():
-        late = promised & outcomes.is_late(outcomes.finish, outcomes.promised, grace)
+        late = promised & outcomes.is_late(outcomes.finish, outcomes.promised, 0.0)
         broken = late | (promised & killed)
-        counted["broken_promises"] = _percent(broken.sum(), promised.sum())
         counted |= _lateness(outcomes, late & ~killed, outcomes.finish, outcomes.promised)
-        charges = _charges(outcomes, killed, references, table, grace)
+        charges = _charges(outcomes, killed, references, table)
         whole = _asked(outcomes, references, table)
         estimates = workload.columns.estimates.tolist()
         processors = outcomes.processors.tolist()
@@ -293,10 +316,8 @@ def promise_metrics(
             "premium": _percent((risks * charges)[promised].sum(), whole),
         }
     elif outcomes.latest_start is not None:
-        latest = outcomes.latest_start
-        late = outcomes.is_late(outcomes.start, latest, grace)
-        counted["broken_promises"] = _percent(late.sum(), np.isfinite(latest).sum())
-        counted |= _lateness(outcomes, late, outcomes.start, latest)
+        late = outcomes.is_late(outcomes.start, outcomes.latest_start, 0.0)
+        counted |= _lateness(outcomes, late, outcomes.start, outcomes.latest_start)
     usual = admission_metrics(outcomes, hosts)
     known = {name: getattr(usual, name) for name in AdmissionMetrics.__struct_fields__}
     return PromiseMetrics(**known, **counted)
@@ -329,11 +350,10 @@ def _charges(
     killed: Booleans,
     references: References,
     table: SlowdownTable,
-    grace: float,
 ) -> Floats:
     """Return the QoS charge of each job's promise, kept or broken."""
     unserved = replace(outcomes, charged_time=np.where(killed, np.nan, outcomes.charged_time))
-    charged = charge_jobs(unserved, references, table, grace=grace)
+    charged = charge_jobs(unserved, references, table)
     return np.array(
         [
             each.penalty if each.penalty is not None else each.charge.qos if each.charge else 0.0

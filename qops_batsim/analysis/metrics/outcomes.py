@@ -193,7 +193,7 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
     columns = result.columns("starting_time", "finish_time", "execution_time")
     promised: list[tuple[str, float]] = []
     if result.decisions is not None:
-        deadlines = result.decisions.admitted_deadlines.tolist()
+        deadlines = result.decisions.numbers("admitted_deadline").tolist()
         pairs = zip(result.decisions.ids, deadlines, strict=True)
         promised = [(job_id, date) for job_id, date in pairs if not math.isnan(date)]
     found = _with_drift(
@@ -206,7 +206,7 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
         ),
         result,
     )
-    if result.decisions is not None and result.decisions.queues:
+    if result.decisions is not None and "queue" in result.decisions.columns:
         found = _with_queues(found, result.decisions)
     judged = None if result.info is None else result.info.judged
     if judged is not None:
@@ -375,7 +375,9 @@ def deadlines_of_run(
     """Count the deadlines of users in a run of these workloads, by name; None if there is none."""
     if not any(map(has_user_deadlines, workloads.values())):
         return None
-    renewed = 0 if result.decisions is None else int((result.decisions.new_promises > 0).sum())
+    renewed = (
+        0 if result.decisions is None else int((result.decisions.numbers("new_promises") > 0).sum())
+    )
     grace = result.grace
     return deadline_metrics(
         outcomes_with_deadlines(result, workloads), grace=grace, renewed=renewed
@@ -423,7 +425,7 @@ def with_drift(
 
 def _with_queues(outcomes: JobOutcomes, decisions: Decisions) -> JobOutcomes:
     """Return outcomes with the queue of each job, and its price."""
-    columns = decisions.ids, decisions.queues, decisions.prices.tolist()
+    columns = decisions.ids, decisions.columns["queue"], decisions.numbers("price").tolist()
     told = {job_id: (queue, price) for job_id, queue, price in zip(*columns, strict=True) if queue}
     found = [told.get(job_id, ("", 1.0)) for job_id in outcomes.ids]
     queues, prices = zip(*found, strict=True)

@@ -182,7 +182,11 @@ def _times(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
     processors = result.column("requested_number_of_resources")
     rests = [row for row in earlier.keys() - earlier.values() if goes_on(profiles[row])]
     qos = result.decisions if rests else None
-    wasted = {} if qos is None else dict(zip(qos.ids, qos.wasted.tolist(), strict=True))
+    wasted = (
+        {}
+        if qos is None
+        else dict(zip(qos.ids, qos.numbers("wasted_processor_seconds").tolist(), strict=True))
+    )
     for row in rests:
         lost, runs = wasted.get(original_id(result.ids[row], wasted) or "", math.nan), [row]
         was_killed = not math.isnan(lost)

@@ -164,8 +164,7 @@ class RunResult:
         found = self.decisions
         if found is None:
             return None
-        columns = {"id": found.ids, **found.columns, "latest_start": found.latest_starts}
-        columns["new_promises"] = found.new_promises
+        columns = {"id": found.ids, **found.columns}
         frame = pd.DataFrame(
             {
                 name: each if isinstance(each, np.ndarray) else pd.Series(list(each), dtype=str)
@@ -434,7 +433,7 @@ def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], st
     as they were, why.
     """
     qos = result.decisions
-    if qos is None or np.isnan(qos.requested_deadlines).all():
+    if qos is None or np.isnan(qos.numbers("requested_deadline")).all():
         return {}, None
     found, why_not = workloads_of_run(result)
     if not (found or why_not):

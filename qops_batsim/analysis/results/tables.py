@@ -95,29 +95,23 @@ class MachineStates(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """The decisions of a ``_qos.csv`` by column.
+    """The decisions of a ``_qos.csv``.
 
-    ``columns`` are all of the file's: numbers (NaN for an empty cell) or texts, ``job_id`` and
-    ``workload_name`` as in ``_jobs.csv``. Of these, ``ids`` are full identifiers, ``decisions``
-    positions in :data:`DECISIONS`; dates are in seconds, as predicted run times, NaN without one.
-    Requested deadlines are the users' and artificial ones; ``cancelled`` tells which jobs were
-    rejected because their users cancelled them. ``queues`` and their ``prices`` are those of
-    schedulers with priced queues, else there are no queues, and prices are NaN. ``wasted`` are the
-    processor-seconds that jobs lost as they were killed for others, NaN if they were not.
+    ``ids`` are full identifiers, ``decisions`` positions in :data:`DECISIONS`; ``cancelled`` tells
+    which jobs were rejected because their users cancelled them. ``columns`` are all of the file's
+    by name: numbers (NaN for an empty cell) or texts, ``job_id`` and ``workload_name`` as in
+    ``_jobs.csv``; what an older file lacks is there as well if every run has it.
     """
 
     ids: Sequence[str]
     decisions: Choices
-    requested_deadlines: Floats
-    admitted_deadlines: Floats
-    latest_starts: Floats
-    predicted_run_times: Floats
-    new_promises: Floats
     cancelled: Booleans
-    queues: Sequence[str]
-    prices: Floats
-    wasted: Floats
-    columns: dict[str, Floats | Sequence[str]]
+    columns: dict[str, Any]
+
+    def numbers(self, name: str) -> Floats:
+        """Return a column of numbers; NaN where the run has no such column."""
+        found: Floats = self.columns.get(name, np.full(len(self.ids), np.nan))
+        return found
 
 
 def _check_numbers(
@@ -295,10 +289,6 @@ def read_qos(path: Path) -> Decisions:
 def _decisions_of(table: Table) -> Decisions:
     decisions = table.choices["decision"]
     table.refuse("decision", decisions < 0, f"{QOS_ACCEPTED}, {QOS_REJECTED} or nothing")
-    requested, deadlines, starts, predicted, new, prices, wasted, *_ = (
-        table.numbers.get(name, np.full(table.size, 0.0 if name == "new_promises" else np.nan))
-        for name in _QOS.numbers
-    )
     for column in table.numbers:
         if column in ("new_promises", "kills"):
             counts = _check_numbers(table, column)
@@ -311,10 +301,9 @@ def _decisions_of(table: Table) -> Decisions:
             _check_numbers(table, column, limit=MAX_AMOUNT, exempt=exempt, rest=rest)
     kinds = table.choices.get("reason_kind")
     cancelled = np.zeros(table.size, np.bool_) if kinds is None else kinds == 0
-    dates = requested, deadlines, starts, predicted
-    queues = table.texts.get("queue", ())
-    both = table.numbers | table.texts
-    columns = {name: both[name] for name in table.names}
+    columns: dict[str, Any] = {name: (table.numbers | table.texts)[name] for name in table.names}
+    columns.setdefault("latest_start", np.full(table.size, np.nan))
+    columns.setdefault("new_promises", np.zeros(table.size))
     ids, workloads = table.texts["job_id"], table.texts.get("workload_name")
     if workloads is not None:
         if "" in workloads:
@@ -326,9 +315,7 @@ def _decisions_of(table: Table) -> Decisions:
         names = {"job_id": [each[2] for each in parts]}
         names["workload_name"] = [each[0] for each in parts]
         columns = names | columns | names
-    return Decisions(
-        *(ids, decisions, *dates, new, cancelled, queues, prices, wasted, columns),
-    )
+    return Decisions(ids, decisions, cancelled, columns)
 
 
 ROUNDING = 0.5e-6

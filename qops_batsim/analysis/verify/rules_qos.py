@@ -45,6 +45,9 @@ from qops_batsim.timing import PLAN_TOLERANCE, SAME_DATE, TOLD_DECIMALS
 SLIGHT_OVERRUN = 1e-4
 """On shared hosts, to exceed the estimate by up to this part of it only costs that time."""
 
+PROMISE_RULES = ("admitted-deadline", "latest-start")
+"""The rules that a scheduler breaks with a promise that it does not keep."""
+
 
 @rule(QOS_FILE)
 def rejected_never_runs(subject: Subject) -> Iterator[Violation]:
@@ -177,7 +180,7 @@ class Lateness(msgspec.Struct, frozen=True, kw_only=True):
 def greatest_lateness(subject: Subject) -> Lateness | None:
     """Return the greatest lateness of a promise; None without promises."""
     qos = subject.result.decisions
-    if qos is None or np.isnan([qos.admitted_deadlines, qos.latest_starts]).all():
+    if qos is None or np.isnan([*map(qos.numbers, ("admitted_deadline", "latest_start"))]).all():
         return None
     both = (_deadlines(subject), _latest_starts(subject))
     checked = sum(int(each.checked.sum()) for each in both)
@@ -196,7 +199,7 @@ def greatest_lateness(subject: Subject) -> Lateness | None:
         grace=subject.grace,
         checked=checked,
         unchecked=given - checked,
-        renewed=int(qos.new_promises.sum()),
+        renewed=int(qos.numbers("new_promises").sum()),
     )
 
 
@@ -216,14 +219,14 @@ class _Promises:
 def _deadlines(subject: Subject) -> _Promises:
     job_numbers, qos = subject.job_numbers, subject.result.decisions
     assert qos is not None
-    given = _given(subject, qos.admitted_deadlines)[job_numbers.owners]
+    given = _given(subject, qos.numbers("admitted_deadline"))[job_numbers.owners]
     return _promises(subject, "finish_time", np.where(job_numbers.last_runs, given, np.nan))
 
 
 def _latest_starts(subject: Subject) -> _Promises:
     qos = subject.result.decisions
     assert qos is not None
-    given = _given(subject, qos.latest_starts)[subject.job_numbers.rows]
+    given = _given(subject, qos.numbers("latest_start"))[subject.job_numbers.rows]
     return _promises(subject, "starting_time", given)
 
 
@@ -434,7 +437,7 @@ def _marked(subject: Subject) -> tuple[Booleans, Booleans]:
     qos = subject.result.decisions
     if qos is not None:
         numbers = subject.job_numbers.qos
-        promised[numbers[~np.isnan(qos.admitted_deadlines)]] = True
+        promised[numbers[~np.isnan(qos.numbers("admitted_deadline"))]] = True
         rejected[numbers[qos.decisions == DECISIONS.index(QOS_REJECTED)]] = True
     return promised, rejected
 

@@ -326,7 +326,7 @@ class Subject:
         """
         told, qos = np.full(len(self.job_numbers), np.nan), self.result.decisions
         if qos is not None:
-            told[self.job_numbers.qos] = qos.predicted_run_times
+            told[self.job_numbers.qos] = qos.numbers("predicted_run_time")
         estimates = self.asked("estimates")
         told[told >= estimates - tolerance(np.nan_to_num(told))] = np.nan
         return told

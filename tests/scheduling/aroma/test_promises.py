@@ -177,7 +177,7 @@ def test_work_that_is_understated_is_outlived_earlier_on_a_fast_host(tmp_path) -
     )
     result = read_run(tmp_path / "run", hosts=1)
     assert result.decisions is not None
-    assert result.decisions.predicted_run_times[0] == 4.0
+    assert result.decisions.numbers("predicted_run_time")[0] == 4.0
     assert verify(result, workloads={"w0": workload}) == []
     # A scheduler cannot excuse itself by an estimate that nothing contradicts.
     honest = work({**a, "estimated_runtime": 32.0}, b, c)

@@ -1,0 +1,210 @@
+"""One rule for promises that their scheduler breaks, in every command: counted, or an error."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from qops_batsim import compare, run
+from qops_batsim.errors import InputError, SimulationError
+from qops_batsim.experiments import benchmark, benchmark_cases
+from qops_batsim.running.contract import SchedulerContractError, check_scheduler
+
+BEST_EFFORT = """
+from qops_batsim import Easy, SpaceSharingScheduler
+
+
+class BestEffort(Easy):
+    def arrived(self, job):
+        super().arrived(job)
+        if job.qos is not None and job.qos.deadline is not None:
+            self.note(self.qos_log.record(job.id), job)
+
+    def note(self, record, job):
+        record.admitted_deadline = job.qos.deadline
+
+
+class Starts(BestEffort):
+    def note(self, record, job):
+        record.latest_start = job.submission_time
+
+
+class Refuses(SpaceSharingScheduler):
+    def begin(self, system):
+        super().begin(system)
+        self.queue = []
+
+    def arrived(self, job):
+        self.qos_log.record(job.id).admitted_deadline = 1e9
+        self.queue.append(job)
+
+    def left(self, job):
+        pass
+
+    def schedule(self, now):
+        for job in list(self.queue):
+            if job.id.endswith("5"):
+                self.queue.remove(job)
+                self.reject(job, "changed its mind")
+            elif job.processors <= self.free_count:
+                self.queue.remove(job)
+                self.start(job)
+"""
+CAMPAIGN = """
+name = "c"
+logs = ["sdsc_sp2_1000"]
+windows = [{first = 60}]
+schedulers = ["easy", "best.py:BestEffort"]
+seeds = 1
+"""
+BEST = "best.py:BestEffort"
+LATE = "although it was admitted"
+
+
+@pytest.fixture(autouse=True)
+def _file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "best.py").write_text(BEST_EFFORT)
+    (tmp_path / "c.toml").write_text(CAMPAIGN)
+    monkeypatch.chdir(tmp_path)
+    known = benchmark_cases.case_list()
+    few = msgspec.structs.replace(known, jobs=30, cases=known.cases[:1])
+    monkeypatch.setattr(benchmark, "case_list", lambda: few)
+    monkeypatch.setattr(benchmark_cases, "usual_places", lambda: [tmp_path / "none"])
+
+
+COMMANDS = {
+    "run": ["run", BEST, "-w", "sdsc_sp2_deadlines_500", "-o", "out/x"],
+    "compare": ["compare", "easy", BEST, "--first", "60", "--loads", "1.2",
+                "--seeds", "1", "-o", "out"],
+    "campaign": ["campaign", "run", "c.toml", "-o", "out", "--code", "best.py"],
+    "benchmark": ["benchmark", BEST, "-o", "out"],
+    "schedulers": ["schedulers", BEST, "--check"],
+}  # fmt: skip
+COUNTED = {
+    "run": "129 promises are broken",
+    "compare": "Promises broken in a run: BestEffort up to",
+    "campaign": "Promises broken in a run: BestEffort up to",
+    "benchmark": "promises broken (%)",
+    "schedulers": "promises broken: 2; job 'w0!1': finishes at 20.000000 s",
+}
+FAILED = {
+    "run": (1, "NOT verified: 129 violations"),
+    "compare": (2, LATE),
+    "campaign": (1, LATE),
+    "benchmark": (1, LATE),
+    "schedulers": (2, "case 'deadlines': job 'w0!1': finishes at 20.000000 s, but was admitted"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_they_are_counted_unless_they_are_to_be_an_error(cli, name: str) -> None:
+    counted = cli(*COMMANDS[name])
+    assert counted.exit_code == 0, counted.err
+    assert COUNTED[name] in counted.out + counted.err
+    failed = cli(*COMMANDS[name], "--on-broken-promise", "fail")
+    code, said = FAILED[name]
+    assert failed.exit_code == code
+    assert said in failed.out + failed.err
+    refused = cli(*COMMANDS[name], "--on-broken-promise", "ignore")
+    assert refused.exit_code == 2
+    assert "on_broken_promise is 'ignore'" in refused.err
+
+
+def test_run_prints_metrics_and_verify_goes_on_to_report_them(cli) -> None:
+    done = cli(*COMMANDS["run"])
+    assert "BestEffort promised 500 of 500 deadlines and kept 371" in done.out
+    assert "verified, 27 rules hold" in done.err
+    verified = cli("verify", "out/x")
+    assert verified.exit_code == 1
+    assert "admitted-deadline 129" in verified.out + verified.err
+
+
+def test_tables_have_the_share(cli) -> None:
+    cli(*COMMANDS["campaign"])
+    compared = compare("sdsc_sp2_1000", ["easy", BEST], loads=[1.2], seeds=1, first=60)
+    for text in (compared.csv_text(), Path("out/runs.csv").read_text()):
+        rows = csv.DictReader(text.splitlines())
+        found = {row["scheduler"]: row["broken_promises"] for row in rows}
+        assert found["easy"] == ""
+        assert float(found["BestEffort"]) > 0
+    mean = compared.document()["results"][1]["metrics"]["broken_promises"]["mean"]
+    assert mean == compared.rows[1].metrics.broken_promises
+
+
+def test_a_campaign_file_says_it_as_well(cli) -> None:
+    path = Path("c.toml")
+    path.write_text('on_broken_promise = "fail"\n' + CAMPAIGN)
+    assert cli(*COMMANDS["campaign"]).exit_code == 1
+    assert cli(*COMMANDS["campaign"], "--on-broken-promise", "count").exit_code == 0
+    path.write_text('on_broken_promise = "ignore"\n' + CAMPAIGN)
+    refused = cli(*COMMANDS["campaign"])
+    assert refused.exit_code == 2
+    assert "c.toml: on_broken_promise is 'ignore'" in refused.err
+
+
+def _compare(name: str, **rule: str) -> Any:
+    return compare("sdsc_sp2_1000", [f"best.py:{name}"], loads=[1.2], seeds=1, first=60, **rule)
+
+
+def _check(name: str, **rule: str) -> Any:
+    return check_scheduler(f"best.py:{name}", **rule)
+
+
+@pytest.mark.parametrize(
+    ("name", "share", "error"),
+    [
+        ("BestEffort", (1, 99), "ends after its promised deadline"),
+        ("Starts", (1, 99), "starts after its promised latest start"),
+        ("Refuses", (1, 99), "promised deadline|but is refused"),
+    ],
+)
+def test_every_kind_of_promise_is_counted(
+    name: str, share: tuple[float, float], error: str
+) -> None:
+    low, high = share
+    (row,) = _compare(name).rows
+    assert row.metrics is not None
+    assert low < row.metrics.broken_promises < high
+    with pytest.raises(SimulationError, match=error):
+        _compare(name, on_broken_promise="fail")
+
+
+@pytest.mark.parametrize("call", [_compare, _check])
+def test_functions_take_the_same_rule(call: Callable[..., Any]) -> None:
+    if call is _check:
+        with pytest.warns(UserWarning, match="promises broken") as told:
+            assert call("BestEffort") == 20
+        assert any("case 'more deadlines than can be met'" in str(each.message) for each in told)
+    with pytest.raises((SimulationError, SchedulerContractError)):
+        call("BestEffort", on_broken_promise="fail")
+    with pytest.raises(InputError, match="on_broken_promise is 'never' .known: count, fail."):
+        call("BestEffort", on_broken_promise="never")
+
+
+def test_a_run_has_its_broken_promises() -> None:
+    done = run(BEST, "sdsc_sp2_deadlines_500", out="out/x")
+    assert len(done.broken_promises) == len(done.violations) == 129
+    assert done.metrics["deadlines"]["broken"]["jobs"] == 129
+
+
+def test_who_promises_nothing_is_scored_by_what_is_in_time(cli) -> None:
+    """EASY ends the same jobs in time as one that promises all deadlines and plans for none."""
+    scored = cli(*COMMANDS["benchmark"])
+    table = scored.out.split("Versioned")[0]
+    rows = {line.split()[0]: line.split("│")[2:] for line in table.splitlines() if "│" in line}
+    jobs, work, *_ = rows["easy"]
+    assert (jobs, work) == tuple(rows["BestEffort"][:2])
+    assert jobs.split()[0] != "0.00"
+    cli("run", "easy", "-w", "sdsc_sp2_deadlines_500", "-o", "out/easy", "-q")
+    told = cli("metrics", "out/easy").out
+    assert "met as asked       │  371" in told
+    assert "promise kept" not in told
+    assert "promise broken" not in told
+    beside = cli("metrics", "out/easy", "out/easy").out
+    lines = (line for line in beside.splitlines() if "promise kept (jobs)" in line)
+    assert [cell.strip() for cell in next(lines).split("│")[1:]] == ["-", "-"]
