@@ -136,7 +136,7 @@ def tables_of(result: BenchmarkResult) -> list[PageTable]:
     ]
     return [
         PageTable(
-            title="Promises kept at the deadline asked for (% of the bound)",
+            title="Deadlines promised and kept, or met without promises (% of the bound)",
             headings=["scheduler", "cases", *OBJECTIVES, "jobs in time, promised or not"],
             rows=scores,
             note="The best known schedules are one each for jobs, work and charges. A scheduler "

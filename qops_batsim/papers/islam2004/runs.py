@@ -162,7 +162,7 @@ class ChargedRuns:
             self._last = scenario, Charging.of(self._runs.workload(scenario))
         settings = tuple(case.settings(seed).items())
         outcomes, _ = self._runs.outcomes(
-            DeadlineCase(scenario=scenario, scheduler=SCHEDULER, settings=settings)
+            DeadlineCase(scenario=scenario, scheduler=SCHEDULER, settings=settings, strict=True)
         )
         return self._last[1].measures(outcomes)
 
