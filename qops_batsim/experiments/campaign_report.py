@@ -100,7 +100,8 @@ def method_text(runs: CampaignRuns) -> str:
         f"{_estimates_text(runs)} "
         f"Verdicts: {runs.campaign.metrics[0]} against {runs.campaign.base} on the same "
         f"workloads; at most {RISK} for one wrong verdict or more in the table (Holm); not "
-        f"judged below {LEAST} repetitions.{broken_text(runs.outcomes)}"
+        f"judged below {LEAST} repetitions, nor on refusals who refuses nothing."
+        f"{broken_text(runs.outcomes)}"
     )
 
 
@@ -166,9 +167,12 @@ def summaries(runs: CampaignRuns) -> list[CampaignSummary]:
                 },
             )
         )
+    # Who refuses nothing is not tested on refusals: that would change the verdicts of others.
+    metric = runs.campaign.metrics[0]
+    on_refusals = "unadmitted_jobs" if metric.startswith("unadmitted") else "jobs"
+    tested = {e.cell.contestant for e in runs.outcomes if _value(e, on_refusals)} - {*LINES}
     judged = directions(
-        None if each.scheduler in LINES else each.difference.get(runs.campaign.metrics[0])
-        for each in found
+        each.difference.get(metric) if each.scheduler in tested else None for each in found
     )
     return [
         msgspec.structs.replace(each, verdict=verdict, chance=chance)

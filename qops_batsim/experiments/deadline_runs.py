@@ -88,15 +88,18 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     deadlines_by: str | msgspec.UnsetType = msgspec.UNSET
     estimates: EstimateChoices | msgspec.UnsetType = msgspec.UNSET
 
+    @property
+    def draws(self) -> bool:
+        """Whether the seed matters for the jobs: only then are other seeds repetitions."""
+        return 0 < self.share < 1 or (self.method == "duplication" and self.load > 1)
+
     def canonical(self) -> Scenario:
         """Return the scenario that stands for all those that are the same workload.
 
         The seed matters only where jobs are drawn, to be submitted again or to have a deadline;
         the artificial deadlines only where there are any.
         """
-        changes: dict[str, Any] = {}
-        if not (0 < self.share < 1 or (self.method == "duplication" and self.load > 1)):
-            changes["seed"] = SEED.default
+        changes: dict[str, Any] = {} if self.draws else {"seed": SEED.default}
         if self.share == 1:
             changes |= {each.name: each.default for each in (ARTIFICIAL, RELAXATION)}
         elif self.artificial == "none":

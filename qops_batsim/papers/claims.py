@@ -54,8 +54,13 @@ def slopes(columns: Sequence[Values], at: Sequence[float]) -> Values:
 
 
 def by_seed(columns: Sequence[Values]) -> list[tuple[float, ...]]:
-    """Return the numbers of each seed; none if one is missing."""
-    return list(zip(*columns, strict=True)) if all(columns) else []
+    """Return the numbers of each seed; none if one is missing.
+
+    A number that no seed changes, where nothing is drawn, is that of all.
+    """
+    seeds = max(map(len, columns), default=0)
+    rows = [each * seeds if len(each) == 1 else each for each in columns]
+    return list(zip(*rows, strict=True)) if all(columns) else []
 
 
 Verdict = Literal[

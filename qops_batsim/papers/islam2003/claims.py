@@ -280,7 +280,11 @@ class Judge:
 
     def _curve(self, at: Scenario, name: str, metric: str, seed: int) -> tuple[Values, Values]:
         rows = sorted(
-            tuple(self.values(at, name, each, load)[seed] for each in (USED, metric))
+            tuple(
+                # Where nothing is drawn there is one number for all seeds.
+                (values := self.values(at, name, each, load))[min(seed, len(values) - 1)]
+                for each in (USED, metric)
+            )
             for load in self.loads
         )
         return [row[0] for row in rows], [row[1] for row in rows]

@@ -52,7 +52,7 @@ from qops_batsim.papers.islam2003.study import (
     Study,
     case_of,
 )
-from qops_batsim.papers.report import PaperRequest
+from qops_batsim.papers.report import PaperRequest, repeated
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.generate import packed_workload
@@ -108,7 +108,8 @@ class Results:
         wanted = [case.canonical() for case in cases]
         if not self.study.is_whole and not all(case in self.runs for case in wanted):
             return []
-        return self.runs.numbers(wanted, metric)
+        drawn = any(case.scenario.draws for case in cases)
+        return repeated(self.runs.numbers(wanted, metric), drawn=drawn)
 
     def values(self, at: Scenario, scheduler: str, metric: str, load: float) -> list[float]:
         """Return a number of a scheduler at a load over the seeds."""

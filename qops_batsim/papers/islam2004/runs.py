@@ -28,7 +28,7 @@ from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.experiments.statistics import SHARE, Interval, limits_of, mean_interval
 from qops_batsim.papers.claims import by_seed, changes, differences
 from qops_batsim.papers.islam2004.study import OTHER_EDGES, SCHEDULER, STRINGENCY, Case, Study
-from qops_batsim.papers.report import SHIFT, PaperRequest
+from qops_batsim.papers.report import SHIFT, PaperRequest, repeated
 from qops_batsim.running.reference import easy_references
 from qops_batsim.workload.model import Workload
 
@@ -95,7 +95,9 @@ class Results:
 
     def values(self, case: Case, metric: str) -> list[float]:
         """Return a number of each run of a case."""
-        return self.runs.numbers(((case.simulated(), seed) for seed in self.study.seeds), metric)
+        found = self.runs.numbers(((case.simulated(), seed) for seed in self.study.seeds), metric)
+        drawn = scenario_of(case, 1, 1).draws or case.tolerance == "random"
+        return repeated(found, drawn=drawn)
 
     def accepted_of(self, case: Case, category: str, what: str) -> Interval | None:
         """Return the accepted jobs or work of a category (%), as the mean over seeds."""
