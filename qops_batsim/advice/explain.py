@@ -82,7 +82,9 @@ def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
     if said is not None and job_id in said.ids:
         place = list(said.ids).index(job_id)
         reason = str(list(said.columns.get("reason", [""] * len(said.ids)))[place])
-        asked, promised = said.requested_deadlines[place], said.admitted_deadlines[place]
+        asked, promised = (
+            said.numbers(f"{which}_deadline")[place] for which in ("requested", "admitted")
+        )
     # What _qos.csv would tell of deadlines, the workload does, if it is there.
     jobs = jobs_by_id(workloads_of_run(result)[0]) if said is None else {}
     origin = original_id(job_id, jobs)

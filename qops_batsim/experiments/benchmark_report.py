@@ -47,8 +47,7 @@ def in_time(score: Score, objective: str, what: str = "reached") -> float:
 
     A scheduler that promises nothing cannot reach any: it is scored by those that it meets.
     """
-    found: float = getattr(score, f"{what if score.promised_jobs else 'met'}_{objective}")
-    return found
+    return float(getattr(score, f"{what if score.promised_jobs else 'met'}_{objective}"))
 
 
 def of_score(field: str, scale: float = 1.0) -> Metric:

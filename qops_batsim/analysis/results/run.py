@@ -164,11 +164,10 @@ class RunResult:
         found = self.decisions
         if found is None:
             return None
-        columns = {"id": found.ids, **found.columns}
         frame = pd.DataFrame(
             {
                 name: each if isinstance(each, np.ndarray) else pd.Series(list(each), dtype=str)
-                for name, each in columns.items()
+                for name, each in {"id": found.ids, **found.columns}.items()
             }
         )
         counts = frame.columns.intersection(["kills", "new_promises"])

@@ -289,32 +289,31 @@ def read_qos(path: Path) -> Decisions:
 def _decisions_of(table: Table) -> Decisions:
     decisions = table.choices["decision"]
     table.refuse("decision", decisions < 0, f"{QOS_ACCEPTED}, {QOS_REJECTED} or nothing")
-    for column in table.numbers:
+    for column, values in table.numbers.items():
         if column in ("new_promises", "kills"):
-            counts = _check_numbers(table, column)
-            bad = (counts < 0) | (counts != np.floor(counts))
-            table.refuse(column, bad, "a whole number from 0 up")
+            wrong, accepted = (
+                (values < 0) | (values != np.floor(values)),
+                "a whole number from 0 up",
+            )
         else:
-            exempt = table.empty[column]
             # What was promised may be later than what then came.
-            rest = ", or nothing,"
-            _check_numbers(table, column, limit=MAX_AMOUNT, exempt=exempt, rest=rest)
-    kinds = table.choices.get("reason_kind")
-    cancelled = np.zeros(table.size, np.bool_) if kinds is None else kinds == 0
+            wrong = ~(np.abs(values) <= MAX_AMOUNT) & ~table.empty[column]
+            accepted = f"a number up to {MAX_AMOUNT:g}, or nothing,"
+        table.refuse(column, wrong, accepted)
+    cancelled = table.choices.get("reason_kind", np.full(table.size, -1, np.int8)) == 0
     columns: dict[str, Any] = {name: (table.numbers | table.texts)[name] for name in table.names}
     columns.setdefault("latest_start", np.full(table.size, np.nan))
     columns.setdefault("new_promises", np.zeros(table.size))
     ids, workloads = table.texts["job_id"], table.texts.get("workload_name")
-    if workloads is not None:
+    if workloads is None:
+        parts = [(each if "!" in each else f"!{each}").partition("!") for each in ids]
+        local_ids, workloads = [each[2] for each in parts], [each[0] for each in parts]
+        columns = {"job_id": "", "workload_name": workloads} | columns | {"job_id": local_ids}
+    else:
         if "" in workloads:
             nameless = np.array([not each for each in workloads])
             table.refuse("workload_name", nameless, "the name of a workload")
         ids = joined_texts(workloads, ids, "!")
-    else:
-        parts = [(each if "!" in each else f"!{each}").partition("!") for each in ids]
-        names = {"job_id": [each[2] for each in parts]}
-        names["workload_name"] = [each[0] for each in parts]
-        columns = names | columns | names
     return Decisions(ids, decisions, cancelled, columns)
 
 

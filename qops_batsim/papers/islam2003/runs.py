@@ -108,8 +108,8 @@ class Results:
         wanted = [case.canonical() for case in cases]
         if not self.study.is_whole and not all(case in self.runs for case in wanted):
             return []
-        drawn = any(case.scenario.draws for case in cases)
-        return repeated(self.runs.numbers(wanted, metric), drawn=drawn)
+        found = self.runs.numbers(wanted, metric)
+        return repeated(found, drawn=any(case.scenario.draws for case in cases))
 
     def values(self, at: Scenario, scheduler: str, metric: str, load: float) -> list[float]:
         """Return a number of a scheduler at a load over the seeds."""
