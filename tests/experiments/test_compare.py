@@ -142,7 +142,7 @@ def test_csv(found: Comparison) -> None:
     # Nobody is without deadline; the last are of all jobs that ran.
     assert ",,,,0,0.000000," in first
     row = dict(zip(header.split(","), first.split(","), strict=True))
-    assert header.endswith(",met_deadlines,wait,bounded_slowdown_of_all")
+    assert header.endswith(",met_deadlines,wait,bounded_slowdown_of_all,broken_promises")
     assert float(row["met_deadlines"]) == 100 - float(row["missed_deadlines"]) > 0
     assert float(row["wait"]) > 0
     assert float(row["bounded_slowdown_of_all"]) > 1

@@ -133,7 +133,9 @@ def test_simulation_and_its_files_agree(scheduler: str, tmp_path: Path) -> None:
         platform=None,
     )
     result = read_run(tmp_path / "run")
-    direct = admission_metrics(outcomes_of_simulation(simulation.ended_jobs, jobs), 4)
+    given = {name.partition("!")[2]: date for name, date in module.qos_log.promises().items()}
+    direct = admission_metrics(outcomes_of_simulation(simulation.ended_jobs, jobs, given), 4)
+    assert direct.broken_promises == (0.0 if given else None)
     assert direct == admission_metrics(outcomes_of_run(result, {"w0": jobs}), 4)
     general = compute_metrics(result)
     assert direct.utilization == pytest.approx(100 * (general.utilization or 0))

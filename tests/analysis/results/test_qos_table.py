@@ -165,7 +165,7 @@ def test_charges_are_filled_into_either_form(prefix: Path) -> None:
     [
         ("qos_charge", "much", "qos_charge is 'much'; a number up to 1e+300, or nothing, is"),
         ("kills", "1.5", "kills is '1.5'; a whole number from 0 up is"),
-        ("kills", "", "kills is ''; a number"),
+        ("kills", "", "kills is ''; a whole number"),
         ("blamed_date", "0x10", "blamed_date is '0x10'; a number"),
         ("workload_name", "", "workload_name is ''; the name of a workload is"),
     ],
