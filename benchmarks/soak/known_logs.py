@@ -151,4 +151,6 @@ def _queue(written: Written, text: str) -> str:
     found = {
         job.id: (job.processors, job.estimate, job.submission, job.start) for job in state.jobs
     }
-    return "" if found == written.further else f"{found}; {written.further} is right"
+    # A reason that is not known is told.
+    right = found == written.further or state.unsure
+    return "" if right else f"{found}; {written.further} is right"

@@ -10,8 +10,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "soak"))
 
 from qops_batsim.errors import InputError
+from qops_batsim.workload.accounting import Choices
+from qops_batsim.workload.accounting.site import CsvForm
 from qops_batsim.workload.conversion import Conversion
-from qops_batsim.workload.traces import read_trace
+from qops_batsim.workload.traces import read_accounting, read_trace
 
 COLUMNS = ("JobID", "State", "Submit", "Start", "End", "ElapsedRaw", "AllocCPUS", "Timelimit")
 CELLS = ("COMPLETED", "2026-02-02T08:00:00", "2026-02-02T08:00:10", "2026-02-02T08:10:10", "600",
@@ -45,7 +47,7 @@ ODD = [
 @pytest.mark.parametrize("name", ["JobName", "Comment", "SubmitLine", "WorkDir"])
 def test_a_text_costs_no_job(tmp_path: Path, name: str, mark: str, place: int) -> None:
     # In front of the job's number or just behind it, some texts look as the beginning of a row.
-    odd = {0: ODD[:4], 1: ODD[:-1]}.get(place, ODD)
+    odd = {0: ODD[:4], 1: ODD[:-1], 8: ODD[:-3]}.get(place, ODD)
     texts = ["run", *(each.replace("|", mark) for each in odd), "run"]
     for trailing in (False, True):
         found = read(
@@ -63,6 +65,15 @@ def test_the_text_is_whole(tmp_path: Path) -> None:
         texts = [["a|b", "sbatch \\\n --no-requeue x"], ["c", "sbatch y"]]
         jobs = read(tmp_path, dump(texts, ["JobName", "SubmitLine"], place)).workload.jobs
         assert [job.qos is not None for job in jobs] == [True, False]
+
+
+def test_lists_may_hold_the_delimiter(tmp_path: Path) -> None:
+    """A list of resources does where the delimiter is a comma."""
+    text = dump(
+        [["a,b", "cpu=4,mem=4G"], ["c", "cpu=4,mem=2G"]], ["JobName", "AllocTRES"], 1, mark=","
+    )
+    found = read(tmp_path, text.replace("AllocCPUS", "Nothing"))
+    assert [job.processors for job in found.workload.jobs] == [4, 4]
 
 
 def test_lines_of_texts_are_told(tmp_path: Path) -> None:
@@ -89,6 +100,24 @@ def test_a_row_that_was_cut_is_no_text(tmp_path: Path, cut: str) -> None:
     if "|" in cut:
         with pytest.raises(InputError, match="line 5: "):
             read(tmp_path, text + cut + "\n" + text)
+
+
+@pytest.mark.parametrize("place", [0, 3, 8])
+def test_a_row_that_lost_a_cell_is_no_text(tmp_path: Path, place: int) -> None:
+    lines = dump([["run"], ["run"], ["run"]], ["Comment"], place).split("\n")
+    for at in range(8):
+        cells = lines[2].split("|")
+        del cells[at if at < place else at + 1]
+        with pytest.raises(InputError, match="line 3: "):
+            read(tmp_path, "\n".join([*lines[:2], "|".join(cells), *lines[3:]]))
+
+
+def test_a_quote_that_is_left_open_swallows_no_job(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text('id,made,ran,n,note\n1,0,60,4,"open\n2,5,60,4,x\n3,9,60,4,"\n')
+    mapping = {"id": "id", "submit": "made", "run_time": "ran", "processors": "n"}
+    with pytest.raises(InputError, match="line 4: "):
+        read_accounting(path, Choices(), "csv", CsvForm(mapping))
 
 
 def test_a_last_line_without_end_is_told(tmp_path: Path) -> None:

@@ -457,8 +457,7 @@ def _split(
         return (header, rows.to_frame(), numbers), joined
     frame = rows.str.split_exact(delimiter, size - 1).struct.unnest()
     if mended:
-        whole = [pl.nth(at).str.replace_all(_INNER, delimiter, literal=True) for at in free]
-        frame = frame.with_columns(whole)
+        frame = frame.with_columns(pl.all().str.replace_all(_INNER, delimiter, literal=True))
     return (header, frame, numbers), joined
 
 
@@ -488,15 +487,17 @@ class _BrokenRows:
             return mark.join(f"((?:{each}){n})" for each, n in zip(cells, needed, strict=True))
 
         self.plain = f"^{pattern(_LINE, _LINE, '?')}$"
-        other = rf"(?:(?!{mark})[^\n])*"
+        other = rf"[^\n{mark}]*" if len(delimiter) == 1 else rf"(?:(?!{mark})[^\n])*"
         begin = [_LINE if at in free else known[at] or other for at in range(self.size)]
         begin = [f"(?:{each})" for each in begin]
         self.whole = re.compile(mark.join([*begin[: job + 1], ""]))
-        self.begin = re.compile(f"{mark.join(begin[: job + 2])}(?:{mark}|$)")
-        # Where no row has all its values, some may be empty.
+        after = begin[job + 1 : job + 2] or [""]
+        self.begin = re.compile(f"{mark.join(begin[: job + 1])}{mark}(?:$|{after[0]}(?:{mark}|$))")
+        self.most = 1 if job else max(self.size // 2, 1)
+        # Where no row has all its values, some may be empty. One text has no other length.
+        texts = ("(?s:.*?)", "(?s:.*)")[: len(free)]
         self.forms = [
-            [re.compile(pattern(text, other, may_lack)) for text in ("(?s:.*?)", "(?s:.*)")]
-            for may_lack in ("", "?")
+            [re.compile(pattern(text, other, may_lack)) for text in texts] for may_lack in ("", "?")
         ]
 
     def mended(self, odd: Booleans) -> tuple[dict[int, str], list[int]]:
@@ -515,10 +516,12 @@ class _BrokenRows:
                 last, done = (place, end) if end else (0, done)
             elif done == len(self.rows) and _CUT.fullmatch(line):
                 continue
+            elif line.count(self.delimiter) >= self.most:
+                last = 0  # It may be a row that lost a cell.
             elif last and self.free[-1] == self.size - 1:
                 joined.append(place)
                 found[last] = f"{found.get(last, self.rows[last])}\n{self._inner(line)}"
-            elif self.free[0] == 0 and self.delimiter not in line and done < len(self.rows):
+            elif self.free[0] == 0 and done < len(self.rows):
                 joined.append(place)
         return {place: row for place, row in found.items() if row}, joined
 
@@ -533,12 +536,12 @@ class _BrokenRows:
         for end in range(place + 1, min(place + _MOST_LINES, len(self.rows)) + 1):
             count = text.count(self.delimiter) - self.size + 1
             for forms in self.forms if 0 <= count <= _MOST_EXTRA else ():
-                first, last = (
-                    [*match.groups()] if (match := form.fullmatch(text)) else [] for form in forms
-                )
-                if first:
-                    others = [at for at in range(self.size) if at not in self.free]
-                    same = all(first[at] == last[at] for at in others)
+                matches = [form.fullmatch(text) for form in forms]
+                if matches[0] and matches[-1]:
+                    first, last = matches[0].groups(), matches[-1].groups()
+                    same = all(
+                        first[at] == last[at] for at in range(self.size) if at not in self.free
+                    )
                     return (self.delimiter.join(map(self._inner, first)), end) if same else ("", 0)
             if end == len(self.rows) or not odd[end] or self._begins(self.rows[end]):
                 break
@@ -562,6 +565,12 @@ def _split_quoted(text: str, delimiter: str, refuse: _Refuse, where: tuple[str, 
                 if "".join(row).strip():
                     refuse(reader.line_num, row, len(rows[0]))
                 continue
+            parts = [part for cell in row for part in cell.split("\n")[1:]]
+            if rows and any(part.count(delimiter) >= len(row) - 1 for part in parts):
+                raise InputError(
+                    f"{where[0]}: line {reader.line_num}: a cell holds lines that look like rows; "
+                    "a quotation mark that is closed is expected"
+                )
             rows.append([cell.replace("\n", " ") for cell in row])
             lines.append(reader.line_num)
     except csv.Error as error:
