@@ -300,8 +300,7 @@ def _rows(
     content = stored.content
     if kind != "json" and not content.startswith(PARQUET) and not content.endswith(b"\n"):
         told = "a last line without end (the file may have been cut)"
-        line = content.count(b"\n") + 1
-        rows.left_out.append(RepairCount.of_lines("no_line_end", told, [line], "keep"))
+        rows.tell("no_line_end", told, [content.count(b"\n") + 1])
     return rows, malformed
 
 

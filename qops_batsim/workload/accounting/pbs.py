@@ -19,7 +19,7 @@ import numpy as np
 from qops_batsim.tables import Words
 from qops_batsim.workload.accounting.cells import read_duration, text_in
 from qops_batsim.workload.accounting.rows import Choices, Rows
-from qops_batsim.workload.log import Malformed, RepairCount
+from qops_batsim.workload.log import Malformed
 from qops_batsim.workload.log_formats import PBS_LINE
 
 _FIELD = re.compile(r"""([\w.]+)=("[^"]*"|'[^']*'|\S*)""")
@@ -82,8 +82,7 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[
         ("other_records", "records of no job (licences, reservations and others)", others),
         ("array_parents", "records of whole arrays, whose jobs have their own", arrays),
     ):
-        if lines:
-            rows.left_out.append(RepairCount.of_lines(rule, what, lines))
+        rows.tell(rule, what, lines, "drop")
     return rows, malformed
 
 

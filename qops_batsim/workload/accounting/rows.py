@@ -336,6 +336,11 @@ class Rows:
         beside = {name for each in pools if each & {*partitions} for name in each - {*partitions}}
         return f", though on the same nodes ({', '.join(sorted(beside))})" if beside else ""
 
+    def tell(self, rule: str, description: str, lines: Sequence[int], choice: str = "keep") -> None:
+        """Count lines of the file, if there are any."""
+        if len(lines):
+            self.left_out.append(RepairCount.of_lines(rule, description, list(lines), choice))
+
     def leave_out(self, rule: str, description: str, gone: Booleans) -> None:
         """Count rows that are to be left out, and what they stand for."""
         lines = self.lines[gone].tolist()
@@ -430,8 +435,7 @@ def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> Accoun
         lines = rows.lines[sorted(rows.groups)].tolist()
         jobs = len(set(rows.groups.values()))
         _merge(rows)
-        what = f"parts of heterogeneous jobs ({jobs} in all)"
-        rows.left_out.append(RepairCount.of_lines("het_parts", what, lines, "merge"))
+        rows.tell("het_parts", f"parts of heterogeneous jobs ({jobs} in all)", lines, "merge")
     count = len(rows.ids)
     own = rows.own_times
     counted = ""
@@ -597,8 +601,7 @@ def settle(rows: Rows, choices: Choices) -> None:
     if resized.any():
         told = f"resized jobs, each with the most {choices.unit} that it had"
         told += f" ({lost / 3600:.3g} {choices.unit[:-1]}-hours more than they used)"
-        lines = rows.lines[sorted(rows.spare)].tolist()
-        rows.left_out.append(RepairCount.of_lines("resized", told, lines, "merge"))
+        rows.tell("resized", told, rows.lines[sorted(rows.spare)].tolist(), "merge")
     if choices.restarts == "last":
         rows.texts = {name: column.at(last) for name, column in rows.texts.items()}
     gone = again | revoked | resized

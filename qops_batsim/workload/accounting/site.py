@@ -14,7 +14,7 @@ from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 from qops_batsim.tables import Floats, Words
 from qops_batsim.workload.accounting.cells import TextTable, is_none, no_number, read_cells
 from qops_batsim.workload.accounting.rows import Choices, Rows, rows_of_table
-from qops_batsim.workload.log import Malformed, RepairCount
+from qops_batsim.workload.log import Malformed
 from qops_batsim.workload.log_formats import PARQUET, mark_of, published_tables, table_names
 
 _AMOUNTS = ("gpus", "memory", "power", "energy")
@@ -151,7 +151,7 @@ def csv_rows(
     unit = choices.by if choices.by in ("nodes", "gpus") else "processors"
     if unit not in form.columns and unit == "processors" and "nodes" in form.columns:
         unit, told = "nodes", "counted in nodes: the table tells no cores"
-        rows.left_out.append(RepairCount.of_lines("in_nodes", told, rows.lines.tolist(), "keep"))
+        rows.tell("in_nodes", told, rows.lines.tolist())
     size = form.columns.get(unit)
     if size is None:
         raise InputError(f"{source}: no column is mapped to the count of {choices.by}")
@@ -218,6 +218,5 @@ def _number_tasks(rows: Rows) -> None:
             for number, place in enumerate(places, start=1):
                 rows.ids[place] = f"{job}_{number}"
             lines += rows.lines[places].tolist()
-    if lines:
-        told = "rows of one id that ran at the same time (tasks of an array)"
-        rows.left_out.append(RepairCount.of_lines("array_tasks", told, lines, "renumber"))
+    told = "rows of one id that ran at the same time (tasks of an array)"
+    rows.tell("array_tasks", told, lines, "renumber")

@@ -129,9 +129,8 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     _find_suspended(rows)
     _split_ids(rows, table, name)
     rows.left_out[:0] = [RepairCount.of_lines("steps", "steps of jobs", lines)]
-    if table.joined:
-        told = "lines of texts of the rows above (comments or commands with line breaks)"
-        rows.left_out.append(RepairCount.of_lines("broken_texts", told, table.joined, "merge"))
+    told = "lines of texts of the rows above (comments or commands with line breaks)"
+    rows.tell("broken_texts", told, table.joined, "merge")
     rows.read = read
     if table.bad.any():
         rows.take(~table.bad)
@@ -240,14 +239,11 @@ def _tell_cut(rows: Rows) -> None:
     """Tell of lists that Slurm cut."""
     tasks = [place for place in rows.tasks if "..." in rows.ids[place]]
     nodes = rows.nodes or Words.one("", len(rows.ids))
-    cut = np.flatnonzero(nodes.where(lambda each: "..." in each)).tolist()
-    for rule, told, places in (
-        ("cut_tasks", "lists of waiting tasks that Slurm cut (...): more tasks wait", tasks),
-        ("cut_nodes", "lists of nodes that Slurm cut (...): jobs ran on more nodes", cut),
-    ):
-        if places:
-            lines = rows.lines[places].tolist()
-            rows.left_out.append(RepairCount.of_lines(rule, told, lines, "keep"))
+    cut = nodes.where(lambda each: "..." in each)
+    told = "lists of waiting tasks that Slurm cut (...): more tasks wait"
+    rows.tell("cut_tasks", told, rows.lines[tasks].tolist() if tasks else [])
+    told = "lists of nodes that Slurm cut (...): jobs ran on more nodes"
+    rows.tell("cut_nodes", told, rows.lines[cut].tolist())
 
 
 def _find_suspended(rows: Rows) -> None:
@@ -255,10 +251,8 @@ def _find_suspended(rows: Rows) -> None:
     rest = rows.ended - rows.started - rows.run_times
     told = (rows.suspended > 0) | rows.unclear | ~(rest >= 1)
     rows.suspended = np.where(told, rows.suspended, rest)
-    if (rows.suspended > 0).any():
-        what = "suspended for a while, which is no run time"
-        lines = rows.lines[rows.suspended > 0].tolist()
-        rows.left_out.append(RepairCount.of_lines("suspended", what, lines, "keep"))
+    lines = rows.lines[rows.suspended > 0].tolist()
+    rows.tell("suspended", "suspended for a while, which is no run time", lines)
 
 
 _NOT_SET_64, _INFINITE_64 = (1 << 64) - 2, (1 << 64) - 1
