@@ -35,6 +35,7 @@ class FakeJob:
     restarts: int = 0
     is_held: bool = False
     is_handed: bool = False
+    is_early: bool = False
     is_rerunnable: bool = True
     nice: int = 0
     hosts: tuple[str, ...] = ()
@@ -57,6 +58,8 @@ class FakeJob:
             user="ada",
             is_held=self.is_held,
             is_handed=self.is_handed,
+            is_early=self.is_early,
+            is_ready=not self.is_early,
             is_rerunnable=self.is_rerunnable,
             nice=self.nice,
             hosts=self.hosts,

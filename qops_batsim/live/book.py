@@ -185,10 +185,11 @@ class Book:
             yield from self._joined(
                 self.new_entry(job, now, is_ours=False, phase="running", start=job.start), now
             )
-        elif job.phase is JobPhase.ENDED or not job.is_ready or job.problem:
+        elif job.phase is JobPhase.ENDED or job.problem or not (job.is_ready or job.is_early):
             return
-        elif asks and not self._may_refuse:
-            if not job.is_held:
+        elif job.is_early or (asks and not self._may_refuse):
+            # Else it would start by itself when its date comes, on nodes of a promise.
+            if not job.is_held and (asks or self._takes_best_effort):
                 self.orders.append(("hold", self.new_entry(job, now), ""))
         elif asks or self._takes_best_effort:
             yield from self._submit(self.new_entry(job, now), job)

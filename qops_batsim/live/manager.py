@@ -58,6 +58,8 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
     is_ready
         Whether nothing else keeps it from starting: a hold of its user or an administrator, a
         dependency, a date.
+    is_early
+        Whether it waits for a date or another job, and could start by itself then.
     asks
         Words and values of its comment that are for us: ``deadline``, ``tolerance``.
     manager_deadline
@@ -84,6 +86,7 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
     is_rerunnable: bool = True
     nice: int = 0
     is_ready: bool = True
+    is_early: bool = False
     hosts: tuple[str, ...] = ()
     asks: Mapping[str, str] = {}
     manager_deadline: float | None = None

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -54,19 +55,25 @@ _COLUMNS = (
     "deadline",
     "UserName",
     "NodeList",
+    "EligibleTime",
+    "Dependency",
     "admin_comment",
     "Comment",
 )
 """Columns of squeue."""
 
-_RUNNING = HOLDING | {"SUSPENDED"}
 _OUTCOMES = {
     "COMPLETED": COMPLETED_SUCCESSFULLY,
     "TIMEOUT": COMPLETED_WALLTIME_REACHED,
     "FAILED": COMPLETED_FAILED,
     "OUT_OF_MEMORY": COMPLETED_FAILED,
 }
-_ENDED = {"CANCELLED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "REVOKED"} | {*_OUTCOMES}
+_PHASES = (
+    dict.fromkeys(WAITING | HELD, JobPhase.WAITING)
+    | dict.fromkeys(HOLDING | {"SUSPENDED"}, JobPhase.RUNNING)
+    | dict.fromkeys(("CANCELLED", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL"), JobPhase.ENDED)
+    | dict.fromkeys(("DEADLINE", "REVOKED", *_OUTCOMES), JobPhase.ENDED)
+)
 
 _AWAY = ("down", "drain", "fail", "maint", "boot", "power", "reserved", "inval", "blocked")
 _THERE = ("idle", "alloc", "mix", "comp", "plan", "perf")
@@ -250,13 +257,7 @@ def _job_or_problem(told: Mapping[str, str]) -> SeenJob:
 def read_job(told: Mapping[str, str]) -> SeenJob:
     """Return the job of a row of squeue, by its columns; a ValueError tells what does not fit."""
     state, reason = told["State"], told["Reason"]
-    if state in WAITING | HELD:
-        phase = JobPhase.WAITING
-    elif state in _RUNNING:
-        phase = JobPhase.RUNNING
-    elif state in _ENDED:
-        phase = JobPhase.ENDED
-    else:
+    if (phase := _PHASES.get(state)) is None:
         raise ValueError(f"State is {shown(state)}; a state of Slurm is expected")
     asks = dict(_ASKED.findall(told["Comment"]))
     # A user who sets nice on a held job has Slurm release it, whatever the reason says.
@@ -266,6 +267,10 @@ def read_job(told: Mapping[str, str]) -> SeenJob:
         "JobHeldUser": bool(asks) and asks.get("qops") != OWN_HOLD,
     }.get(hold)
     start, end = _date(told, "StartTime"), _date(told, "EndTime")
+    # A hold hides this reason.
+    is_early = told["Dependency"] not in ("", "(null)") or (
+        (_date(told, "EligibleTime") or 0.0) > time.time()
+    )
     return SeenJob(
         id=_fitting(told, "JobArrayID", _JOB_ID),
         phase=phase,
@@ -280,7 +285,9 @@ def read_job(told: Mapping[str, str]) -> SeenJob:
         is_handed=is_ours is True,
         is_rerunnable=told["Requeue"] != "0",
         nice=int(_fitting(told, "Nice")),
-        is_ready="Held" in reason or may_start(reason) if is_ours is None else is_ours,
+        is_ready=not is_early
+        and ("Held" in reason or may_start(reason) if is_ours is None else is_ours),
+        is_early=is_early and phase is JobPhase.WAITING and is_ours is not False,
         hosts=tuple(node_names(told["NodeList"])),
         asks=asks,
         manager_deadline=_date(told, "deadline"),

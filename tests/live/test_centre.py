@@ -425,6 +425,20 @@ def test_a_flood_of_refusals_delays_no_start(site: Site) -> None:
     assert all(job.phase is JobPhase.ENDED for job in flood)
 
 
+def test_a_job_that_waits_for_its_date_is_held_until_then(site: Site) -> None:
+    """As one whose user requeues it after its end: Slurm would start it two minutes later."""
+    early = site.fake.submit(4, limit=600, run_time=300, deadline=5000)
+    early.is_early = True
+    site.centre.step()
+    assert site.fake.said == [f"hold {early.id}"]
+    site.pass_time(10)
+    assert (early.phase, site.fake.said) == (JobPhase.WAITING, [f"hold {early.id}"])
+    early.is_early = False
+    site.pass_time(3)
+    assert (early.phase, site.entry(early.id).answer) == (JobPhase.RUNNING, "promised")
+    assert site.journal.notes("alarm") == []
+
+
 def test_no_node_at_all_is_no_news(site: Site) -> None:
     """Slurm tells of neither jobs nor nodes of a partition that is gone, and says no word."""
     job = site.fake.submit(1, limit=600, run_time=300)

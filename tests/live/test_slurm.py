@@ -17,7 +17,7 @@ from qops_batsim.workload.accounting.nodes import node_names
 
 def row(text: str, **other: str) -> dict[str, str]:
     """Return the cells of a row: as told first, the rest those of a job that waits."""
-    usual = "1 PENDING 1 1:00 1795640343 N/A N/A 0 1 0 42 None N/A root |(null)|(null)"
+    usual = "1 PENDING 1 1:00 1795640343 N/A N/A 0 1 0 42 None N/A root |N/A|(null)|(null)|(null)"
     cells = [each.strip() for each in usual.replace(" ", "|").split("|")]
     cells[: text.count("|") + 1] = [each.strip() for each in text.split("|")]
     return dict(zip(slurm._COLUMNS, cells, strict=True)) | other
@@ -106,6 +106,30 @@ def test_whose_hold_it_is(
     assert (job.is_ready, job.is_held, job.is_handed) == told
 
 
+@pytest.mark.parametrize(
+    ("told", "is_early"),
+    [
+        ({"Dependency": "afterok:4(unfulfilled)"}, True),
+        ({"EligibleTime": "9999999999"}, True),
+        ({"EligibleTime": "1795640343"}, False),
+    ],
+)
+def test_a_hold_does_not_hide_that_a_job_waits_for_a_date_or_another_job(
+    told: dict[str, str], is_early: bool
+) -> None:
+    """Held by the filter it was started in spite of --begin; or not, and tried each minute."""
+    reasons = {"JobHeldUser": "qops", "BeginTime": "(null)", "JobHeldAdmin": "see"}
+    rows = [
+        row(f"{number}|PENDING", Reason=reason, Comment=comment, admin_comment="qops: held") | told
+        for number, (reason, comment) in enumerate(reasons.items())
+    ]
+    rows[0]["PriorityLong"] = rows[2]["PriorityLong"] = "0"
+    own = rows[0] | {"Comment": "(null)", "JobArrayID": "3"}
+    jobs = Slurm(run=Recorded(squeue=[*rows, own, row("4|RUNNING") | told])).jobs()
+    assert [job.is_early for job in jobs] == [is_early] * 3 + [False] * 2
+    assert [job.is_ready for job in jobs[:4:2]] == [not is_early] * 2
+
+
 @pytest.mark.parametrize("reason", ["PartitionTimeLimit", "AssocGrpCpuLimit", "InvalidQOS"])
 def test_a_job_that_cannot_start_is_not_ready(reason: str) -> None:
     for told, is_ready in ((reason, False), ("Resources", True), ("Whim", True)):
@@ -189,7 +213,7 @@ def test_a_heterogeneous_job_is_told_while_it_waits_and_planned_around_while_it_
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("slurm_load_jobs: something", "rows of 17 columns are expected"),
+        ("slurm_load_jobs: something", "rows of 19 columns are expected"),
         (CommandFailed("squeue: Invalid partition"), "Invalid partition"),
     ],
 )
@@ -199,7 +223,7 @@ def test_what_is_no_answer_of_squeue_is_no_news(said: str | Exception, told: str
 
 
 def test_an_answer_that_is_cut_is_no_news() -> None:
-    with pytest.raises(Unreachable, match="rows of 17 columns are expected"):
+    with pytest.raises(Unreachable, match="rows of 19 columns are expected"):
         Slurm(run=lambda command, form: squeue(ROWS, form)[:-60]).jobs()
 
 
