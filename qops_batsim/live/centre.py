@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
@@ -120,7 +121,7 @@ class LiveCentre:
         self.about = journal.about
         self.module: DecisionModule | None = None
         if self.about.mode != RECORD:
-            self.module = make_scheduler(self.about.scheduler, self.about.options)
+            self.module = deciding_module(self.about.scheduler, self.about.options)
         self._book = Book(
             self.about,
             journal.entries(only_open=True),
@@ -456,6 +457,18 @@ def replay(
             book.recall(events, decisions)
         count += 1
     return count
+
+
+def deciding_module(scheduler: str, options: Mapping[str, Any]) -> DecisionModule:
+    """Return a scheduler that can decide here; InputError if a user could end it by cancelling."""
+    module = make_scheduler(scheduler, options)
+    if not module.hears_of_cancellations:
+        raise InputError(
+            f"scheduler {scheduler!r} cannot decide live: it does not know how to take a job out "
+            "of its queue that a user cancels; one that implements withdraw, or has a plan, is "
+            "expected"
+        )
+    return module
 
 
 def simulation_begins(nodes: Sequence[str]) -> SimulationBegins:

@@ -14,11 +14,11 @@ from urllib.parse import quote
 
 from msgspec import to_builtins
 
-from qops_batsim.live.centre import LiveCentre
+from qops_batsim.live.centre import LiveCentre, deciding_module
 from qops_batsim.live.journal import About, locked
 from qops_batsim.live.manager import CommandFailed, Unreachable
 from qops_batsim.live.slurm import read_config
-from qops_batsim.scheduling.registry import make_scheduler, parse_settings
+from qops_batsim.scheduling.registry import parse_settings
 
 JOURNAL_FAILED = 74
 """Exit code where the journal cannot be read or written (EX_IOERR): nothing is decided any more."""
@@ -45,7 +45,7 @@ def about_journal(
     options: dict[str, object] = {}
     if scheduler:
         given = parse_settings(settings)
-        options = to_builtins(make_scheduler(scheduler, given).options)
+        options = to_builtins(deciding_module(scheduler, given).options)
         if "grace" in options and "grace" not in given:
             options["grace"] = effect_time(poll)
     return About(

@@ -23,7 +23,14 @@ _NEAR = 0.75
 _NO_HOOKS = {"start", "reject", "running_jobs", "availability", "keep_decisions"}
 """Methods of our classes that a scheduler calls, not an engine."""
 
-_TOLD = {"Options", "summary", "keeps_decisions", "needs_deadlines", "needs"}
+_TOLD = {
+    "Options",
+    "summary",
+    "keeps_decisions",
+    "needs_deadlines",
+    "needs",
+    "hears_of_cancellations",
+}
 """Attributes by which a class describes itself; no decision depends on them."""
 
 _NOW_NEEDS = ("needs_dynamic_jobs", "wants_compute_sharing")

@@ -160,6 +160,14 @@ class DecisionModule:
         """Needs of the scheduler, with its options, beside running jobs."""
         return EngineNeeds()
 
+    @property
+    def hears_of_cancellations(self) -> bool:
+        """Whether it takes jobs out of its queue that their users cancel; ``live`` needs that.
+
+        A scheduler without queue of ours says so itself, where :meth:`notified` does it.
+        """
+        return False
+
     def use_platform(self, platform: Platform) -> None:
         """Learn the platform, where the program that starts the engine knows it.
 

@@ -422,8 +422,16 @@ class SpaceSharingScheduler(DecisionModule):
     @property
     def hears_of_others(self) -> bool:
         """Whether it can be told of jobs that somebody else has started (:meth:`joined`)."""
+        return self._has_plan_or_own("joined")
+
+    @property
+    def hears_of_cancellations(self) -> bool:
+        """Whether it takes jobs out of its queue that their users cancel (:meth:`withdraw`)."""
+        return self._has_plan_or_own("withdraw")
+
+    def _has_plan_or_own(self, hook: str) -> bool:
         kind, base = type(self), SpaceSharingScheduler
-        return kind.joined is not base.joined or kind.new_plan is not base.new_plan
+        return any(getattr(kind, name) is not getattr(base, name) for name in (hook, "new_plan"))
 
     def joined(self, job: Job, start: float, hosts: HostSet) -> None:
         """Handle that somebody else has started a job (seconds), whose hosts are not free any more.

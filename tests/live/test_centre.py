@@ -13,9 +13,11 @@ from live_site import Site, others_job
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
 from qops_batsim.live.centre import LIVE, LiveCentre, hand_back
+from qops_batsim.live.daemon import about_journal
 from qops_batsim.live.fates import counts
 from qops_batsim.live.journal import Journal
 from qops_batsim.live.manager import JobPhase, NodeState, Unreachable
+from qops_batsim.scheduling.registry import scheduler_names
 
 
 def test_a_job_with_a_deadline_is_held_promised_started_and_told(site: Site) -> None:
@@ -85,6 +87,27 @@ def test_what_its_user_cancels_leaves_the_plan(site: Site) -> None:
     site.pass_time(3)
     assert site.entry("2").outcome == REJECTED
     assert third.told.startswith("promised by ")
+
+
+@pytest.mark.parametrize("scheduler", scheduler_names())
+def test_no_user_ends_it_by_cancelling_a_job(scheduler: str, tmp_path: Path) -> None:
+    """With any scheduler that hears of cancellations; another one is refused before it begins."""
+    told = {"scheduler": scheduler, "partition": None}
+    if scheduler == "aroma":
+        with pytest.raises(InputError, match="'aroma' cannot decide live.* withdraw"):
+            about_journal(LIVE, **told, poll=1.0)
+        return
+    options = about_journal(LIVE, **told, poll=1.0).options
+    site = Site(tmp_path / "j.db", scheduler=scheduler, options=options)
+    site.fake.submit(4, limit=600, run_time=600)
+    site.pass_time(4)
+    cancelled, other = (site.fake.submit(4, limit=600, run_time=300) for _ in range(2))
+    site.pass_time(3)
+    site.fake.cancel(cancelled.id)
+    site.pass_time(700, poll=10)
+    assert site.entry(cancelled.id).outcome == REJECTED
+    assert other.start is not None
+    site.journal.close()
 
 
 def test_a_changed_limit_is_a_new_request(site: Site) -> None:
