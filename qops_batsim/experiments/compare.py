@@ -398,7 +398,7 @@ def compare(
     >>> found
     <Comparison of easy, qops at load 1.2, 2 seeds: 4 runs>
     >>> found.to_frame().groupby("scheduler").missed_deadlines.mean().round(1).to_dict()
-    {'easy': 46.7, 'qops': 0.0}
+    {'easy': 34.6, 'qops': 0.0}
     """
     campaign = comparison_of(
         contestants_of(schedulers, settings or {}),

@@ -178,7 +178,7 @@ async def _later(self: object, now: float) -> None:
         (Fcfs, {"schedule": _three}, r"Mine.schedule\(self.*cannot be called as schedule"),
         (Fcfs, {"schedule": _later}, "Mine.schedule is .*; an ordinary method is expected"),
         (Fcfs, {"schedule": 3}, "Mine.schedule is 3; an ordinary method is expected"),
-        (Fcfs, {"needs": True}, "Mine.needs is true .bool.; EngineNeeds are expected"),
+        (Fcfs, {"needs": True}, "Mine.needs is True .bool.; EngineNeeds are expected"),
         (
             Fcfs,
             {"needs_dynamic_jobs": True},
