@@ -83,7 +83,7 @@ def _damaged(written: Written, name: str, rng: random.Random) -> tuple[str, str]
     cells = lines[place].split(written.delimiter)
     column = rng.randrange(len(cells))
     what = rng.choice(("a cell lost", "a value garbled", "a line cut", "the file cut"))
-    names = lines[0].split(written.delimiter)
+    names = lines[0].strip().split(written.delimiter)
     if what == "a cell lost" and (place or name == "pbs"):
         del cells[column]  # Without one of its names, a header is another one.
     elif what == "a value garbled" and name == "pbs":

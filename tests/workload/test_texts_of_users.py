@@ -69,9 +69,8 @@ def test_the_text_is_whole(tmp_path: Path) -> None:
 
 def test_lists_may_hold_the_delimiter(tmp_path: Path) -> None:
     """A list of resources does where the delimiter is a comma."""
-    text = dump(
-        [["a,b", "cpu=4,mem=4G"], ["c", "cpu=4,mem=2G"]], ["JobName", "AllocTRES"], 1, mark=","
-    )
+    texts = [["a,b", "1", "cpu=4,mem=4G"], ["c", "1", "cpu=4,mem=2G"]]
+    text = dump(texts, ["JobName", "AllocNodes", "AllocTRES"], 1, mark=",")
     found = read(tmp_path, text.replace("AllocCPUS", "Nothing"))
     assert [job.processors for job in found.workload.jobs] == [4, 4]
 

@@ -493,9 +493,11 @@ class _BrokenRows:
         self.whole = re.compile(mark.join([*begin[: job + 1], ""]))
         after = begin[job + 1 : job + 2] or [""]
         self.begin = re.compile(f"{mark.join(begin[: job + 1])}{mark}(?:$|{after[0]}(?:{mark}|$))")
+        self.first = re.compile(known[0] or "(?!)")
         self.most = 1 if job else max(self.size // 2, 1)
-        # Where no row has all its values, some may be empty. One text has no other length.
-        texts = ("(?s:.*?)", "(?s:.*)")[: len(free)]
+        # Where no row has all its values, some may be empty. One text beside cells without the
+        # delimiter has no other length.
+        texts = ("(?s:.*?)", "(?s:.*)")[: len(free) + (delimiter == ",")]
         self.forms = [
             [re.compile(pattern(text, other, may_lack)) for text in texts] for may_lack in ("", "?")
         ]
@@ -514,8 +516,8 @@ class _BrokenRows:
                 found[place], end = self._row(place, odd)
                 joined += range(place + 1, end)
                 last, done = (place, end) if end else (0, done)
-            elif done == len(self.rows) and _CUT.fullmatch(line):
-                continue
+            elif self._is_cut(line, last, done):
+                last = 0
             elif line.count(self.delimiter) >= self.most:
                 last = 0  # It may be a row that lost a cell.
             elif last and self.free[-1] == self.size - 1:
@@ -524,6 +526,14 @@ class _BrokenRows:
             elif self.free[0] == 0 and done < len(self.rows):
                 joined.append(place)
         return {place: row for place, row in found.items() if row}, joined
+
+    def _is_cut(self, line: str, last: int, done: int) -> bool:
+        """Return whether a line may be the first cell of a row: of a job, not before the last."""
+        if self.most == 1 or not _CUT.fullmatch(line):
+            return self.most == 1 and self.first.fullmatch(line) is not None
+        numbers = [re.match("[0-9]*", each) for each in (line, self.rows[last])]
+        job, before = (int(each[0] or 0) if each else 0 for each in numbers)
+        return done == len(self.rows) or job >= before
 
     def _begins(self, line: str) -> bool:
         """Return whether a line has a job and its next cell, or a job and all cells of a row."""

@@ -76,14 +76,15 @@ _TEXTS = (
 )
 """Columns of sacct that hold what users wrote, delimiters and line breaks included."""
 
-_JOB = r"^[0-9]{1,12}(?:_[0-9]{1,9}|_\[[0-9,:%. -]*\])?(?:\+[0-9]{1,9})?"
+_JOB = r"^[0-9]{1,12}(?:_[0-9]{1,9}|_\[[0-9][0-9,:%.-]*\])?(?:\+[0-9]{1,9})?"
 _ID, _STEP = f"{_JOB}$", rf"{_JOB}\."
 
 _JOBS_EXPECTED = "a job of Slurm such as 123, 123_4, 123_[5-9%2] or 123+1"
 
 _DATE = r"[0-9]{4}-[0-9-]+[T ][0-9:]+[0-9:.+Z-]*|[0-9]+(?:\.[0-9]+)?"
 _NO_DATE = rf"{_DATE}|(?i:unknown|none|n/a)"
-_TRES = r"(?:[\w/:.-]+=[^\n]*?)?"
+_AMOUNT = r"[\w/:.-]+=[\w/:.+-]*"
+_TRES = f"(?:{_AMOUNT}(?:,{_AMOUNT})*)?"
 _FORMS = {
     **dict.fromkeys(("jobid", "jobidraw"), rf"{_JOB[1:]}(?:\.[\w+]+)?"),
     "submit": _DATE,
