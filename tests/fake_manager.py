@@ -16,7 +16,14 @@ from qops_batsim.jobs import (
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
 )
-from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, SeenJob, Unreachable
+from qops_batsim.live.manager import (
+    CommandFailed,
+    JobPhase,
+    NodeState,
+    SeenJob,
+    Unreachable,
+    array_of,
+)
 
 MIN_JOB_AGE = 300.0
 
@@ -44,6 +51,7 @@ class FakeJob:
     is_cancelled: bool = False
     told: str = ""
     problem: str = ""
+    throttle: int = 0
 
     def seen(self) -> SeenJob:
         return SeenJob(
@@ -67,6 +75,7 @@ class FakeJob:
             outcome=self.outcome,
             is_cancelled=self.is_cancelled,
             problem=self.problem,
+            throttle=self.throttle,
         )
 
 
@@ -100,11 +109,12 @@ class FakeManager:
         limit: float = 600.0,
         run_time: float = 300.0,
         deadline: float | None = None,
+        task: str = "",
         **asks: str,
     ) -> FakeJob:
-        """Submit a job, with a deadline so many seconds from now."""
+        """Submit a job, or a task of an array, with a deadline so many seconds from now."""
         self._last += 1
-        job_id = str(self._last)
+        job_id = task or str(self._last)
         if deadline is not None:
             asks["deadline"] = repr(self.now + deadline)
         job = FakeJob(job_id, nodes, limit, run_time, float(int(self.now)), asks)
@@ -158,6 +168,9 @@ class FakeManager:
             if any(date > self.now and job_id == job.id for date, job_id in self._due):
                 continue
             if job.wanted is None and not self.starts_by_itself:
+                continue
+            running = [each for each in self._running() if array_of(each.id) == array_of(job.id)]
+            if 0 < job.throttle <= len(running):
                 continue
             hosts = tuple(free[: job.nodes]) if job.wanted is None else job.wanted
             if len(hosts) == job.nodes and set(hosts) <= set(free):

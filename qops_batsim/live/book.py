@@ -2,7 +2,8 @@
 
 What is new in a poll is told to the decision module as an engine would tell it:
 
-1. a waiting job is submitted, and held; of a task of an array likewise;
+1. a waiting job is submitted, and held; a task of an array likewise, but no more of an array at
+   once than may run: the others could not start when it is promised;
 2. a job that was started ends when its resource manager says so, or no longer knows it;
 3. a waiting job that its user cancels is withdrawn; one whose nodes, limit or deadline its user
    changes is withdrawn and submitted anew, under the id of another run;
@@ -15,6 +16,7 @@ What is new in a poll is told to the decision module as an engine would tell it:
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from zoneinfo import ZoneInfo
@@ -24,7 +26,7 @@ from msgspec.structs import replace
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job
 from qops_batsim.live.journal import About, Entry, LiveStanding
-from qops_batsim.live.manager import JobPhase, NodeState, SeenJob, natural_key
+from qops_batsim.live.manager import JobPhase, NodeState, SeenJob, array_of, natural_key
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import (
     CallMeLater,
@@ -87,6 +89,8 @@ class Book:
         What is to be done: kind, run and detail; likewise.
     alarms
         What an operator should know; likewise.
+    behind
+        Tasks that wait for others of their array at this poll, and how many of it may run at once.
     """
 
     def __init__(
@@ -116,6 +120,7 @@ class Book:
         self.changed: dict[str, Entry] = {}
         self.orders: list[tuple[str, Entry, str]] = []
         self.alarms: list[str] = []
+        self.behind: dict[str, int] = {}
 
     def recall(self, events: Sequence[Event], decisions: Sequence[Decision]) -> None:
         """Learn from a message of before which hosts are away, and which calls were asked for."""
@@ -164,6 +169,8 @@ class Book:
             if job is None or not job.problem:
                 events += self._follow(entry, job, now)
         parked = {each.job for each in self._parked.values()}
+        tasks = Counter(map(array_of, self.jobs))
+        self.behind.clear()
         for job in sorted(jobs, key=lambda each: (each.submitted, natural_key(each.id))):
             if job.id not in self.jobs and job.id not in parked:
                 if job.phase is JobPhase.RUNNING and self.deadline_of(job) is not None:
@@ -171,7 +178,11 @@ class Book:
                         f"job {job.id} was started before it was seen: its deadline is never "
                         "answered"
                     )
+                array = array_of(job.id)
+                if 0 < job.throttle <= tasks[array] and job.is_ready:
+                    self.behind[job.id] = job.throttle
                 events += self._meet(job, now)
+                tasks[array] += job.id in self.jobs
         events += self._hosts(nodes)
         while self._calls and self._calls[0] <= self._seconds(now):
             self._calls.pop(0)
@@ -185,13 +196,17 @@ class Book:
             yield from self._joined(
                 self.new_entry(job, now, is_ours=False, phase="running", start=job.start), now
             )
-        elif job.phase is JobPhase.ENDED or job.problem or not (job.is_ready or job.is_early):
+        elif job.phase is JobPhase.ENDED or job.problem or not (asks or self._takes_best_effort):
             return
-        elif job.is_early or (asks and not self._may_refuse):
-            # Else it would start by itself when its date comes, on nodes of a promise.
-            if not job.is_held and (asks or self._takes_best_effort):
+        elif (
+            job.is_early
+            or job.id in self.behind
+            or (job.is_ready and asks and not self._may_refuse)
+        ):
+            # Else it would start by itself when its turn comes, on nodes of a promise.
+            if not job.is_held:
                 self.orders.append(("hold", self.new_entry(job, now), ""))
-        elif asks or self._takes_best_effort:
+        elif job.is_ready:
             yield from self._submit(self.new_entry(job, now), job)
 
     def _joined(self, entry: Entry, now: float) -> Iterator[Event]:

@@ -114,6 +114,7 @@ class LiveCentre:
         self._resend, self._on_line = resend, on_line
         self._sent: dict[int, float] = {}
         self._doubt = ""
+        self._told_behind: set[str] = set()
         self._unreachable_since: float | None = None
         self._seen: dict[str, SeenJob] = {}
         begins = self._begin(about) if journal.about is None else None
@@ -396,6 +397,15 @@ class LiveCentre:
             if text != entry.told and len(texts) < MOST_TOLD:
                 texts[entry.job] = entry.told = text
                 self._book.changed[entry.run] = entry
+        behind = self._book.behind
+        self._told_behind.intersection_update(behind)
+        new = [job for job in behind if job not in self._told_behind][: MOST_TOLD - len(texts)]
+        self._told_behind.update(new)
+        for job in new:
+            texts[job] = (
+                f"waits for tasks of its array, of which {behind[job]} may run at once, and is "
+                "answered after them; submit it without % to be answered now"
+            )
         if not texts:
             return
         try:

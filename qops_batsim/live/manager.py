@@ -60,6 +60,8 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
         dependency, a date.
     is_early
         Whether it waits for a date or another job, and could start by itself then.
+    throttle
+        How many tasks of its array may run at once, 0 for any number.
     asks
         Words and values of its comment that are for us: ``deadline``, ``tolerance``.
     manager_deadline
@@ -86,6 +88,7 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
     is_rerunnable: bool = True
     nice: int = 0
     is_ready: bool = True
+    throttle: int = 0
     is_early: bool = False
     hosts: tuple[str, ...] = ()
     asks: Mapping[str, str] = {}
@@ -130,6 +133,11 @@ class ResourceManager(Protocol):
 
 class CommandFailed(QopsError):
     """The resource manager has refused a command."""
+
+
+def array_of(job_id: str) -> str:
+    """Return the id of the array of a task (``12_3``), or of the job that is none."""
+    return job_id.partition("_")[0]
 
 
 def natural_key(name: str) -> list[tuple[int, str]]:

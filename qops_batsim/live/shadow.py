@@ -101,7 +101,8 @@ class ShadowManager:
         if shadow.is_over:
             yield replace(told, phase=JobPhase.ENDED, start=None, outcome=COMPLETED_KILLED)
         elif shadow.start is None:
-            yield replace(told, phase=JobPhase.WAITING, is_ready=True, start=None, end=None)
+            is_ready = job.is_ready or job.phase is not JobPhase.WAITING
+            yield replace(told, phase=JobPhase.WAITING, is_ready=is_ready, start=None, end=None)
         else:
             yield self._running(told, job, shadow.start)
 

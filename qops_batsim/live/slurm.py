@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from qops_batsim.advice.queue_state import HELD, HOLDING, WAITING
 from qops_batsim.advice.waiting_reasons import may_start
 from qops_batsim.errors import InputError, printable, shown
@@ -23,7 +25,14 @@ from qops_batsim.jobs import (
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
 )
-from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, SeenJob, Unreachable
+from qops_batsim.live.manager import (
+    CommandFailed,
+    JobPhase,
+    NodeState,
+    SeenJob,
+    Unreachable,
+    array_of,
+)
 from qops_batsim.workload.accounting.cells import read_duration
 from qops_batsim.workload.accounting.nodes import node_names
 
@@ -32,6 +41,9 @@ PATIENCE = 20.0
 
 MOST_AT_ONCE = 500
 """Most jobs that one command names."""
+
+MOST_ARRAYS = 20
+"""Most arrays that one look asks about."""
 
 LONGEST_TEXT = 200
 """Letters of what a user is told."""
@@ -84,6 +96,7 @@ OWN_HOLD = "held-by-user"
 _ASKED = re.compile(r"(?:^|[\s,;])(deadline(?==)|tolerance(?==)|qops(?![^\s,;=]))=?([^\s,;]*)")
 _NUMBER = re.compile(r"(-?[0-9]+)(?:-[0-9]+)?")
 _JOB_ID = re.compile(r"([0-9]+(?:[_+][0-9]+)?)")
+_THROTTLE = re.compile(r"JobId=\S+ ArrayJobId=\S+ ArrayTaskId=\S+ ArrayTaskThrottle=([0-9]+) ")
 _NONE = ("", "N/A", "Unknown", "NONE", "None", "0")
 
 Run = Callable[[Sequence[str], str], str]
@@ -149,6 +162,7 @@ class Slurm:
         self._run = run
         self._with_deadline: set[str] = set()
         self._marked: set[str] = set()
+        self._throttles: dict[str, int] = {}
 
     def jobs(self) -> list[SeenJob]:
         """Return the jobs, tasks of arrays one by one.
@@ -169,9 +183,31 @@ class Slurm:
             for first in range(0, len(cells), len(_COLUMNS))
         ]
         jobs = [_job_or_problem(row) for row in rows]
+        self._ask_throttles(jobs)
         self._with_deadline = {job.id for job in jobs if job.manager_deadline is not None}
         self._marked = {row["JobArrayID"] for row in rows if row["admin_comment"].startswith(MARK)}
-        return jobs
+        return [limited(job, self._throttles) for job in jobs]
+
+    def _ask_throttles(self, jobs: Sequence[SeenJob]) -> None:
+        """Learn how many tasks of which array may run at once (``sbatch --array=1-9%2``).
+
+        squeue does not tell it of tasks that are held one by one. Asked about are new arrays, else
+        the one that was asked about longest ago.
+        """
+        tasks = {
+            array_of(each.id): each.id
+            for each in jobs
+            if "_" in each.id and each.phase is JobPhase.WAITING and not each.problem
+        }
+        known = {each: most for each, most in self._throttles.items() if each in tasks}
+        new = sorted({*tasks} - {*known}, key=int)[:MOST_ARRAYS]
+        for array in new or list(known)[:1]:
+            known.pop(array, None)
+            with suppress(CommandFailed):  # The task has just ended.
+                said = self._run(["scontrol", "-o", "show", "job", tasks[array]], "")
+                found = _THROTTLE.match(said)
+                known[array] = int(found[1]) if found else 0
+        self._throttles = known
 
     def nodes(self) -> dict[str, NodeState]:
         """Return the nodes."""
@@ -254,6 +290,16 @@ def _job_or_problem(told: Mapping[str, str]) -> SeenJob:
         )
 
 
+def limited(job: SeenJob, throttles: Mapping[str, int]) -> SeenJob:
+    """Return a job with the limit of its array; as long as that is not known, it is not ready."""
+    array = array_of(job.id)
+    if array == job.id or job.phase is not JobPhase.WAITING:
+        return job
+    if array in throttles:
+        return replace(job, throttle=throttles[array])
+    return replace(job, is_ready=False, is_early=job.is_ready or job.is_early)
+
+
 def read_job(told: Mapping[str, str]) -> SeenJob:
     """Return the job of a row of squeue, by its columns; a ValueError tells what does not fit."""
     state, reason = told["State"], told["Reason"]
@@ -286,7 +332,11 @@ def read_job(told: Mapping[str, str]) -> SeenJob:
         is_rerunnable=told["Requeue"] != "0",
         nice=int(_fitting(told, "Nice")),
         is_ready=not is_early
-        and ("Held" in reason or may_start(reason) if is_ours is None else is_ours),
+        and (
+            "Held" in reason or reason == "JobArrayTaskLimit" or may_start(reason)
+            if is_ours is None
+            else is_ours
+        ),
         is_early=is_early and phase is JobPhase.WAITING and is_ours is not False,
         hosts=tuple(node_names(told["NodeList"])),
         asks=asks,

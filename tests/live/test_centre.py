@@ -110,6 +110,26 @@ def test_no_user_ends_it_by_cancelling_a_job(scheduler: str, tmp_path: Path) -> 
     site.journal.close()
 
 
+def test_tasks_of_a_throttled_array_are_promised_as_many_at_once_as_may_run(site: Site) -> None:
+    """--array=1-4%2, which Slurm keeps to whatever was promised.
+
+    n1 │ 1 │ 3      n2 │ 2 │ 4
+    """
+    tasks = [site.fake.submit(1, 400, 300, 1000, task=f"7_{number}") for number in (1, 2, 3, 4)]
+    for task in tasks:
+        task.throttle = 2
+    site.pass_time(100)
+    assert [each.is_held for each in tasks] == [False, False, True, True]
+    assert all("7_3" not in each.job for each in site.journal.entries())
+    assert "of which 2 may run at once, and is answered after them" in tasks[2].told
+    site.pass_time(600)
+    assert [(each.start or 0) - 1_000_000 for each in tasks] == pytest.approx(
+        [3] * 2 + [305] * 2, abs=3
+    )
+    assert counts(site.journal.entries())["kept"] == 4
+    assert site.journal.notes("alarm") == []
+
+
 def test_a_changed_limit_is_a_new_request(site: Site) -> None:
     site.fake.submit(4, limit=600, run_time=600)
     site.pass_time(2)

@@ -11,7 +11,7 @@ from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_WALLTIME_REACHED
 from qops_batsim.live import slurm
 from qops_batsim.live.check import check_slurm, unfiltered
 from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, Unreachable, natural_key
-from qops_batsim.live.slurm import Slurm, read_config, run_command
+from qops_batsim.live.slurm import MOST_ARRAYS, Slurm, read_config, run_command
 from qops_batsim.workload.accounting.nodes import node_names
 
 
@@ -135,6 +135,29 @@ def test_a_job_that_cannot_start_is_not_ready(reason: str) -> None:
     for told, is_ready in ((reason, False), ("Resources", True), ("Whim", True)):
         (job,) = Slurm(run=Recorded(squeue=[ROWS[-1] | {"Reason": told}])).jobs()
         assert job.is_ready == is_ready
+
+
+def test_the_limit_of_an_array_is_asked_for_until_it_is_known() -> None:
+    """squeue does not tell it; no text of a user stands before it where scontrol does."""
+    line = "JobId=9 ArrayJobId=4 ArrayTaskId=1,4-6%2 ArrayTaskThrottle={} JobName=x Comment=\n{}"
+    forged = "JobId=9 ArrayJobId=4 ArrayTaskId=1 ArrayTaskThrottle=7 "
+    rows = [row("4_1|PENDING"), row("4_2|PENDING", Reason="JobArrayTaskLimit"), row("5|PENDING")]
+
+    def told(said: str | Exception) -> list[tuple[bool, bool, int]]:
+        recorded.answers["scontrol"] = said
+        return [(job.is_ready, job.is_early, job.throttle) for job in slurm.jobs()]
+
+    recorded = Recorded(squeue=rows)
+    slurm = Slurm(run=recorded)
+    unknown, other = (False, True, 0), (True, False, 0)
+    assert told(CommandFailed("Invalid job id")) == [unknown, unknown, other]
+    assert told(line.format(2, forged)) == [(True, False, 2), (True, False, 2), other]
+    # It may be changed.
+    assert told("JobId=9 ArrayJobId=4 ArrayTaskId=1 JobName=x\n" + forged) == [other] * 3
+    assert recorded.said[1] == "scontrol -o show job 4_2"
+    recorded.answers["squeue"] = [row(f"{array}_1|PENDING") for array in range(200, 100, -1)]
+    assert sum(is_ready for is_ready, *_ in told(line.format(2, ""))) == MOST_ARRAYS
+    assert sum(is_ready for is_ready, *_ in told(line.format(2, ""))) == 2 * MOST_ARRAYS
 
 
 def test_a_job_that_slurm_would_start_is_not_held_whatever_its_reason() -> None:
