@@ -9,16 +9,20 @@ import io
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from qops_batsim.analysis.results.run import read_files
 from qops_batsim.analysis.results.run_files import RunFiles, RunInfo, find_run
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.files import decoded, read_bytes
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.run import Run
 from qops_batsim.scheduling import decision_events as log
 from qops_batsim.scheduling.decision_events import LoggedJobs
@@ -115,8 +119,8 @@ class PlanState:
 
     ``jobs`` are by the id of the submission, in its order, ``names`` the same by every id that
     a job has had, ``dying`` those whose killed run may not have ended, by the id of that run.
-    ``present`` is the number of hosts that are there, None if none ever left; ``is_final`` tells
-    whether that is known to stay.
+    ``present`` is the number of hosts that are there, or under maintenance, as of the date
+    ``sized``, None if none ever left; ``is_final`` tells whether that is known to stay.
     """
 
     def __init__(self) -> None:
@@ -126,6 +130,7 @@ class PlanState:
         self.late_news = False
         self.present: int | None = None
         self.is_final = False
+        self.sized = -math.inf
         self._under: dict[str, int] = {}
 
     @property
@@ -188,7 +193,7 @@ class PlanState:
                 job.refusal = log.refusal_of(event)
             case log.Resized():
                 self.present, self._under = event.present, dict(event.under)
-                self.is_final = event.final
+                self.is_final, self.sized = event.final, event.date
             case log.Ended() if event.job in self.dying:
                 self.dying.pop(event.job).end = event.date
             case log.Ended():
@@ -240,6 +245,8 @@ class DecisionHistory:
     """The scheduler's class, where the name in the header may not lead to it."""
     code: AllowedCode = ()
     """Python files that the header may name."""
+    files: RunFiles | None = None
+    """The run's files, where they are known."""
 
     def __post_init__(self) -> None:
         self.final = self._replayed(len(self.events))
@@ -254,6 +261,28 @@ class DecisionHistory:
     def calendar(self) -> Calendar | None:
         """Return the dates of the run's seconds, where its workload knew them."""
         return None if self.info is None else self.info.calendar
+
+    @cached_property
+    def allocations(self) -> dict[str, HostSet]:
+        """Return the hosts of each run by its full id, as the run's files tell. O(jobs)."""
+        if self.files is None:
+            return {}
+        result = read_files(self.files)
+        hosts = map(HostSet.parse, result.text("allocated_resources"))
+        return dict(zip(result.ids, hosts, strict=True))
+
+    def had_maintenance(self, date: float) -> bool:
+        """Return whether hosts had maintenance, or its notice, up to a date (seconds). O(events).
+
+        The log tells only that something changed, and not the number of hosts that are there.
+        """
+        sizes = [(self.header.processors, False)]
+        sizes += [
+            (event.present, event.final)
+            for event in self.events
+            if isinstance(event, log.Resized) and event.date <= date
+        ]
+        return any(one == next_one for one, next_one in pairwise(sizes))
 
     def find_job(self, name: str) -> str:
         """Return the id of a job's submission, given that or the part behind ``!``.
@@ -354,7 +383,7 @@ def _history(run: str | PathLike[str], files: RunFiles, code: AllowedCode) -> De
     files.check_unchanged()
     made_by = type(run.module) if isinstance(run, Run) else None
     name = fspath(run)
-    return DecisionHistory(name, files.decisions, header, events, files.info, made_by, code)
+    return DecisionHistory(name, files.decisions, header, events, files.info, made_by, code, files)
 
 
 def _missing_log(files: RunFiles) -> str:

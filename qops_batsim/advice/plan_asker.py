@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from qops_batsim.advice.history import RUNNING, DecisionHistory, JobStory, PlanState, or_infinite
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.admission.bisection import earliest_deadline
@@ -23,7 +25,7 @@ from qops_batsim.scheduling.admission.feedback import promise
 from qops_batsim.scheduling.admission.policy import Admission
 from qops_batsim.scheduling.admission.search import Verdict
 from qops_batsim.scheduling.answers import AdmissionAnswer, Held
-from qops_batsim.scheduling.capacity import Capacity
+from qops_batsim.scheduling.capacity import Capacity, Window
 from qops_batsim.scheduling.decision_events import Submitted
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.news import News
@@ -33,7 +35,7 @@ from qops_batsim.scheduling.profile import earliest_fit
 from qops_batsim.scheduling.refusal import Refusal, no_time, sentence
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
-from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of, on_grid
+from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE, duration_on_grid, end_of, on_grid
 
 RESOLUTION = 1.0
 """Seconds by which an earliest deadline may be too late."""
@@ -89,13 +91,28 @@ class PlanAsker:
         self.now = now
         self.state = state
         self.machine_size = history.header.processors
-        self._capacity = Capacity(self.machine_size)
-        self._capacity.is_final = state.is_final
-        if state.present is not None:
-            self._capacity.away = HostSet.first(self.machine_size - state.present)
-        self.free_processors = self._capacity.present - state.used_processors
+        self._capacity = _capacity_at(history, state)
         self._module = logged_scheduler(history)
         self._held = [_held(story) for story in state.held]
+        self._hosts: dict[str, HostSet] = {}
+        self.free_processors = self._capacity.present - state.used_processors
+        if self._capacity.windows:
+            self._hosts = self._running_hosts()
+            closed = self._capacity.closed(drains=getattr(self._module, "drains", False))
+            used = reduce(or_, self._hosts.values(), closed)
+            self.free_processors = self.machine_size - len(used)
+
+    def _running_hosts(self) -> dict[str, HostSet]:
+        """Return the hosts of what runs by full id."""
+        running = [story.name for story in self.state.held if story.outcome == RUNNING]
+        try:
+            return {name: self.history.allocations[name] for name in (*running, *self.state.dying)}
+        except KeyError as error:
+            raise InputError(
+                f"{self.history.path}: the run had maintenance, and the hosts of job "
+                f"{shown(str(error.args[0]))} are not known; the run's other files are expected "
+                "beside it"
+            ) from None
 
     @property
     def can_answer(self) -> bool:
@@ -149,7 +166,9 @@ class PlanAsker:
         self._recall(plan)
         if self.state.present is not None:
             under = {slot: self.state.under(story) for slot, story in enumerate(self.state.held)}
-            plan.restore(self.now, self.state.present, under)
+            held = {story.name for story in self.state.held}
+            hosts = {name: used for name, used in self._hosts.items() if name in held}
+            plan.restore(self.now, self._capacity, under, hosts)
         job = job_of(asked)
         plan.news.submitted(job, self.now)
         plan.arrived(job)
@@ -215,6 +234,40 @@ class PlanAsker:
             planned_end=lambda answer: or_infinite(answer.end),
         )
         return None if found is None else (found.deadline, found.answer)
+
+
+def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
+    """Return the hosts that are there, and the maintenance that was announced.
+
+    The log tells how many hosts are there; which these are, and when they have maintenance, the
+    description of the run does.
+    """
+    size, info, date = history.header.processors, history.info, state.sized + PLAN_TOLERANCE
+    capacity = Capacity(size)
+    capacity.is_final, capacity.is_planned = state.is_final, True
+    if state.present is None:
+        return capacity
+    capacity.away = HostSet.first(size - state.present)
+    if not history.had_maintenance(date):
+        return capacity
+    known = [] if info is None else info.maintenance
+    capacity.windows = [
+        Window(HostSet.parse(each.hosts), each.since, each.until, each.since <= date)
+        for each in known
+        if each.announced <= date < each.until
+    ]
+    if info is not None and known:
+        gone = (each.hosts for each in info.outages if each.since <= date < each.until)
+        capacity.away = reduce(or_, map(HostSet.parse, gone), HostSet())
+        for window in capacity.windows:
+            capacity.away -= window.hosts if window.has_begun else HostSet()
+    if not known or capacity.present != state.present:
+        raise InputError(
+            f"{history.path}: hosts had maintenance at {state.sized:g} s or before, and which of "
+            "them were away when is not known; a run whose description (…_run.json) tells its "
+            "outages and maintenance is expected"
+        )
+    return capacity
 
 
 def logged_scheduler(history: DecisionHistory) -> DecisionModule:

@@ -401,12 +401,23 @@ class Plan:
         if self.policy is not None:
             self.policy.resume(held)
 
-    def restore(self, now: float, present: int, under: Mapping[int, int]) -> None:
-        """Have so many hosts there, and others gone under running jobs, in a resumed plan.
+    def restore(
+        self,
+        now: float,
+        capacity: Capacity,
+        under: Mapping[int, int],
+        running: Mapping[str, HostSet],
+    ) -> None:
+        """Have the hosts there that are, and others gone under running jobs, in a resumed plan.
 
-        ``under`` says by slot how many hosts of a job have gone.
+        ``under`` says by slot how many hosts of a job have gone, ``running`` by id which it has:
+        that needs to be known with maintenance only.
         """
-        self.state.everything[0] = self.state.counts[state.PRESENT] = present
+        self.state.everything[0] = self.state.counts[state.PRESENT] = capacity.present
+        if capacity.windows:
+            self.refit(capacity, running)
+            self.state.counts[state.IS_RESIZED] = 0
+            under = {}
         for slot, gone in under.items():
             self.jobs.reserved[slot] -= gone
         plan.reserve_plan(self.state, up_to_grid(float(now)))

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 import random
+from pathlib import Path
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import host_failures
 from decision_runs import exact, history_of, random_workload, run_files, workload_of
 from qops_batsim.advice.charges import PriceList
-from qops_batsim.advice.history import DecisionHistory
+from qops_batsim.advice.explain import explain
+from qops_batsim.advice.history import DecisionHistory, read_history
 from qops_batsim.advice.plan_asker import PlanAsker
 from qops_batsim.advice.quote import quote
+from qops_batsim.engine.options import EngineOptions, events_in_order, maintenance_events
 from qops_batsim.errors import InputError
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.decision_events import Admitted, Killed, Moved, Refused
 
@@ -234,3 +239,61 @@ def test_a_bisection_that_begins_too_early_goes_on_later() -> None:
     assert 36 <= found.refused < 37
     assert tried[:4] == [14, 18, 26, 42]
     assert earliest_deadline(lambda _: None, 10.0, 14.0) is None
+
+
+# Eight of 32 hosts are away from 500 to 30,000. A has 20 of the others up to 8,900, B has 8 up to
+# 10,900, and C 20 up to 40,900.
+AWAY = [
+    exact(0, 20, 8900),
+    exact(500, 8, 2000),
+    exact(9500, 20, 30_000),
+]
+
+
+def maintained(scheduler: str, folder: Path) -> Path:
+    windows = events_in_order(maintenance_events(0.0, HostSet.parse("24-31"), 500.0, 30_000.0))
+    engine = EngineOptions(external_events=windows)
+    return run_files(scheduler, workload_of(32, AWAY), folder, engine=engine)
+
+
+@pytest.mark.parametrize("scheduler", ["qops", "msb", "mrt", "fqops"])
+def test_a_quote_counts_maintenance(scheduler: str, tmp_path) -> None:
+    prefix = maintained(scheduler, tmp_path)
+    for time, free, start in ((100, 4, 30_000), (1000, 4, 30_000), (30_500, 12, 40_900)):
+        found = quote(prefix, time, processors=30, run_time=3600, prices=PriceList(None))
+        assert found.free_processors == free
+        assert found.earliest is not None
+        assert (found.earliest.start, found.earliest.end) == (start, start + 3600)
+    # Smaller ones need not wait for the end of the maintenance, but for A.
+    for time, processors, run_time in ((1000, 24, 600), (100, 12, 300)):
+        found = quote(prefix, time, processors=processors, run_time=run_time)
+        assert found.earliest is not None
+        assert found.earliest.start == 8900
+    told = explain(prefix, "B", PriceList(None))
+    assert (told.free_processors, told.earliest.start) == (4, 8900)
+
+
+def test_unknown_maintenance_is_refused(tmp_path) -> None:
+    prefix = maintained("qops", tmp_path)
+    Path(f"{prefix}_run.json").unlink()
+    for ask_for in (
+        lambda: quote(prefix, 1000, processors=3, run_time=9),
+        lambda: explain(prefix, "B"),
+    ):
+        with pytest.raises(InputError, match=r"_decisions.jsonl: hosts had maintenance at 500 s"):
+            ask_for()
+
+
+@pytest.mark.parametrize(("scheduler", "options"), SCHEDULERS[:4:2])
+def test_quotes_beside_maintenance_are_what_the_run_answered(
+    scheduler: str, options: dict[str, object], tmp_path
+) -> None:
+    for seed in range(8):
+        rng = random.Random(seed)
+        hosts, workload, _ = host_failures.random_case(seed)
+        begin = rng.randint(1, 40) + 0.25
+        some = HostSet.of(rng.sample(range(hosts), rng.randint(1, hosts)))
+        windows = maintenance_events(max(0.0, begin - 50), some, begin, begin + rng.randint(1, 30))
+        case = (hosts, workload, events_in_order(windows))
+        host_failures.verified_run(scheduler, options, case, tmp_path / "run")
+        check_every_job(read_history(tmp_path / "run"))
