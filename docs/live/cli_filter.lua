@@ -15,13 +15,22 @@ local function words(text)
   return text or ""
 end
 
+-- A job may name several partitions, of which one starts it; without any it goes to the default one.
+local function is_ours(named)
+  for name in string.gmatch(named, "[^,]+") do
+    if partitions[name] then
+      return true
+    end
+  end
+  return named == ""
+end
+
 function slurm_cli_setup_defaults(options, early_pass)
   return slurm.SUCCESS
 end
 
 function slurm_cli_pre_submit(options, pack_offset)
-  local partition = words(options["partition"])
-  if partition ~= "" and not partitions[partition] then
+  if not is_ours(words(options["partition"])) then
     return slurm.SUCCESS
   end
   local asked = words(options["deadline"])

@@ -1,6 +1,7 @@
 -- Slurm's job_submit plugin for live decisions, run by slurmctld, so that no user can go around it:
 -- what cli_filter.lua marks is held and marked also if it comes another way, and what waits for a
 -- decision stays held, whatever its user changes.
+-- Slurm 22.05 shows the user of a refused change "Unspecified error".
 -- slurm.conf: JobSubmitPlugins=lua; this file stands beside slurm.conf of slurmctld.
 
 local partitions = { main = true }
@@ -8,8 +9,14 @@ local partitions = { main = true }
 local operators = { [0] = true }
 local OWN_HOLD = "qops=held-by-user"
 
-local function is_ours(partition)
-  return partition == nil or partition == "" or partitions[partition] ~= nil
+-- A job may name several partitions, of which one starts it; without any it goes to the default one.
+local function is_ours(named)
+  for name in string.gmatch(named or "", "[^,]+") do
+    if partitions[name] then
+      return true
+    end
+  end
+  return (named or "") == ""
 end
 
 -- The last word counts.
@@ -37,7 +44,14 @@ function slurm_job_submit(job, partitions_of_user, uid)
 end
 
 function slurm_job_modify(change, job, partitions_of_user, uid)
-  if operators[uid] or not is_ours(job.partition) then
+  if operators[uid] then
+    return slurm.SUCCESS
+  end
+  if change.partition ~= nil and is_ours(change.partition) ~= is_ours(job.partition) then
+    slurm.log_user("a job does not move to or from a partition of live decisions; submit it again")
+    return slurm.ERROR
+  end
+  if not is_ours(job.partition) then
     return slurm.SUCCESS
   end
   local mark = mark_of(job.comment)

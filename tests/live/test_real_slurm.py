@@ -210,10 +210,11 @@ def test_what_the_shipped_plugins_hold_is_known_by_its_mark_and_stays_held(
         "--deadline=2030-12-01T08:00": f"deadline={datetime(2030, 12, 1, 8).timestamp():.0f} qops",
         "--comment=deadline=2030-01-01T00:00": "deadline=2030-01-01T00:00 qops",
         "--comment=my-qops\n1|CANCELLED|32": "my-qops\n1|CANCELLED|32 qops",
-        "--requeue": "qops",
+        "--partition=other,main": "qops",
         "--hold": "qops=held-by-user",
     }
     settings = ["CliFilterPlugins=cli_filter/lua", "JobSubmitPlugins=lua"]
+    settings.append("PartitionName=other Nodes=ALL MaxTime=INFINITE State=UP")
     place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
     with place as base:
         for path in shipped.glob("*.lua"):
@@ -238,7 +239,7 @@ def test_what_the_shipped_plugins_hold_is_known_by_its_mark_and_stays_held(
             slurm.hold(jobs[:1])
             cluster.run("scontrol", "hold", jobs[1])
             freed = {jobs[0], jobs[2], jobs[3], jobs[5]}
-            for change in ("Nice=100", "Priority=9", "Comment=mine"):
+            for change in ("Nice=100", "Priority=9", "Comment=mine", "Partition=other"):
                 for job in freed:
                     with suppress(CommandFailed):
                         as_nobody(["scontrol", "update", f"jobid={job}", change], "")
@@ -246,5 +247,8 @@ def test_what_the_shipped_plugins_hold_is_known_by_its_mark_and_stays_held(
             assert {*hand_back(None, slurm, 0.0)} == freed
             left = {job.id for job in slurm.jobs() if job.phase is JobPhase.WAITING}
             assert left >= {jobs[1], jobs[4]}
+            free = cluster.run(*sbatch, "--partition=other", "--begin=now+90").strip()
+            with pytest.raises(CommandFailed, match="Unspecified error"):
+                as_nobody(["scontrol", "update", f"jobid={free}", "Partition=main"], "")
             as_nobody(["scontrol", "release", jobs[4]], "")
             assert [job.id for job in slurm.jobs() if job.is_handed] == [jobs[4]]
