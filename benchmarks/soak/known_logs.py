@@ -84,8 +84,9 @@ def _damaged(written: Written, name: str, rng: random.Random) -> tuple[str, str]
     column = rng.randrange(len(cells))
     what = rng.choice(("a cell lost", "a value garbled", "a line cut", "the file cut"))
     names = lines[0].strip().split(written.delimiter)
-    if what == "a cell lost" and (place or name == "pbs"):
-        del cells[column]  # Without one of its names, a header is another one.
+    if what == "a cell lost" and (name == "pbs" or (place and len(cells) == len(names))):
+        # Without a name, a header is another one; a cell of a text takes the place of one lost.
+        del cells[column]
     elif what == "a value garbled" and name == "pbs":
         cells[column] = rng.choice(_GARBAGE)
     elif what == "a value garbled":
@@ -94,7 +95,7 @@ def _damaged(written: Written, name: str, rng: random.Random) -> tuple[str, str]
         cells[column] = rng.choice(_GARBAGE) if known else cells[column]
     elif what == "a line cut":
         cells = cells[: max(column, 1)]
-    lines[place] = written.delimiter.join(cells)
+    lines[place] = written.delimiter.join(cells) or "x"  # Nobody misses an empty line.
     if what == "the file cut":
         kept = lines[place][: rng.randrange(1, len(lines[place]) + 1)] if lines[place] else "x"
         return "\n".join([*lines[:place], kept]), what

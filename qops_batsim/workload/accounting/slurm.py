@@ -81,7 +81,7 @@ _ID, _STEP = f"{_JOB}$", rf"{_JOB}\."
 
 _JOBS_EXPECTED = "a job of Slurm such as 123, 123_4, 123_[5-9%2] or 123+1"
 
-_DATE = r"[0-9]{4}-[0-9-]+[T ][0-9:]+[0-9:.+Z-]*|[0-9]+(?:\.[0-9]+)?"
+_DATE = r"[0-9]{4}-[0-9-]+[T ][0-9:]+[0-9:.+Z-]*|[0-9]{9,12}(?:\.[0-9]+)?"
 _NO_DATE = rf"{_DATE}|(?i:unknown|none|n/a)"
 _AMOUNT = r"[\w/:.-]+=[\w/:.+-]*"
 _TRES = f"(?:{_AMOUNT}(?:,{_AMOUNT})*)?"
@@ -89,9 +89,9 @@ _FORMS = {
     **dict.fromkeys(("jobid", "jobidraw"), rf"{_JOB[1:]}(?:\.[\w+]+)?"),
     "submit": _DATE,
     **dict.fromkeys(("eligible", "start", "end"), _NO_DATE),
-    **dict.fromkeys(("elapsed", "elapsedraw", "suspended"), "[0-9:.-]*"),
+    **dict.fromkeys(("elapsed", "elapsedraw", "suspended"), "[0-9:.-]+"),
     **dict.fromkeys(
-        ("alloccpus", "ncpus", "reqcpus", "allocnodes", "nnodes", "reqnodes"), "[0-9]*"
+        ("alloccpus", "ncpus", "reqcpus", "allocnodes", "nnodes", "reqnodes"), "[0-9]+"
     ),
     **dict.fromkeys(("reqtres", "alloctres"), _TRES),
     **dict.fromkeys(("timelimit", "timelimitraw"), r"[\w:./-]*"),
