@@ -179,9 +179,7 @@ class Book:
                         "answered"
                     )
                 array = array_of(job.id)
-                if 0 < job.throttle <= tasks[array] and job.is_ready:
-                    self.behind[job.id] = job.throttle
-                events += self._meet(job, now)
+                events += self._meet(job, now, tasks[array])
                 tasks[array] += job.id in self.jobs
         events += self._hosts(nodes)
         while self._calls and self._calls[0] <= self._seconds(now):
@@ -189,21 +187,20 @@ class Book:
             events.append(RequestedCall())
         return events
 
-    def _meet(self, job: SeenJob, now: float) -> Iterator[Event]:
-        """Take notice of a job that is not in the book."""
+    def _meet(self, job: SeenJob, now: float, siblings: int = 0) -> Iterator[Event]:
+        """Take notice of a job that is not in the book, where so many tasks of its array are."""
         asks = self.deadline_of(job) is not None
+        is_behind = job.is_ready and 0 < job.throttle <= siblings
         if job.phase is JobPhase.RUNNING:
             yield from self._joined(
                 self.new_entry(job, now, is_ours=False, phase="running", start=job.start), now
             )
         elif job.phase is JobPhase.ENDED or job.problem or not (asks or self._takes_best_effort):
             return
-        elif (
-            job.is_early
-            or job.id in self.behind
-            or (job.is_ready and asks and not self._may_refuse)
-        ):
+        elif job.is_early or is_behind or (job.is_ready and asks and not self._may_refuse):
             # Else it would start by itself when its turn comes, on nodes of a promise.
+            if is_behind:
+                self.behind[job.id] = job.throttle
             if not job.is_held:
                 self.orders.append(("hold", self.new_entry(job, now), ""))
         elif job.is_ready:
