@@ -22,7 +22,7 @@ import msgspec
 from qops_batsim.advice.waiting_reasons import Waits, waits_for
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
-from qops_batsim.workload.accounting.rows import ENDED, elsewhere
+from qops_batsim.workload.accounting.rows import ENDED, elsewhere, task_numbers
 from qops_batsim.workload.model import check_processors
 
 MAX_QUEUE_BYTES = 256 << 20
@@ -115,8 +115,6 @@ HOLDING = {"RUNNING", "COMPLETING", "CONFIGURING", "STOPPED", "STAGE_OUT", "SIGN
 WAITING = {"PENDING", "REQUEUED", "REQUEUE_FED"}
 
 HELD = {"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
-
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 
 _THROTTLE = re.compile(r"%(\d+)$")
 
@@ -331,24 +329,16 @@ def _waiting(
         raise InputError(f"{where}: array_task_string is {shown(tasks)}; a text is expected")
     if "..." in tasks:
         left_out["tasks of arrays beyond what squeue lists"] += 1
-    for count, task in enumerate(_tasks(_THROTTLE.sub("", tasks), where)):
-        if count >= MAX_QUEUED_JOBS:
-            raise InputError(f"{where}: more than {MAX_QUEUED_JOBS:,} tasks; fewer are expected")
-        # Only the first can have been planned.
-        planned: dict[str, Any] = {} if count == 0 else {"planned_start": None}
-        yield QueuedJob(id=f"{array}_{task}", **{**common, **planned})
-
-
-def _tasks(text: str, where: str) -> Iterator[int]:
-    for part in text.split(","):
-        match = _RANGE.fullmatch(part)
-        if match:
-            first, last, step = match.groups()
-            yield from range(int(first), int(last or first) + 1, int(step or 1) or 1)
-        elif part and "..." not in part:
-            raise InputError(
-                f"{where}: array_task_string is {shown(text)}; ranges as 1-9:2,12 are expected"
-            )
+    listed = _THROTTLE.sub("", tasks)
+    numbers = None if "%" in listed else task_numbers(listed)
+    if numbers is None or len(numbers) > MAX_QUEUED_JOBS:
+        raise InputError(
+            f"{where}: array_task_string is {shown(tasks)}; ranges as 1-9:2,12 of up to "
+            f"{MAX_QUEUED_JOBS:,} tasks are expected"
+        )
+    for task in numbers:
+        yield QueuedJob(id=f"{array}_{task}", **common)
+        common["planned_start"] = None  # Only the first can have been planned.
 
 
 class WrittenJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

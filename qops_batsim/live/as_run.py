@@ -132,7 +132,7 @@ def _ended(journal: Journal, entries: Sequence[Entry]) -> EndedJobs:
     return EndedJobs(
         ids=[each.run.partition("!")[2] for each in entries],
         workloads=Words.one(WORKLOAD, count),
-        profiles=Words.of([_profile_name(each) for each in entries]),
+        profiles=Words.of([delay_profile(_run_time(each))[0] for each in entries]),
         submission_times=np.array([each.submitted - about.origin for each in entries], float),
         processors=np.array([each.nodes for each in entries], np.int64),
         walltimes=np.array(limits, float),
@@ -148,10 +148,6 @@ def _ended(journal: Journal, entries: Sequence[Entry]) -> EndedJobs:
         energy=np.full(count, -1.0),
         metadata=None,
     )
-
-
-def _profile_name(entry: Entry) -> str:
-    return delay_profile(_run_time(entry))[0]
 
 
 def _run_time(entry: Entry) -> float:

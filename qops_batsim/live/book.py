@@ -57,6 +57,9 @@ WORKLOAD = "w0"
 MOST_NICE = 10_000
 """A nice of minus so much is the highest priority of a user, of which few schedulers know."""
 
+PATIENCE = 60.0
+"""A start that takes longer is given up (seconds)."""
+
 PROFILE = "unknown"
 """Name of the execution profile of a job of which only the limit is known."""
 
@@ -78,8 +81,6 @@ class Book:
         Whether jobs without deadline are decided about; else they are somebody else's.
     tells_others
         Whether the module can be told of running jobs; else their nodes are away until they end.
-    patience
-        How long a start may take before it is given up (seconds).
 
     Attributes
     ----------
@@ -102,14 +103,12 @@ class Book:
         keeps_refused: bool = False,
         takes_best_effort: bool = True,
         tells_others: bool = True,
-        patience: float = 60.0,
     ) -> None:
         self._about = about
         self._count_runs = count_runs
         self._keeps_refused = keeps_refused
         self._takes_best_effort = takes_best_effort
         self._tells_others = tells_others
-        self._patience = patience
         self._may_refuse = True
         self._places = {name: place for place, name in enumerate(about.nodes)}
         self.jobs = {each.job: each for each in entries}
@@ -336,17 +335,18 @@ class Book:
                 self.alarms.append(
                     f"job {entry.job} has vanished; its end is dated as it was missed"
                 )
-            yield from self._end(entry, job, now)
+            is_lost = job is None and entry.phase == "starting"
+            yield from self._end(entry, job, now, COMPLETED_KILLED if is_lost else "")
         elif job.restarts > entry.restarts:
             yield from self._requeued(entry, job, now)
         elif job.phase is JobPhase.RUNNING:
             self._runs_now(entry, job)
-        elif entry.ordered is not None and now - entry.ordered > self._patience:
+        elif entry.ordered is not None and now - entry.ordered > PATIENCE:
             self.alarms.append(
-                f"job {entry.job} has not started within {self._patience:g} s on "
+                f"job {entry.job} has not started within {PATIENCE:g} s on "
                 f"{','.join(entry.hosts)}; it is planned anew"
             )
-            yield from self._end(entry, None, now)
+            yield from self._end(entry, None, now, COMPLETED_KILLED)
             yield from self._submit(self._again(entry, job, now), job)
             self.orders.append(("hold", self.jobs[job.id], ""))
 
@@ -394,24 +394,19 @@ class Book:
             self._close(entry, None, now, REJECTED)
         yield from self._meet(job, now)
 
-    def _end(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
+    def _end(self, entry: Entry, job: SeenJob | None, now: float, outcome: str) -> Iterator[Event]:
         """Yield that a run has left its hosts."""
-        outcome = COMPLETED_KILLED if job is None and entry.phase == "starting" else ""
         entry.is_withdrawn = job is not None and job.is_cancelled and not entry.is_victim
         self._close(entry, job, now, outcome)
-        hosts = self._hosts_of(entry.hosts)
-        yield JobCompleted(entry.run, entry.outcome, 0, hosts)
+        yield JobCompleted(entry.run, entry.outcome, 0, self._hosts_of(entry.hosts))
         if entry.is_victim:
             yield JobKilled([entry.run])
 
     def _requeued(self, entry: Entry, job: SeenJob, now: float) -> Iterator[Event]:
         """Yield that a run was cut off, and what becomes of its job."""
-        entry.end, entry.outcome = now, COMPLETED_KILLED
-        self._close(entry, None, now, COMPLETED_KILLED)
-        yield JobCompleted(entry.run, COMPLETED_KILLED, 0, self._hosts_of(entry.hosts))
+        yield from self._end(entry, None, now, COMPLETED_KILLED)
         again = self._again(entry, job, now)
         if entry.is_victim:
-            yield JobKilled([entry.run])
             self._parked[entry.run] = again
             return
         self.alarms.append(f"job {entry.job} was requeued; it is planned anew")

@@ -29,6 +29,7 @@ from qops_batsim.live.journal import CONFIRMED, SENT, VOID, About, Entry, Journa
 from qops_batsim.live.manager import (
     CommandFailed,
     JobPhase,
+    NodeState,
     ResourceManager,
     SeenJob,
     Unreachable,
@@ -102,7 +103,6 @@ class LiveCentre:
         resend: float = 10.0,
         keeps_refused: bool = False,
         takes_best_effort: bool = True,
-        patience: float = 60.0,
         clock: Callable[[], float] = time.time,
         uptime: Callable[[], float] | None = None,
         on_line: Callable[[str], None] = lambda line: None,
@@ -131,7 +131,6 @@ class LiveCentre:
             takes_best_effort=takes_best_effort,
             tells_others=isinstance(self.module, SpaceSharingScheduler)
             and self.module.hears_of_others,
-            patience=patience,
         )
         self._clock.go_on(self.about.origin + journal.last_message[1], journal.believed)
         if self.module is None:
@@ -199,20 +198,13 @@ class LiveCentre:
         except Unreachable as error:
             self._note_outage(error)
             return
-        journal, book = self._journal, self._book
+        journal = self._journal
         with journal.transaction():
             now = self._look()
             if self._unreachable_since is not None:
                 journal.note(now, "outage", f"over after {now - self._unreachable_since:.1f} s")
                 self._unreachable_since = None
-            looked = self._manager.real if isinstance(self._manager, ShadowManager) else jobs
-            self._see(looked, now)
-            if self.module is not None:
-                events = book.observe(jobs, nodes, now, may_refuse=not self._doubt)
-                self._confirm({job.id: job for job in jobs}, now)
-                while events:
-                    events = self._ask(round(now - self.about.origin, 6), events)
-            self._write(now)
+            self._take(jobs, nodes, now)
             if self.module is not None:
                 self._forget()
         journal.has_news(now)
@@ -225,15 +217,21 @@ class LiveCentre:
         journal = self._journal
         with suppress(_Rehearsed), journal.transaction():
             jobs, nodes = self._manager.jobs(), self._manager.nodes()
-            now = self._look()
-            self._see(jobs, now)
-            events = self._book.observe(jobs, nodes, now, may_refuse=not self._doubt)
-            while events:
-                events = self._ask(round(now - self.about.origin, 6), events)
-            self._write(now)
+            self._take(jobs, nodes, self._look())
             for order in journal.orders(only_open=True):
                 self._on_line(f"would {order.kind} {order.job} {order.detail}".rstrip())
             raise _Rehearsed
+
+    def _take(self, jobs: Sequence[SeenJob], nodes: Mapping[str, NodeState], now: float) -> None:
+        """Write what is seen, and what is decided about it."""
+        looked = self._manager.real if isinstance(self._manager, ShadowManager) else jobs
+        self._see(looked, now)
+        if self.module is not None:
+            events = self._book.observe(jobs, nodes, now, may_refuse=not self._doubt)
+            self._confirm({job.id: job for job in jobs}, now)
+            while events:
+                events = self._ask(round(now - self.about.origin, 6), events)
+        self._write(now)
 
     def _look(self) -> float:
         """Return the date; tell when the calendar gets into doubt, and when it is believed."""

@@ -67,7 +67,7 @@ def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> C
             is_fine=True,
             text=unfiltered(config) or "a filter is configured, and is expected to hold jobs",
         ),
-        _rights(config, run),
+        _rights(config),
         _age(config, poll),
         Finding(
             about="requeue",
@@ -92,7 +92,7 @@ def _parameter(parameters: str, name: str, default: float) -> float:
     return float(found[1]) if found else default
 
 
-def _rights(config: Mapping[str, str], run: Run) -> Finding:
+def _rights(config: Mapping[str, str]) -> Finding:
     """Return whether this user may hold jobs so that their users cannot release them."""
     user = _user()
     slurm_user = config.get("slurmuser", "").partition("(")[0]

@@ -51,15 +51,13 @@ class CentreClock:
         with suppress(OSError):
             self._boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         self.now, self.doubt = 0.0, ""
-        self._began = self._seen = self._kept = calendar() - uptime()
+        self._began = self._seen = calendar() - uptime()
         self._since = 0.0
 
     @property
     def believed(self) -> str:
         """The calendar that is believed in, to a tenth of a second, for the next process."""
-        if abs(self._began - self._kept) > 0.1:
-            self._kept = self._began
-        return f"{self._boot} {self._kept!r}"
+        return f"{self._boot} {self._began:.1f}"
 
     def go_on(self, last: float, believed: str) -> None:
         """Go on after the last date of a process before, and with its calendar on this machine."""
@@ -67,7 +65,7 @@ class CentreClock:
         boot, _, began = believed.partition(" ")
         with suppress(ValueError):
             if boot == self._boot:
-                self._began = self._kept = float(began)
+                self._began = float(began)
                 self._since = self.uptime()
 
     def look(self) -> float:
@@ -83,11 +81,15 @@ class CentreClock:
         ahead, self.now = self.now - date, max(self.now, round(date, 6))
         doubt = ""
         if step:
-            doubt = f"the calendar has jumped by {step:+.0f} s: who asks for a deadline is "
-            doubt += f"answered when it is back, or has stayed for {SETTLED / 60:g} min"
+            doubt = (
+                f"the calendar has jumped by {step:+.0f} s: who asks for a deadline is answered "
+                f"when it is back, or has stayed for {SETTLED / 60:g} min"
+            )
         elif ahead > MOST_STEP:
-            doubt = f"the calendar is {ahead:.0f} s behind the last date of the journal: who asks "
-            doubt += "for a deadline is answered when it has caught up"
+            doubt = (
+                f"the calendar is {ahead:.0f} s behind the last date of the journal: who asks for "
+                "a deadline is answered when it has caught up"
+            )
         # A text for each doubt, not for each second of it.
         if doubt[:20] != self.doubt[:20]:
             self.doubt = doubt

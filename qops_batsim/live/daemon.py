@@ -116,7 +116,7 @@ def follow(centre: LiveCentre, poll: float) -> None:
         _notify("WATCHDOG=1")
         # After a slow step the next one is due at once, but no two of them.
         due = max(due + poll, time.monotonic())
-        time.sleep(due - time.monotonic() if due > time.monotonic() else 0.0)
+        time.sleep(max(due - time.monotonic(), 0.0))
 
 
 def _notify(text: str) -> None:

@@ -373,7 +373,7 @@ def read_limit(text: str) -> float | None:
     found = read_duration(text)
     if found is None:
         raise ValueError(f"TimeLimit is {shown(text)}; a time is expected")
-    return found if found is not None and math.isfinite(found) else None
+    return found if math.isfinite(found) else None
 
 
 def _date(told: Mapping[str, str], name: str) -> float | None:

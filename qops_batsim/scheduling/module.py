@@ -148,7 +148,7 @@ class DecisionModule:
     def keep_decisions(self) -> bool:
         """Have every decision noted in :attr:`decision_log`; tell whether this scheduler can.
 
-        Call it before the simulation; :func:`~qops_batsim.running.simulate.write_outputs`
+        Call it before the simulation; :func:`~qops_batsim.running.simulate.write_run`
         writes the log.
         """
         if self.keeps_decisions:

@@ -159,13 +159,11 @@ def charge_jobs(
         outcomes.wasted,
         np.ones(len(kept)) if outcomes.prices is None else outcomes.prices,
     )
-    refused = np.flatnonzero(outcomes.refused).tolist()
-    if nowhere := [row for row in refused if outcomes.ids[row] not in references]:
-        run_time, wide = outcomes.run_time, outcomes.processors
-        alone = {
-            outcomes.ids[row]: ReferenceJob(run_time[row], math.nan, wide[row]) for row in nowhere
-        }
-        references = {**references, **alone}
+    alone = {
+        outcomes.ids[row]: ReferenceJob(outcomes.run_time[row], math.nan, outcomes.processors[row])
+        for row in np.flatnonzero(outcomes.refused).tolist()
+    }
+    references = {**alone, **references}
     charged = []
     queues = outcomes.queues or [""] * len(kept)
     for job_id, queue, processors, run_time, arrival, promise, broken, kills, wasted, factor in zip(

@@ -120,14 +120,13 @@ def _check_numbers(
     *,
     limit: float = MAX_SPAN,
     exempt: Booleans | None = None,
-    rest: str = "",
 ) -> Floats:
-    """Return a column, all numbers but for the ``exempt``; ``rest`` says what these may be."""
+    """Return a column, all numbers but for the ``exempt``."""
     values = table.numbers[column]
     wrong = ~(np.abs(values) <= limit)
     if exempt is not None:
         wrong &= ~exempt
-    table.refuse(column, wrong, f"a number up to {limit:g}{rest}")
+    table.refuse(column, wrong, f"a number up to {limit:g}")
     return values
 
 

@@ -405,7 +405,7 @@ def task_numbers(text: str) -> list[int] | None:
     """
     tasks: list[int] = []
     for part in text.partition("%")[0].split(","):
-        if part.strip() == "...":
+        if "..." in part:
             continue
         match = _RANGE.fullmatch(part.strip())
         if not match:
