@@ -40,9 +40,9 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.slack.decision import promise
 from qops_batsim.scheduling.slack.scheduler import Slack
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload.conversion import convert_log, log_months
+from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
-from qops_batsim.workload.swf import read_swf
+from qops_batsim.workload.swf import SwfLog, read_swf
 
 SHARED = Path(
     os.environ.get("QOPS_SHARED", Path(__file__).resolve().parent.parent.parent / "shared")
@@ -84,6 +84,16 @@ OTHER_OPTIONS: tuple[dict[str, Any], ...] = (
     {"heuristic": "exhaustive"},
     {"heuristic": "exhaustive", "exhaustive_up_to": 8},
 )
+
+
+def log_months(log: SwfLog) -> list[str]:
+    """Return the calendar months, ``YYYY-MM`` in order, in which jobs were submitted."""
+    calendar = log.calendar()
+    submitted = log.records["submit_time"]
+    # Wall clocks differ from UTC by whole quarters of an hour, so months begin at one.
+    quarters = np.unique((submitted[submitted >= 0] + calendar.unix_start) // 900)
+    seconds = quarters * 900 - calendar.unix_start
+    return sorted({calendar.month_of(second) for second in seconds.tolist()})
 
 
 def months() -> Iterator[tuple[str, Workload]]:

@@ -20,10 +20,11 @@ from pathlib import Path
 import msgspec
 from tables_in_page import print_or_put
 
+from qops_batsim.papers.claims import Claim, as_checks, jointly_judged
 from qops_batsim.papers.islam2003.paper import run_with
 from qops_batsim.papers.islam2003.study import FULL, QUICK
-from qops_batsim.papers.islam2004.claims import profit_claims
-from qops_batsim.papers.islam2004.runs import run_study
+from qops_batsim.papers.islam2004.claims import Judge
+from qops_batsim.papers.islam2004.runs import Results, run_study
 from qops_batsim.papers.islam2004.study import FULL as FULL_2004
 from qops_batsim.papers.islam2004.study import Case, Study
 from qops_batsim.papers.logs import BATCH_PARTITION, CTC, read_log
@@ -79,8 +80,19 @@ class ProfitStudy(Study):
     """The cases of 2004 that the claim about profit needs."""
 
     def cases(self) -> list[Case]:
-        """Return these cases."""
-        return self.profit_cases()
+        """Return these cases, with all tolerance factors."""
+        few, least = self.deadline_share, self.kill_tolerance_factors[0]
+        pairs = [case for pair in self.income_pairs().values() for _, case in pair]
+        compared = [x for x in pairs if x.deadline_share != few and x.tolerance_factor != least]
+        found = [*self.tolerance_cases(self.kill_load), *compared]
+        return list(dict.fromkeys(case.simulated() for case in found))
+
+
+def profit_claims(results: Results) -> list[Claim]:
+    """Return the claim about the weights of both charges, and its parts."""
+    judge = Judge(results)
+    checks = as_checks(judge.whole("p.ways", judge.told("p.ways")))
+    return jointly_judged([*judge.whole("p", judge.told("p")), *checks])
 
 
 def profit_of_2004(request: PaperRequest) -> PaperReport:

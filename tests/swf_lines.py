@@ -35,3 +35,10 @@ def swf_log(*records: dict[str, float], header: str = "; MaxProcs: 8") -> SwfLog
     log, malformed = parse_swf(swf_text(records, header).encode(), source="test.swf")
     assert not malformed
     return log
+
+
+def swf_of(log: SwfLog) -> str:
+    """Return the text of a log: header, then one record a line."""
+    lines = [f";{line}" for line in log.header.lines]
+    lines += [" ".join(map(repr, row)) for row in log.records.tolist()]
+    return "".join(f"{line}\n" for line in lines)

@@ -24,7 +24,7 @@ _about = manual(
     --retry: Make runs that failed once more.
     --on-broken-promise count|fail: Whether a promise that its scheduler breaks is counted or makes
         the run fail. Default: what the file says, else count.
-    --save FILE: Write the table: a .csv, .json, .tex (LaTeX) or .parquet file.
+    --save FILE: Write the table: a .csv, .json or .parquet file.
     --runs: A row for each run instead of means; only with --save, to .csv or .parquet.
     --pictures DIR: Directory of the pictures. Default: that of the campaign.
     --format png|pdf|svg: Format of the pictures.
@@ -160,7 +160,7 @@ def table(
     \b
         qops-batsim campaign table out/first
         # For a paper:
-        qops-batsim campaign table out/first --save table.tex
+        qops-batsim campaign table out/first --save table.csv
     """
     from qops_batsim.errors import InputError
     from qops_batsim.experiments.campaign_report import document_of, summaries, write_table

@@ -267,13 +267,6 @@ def table_cells(
     return without_empty_columns(headings, rows)
 
 
-def latex_of(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table in LaTeX (package booktabs)."""
-    lines = [rf"\begin{{tabular}}{{{'l' * len(headings)}}}", r"\toprule"]
-    lines += [_latex_line(headings), r"\midrule", *map(_latex_line, rows)]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
-
-
 def document_of(runs: CampaignRuns, found: Sequence[CampaignSummary]) -> dict[str, Any]:
     """Return the campaign with its summaries as plain values for JSON."""
     return {
@@ -286,11 +279,8 @@ def document_of(runs: CampaignRuns, found: Sequence[CampaignSummary]) -> dict[st
 
 
 def write_table(runs: CampaignRuns, path: Path, *, each_run: bool = False) -> None:
-    """Write summaries, or a row a run, as the name says: .csv, .json, .tex or .parquet."""
+    """Write summaries, or a row a run, as the name says: .csv, .json or .parquet."""
     found = [] if each_run else summaries(runs)
-    if path.suffix == ".tex" and not each_run:
-        write_text(path, latex_of(*table_cells(runs, found)))
-        return
     if path.suffix == ".json" and not each_run:
         text = msgspec.json.format(msgspec.json.encode(document_of(runs, found)), indent=2)
         write_text(path, text.decode() + "\n")
@@ -301,7 +291,7 @@ def write_table(runs: CampaignRuns, path: Path, *, each_run: bool = False) -> No
     elif path.suffix == ".parquet":
         _write_parquet(records, path)
     else:
-        accepted = ".csv or .parquet" if each_run else ".csv, .json, .tex or .parquet"
+        accepted = ".csv or .parquet" if each_run else ".csv, .json or .parquet"
         raise InputError(f"{path}: a name that ends in {accepted} is expected")
 
 
@@ -318,13 +308,6 @@ def _write_parquet(records: Sequence[Mapping[str, Any]], path: Path) -> None:
     frame.write_parquet(content)
     with atomic_write(path) as stream:
         stream.write(content.getbuffer())
-
-
-def _latex_line(cells: Iterable[str]) -> str:
-    special = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
-    special |= {each: f"\\{each}" for each in "&%$#_{}"}
-    texts = ("".join(special.get(letter, letter) for letter in cell) for cell in cells)
-    return " & ".join(texts) + r" \\"
 
 
 def draw_campaign(

@@ -316,19 +316,6 @@ def _known_calendar(log: Log, time_zone: str | None, begin: float, last: float) 
     return calendar
 
 
-_QUARTER = 900.0
-
-
-def log_months(log: Log) -> list[str]:
-    """Return the calendar months, ``YYYY-MM`` in order, in which jobs were submitted."""
-    calendar = log.calendar()
-    submitted = log.records["submit_time"]
-    # Wall clocks differ from UTC by whole quarters of an hour, so months begin at one.
-    quarters = np.unique((submitted[submitted >= 0] + calendar.unix_start) // _QUARTER)
-    seconds = quarters * _QUARTER - calendar.unix_start
-    return sorted({calendar.month_of(second) for second in seconds.tolist()})
-
-
 Moment = str | float | datetime
 """An ISO date or date and time, a datetime, or a number of seconds since a log's start."""
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
-from qops_batsim.files import Stored, read_stored, write_text
+from qops_batsim.files import Stored, read_stored
 from qops_batsim.limits import MAX_ODD_LINES
 from qops_batsim.tables import Floats, Words
 from qops_batsim.workload.log import FIELDS, MEASURED, RECORD, Malformed, Records, RepairCount
@@ -346,35 +346,6 @@ def _blocks(content: bytes, header: list[str]) -> Iterator[tuple[list[int], list
             yield numbers, rows
             numbers, rows = [], []
     yield numbers, rows
-
-
-def write_swf(log: SwfLog, path: str | Path) -> None:
-    """Write a log: header, then one record a line; gzip if named ``.gz``.
-
-    Whole or not at all; equal logs give equal files and back. Every value must be finite.
-    """
-    write_text(path, format_swf(log))
-
-
-def format_swf(log: SwfLog) -> str:
-    """Return the text that :func:`write_swf` writes."""
-    columns = []
-    for name in FIELDS:
-        column = log.records[name]
-        if name in MEASURED:
-            if not np.isfinite(column).all():
-                raise InputError(f"{log.source}: {name} holds a value that is not finite")
-            columns.append([_format_number(value) for value in column.tolist()])
-        else:
-            columns.append([str(value) for value in column.tolist()])
-    lines = [f";{line}" for line in log.header.lines]
-    lines += [" ".join(row) for row in zip(*columns, strict=True)]
-    return "\n".join(lines) + "\n" if lines else ""
-
-
-def _format_number(value: float) -> str:
-    whole = value.is_integer() and abs(value) <= _LARGEST
-    return str(int(value)) if whole else repr(value)
 
 
 def _parse_at_once(rows: Sequence[str], width: int) -> Matrix | None:

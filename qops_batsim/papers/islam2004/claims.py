@@ -26,7 +26,6 @@ from qops_batsim.papers.claims import (
     changes,
     claim_with_parts,
     differences,
-    jointly_judged,
     range_claim,
     sign_claim,
 )
@@ -49,7 +48,7 @@ def claims(results: Results, *, suffix: str = "") -> list[Claim]:
     The paper's own are (a) to (g), (p), and that charges change at every step; what is said of
     another machine, told by a ``suffix``, and all else are robustness checks of ours.
     """
-    judge = _Judge(results, suffix)
+    judge = Judge(results, suffix)
     own = {"a": judge.dip_and_rise(), "g": judge.heavy_gain()}
     found: list[Claim] = []
     for name in "abcdefgp":
@@ -59,17 +58,7 @@ def claims(results: Results, *, suffix: str = "") -> list[Claim]:
     return as_checks([*found, *checks]) if suffix else [*found, *as_checks(checks)]
 
 
-def profit_claims(results: Results) -> list[Claim]:
-    """Return the claim about the weights of both charges, and its parts.
-
-    The runs are those of :meth:`~qops_batsim.papers.islam2004.study.Study.profit_cases`.
-    """
-    judge = _Judge(results)
-    checks = as_checks(judge.whole("p.ways", judge.told("p.ways")))
-    return jointly_judged([*judge.whole("p", judge.told("p")), *checks])
-
-
-class _Judge:
+class Judge:
     """The claims and their parts, judged by the runs of a study; ``suffix`` ends their ids."""
 
     def __init__(self, results: Results, suffix: str = "") -> None:

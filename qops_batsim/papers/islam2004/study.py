@@ -186,14 +186,6 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
                 pairs[name] = (("no kills", plain), (name, killing))
         return pairs
 
-    def profit_cases(self) -> list[Case]:
-        """Return the cases of the claim about profit, with all tolerance factors."""
-        few, least = self.deadline_share, self.kill_tolerance_factors[0]
-        pairs = [case for pair in self.income_pairs().values() for _, case in pair]
-        compared = [x for x in pairs if x.deadline_share != few and x.tolerance_factor != least]
-        found = [*self.tolerance_cases(self.kill_load), *compared]
-        return list(dict.fromkeys(case.simulated() for case in found))
-
     def runs(self) -> list[tuple[Case, int]]:
         """Return every case with each of its seeds.
 
