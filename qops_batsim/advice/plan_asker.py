@@ -97,10 +97,27 @@ class PlanAsker:
         self._hosts: dict[str, HostSet] = {}
         self.free_processors = self._capacity.present - state.used_processors
         if self._capacity.windows:
+            self._refuse_moved()
             self._hosts = self._running_hosts()
             closed = self._capacity.closed(drains=getattr(self._module, "drains", False))
             used = reduce(or_, self._hosts.values(), closed)
             self.free_processors = self.machine_size - len(used)
+
+    def _refuse_moved(self) -> None:
+        """Refuse a state in which maintenance has moved a fixed start: the log does not tell it."""
+        for story in self.state.held:
+            begin = story.planned
+            if story.asked.start is None or begin is None or story.outcome == RUNNING:
+                continue
+            end = begin + or_infinite(story.estimate_left)
+            windows = [w for w in self._capacity.windows if w.since < end and begin < w.until]
+            away = reduce(or_, (window.hosts for window in windows), HostSet())
+            if windows and story.asked.processors > self._capacity.present - len(away):
+                raise InputError(
+                    f"{self.history.path}: job {story.name} was promised a start at {begin:g} s, "
+                    "and maintenance was announced later that moves it; a moment before that, or "
+                    "after the job's start, is expected"
+                )
 
     def _running_hosts(self) -> dict[str, HostSet]:
         """Return the hosts of what runs by full id."""

@@ -20,9 +20,11 @@ from qops_batsim.advice.plan_asker import PlanAsker
 from qops_batsim.advice.quote import quote
 from qops_batsim.engine.options import EngineOptions, events_in_order, maintenance_events
 from qops_batsim.errors import InputError
+from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.decision_events import Admitted, Killed, Moved, Refused
+from qops_batsim.workload.model import Workload
 
 SCHEDULERS = [
     ("qops", {}),
@@ -297,3 +299,18 @@ def test_quotes_beside_maintenance_are_what_the_run_answered(
         case = (hosts, workload, events_in_order(windows))
         host_failures.verified_run(scheduler, options, case, tmp_path / "run")
         check_every_job(read_history(tmp_path / "run"))
+
+
+def test_a_fixed_start_that_maintenance_moves_is_refused(tmp_path) -> None:
+    """The log does not tell which start the job has then."""
+    workload = workload_of(2, [exact(0, 2, 10), exact(5, 1, 1)])
+    first = workload.jobs[0]
+    fixed = msgspec.structs.replace(first.qos, start=20.0)
+    jobs = [Job(first.id, 0.0, 2, first.profile, None, fixed), workload.jobs[1]]
+    workload = Workload(jobs=jobs, profiles=workload.profiles, processors=2)
+    windows = events_in_order(maintenance_events(3.0, HostSet.parse("0-1"), 22.0, 40.0))
+    engine = EngineOptions(external_events=windows)
+    history = read_history(run_files("qops", workload, tmp_path, engine=engine))
+    assert quote(history, 2.0, processors=1, run_time=1).earliest is not None
+    with pytest.raises(InputError, match="job w0!A was promised a start at 20 s, and maintenance"):
+        quote(history, 6.0, processors=1, run_time=1)
