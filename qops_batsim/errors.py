@@ -90,6 +90,11 @@ def python_text(value: object) -> str:
     return text if len(text := repr(value)) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
+def typed_text(value: object) -> str:
+    """Return a value as :func:`python_text` does, and its type."""
+    return f"{python_text(value)} ({type(value).__name__})"
+
+
 def require(fits: bool, name: str, value: object, accepted: str) -> None:
     """Raise an :class:`InputError` ``NAME is VALUE; ACCEPTED`` unless the value fits."""
     if not fits:
@@ -105,8 +110,7 @@ def require_type(what: str, value: object, kind: type | tuple[type, ...], accept
     qops_batsim.errors.SimulationError: reject: job is 'w0!1' (str); a Job is expected
     """
     if not isinstance(value, kind):
-        told = f"{python_text(value)} ({type(value).__name__})"
-        raise SimulationError(f"{what} is {told}; {accepted} is expected")
+        raise SimulationError(f"{what} is {typed_text(value)}; {accepted} is expected")
 
 
 def require_one_of(name: str, value: str, known: Iterable[str]) -> None:

@@ -250,10 +250,7 @@ def release_all(
             if journal is not None:
                 require(journal.exists(), f"{journal}", "absent", "a journal is expected")
                 found = stack.enter_context(Journal(journal, writes=True))
-                about = found.about
-                require(
-                    about is not None, f"{journal}", "empty", "a journal that has begun is expected"
-                )
+                about = found.begun
         except InUse:
             raise
         except InputError as error:
@@ -302,9 +299,7 @@ def _print_status(journal: Journal, *, as_json: bool) -> None:
     from qops_batsim.live.centre import centre_date
     from qops_batsim.live.fates import counts
 
-    about = journal.about
-    require(about is not None, f"{journal.path}", "empty", "a journal that has begun is expected")
-    assert about is not None
+    about = journal.begun
     entries, orders = journal.entries(), journal.orders(only_open=True)
     numbers, alarms = counts(entries, about.grace), journal.notes("alarm", 5)
     shown = [each for each in entries if each.phase != "gone"]

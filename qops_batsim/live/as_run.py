@@ -42,8 +42,8 @@ def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> lis
 
     Its scheduler decides once more; one that lies in a file has to be allowed by ``code``.
     """
-    about = journal.about
-    if about is None or about.mode == RECORD:
+    about = journal.begun
+    if about.mode == RECORD:
         raise InputError(f"{journal.path}: nothing was decided with it; `live report` can read it")
     module = make_scheduler(scheduler_of_data(about.scheduler, code), about.options)
     module.keep_decisions()
@@ -121,8 +121,7 @@ def _dates(entry: Entry) -> tuple[float, float]:
 
 def _ended(journal: Journal, entries: Sequence[Entry]) -> EndedJobs:
     """Return what has ended in the columns of an engine's output."""
-    about = journal.about
-    assert about is not None
+    about = journal.begun
     places = {name: place for place, name in enumerate(about.nodes)}
     dates = [_dates(each) if has_run(each) else (np.nan, np.nan) for each in entries]
     states = [each.outcome if has_run(each) else REJECTED for each in entries]
@@ -165,8 +164,7 @@ def ended_workload(
 
     Those that are judged have the deadline that was asked for, also where it was given up.
     """
-    about = journal.about
-    assert about is not None
+    about = journal.begun
     book = Book(about)
     jobs, profiles = [], {}
     for each in entries:

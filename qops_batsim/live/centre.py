@@ -118,8 +118,7 @@ class LiveCentre:
         self._unreachable_since: float | None = None
         self._seen: dict[str, SeenJob] = {}
         begins = self._begin(about) if journal.about is None else None
-        assert journal.about is not None
-        self.about = journal.about
+        self.about = journal.begun
         self.module: DecisionModule | None = None
         if self.about.mode != RECORD:
             self.module = deciding_module(self.about.scheduler, self.about.options)

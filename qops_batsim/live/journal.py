@@ -18,7 +18,8 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError, shown
+from qops_batsim.errors import InputError, require, shown
+from qops_batsim.jobs import is_number
 from qops_batsim.live.manager import SeenJob
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event
@@ -210,6 +211,8 @@ class Journal:
         if self.about is not None and self.about.format != FORMAT:
             raise InputError(f"{path}: of format {self.about.format}; {FORMAT} is expected")
         if self.about is not None:
+            grace = self.about.options.get("grace", 0.0)
+            require(is_number(grace), f"{path}: grace", grace, "a number of seconds is expected")
             Calendar(self.about.origin, self.about.time_zone).check(f"{path}: time zone")
 
     def _open(self, writes: bool) -> None:
@@ -272,6 +275,13 @@ class Journal:
         self.about = about
         if self._lock is not None:
             os.write(self._lock, b"begun\n")
+
+    @property
+    def begun(self) -> About:
+        """What the journal is of; an InputError where it has not begun."""
+        if self.about is None:
+            raise InputError(f"{self.path}: is empty; a journal that has begun is expected")
+        return self.about
 
     @property
     def believed(self) -> str:

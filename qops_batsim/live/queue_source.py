@@ -108,10 +108,8 @@ class QueueSource:
         from qops_batsim.live.centre import queue_of
 
         with Journal(self.path) as journal:
-            about, entries = journal.about, journal.entries(only_open=True)
+            about, entries = journal.begun, journal.entries(only_open=True)
             self.check_age(str(self.path), journal.last_news)
-        if about is None:
-            raise InputError(f"{self.path}: is empty; a journal that has begun is expected")
         state = queue_of(about, entries, self.now or time.time())
         return QueueAsker(
             state, self.scheduler, self.settings, may_wait=self.may_wait, margin=about.margin

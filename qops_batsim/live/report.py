@@ -74,9 +74,7 @@ def report(
     run_times
         Run times of jobs that are known otherwise (seconds), as those of refused ones.
     """
-    about = journal.about
-    if about is None:
-        raise InputError(f"{journal.path}: is empty; a journal that has begun is expected")
+    about = journal.begun
     name = scheduler or scheduler_of_data(about.scheduler, ())
     options = dict(about.options if scheduler is None else settings or {})
     if not name:
@@ -139,7 +137,7 @@ def told_dates(
     run time that is known otherwise, and as much more as is usual. Whole milliseconds: what came
     with one poll is of one date.
     """
-    origin = 0.0 if journal.about is None else journal.about.origin
+    origin = journal.begun.origin
 
     def date(seconds: float) -> float:
         return round(seconds, 3)

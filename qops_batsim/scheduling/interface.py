@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
-from qops_batsim.errors import InputError, python_text, shown
+from qops_batsim.errors import InputError, shown, typed_text
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import DECISION_TYPES, ExecuteJob
@@ -70,7 +70,7 @@ def interface_problem(module: Any) -> str | None:
         if hasattr(kind, former):
             return f"{kind.__name__}.{former} is asked for by nothing; {needs} is expected"
     if not isinstance(module.needs, EngineNeeds):
-        return f"{needs} is {_told(module.needs)}; EngineNeeds are expected"
+        return f"{needs} is {typed_text(module.needs)}; EngineNeeds are expected"
     hooks = _hooks(kind)
     problems = [
         *_misspelt(kind, hooks),
@@ -187,7 +187,7 @@ def _signature_problem(
 def decision_problem(decisions: Any) -> str | None:
     """Return what is wrong with the types of an answer of a decision module, or None."""
     if not isinstance(decisions, list):
-        return f"decide returned {_told(decisions)}; a list of decisions is expected"
+        return f"decide returned {typed_text(decisions)}; a list of decisions is expected"
     for decision in decisions:
         # As good as always it is this one.
         if (
@@ -199,17 +199,13 @@ def decision_problem(decisions: Any) -> str | None:
             continue
         if DECISION_TYPES.get(getattr(decision, "TYPE", "")) is not type(decision):
             return (
-                f"decide returned {_told(decision)} among its decisions; ExecuteJob, RejectJob "
-                "and the others of qops_batsim.protocol.decisions are expected"
+                f"decide returned {typed_text(decision)} among its decisions; ExecuteJob, "
+                "RejectJob and the others of qops_batsim.protocol.decisions are expected"
             )
         for name, accepted in _FIELDS.items():
             if hasattr(decision, name) and not isinstance(getattr(decision, name), accepted):
                 return (
-                    f"{type(decision).__name__}: {name} is {_told(getattr(decision, name))}; "
+                    f"{type(decision).__name__}: {name} is {typed_text(getattr(decision, name))}; "
                     f"{accepted[0].__name__} is expected"
                 )
     return None
-
-
-def _told(value: object) -> str:
-    return f"{python_text(value)} ({type(value).__name__})"

@@ -222,7 +222,8 @@ def test_no_job_makes_a_command_fail_for_all_of_a_journal(
         jobs.append(job := site.fake.submit(**fields))  # type: ignore[arg-type]
         job.asks |= asks
         job.limit = fields.get("limit", 60.0)  # type: ignore[assignment]
-    site.pass_time(100)
+    site.pass_time(5)
+    site.pass_time(95, poll=10)
     assert [name for name, job in zip(ODD, jobs, strict=True) if job.phase is JobPhase.WAITING] == [
         "too wide, waits"
     ]

@@ -518,6 +518,6 @@ def test_no_comment_of_a_user_stops_the_others(site: Site, asks: dict[str, str])
     site.pass_time(3)
     assert site.entry(honest.id).answer == "promised"
     site.restart()
-    site.pass_time(700)
+    site.pass_time(700, poll=20)
     assert honest.phase is JobPhase.ENDED
     assert site.entry(honest.id).outcome == "COMPLETED_SUCCESSFULLY"

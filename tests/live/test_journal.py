@@ -91,7 +91,7 @@ def test_a_full_disk_ends_the_decisions_before_anything_is_sent(site: Site) -> N
     assert site.fake.said == said
     site.journal._db.execute("PRAGMA max_page_count=1000000")
     site.restart()  # With room again, it goes on.
-    site.pass_time(1500)
+    site.pass_time(1500, poll=10)
     assert {job.phase.value for job in site.fake.all.values()} == {"ended"}
 
 

@@ -208,8 +208,7 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
     )
     if result.decisions is not None and "queue" in result.decisions.columns:
         found = _with_queues(found, result.decisions)
-    judged = None if result.info is None else result.info.judged
-    if judged is not None:
+    if result.info is not None and (judged := result.info.judged) is not None:
         found.of_user[~np.isin(found.ids, list(judged))] = False
         given = [math.nan if (date := judged.get(each)) is None else date for each in found.ids]
         found = replace(found, promised=np.array(given), drift=0.0)
