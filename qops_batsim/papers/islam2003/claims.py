@@ -339,24 +339,30 @@ _COMPARED: dict[str, Callable[..., Values]] = {
 }
 
 
+_OF_TEXT = (
+    *("fig17-trend", "fig21-trend", "fig25-28", "fig27", "fig13-rejected"),
+    *("fig25-response", "fig25-slowdown", "fig25-slowdown-all", "fig25-despite"),
+    *("fig37-comparable", "fig37-better", "fig37-worse"),
+    *("fig37-loss-80", "fig37-loss-20", "fig37-less"),
+)
+"""Claims about both kinds of jobs that are judged with the rule of the text only."""
+
+
 def claims(results: Results) -> list[Claim]:
     """Return all claims, each before its parts."""
     judge = Judge(results)
     found = [*_packed(judge), *judge.told("stringency", "fig4", "fig4-especially")]
     found += [*_with_load(judge), *judge.told("fig5"), _convergence(judge)]
-    found += judge.told("fig6-loss", "fig6-drop", "fig6-comparable", "fig6-mrt")
-    found += judge.told("fig7-trend", "fig10-trend")
+    found += judge.told(
+        *("fig6-loss", "fig6-drop", "fig6-comparable", "fig6-mrt", "fig7-trend", "fig10-trend")
+    )
     for rule, source in RULES.items():
         suffix = "" if source == "text" else f"-{source}"
         mixed = Judge(results, "5.2", suffix, rule)
         of_rule = list(mixed.told("fig13", "fig14", "fig15", "fig16", "fig15-more"))
         if source == "text":
             # With both rules, correction for the number of claims would leave little of them.
-            of_rule += mixed.told("fig17-trend", "fig21-trend", "fig25-28", "fig27")
-            of_rule += mixed.told("fig13-rejected", "fig25-response", "fig25-slowdown")
-            of_rule += mixed.told("fig25-slowdown-all", "fig25-despite", "fig37-comparable")
-            of_rule += mixed.told("fig37-better", "fig37-worse")
-            of_rule += mixed.told("fig37-loss-80", "fig37-loss-20", "fig37-less")
+            of_rule += mixed.told(*_OF_TEXT)
         of_rule += mixed.told("fig43-rivals", "fig43-references")
         relaxed = Judge(results, "5.3", suffix, rule)
         of_rule += relaxed.told("fig57.response_time", "fig57.slowdown")
