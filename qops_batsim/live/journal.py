@@ -278,7 +278,7 @@ class Journal:
 
     @property
     def begun(self) -> About:
-        """What the journal is of; an InputError where it has not begun."""
+        """Choices that it was begun with; an InputError where it has not begun."""
         if self.about is None:
             raise InputError(f"{self.path}: is empty; a journal that has begun is expected")
         return self.about
