@@ -16,11 +16,17 @@ from qops_batsim.shipped import find_input
 from qops_batsim.workload.accounting.nodes import (
     NodeSizes,
     Span,
-    node_spans,
     nodes_over_time,
     pools_of,
 )
-from qops_batsim.workload.accounting.rows import AccountingLog, Choices, Rows, log_of, settle
+from qops_batsim.workload.accounting.rows import (
+    AccountingLog,
+    Choices,
+    Rows,
+    log_of,
+    node_spans,
+    settle,
+)
 from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Conversion, convert_log, offered_load
 from qops_batsim.workload.log import RECORD, Log, Malformed, Records, RepairCount

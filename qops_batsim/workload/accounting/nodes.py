@@ -8,15 +8,12 @@ from collections.abc import Iterable, Mapping
 from functools import reduce
 from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_text
-
-if TYPE_CHECKING:
-    from qops_batsim.workload.accounting.rows import Rows
 
 _EXPECTED = (
     "the output of `scontrol show node`, or of `sinfo` with the columns PARTITION, NODELIST (NODES "
@@ -212,27 +209,8 @@ def _range(text: str) -> list[str]:
     return [f"{number:0{len(first)}}" for number in range(int(first), int(last) + 1)]
 
 
-def node_spans(rows: Rows) -> dict[str, dict[str, Span]]:
-    """Return when the first job of each partition on each of its nodes began, and the last ended.
-
-    O(rows + nodes of different lists).
-    """
-    pools, ran = rows.pools(), rows.started < rows.ended
-    spans: dict[str, dict[str, Span]] = {name: {} for name in sorted(pools.words)}
-    if rows.nodes is None or not ran.any():
-        return spans
-    count = len(rows.nodes.words)
-    pairs, which = np.unique(pools.which[ran] * count + rows.nodes.which[ran], return_inverse=True)
-    first, last = np.full(len(pairs), np.inf), np.full(len(pairs), -np.inf)
-    np.minimum.at(first, which, rows.started[ran])
-    np.maximum.at(last, which, rows.ended[ran])
-    for pair, *span in zip(pairs.tolist(), first.tolist(), last.tolist(), strict=True):
-        names = node_names(rows.nodes.words[pair % count])
-        _extend(spans[pools.words[pair // count]], dict.fromkeys(names, (span[0], span[1])))
-    return spans
-
-
-def _extend(seen: dict[str, Span], spans: Mapping[str, Span]) -> None:
+def extend_spans(seen: dict[str, Span], spans: Mapping[str, Span]) -> None:
+    """Add when nodes were there, from the first date to the last, to what is known of them."""
     for name, (first, last) in spans.items():
         old = seen.get(name, (first, last))
         seen[name] = min(old[0], first), max(old[1], last)
@@ -246,7 +224,7 @@ def nodes_over_time(spans: Iterable[Mapping[str, Span]]) -> list[tuple[float, in
     """
     seen: dict[str, Span] = {}
     for nodes in spans:
-        _extend(seen, nodes)
+        extend_spans(seen, nodes)
     if not seen:
         return []
     begins, ends = (np.array(dates) for dates in zip(*seen.values(), strict=True))

@@ -23,7 +23,13 @@ from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 from qops_batsim.limits import MAX_JOBS, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.tables import Booleans, Floats, Words
 from qops_batsim.workload.accounting.cells import NEAR, Dates, TextTable, is_none
-from qops_batsim.workload.accounting.nodes import NodeSizes, node_spans, pools_of
+from qops_batsim.workload.accounting.nodes import (
+    NodeSizes,
+    Span,
+    extend_spans,
+    node_names,
+    pools_of,
+)
 from qops_batsim.workload.log import (
     NOT_RERUNNABLE,
     RECORD,
@@ -393,6 +399,26 @@ class AccountingLog:
     def no_machine_size(self) -> str:
         """Return why the machine has no size, in words."""
         return "no job has processors and dates from which the size of the machine would follow"
+
+
+def node_spans(rows: Rows) -> dict[str, dict[str, Span]]:
+    """Return when the first job of each partition on each of its nodes began, and the last ended.
+
+    O(rows + nodes of different lists).
+    """
+    pools, ran = rows.pools(), rows.started < rows.ended
+    spans: dict[str, dict[str, Span]] = {name: {} for name in sorted(pools.words)}
+    if rows.nodes is None or not ran.any():
+        return spans
+    count = len(rows.nodes.words)
+    pairs, which = np.unique(pools.which[ran] * count + rows.nodes.which[ran], return_inverse=True)
+    first, last = np.full(len(pairs), np.inf), np.full(len(pairs), -np.inf)
+    np.minimum.at(first, which, rows.started[ran])
+    np.maximum.at(last, which, rows.ended[ran])
+    for pair, *span in zip(pairs.tolist(), first.tolist(), last.tolist(), strict=True):
+        names = node_names(rows.nodes.words[pair % count])
+        extend_spans(spans[pools.words[pair // count]], dict.fromkeys(names, (span[0], span[1])))
+    return spans
 
 
 def task_numbers(text: str) -> list[int] | None:
