@@ -118,7 +118,7 @@ def test_numbers_are_those_that_pandas_finds(centre: dict[str, Advice], tmp_path
             .sort_index()
         )
         easy = table_of(run("easy", advice.trace.workload, out=tmp_path / name / "easy"))
-        response = easy.waiting_time + jobs.estimate
+        response = easy.turnaround_time
         span = pd.concat([jobs.estimate, 0.8 * response], axis=1).max(axis=1)
         deadline = jobs.submitted + span
         missed = easy.finish_time > deadline + 1e-3
