@@ -450,7 +450,7 @@ def test_a_key_that_fails_is_asked_in_the_simulation() -> None:
     simulation = Simulation(make_cluster(8), [workload], driver, default_engine(driver.module))
     assert not run_compiled(simulation, workload, driver, None)
     assert driver.module.asked == 0
-    with pytest.raises(SimulationError, match=r"Fails.key\(w0!3\) returned NaN"):
+    with pytest.raises(SimulationError, match=r"Fails.key\(w0!3\) returned nan"):
         simulation.run()
 
 
