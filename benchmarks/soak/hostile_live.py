@@ -352,7 +352,7 @@ def judge(users: Users, deciding: Deciding) -> list[str]:
     outages = [text for text in outages if text not in slow]
     kinds: dict[str, list[str]] = defaultdict(list)
     for text in alarms:
-        kinds[re.sub(r"n\d+(,n\d+)*|[\d_+]+|'.*'", "…", text)[:70]].append(text)
+        kinds[re.sub(r"n\d+(,n\d+)*|[\d_+,]+|'.*'", "…", text)[:70]].append(text)
     known = {*users.owner}
     of = {job: users.owner.get(re.split(r"[_+]", job)[0], "nobody") for job in
           (each.id for each in seen)}  # fmt: skip
