@@ -11,8 +11,10 @@ import pytest
 
 from centre_dumps import CENTRE, make_rows, text_of
 from qops_batsim.advice.backtest import LEVELS, backtest
-from qops_batsim.advice.trace_runs import run_easy
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.deadline_runs import outcomes_of
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.conversion import Conversion
 from qops_batsim.workload.traces import read_partitions, read_trace
 
@@ -105,7 +107,9 @@ def test_quotes_to_users_of_easy_say_what_is_sure() -> None:
     import msgspec
 
     trace = read_trace(TRACES / "CTC-SP2-1996-rebuilt.swf.gz", skip=20_000, first=3000)
-    waits = run_easy(trace.workload).waits
+    machine = make_cluster(trace.workload.processors)
+    outcomes, _ = outcomes_of(trace.workload, machine, make_scheduler("easy"))
+    waits = dict(zip(outcomes.ids, outcomes.start - outcomes.submission, strict=True))
     records = trace.records.copy()
     records["wait_time"] = [waits[job] for job in trace.workload.columns.ids]
     found = backtest(msgspec.structs.replace(trace, records=records), asked=1500)
