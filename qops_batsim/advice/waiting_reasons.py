@@ -56,5 +56,5 @@ def waits_for(reason: str) -> Waits:
 
 
 def may_start(reason: str) -> bool:
-    """Return whether a job waits for processors, or for all that is known might."""
+    """Return whether a job waits for processors, or may do so as far as is known."""
     return waits_for(reason) in (Waits.FOR_PROCESSORS, Waits.UNKNOWN)

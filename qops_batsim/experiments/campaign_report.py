@@ -119,7 +119,7 @@ _BASES = {USERS: "the log's walltimes", EXACT: "run times"}
 
 
 def broken_text(outcomes: Sequence[CellOutcome]) -> str:
-    """Return in a sentence who broke how many promises in a run; empty if nobody did."""
+    """Return a sentence on the promises that each scheduler broke in a run; empty if none did."""
     shares = [(each.cell.contestant, _value(each, "broken_promises")) for each in outcomes]
     # The last one of a name is the greatest.
     worst = dict(sorted((name, share) for name, share in shares if share))

@@ -83,7 +83,7 @@ def settings_when_told(poll: float, on_line: Callable[[str], None]) -> dict[str,
 
 @contextmanager
 def sole_decider(config: Mapping[str, str], partition: str | None) -> Iterator[None]:
-    """Keep others on this machine from deciding for the partitions, or for all (None), meanwhile.
+    """Lock the partitions, or all (None), so that no other process here decides for them.
 
     The locks lie where only root and SlurmUser write, if slurmctld runs on this machine. ``config``
     are Slurm's settings.

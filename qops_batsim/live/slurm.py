@@ -216,7 +216,7 @@ class Slurm:
         return {name: node_state(state) for name, _, state in pairs if state}
 
     def _ask(self, command: Sequence[str], form: str = "") -> str:
-        """Return what a command says; whatever it fails with is no news."""
+        """Return the output of a command; raise Unreachable if it fails."""
         try:
             return self._run(command, form)
         except CommandFailed as error:

@@ -163,7 +163,7 @@ def check_counts(skip: int, first: int | None) -> None:
 
 
 def shortage(found: int, asked: int | None, skip: int = 0, what: str = "jobs") -> str:
-    """Return that fewer jobs were found than asked for; an empty text if they were not."""
+    """Return a warning if fewer jobs were found than asked for, else an empty text."""
     if not asked or found >= asked:
         return ""
     behind = f" after the first {skip:,}" if skip else ""

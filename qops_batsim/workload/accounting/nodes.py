@@ -210,14 +210,14 @@ def _range(text: str) -> list[str]:
 
 
 def extend_spans(seen: dict[str, Span], spans: Mapping[str, Span]) -> None:
-    """Add when nodes were there, from the first date to the last, to what is known of them."""
+    """Extend the spans of nodes, from first to last date, by further spans."""
     for name, (first, last) in spans.items():
         old = seen.get(name, (first, last))
         seen[name] = min(old[0], first), max(old[1], last)
 
 
 def nodes_over_time(spans: Iterable[Mapping[str, Span]]) -> list[tuple[float, int]]:
-    """Return since which dates how many nodes were there, given when those of partitions were.
+    """Return the number of nodes over time, given when those of each partition were there.
 
     A node is there from the first job on it to the last. One whose first or last is less than
     :data:`UNSEEN` from the beginning or end of all was there then, too. Nothing without any node.
