@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters.ecosystem import Example, Processes, first_jobs, four_hosts
+from adapters.ecosystem import Example, Processes, first_jobs, four_hosts, with_watts
+from qops_batsim.platform import read_platform
 from qops_batsim.shipped import find_input
 
 
@@ -74,7 +75,8 @@ def shipped() -> Example:
 def deadlines(tmp_path: Path) -> Example:
     """Give 200 jobs with deadlines on 128 hosts; dates are whole seconds."""
     workload = first_jobs(find_input("sdsc_sp2_deadlines_500", "workloads"), 200, tmp_path)
-    return Example(find_input("sdsc_sp2_128", "platforms"), workload)
+    platform = read_platform(find_input("sdsc_sp2_128", "platforms"))
+    return Example(with_watts(platform, tmp_path / "sdsc_sp2_128.xml"), workload)
 
 
 @pytest.fixture(params=["shipped", "tiny", "ties", "test_delays"])
@@ -86,4 +88,5 @@ def example(request: pytest.FixtureRequest, shipped: Example, tmp_path: Path) ->
         return Example(four_hosts(tmp_path), find_input("tiny_8", "workloads"))
     inputs = request.getfixturevalue("shared") / "batsim" / "inputs"
     name = {"ties": "ties.json", "test_delays": "upstream/test_delays.json"}[request.param]
-    return Example(inputs / "p4_nonet.xml", inputs / name)
+    platform = with_watts(read_platform(inputs / "p4_nonet.xml"), tmp_path / "p4.xml")
+    return Example(platform, inputs / name)

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.platform import read_platform, write_platform
+from qops_batsim.platform import Platform, read_platform, write_platform
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.module import DecisionModule
@@ -131,8 +132,16 @@ class Example:
 
 def four_hosts(directory: Path) -> Path:
     """Write a platform of four equal hosts without latencies."""
-    path = directory / "four_hosts.xml"
-    write_platform(make_cluster(4), path)
+    return with_watts(make_cluster(4), directory / "four_hosts.xml")
+
+
+def with_watts(platform: Platform, path: Path) -> Path:
+    """Write a platform each of whose hosts consumes energy: batsim-py always asks for it."""
+    hosts = [
+        replace(host, properties={**host.properties, "wattage_per_state": "10:20:30"})
+        for host in platform.compute_hosts
+    ]
+    write_platform(replace(platform, compute_hosts=tuple(hosts)), path)
     return path
 
 
