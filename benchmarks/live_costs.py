@@ -17,9 +17,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from live_site import Site
 from qops_batsim.live.fates import counts
 from qops_batsim.live.manager import JobPhase
+from support.live_site import Site
 
 
 def poll_costs(base: Path) -> None:

@@ -30,7 +30,7 @@ from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.scale import subset
-from slurm_cluster import SlurmCluster, missing
+from support.slurm_cluster import SlurmCluster, missing
 
 MARGIN = 2.0
 LONGEST = 60.0

@@ -37,7 +37,7 @@ import msgspec
 from qops_batsim.advice.queue_quote import Ask
 from qops_batsim.live.queue_source import QueueSource
 from qops_batsim.workload.accounting.nodes import read_nodes
-from slurm_cluster import SlurmCluster, missing
+from support.slurm_cluster import SlurmCluster, missing
 
 BACKFILL = (
     "EnforcePartLimits=NO",

@@ -19,7 +19,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from live_site import Site
 from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.explain import explain
 from qops_batsim.advice.history import read_history
@@ -40,7 +39,8 @@ from qops_batsim.workload import read_workload
 from qops_batsim.workload.accounting.rows import Choices
 from qops_batsim.workload.accounting.site import CsvForm
 from qops_batsim.workload.traces import read_accounting, read_trace
-from sacct_dumps import PBS, make_dump
+from support.live_site import Site
+from support.sacct_dumps import PBS, make_dump
 
 Cli = Callable[..., Any]
 FREE = PriceList(None)

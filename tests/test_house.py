@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Mapping
 
-from source_tree import module_files
+from support.source_tree import module_files
 
 DEEPEST_HIERARCHY = 3
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from source_tree import PACKAGE, circles, import_graph, imports, module_files
+from support.source_tree import PACKAGE, circles, import_graph, imports, module_files
 
 HEAVY = ("numba", "pandas", "matplotlib", "numpy", "evalys", "pooch", "polars")
 """Packages that take long to import and that help texts do not need."""

@@ -40,7 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from qops_batsim.live.fates import decided_fates
 from qops_batsim.live.journal import Journal
-from slurm_cluster import SlurmCluster, missing
+from support.slurm_cluster import SlurmCluster, missing
 
 ROOT = Path(__file__).resolve().parents[2]
 

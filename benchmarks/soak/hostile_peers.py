@@ -24,8 +24,6 @@ from commands import CONTROLS, watched
 from mutations import mutated
 from random_runs import random_settings
 
-import random_simulations
-import recordings
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Deadlock, Simulation
 from qops_batsim.errors import InputError, SimulationError
@@ -35,6 +33,7 @@ from qops_batsim.running.simulate import default_engine
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_names
 from qops_batsim.scheduling.session import DecisionSession
 from qops_batsim.workload.batsim_json import read_workload
+from support import random_simulations, recordings
 
 if TYPE_CHECKING:
     from harness import Tally

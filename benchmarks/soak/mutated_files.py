@@ -24,8 +24,6 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from commands import GROUPS, call, judge, read
 from mutations import mutated
 
-import random_simulations
-from changed_runs import allow_changes
 from qops_batsim.advice.history import read_history
 from qops_batsim.analysis.metrics.run_metrics import compute_metrics
 from qops_batsim.analysis.results.run import read_run
@@ -34,7 +32,9 @@ from qops_batsim.engine.options import read_external_events
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.lint import lint_file
-from swf_lines import swf_line
+from support import random_simulations
+from support.changed_runs import allow_changes
+from support.swf_lines import swf_line
 
 if TYPE_CHECKING:
     from harness import Tally

@@ -14,8 +14,6 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 
 from brute_force import Check, Facts
 
-import random_platforms
-import random_simulations
 from qops_batsim import run
 from qops_batsim.errors import InputError
 from qops_batsim.kernels import compiling
@@ -23,6 +21,7 @@ from qops_batsim.scheduling import registry
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_class, scheduler_names
 from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.generate import PRESETS, DeadlineRule, generate_workload
+from support import random_platforms, random_simulations
 
 if TYPE_CHECKING:
     from harness import Tally

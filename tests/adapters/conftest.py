@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from adapters.ecosystem import Example, Processes, first_jobs, four_hosts, with_watts
 from qops_batsim.platform import read_platform
 from qops_batsim.shipped import find_input
+from support.ecosystem import Example, Processes, first_jobs, four_hosts, with_watts
 
 
 @pytest.fixture

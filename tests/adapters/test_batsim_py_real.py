@@ -15,10 +15,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from adapters.ecosystem import OUR_SCHEDULERS, Example, Processes, delays, four_hosts
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.shipped import shipped_directory
+from support.ecosystem import OUR_SCHEDULERS, Example, Processes, delays, four_hosts
 
 TESTS = Path(__file__).resolve().parent.parent
 SCRIPT = Path(__file__).with_name("batsim_py_session.py")

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from adapters.ecosystem import OUR_SCHEDULERS
 from qops_batsim.adapters import pybatsim
 from qops_batsim.adapters.pybatsim import class_name, pybatsim_scheduler
 from qops_batsim.errors import InputError
@@ -20,6 +19,7 @@ from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol.events import Answer, JobCompleted, Notify
 from qops_batsim.scheduling.module import DecisionModule, System
 from qops_batsim.scheduling.registry import scheduler_names
+from support.ecosystem import OUR_SCHEDULERS
 
 
 class BatsimScheduler:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import zmq
 
-from adapters.ecosystem import OUR_SCHEDULERS, Example, Processes, delays, four_hosts
 from adapters.time_limit import TimeLimit, TimeLimitOptions
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.jobs import Job
@@ -21,6 +20,7 @@ from qops_batsim.protocol.events import (
     SimulationBegins,
 )
 from qops_batsim.protocol.messages import Message, Stamped, decode_decisions, encode_message
+from support.ecosystem import OUR_SCHEDULERS, Example, Processes, delays, four_hosts
 
 TESTS = Path(__file__).resolve().parent.parent
 VERSION_3 = "pybatsim==3.2.1"

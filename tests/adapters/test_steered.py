@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from host_failures import random_case
 from qops_batsim import check_scheduler, simulate
 from qops_batsim.adapters.steered import (
     ADMIT,
@@ -27,6 +26,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.workload.model import Workload, delay_profile
+from support.host_failures import random_case
 
 WORKLOAD = "sdsc_sp2_deadlines_500"
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from centre_dumps import CENTRE, make_rows, text_of
 from qops_batsim.advice.backtest import LEVELS, backtest
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import outcomes_of
@@ -17,6 +16,7 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.conversion import Conversion
 from qops_batsim.workload.traces import read_partitions, read_trace
+from support.centre_dumps import CENTRE, make_rows, text_of
 
 TRACES = Path(os.environ.get("QOPS_SHARED", "../shared")) / "traces"
 

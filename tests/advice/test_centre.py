@@ -12,7 +12,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from centre_dumps import BEGIN, CENTRE, OPPOSITE, make_rows, text_of
 from qops_batsim import run
 from qops_batsim.advice.advice_page import advice_document, advice_page, centre_page
 from qops_batsim.advice.advice_tables import windows_table
@@ -25,6 +24,7 @@ from qops_batsim.experiments.deadline_runs import contestant_of
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.nodes import node_names, read_nodes
 from qops_batsim.workload.traces import read_partitions
+from support.centre_dumps import BEGIN, CENTRE, OPPOSITE, make_rows, text_of
 
 FEW = AdviceChoices(
     others=(contestant_of("fqops:tolerance_factor=2"),), stringencies=(0.2, -0.5), loads=(1.0,)

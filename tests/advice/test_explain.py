@@ -6,8 +6,6 @@ import random
 
 import pytest
 
-from changed_runs import allow_changes
-from decision_runs import Row, exact, history_of, random_workload, run_files, workload_of
 from qops_batsim.advice.charges import PriceList, price_list
 from qops_batsim.advice.explain import (
     Explanation,
@@ -22,6 +20,8 @@ from qops_batsim.economics.charges import Categories, CategorySlowdown, Slowdown
 from qops_batsim.errors import InputError
 from qops_batsim.running.run import run
 from qops_batsim.workload.batsim_json import write_workload
+from support.changed_runs import allow_changes
+from support.decision_runs import Row, exact, history_of, random_workload, run_files, workload_of
 
 # Very short sequential jobs have a slowdown of 6; nothing else is known.
 PRICES = PriceList(

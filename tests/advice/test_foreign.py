@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from decision_runs import exact, workload_of
 from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.explain import Explanation, explain
 from qops_batsim.advice.quote import quote
 from qops_batsim.errors import InputError
 from qops_batsim.running.run import run
+from support.decision_runs import exact, workload_of
 
 ON_TIME = '''
 from qops_batsim.scheduling.module import SchedulerOptions

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from changed_runs import allow_changes
-from decision_runs import exact, history_of, random_workload, run_files, workload_of, write_events
 from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.explain import explain_job
 from qops_batsim.advice.history import (
@@ -27,6 +25,15 @@ from qops_batsim.advice.history import (
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.errors import InputError
 from qops_batsim.scheduling.decision_events import Ended, Killed, Started
+from support.changed_runs import allow_changes
+from support.decision_runs import (
+    exact,
+    history_of,
+    random_workload,
+    run_files,
+    workload_of,
+    write_events,
+)
 
 # One processor: B waits for A, then C goes before B.
 #

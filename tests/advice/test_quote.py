@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import host_failures
-from decision_runs import exact, history_of, random_workload, run_files, workload_of
 from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.explain import explain
 from qops_batsim.advice.history import DecisionHistory, read_history
@@ -25,6 +23,8 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.decision_events import Admitted, Killed, Moved, Refused
 from qops_batsim.workload.model import Workload
+from support import host_failures
+from support.decision_runs import exact, history_of, random_workload, run_files, workload_of
 
 SCHEDULERS = [
     ("qops", {}),

@@ -43,7 +43,7 @@ from qops_batsim.economics.charges import Charge
 from qops_batsim.experiments.deadline_runs import contestant_of
 from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.tables import Words
-from rows_of_jobs import workload_of
+from support.rows_of_jobs import workload_of
 
 CHOICES = AdviceChoices(
     others=(contestant_of("fqops:tolerance_factor=2"), contestant_of("msb")),

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from centre_dumps import CENTRE, make_rows, text_of
 from qops_batsim.advice.advice_tables import overview_table, read_facts, windows_table
 from qops_batsim.advice.advise import AdviceChoices, advise
 from qops_batsim.advice.recommendations import headline
@@ -18,6 +17,7 @@ from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import scale_load, subset
 from qops_batsim.workload.traces import read_partitions
+from support.centre_dumps import CENTRE, make_rows, text_of
 
 FEW = AdviceChoices(others=(), stringencies=(0.2,), loads=(1.0,), windows=2, window_jobs=100)
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from changed_runs import allow_changes
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
+from support.changed_runs import allow_changes
 
 PAGE = Path(__file__).parents[2] / "docs" / "aroma-example.md"
 

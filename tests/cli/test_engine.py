@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from decision_process import (
+from qops_batsim.cli.shim import MARK
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.simgrid_write import write_platform
+from support.decision_process import (
     LIMIT_MS,
     decision_process,
     recorded_process,
     scheduler_process,
 )
-from fake_redis import fake_redis
-from qops_batsim.cli.shim import MARK
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.platform.simgrid_write import write_platform
-from recordings import Case, cases, close
+from support.fake_redis import fake_redis
+from support.recordings import Case, cases, close
 
 LIMIT = LIMIT_MS / 1000
 

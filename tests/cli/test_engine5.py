@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from live_engines import COMMAND
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.cli.engine import run_engine
 from qops_batsim.errors import InputError, SimulationError
@@ -20,6 +19,7 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.protocol.v5.components import LibraryComponent
 from qops_batsim.running.processes import ChildProcess
+from support.live_engines import COMMAND
 
 Cli = Callable[..., Any]
 

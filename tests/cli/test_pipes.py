@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from qops_batsim.shipped import find_input
-from swf_lines import swf_text
+from support.swf_lines import swf_text
 
 Cli = Callable[..., Any]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from platform_text import HEADER, TREE
 from qops_batsim.platform import read_platform
+from support.platform_text import HEADER, TREE
 
 Cli = Callable[..., Any]
 

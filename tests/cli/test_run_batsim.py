@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fake_batsim import make_environment, running, write_fake, write_player
+from support.fake_batsim import make_environment, running, write_fake, write_player
 
 OUTPUTS = ("jobs.csv", "schedule.csv", "machine_states.csv", "qos.csv")
 MAIN = [sys.executable, "-c", "from qops_batsim.cli.main import main; main()"]

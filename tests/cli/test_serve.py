@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from decision_process import LIMIT_MS, Engine, begins
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.messages import decode_decisions
 from qops_batsim.scheduling.easy import Easy
-from recordings import cases
+from support.decision_process import LIMIT_MS, Engine, begins
+from support.recordings import cases
 
 MAIN = [sys.executable, "-c", "from qops_batsim.cli.main import main; main()"]
 LIMIT = LIMIT_MS / 1000

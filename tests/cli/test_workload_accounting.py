@@ -12,7 +12,7 @@ import pytest
 from qops_batsim.dates import Calendar
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import read_workload
-from sacct_dumps import OWN_WORDS, PBS, ZONE, make_dump
+from support.sacct_dumps import OWN_WORDS, PBS, ZONE, make_dump
 
 Cli = Callable[..., Any]
 

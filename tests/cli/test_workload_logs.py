@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from qops_batsim.workload import read_workload
-from swf_lines import swf_line, swf_text
+from support.swf_lines import swf_line, swf_text
 
 Cli = Callable[..., Any]
 

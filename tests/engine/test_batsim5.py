@@ -11,7 +11,13 @@ from pathlib import Path
 import pytest
 import zmq
 
-from batsim5_probes import (
+from qops_batsim.cli.engine5 import arguments5, simulate5
+from qops_batsim.errors import QopsError, SimulationError
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.simgrid_write import write_platform
+from qops_batsim.protocol.v5.components import Component
+from qops_batsim.protocol.v5.engine_side import EngineSide
+from support.batsim5_probes import (
     FINISH,
     HOSTS,
     PROBES,
@@ -22,14 +28,8 @@ from batsim5_probes import (
     recorded_probes,
     register,
 )
-from batsim5_recordings import play
-from damaged_messages import damaged
-from qops_batsim.cli.engine5 import arguments5, simulate5
-from qops_batsim.errors import QopsError, SimulationError
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.platform.simgrid_write import write_platform
-from qops_batsim.protocol.v5.components import Component
-from qops_batsim.protocol.v5.engine_side import EngineSide
+from support.batsim5_recordings import play
+from support.damaged_messages import damaged
 
 NAMES = (
     *("allocations", "calls_nonet", "delays_nonet", "dynamic_ack", "dynamic_noack"),

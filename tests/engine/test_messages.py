@@ -20,7 +20,7 @@ from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, Ki
 from qops_batsim.protocol.events import Event, JobCompleted, JobKilled, JobSubmitted, Notify
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.workload.model import Workload, delay_profile
-from random_simulations import document
+from support.random_simulations import document
 
 # Each message crosses two links of half a second: L is one second, and a microsecond for the byte.
 NETWORK = make_cluster(2, bandwidth=1e9, latency=0.5)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from output_oracles import plain_jobs, plain_machine_states, plain_schedule
 from qops_batsim import tables
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.engine.ended_jobs import STATE_CODES
@@ -28,6 +27,7 @@ from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.module import DecisionModule, System
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
+from support.output_oracles import plain_jobs, plain_machine_states, plain_schedule
 
 
 class Crowd(DecisionModule):

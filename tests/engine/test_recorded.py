@@ -23,7 +23,7 @@ from qops_batsim.protocol.events import JobSubmitted
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.running.simulate import simulate
 from qops_batsim.workload import read_workload
-from recordings import Case, cases, platform_of, replay
+from support.recordings import Case, cases, platform_of, replay
 
 # Differ between Batsim's row of totals and ours by design.
 WALL_CLOCK_COLUMNS = ("batsim_version", "scheduling_time", "simulation_time")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from platform_text import parse_zone
 from qops_batsim.engine.outputs import format_schedule
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import SimulationError
@@ -14,6 +13,7 @@ from qops_batsim.protocol.decisions import ExecuteJob
 from qops_batsim.protocol.events import Event, JobSubmitted
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.workload.model import Workload
+from support.platform_text import parse_zone
 
 PROFILES = {
     "read": {"type": "parallel_homogeneous_pfs", "bytes_to_read": 60},

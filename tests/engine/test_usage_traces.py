@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from platform_text import parse_zone
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError
@@ -22,6 +21,7 @@ from qops_batsim.protocol.decisions import (
 from qops_batsim.protocol.events import Event, JobKilled, JobSubmitted, RequestedCall
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.workload.batsim_json import read_workload_file
+from support.platform_text import parse_zone
 
 WATTS = '<prop id="wattage_per_state" value="10:20:60"/>'
 HOSTS = (

@@ -41,7 +41,7 @@ from qops_batsim.experiments.campaign_runs import (
 )
 from qops_batsim.experiments.deadline_runs import Contestant, DeadlineRuns, Scenario, contestants_of
 from qops_batsim.experiments.statistics import SHARE, mean_interval, paired_difference
-from swf_lines import swf_text
+from support.swf_lines import swf_text
 
 TEXT = """
 name = "small"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from live_site import Site
+from support.live_site import Site
 
 
 @pytest.fixture

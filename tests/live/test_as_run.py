@@ -10,7 +10,6 @@ from urllib.request import urlopen
 
 import pytest
 
-from live_site import Site, others_job
 from qops_batsim.cli.main import main
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_FAILED
@@ -18,6 +17,7 @@ from qops_batsim.live.centre import centre_date
 from qops_batsim.live.journal import About, Journal
 from qops_batsim.live.manager import JobPhase, NodeState
 from qops_batsim.live.queue_source import QueueSource
+from support.live_site import Site, others_job
 
 
 @pytest.fixture

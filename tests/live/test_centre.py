@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fake_manager import FakeManager
-from live_site import Site, others_job
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED
 from qops_batsim.live.centre import LIVE, LiveCentre, hand_back
@@ -18,6 +16,8 @@ from qops_batsim.live.fates import counts
 from qops_batsim.live.journal import Journal
 from qops_batsim.live.manager import JobPhase, NodeState, Unreachable
 from qops_batsim.scheduling.registry import scheduler_names
+from support.fake_manager import FakeManager
+from support.live_site import Site, others_job
 
 
 def test_a_job_with_a_deadline_is_held_promised_started_and_told(site: Site) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from live_site import Site
 from qops_batsim.live.clock import MOST_STEP, SETTLED, CentreClock
 from qops_batsim.live.fates import counts
 from qops_batsim.live.manager import JobPhase
+from support.live_site import Site
 
 
 def alarms(site: Site) -> list[str]:

@@ -22,7 +22,7 @@ from qops_batsim.live.journal import About, Journal
 from qops_batsim.live.manager import CommandFailed, JobPhase
 from qops_batsim.live.shadow import ShadowManager
 from qops_batsim.live.slurm import Slurm, run_command
-from slurm_cluster import SlurmCluster, missing
+from support.slurm_cluster import SlurmCluster, missing
 
 pytestmark = [
     pytest.mark.sweep,

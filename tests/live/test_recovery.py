@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from fake_manager import FakeManager
-from live_site import Site
 from qops_batsim.cli.main import main
 from qops_batsim.errors import InputError
 from qops_batsim.live.book import Book
@@ -20,6 +18,8 @@ from qops_batsim.live.journal import Journal
 from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, SeenJob
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler
+from support.fake_manager import FakeManager
+from support.live_site import Site
 
 
 class Killed(BaseException):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from live_site import Site
 from qops_batsim.live.report import report
+from support.live_site import Site
 
 
 @pytest.mark.parametrize("scheduler", ["qops", "fqops"])

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fake_manager import FakeManager
-from live_site import Site
 from qops_batsim.live.centre import RECORD, SHADOW, LiveCentre
 from qops_batsim.live.fates import counts
 from qops_batsim.live.journal import Journal
 from qops_batsim.live.manager import JobPhase, NodeState, SeenJob
 from qops_batsim.live.report import report
 from qops_batsim.live.shadow import ShadowManager
+from support.fake_manager import FakeManager
+from support.live_site import Site
 
 
 class Untouchable:

@@ -13,7 +13,7 @@ from qops_batsim.experiments.deadline_runs import checked_outcomes
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.admission.options import QopsOptions
 from qops_batsim.workload.model import Workload
-from rows_of_jobs import Row, workload_of
+from support.rows_of_jobs import Row, workload_of
 
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
 

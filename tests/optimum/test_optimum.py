@@ -15,7 +15,7 @@ import pytest
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.workload.model import Workload
-from rows_of_jobs import Row, workload_of
+from support.rows_of_jobs import Row, workload_of
 
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
 

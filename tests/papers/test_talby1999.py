@@ -34,7 +34,7 @@ from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.swf import SwfLog, read_swf
-from tests.swf_lines import swf_log
+from support.swf_lines import swf_log
 
 HEADER = "\n".join(
     [

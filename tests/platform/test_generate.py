@@ -15,7 +15,7 @@ from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.platform.simgrid_write import format_platform, write_platform
 from qops_batsim.running.simulate import simulate
 from qops_batsim.shipped import find_input, shipped_directory, shipped_names
-from shipped_inputs import shipped_platforms, write_shipped_platforms
+from support.shipped_inputs import shipped_platforms, write_shipped_platforms
 
 
 def test_cluster_without_network() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from platform_text import TREE, parse, parse_zone
 from qops_batsim.errors import InputError
 from qops_batsim.platform.model import Host, Platform
 from qops_batsim.platform.network import LOOPBACK, Network, NetworkPath
 from qops_batsim.platform.simgrid_read import parse_platform, read_platform
 from qops_batsim.platform.simgrid_write import format_platform
+from support.platform_text import TREE, parse, parse_zone
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from platform_text import HEADER, TREE, parse, parse_zone
 from qops_batsim.errors import InputError
 from qops_batsim.platform.model import Link
 from qops_batsim.platform.simgrid_read import parse_platform, read_platform
+from support.platform_text import HEADER, TREE, parse, parse_zone
 
 
 def host(name: str, role: str | None = None, speed: str = "1Gf") -> str:

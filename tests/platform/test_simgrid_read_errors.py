@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from platform_text import HEADER, TREE, parse, parse_zone
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_HOSTS
 from qops_batsim.platform.simgrid_read import parse_platform, read_platform
+from support.platform_text import HEADER, TREE, parse, parse_zone
 
 A = '<host id="a" speed="1Gf"/>'
 B = '<host id="b" speed="1Gf"/>'

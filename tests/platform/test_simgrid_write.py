@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from platform_text import TREE, parse
 from qops_batsim.errors import InputError
 from qops_batsim.platform.assembly import PendingHostLink, PendingRoute, PlatformParts
 from qops_batsim.platform.model import SHARING_POLICIES, Cluster, Host, Link, Platform, Route, Zone
 from qops_batsim.platform.simgrid_read import parse_platform, read_platform
 from qops_batsim.platform.simgrid_write import format_platform, write_platform
+from support.platform_text import TREE, parse
 
 _TEXT = st.text(
     st.characters(min_codepoint=0x20, exclude_categories=("Cs",), exclude_characters="\ufffe\uffff")

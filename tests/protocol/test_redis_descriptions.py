@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from fake_redis import FakeRedis, fake_redis
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import RegisterJob
@@ -22,6 +21,7 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.protocol.messages import Message, Stamped, decode_decisions, encode_message
 from qops_batsim.protocol.redis_descriptions import RedisDescriptions
+from support.fake_redis import FakeRedis, fake_redis
 
 SLEEP = {"type": "delay", "delay": 2.5}
 

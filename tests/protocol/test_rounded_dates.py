@@ -23,7 +23,7 @@ from qops_batsim.protocol.messages import (
 from qops_batsim.scheduling.qos_log import write_qos_log
 from qops_batsim.scheduling.session import DecisionSession
 from qops_batsim.workload import read_workload
-from random_simulations import SCHEDULERS, random_case
+from support.random_simulations import SCHEDULERS, random_case
 
 
 class Rounding:

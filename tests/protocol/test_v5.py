@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from damaged_messages import damaged
 from qops_batsim.errors import InputError, QopsError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
@@ -27,6 +26,7 @@ from qops_batsim.protocol.v5.handshake import (
 )
 from qops_batsim.protocol.v5.profiles import ProfileAndId, of_message, to_message
 from qops_batsim.scheduling.session import DecisionSession, check_first_message
+from support.damaged_messages import damaged
 
 
 def texts(session: Path) -> list[bytes]:

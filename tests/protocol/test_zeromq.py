@@ -10,7 +10,6 @@ from threading import Thread, Timer
 import pytest
 import zmq
 
-from decision_process import Engine, decision_process, recorded_process, scheduler_process
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Simulation
@@ -21,7 +20,8 @@ from qops_batsim.protocol.zeromq import ConnectionLost, RemoteDecisionSide, conn
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload import Workload, read_workload
-from recordings import Case, cases, engine_options, platform_of
+from support.decision_process import Engine, decision_process, recorded_process, scheduler_process
+from support.recordings import Case, cases, engine_options, platform_of
 
 TIMEOUT = 240.0
 EMPTY = b'{"now":0,"events":[]}'

@@ -12,7 +12,7 @@ from qops_batsim.scheduling.registry import scheduler_names
 from qops_batsim.workload import read_workload, write_workload
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.traces import read_trace
-from sacct_dumps import OWN_WORDS, ZONE, make_dump
+from support.sacct_dumps import OWN_WORDS, ZONE, make_dump
 
 
 @pytest.mark.parametrize("scheduler", scheduler_names())

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from host_failures import Events, random_case
 from qops_batsim.advice.history import read_history
 from qops_batsim.advice.plan_asker import PlanAsker
 from qops_batsim.engine.options import ExternalEvent, events_in_order
@@ -18,6 +17,7 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.run import run
 from qops_batsim.workload.model import Workload
+from support.host_failures import Events, random_case
 
 KILLS = {"kill_and_restart": True, "tolerance_factor": 4.0, "slack_factor": 2.0}
 SCHEDULERS: list[tuple[str, dict[str, Any]]] = [

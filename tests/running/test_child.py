@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from fake_batsim import is_running
 from qops_batsim.running.processes import MAX_LINE, ChildProcess
+from support.fake_batsim import is_running
 
 
 def python(code):

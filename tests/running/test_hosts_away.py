@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from host_failures import KILLS, SCHEDULERS, names, random_case, verified_run
 from qops_batsim.advice.history import read_history
 from qops_batsim.advice.plan_asker import PlanAsker
 from qops_batsim.jobs import REJECTED
@@ -18,6 +17,7 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.run import run
+from support.host_failures import KILLS, SCHEDULERS, names, random_case, verified_run
 
 MORE = [
     *SCHEDULERS,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from fake_batsim import write_fake
 from qops_batsim.errors import InputError
 from qops_batsim.running.installation import Batsim, find_batsim
+from support.fake_batsim import write_fake
 
 
 def test_a_missing_batsim_is_one_message_with_the_ways_to_get_it(monkeypatch, tmp_path):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from fake_batsim import running, write_fake, write_player
 from qops_batsim.engine.options import EngineOptions, read_external_events
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import run_files
@@ -26,6 +25,7 @@ from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload import read_workload
+from support.fake_batsim import running, write_fake, write_player
 
 WORKLOAD = {
     "nb_res": 4,

@@ -12,8 +12,13 @@ from typing import Any
 import pytest
 import zmq
 
-from batsim5_probes import PROBES, ProbeDecider, jobs_of, recorded_probes
-from live_batsim5 import (
+from qops_batsim.platform import read_platform
+from qops_batsim.running.run import Run, run
+from qops_batsim.workload.batsim_json import write_workload
+from qops_batsim.workload.conversion import convert_log
+from qops_batsim.workload.swf import read_swf
+from support.batsim5_probes import PROBES, ProbeDecider, jobs_of, recorded_probes
+from support.live_batsim5 import (
     difference,
     difference_in_process,
     equal_to_the_byte,
@@ -21,12 +26,7 @@ from live_batsim5 import (
     run_both,
     run_case,
 )
-from qops_batsim.platform import read_platform
-from qops_batsim.running.run import Run, run
-from qops_batsim.workload.batsim_json import write_workload
-from qops_batsim.workload.conversion import convert_log
-from qops_batsim.workload.swf import read_swf
-from random_simulations import SCHEDULERS, SPEED, document, random_case
+from support.random_simulations import SCHEDULERS, SPEED, document, random_case
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
-from energy_sessions import session_difference
-from live_engines import (
+from qops_batsim.workload.batsim_json import read_workload, write_workload
+from qops_batsim.workload.conversion import convert_log
+from qops_batsim.workload.scale import subset
+from qops_batsim.workload.swf import read_swf
+from support.energy_sessions import session_difference
+from support.live_engines import (
     BATSCHED,
     COMMAND,
     batsched_difference,
@@ -19,12 +23,8 @@ from live_engines import (
     run_both,
     run_case,
 )
-from qops_batsim.workload.batsim_json import read_workload, write_workload
-from qops_batsim.workload.conversion import convert_log
-from qops_batsim.workload.scale import subset
-from qops_batsim.workload.swf import read_swf
-from random_platforms import zoned_case
-from random_simulations import SCHEDULERS, Case, random_case
+from support.random_platforms import zoned_case
+from support.random_simulations import SCHEDULERS, Case, random_case
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from decision_process import decision_process
-from live_engines import real_program
+from support.decision_process import decision_process
+from support.live_engines import real_program
 
 COMPUTE, STORAGE = "abcd", ("disk1", "disk2")
 SECONDS = 240

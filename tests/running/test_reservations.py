@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from host_failures import SCHEDULERS, names, random_case, reservation_case, verified_run
 from qops_batsim.engine.options import UNAVAILABLE, outages_of
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
@@ -18,6 +17,7 @@ from qops_batsim.protocol.events import JOB_CANCELLED, MAINTENANCE
 from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.run import run
 from qops_batsim.scheduling.capacity import Window
+from support.host_failures import SCHEDULERS, names, random_case, reservation_case, verified_run
 
 every_scheduler = pytest.mark.parametrize(
     ("scheduler", "options"), SCHEDULERS, ids=names(SCHEDULERS)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from fake_batsim import is_running
+from support.fake_batsim import is_running
 
 WORKERS = """
 import os, sys, time

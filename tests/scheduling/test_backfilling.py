@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import backfilling_oracles as oracles
-from backfilling_oracles import SmallJob
 from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.workload.model import Workload, delay_profile
+from support import backfilling_oracles as oracles
+from support.backfilling_oracles import SmallJob
 
 PROCESSORS = {"reserve": "processors"}
 

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from decision_runs import exact, random_workload, run_files, workload_of, write_events
 from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.explain import explain_job
 from qops_batsim.advice.history import DecisionHistory
@@ -39,6 +38,7 @@ from qops_batsim.scheduling.decision_log import DecisionLog
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
+from support.decision_runs import exact, random_workload, run_files, workload_of, write_events
 
 
 def log_of(scheduler: str, workload: Workload, folder: Path, **options: object) -> list[Any]:

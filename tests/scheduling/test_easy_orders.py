@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from easy_oracle import KEYS, Request, easy_starts
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.platform.generate import make_cluster
@@ -18,6 +17,7 @@ from qops_batsim.scheduling.easy_orders import CHANGING, ORDERS, key_of
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.traces import read_trace
+from support.easy_oracle import KEYS, Request, easy_starts
 
 every_order = pytest.mark.parametrize("order", KEYS)
 

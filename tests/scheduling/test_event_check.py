@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from decision_process import begins
 from qops_batsim.errors import InputError
 from qops_batsim.platform import HostSet
 from qops_batsim.protocol.decisions import ExecuteJob, RegisterJob
@@ -16,7 +15,8 @@ from qops_batsim.protocol.events import JobSubmitted
 from qops_batsim.protocol.messages import decode_decisions, decode_events
 from qops_batsim.scheduling.event_check import EventCheck
 from qops_batsim.scheduling.session import DecisionSession
-from recordings import cases
+from support.decision_process import begins
+from support.recordings import cases
 
 Said = tuple[str, dict[str, Any]]
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from changed_runs import allow_changes
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.simulation import Simulation
@@ -23,6 +22,7 @@ from qops_batsim.running.run import run as run_files
 from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
+from support.changed_runs import allow_changes
 
 Row = tuple[float, int, float, float, float | None, str | None]
 """Arrival, processors, run time, walltime, deadline and user."""

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import slurm_oracle
 from qops_batsim import kernels
 from qops_batsim.engine.options import ExternalEvent, maintenance_events
 from qops_batsim.errors import InputError
@@ -40,8 +39,9 @@ from qops_batsim.scheduling.slurm.fair_share import fade, fade_often, set_factor
 from qops_batsim.scheduling.slurm.options import SlurmOptions
 from qops_batsim.scheduling.slurm.passes import choose
 from qops_batsim.workload.model import Workload, delay_profile
-from slurm_judge import WINDOWS, agreement
-from slurm_oracle import Machine, Wish
+from support import slurm_oracle
+from support.slurm_judge import WINDOWS, agreement
+from support.slurm_oracle import Machine, Wish
 
 RECORDINGS = Path(__file__).parent / "slurm_windows"
 

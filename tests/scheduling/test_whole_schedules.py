@@ -8,10 +8,6 @@ from typing import Any
 
 import pytest
 
-import admission_oracles
-import market_oracles as markets
-import planning_oracles as oracles
-from planning_oracles import Change, Outcome, SlackRules, Task
 from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
@@ -19,7 +15,11 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
-from slack_oracles import Weights
+from support import admission_oracles
+from support import market_oracles as markets
+from support import planning_oracles as oracles
+from support.planning_oracles import Change, Outcome, SlackRules, Task
+from support.slack_oracles import Weights
 
 
 def outcome_of(

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import random_simulations as simulations
-from platform_text import HEADER
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import Job
@@ -19,6 +17,8 @@ from qops_batsim.protocol.decisions import Decision, ExecuteJob
 from qops_batsim.protocol.events import Event, JobSubmitted
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.workload.model import Workload
+from support import random_simulations as simulations
+from support.platform_text import HEADER
 
 
 @dataclass

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sacct_dumps
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.workload import format_workload, read_workload
@@ -22,7 +21,8 @@ from qops_batsim.workload.accounting.slurm import slurm_job_id, slurm_number
 from qops_batsim.workload.batsim_json import parse_workload
 from qops_batsim.workload.conversion import Conversion, Repairs
 from qops_batsim.workload.traces import read_trace
-from sacct_dumps import CHANGES, HEADER, OWN_WORDS, ZONE, Dump, local, make_dump
+from support import sacct_dumps
+from support.sacct_dumps import CHANGES, HEADER, OWN_WORDS, ZONE, Dump, local, make_dump
 
 SITE = Choices(time_zone=ZONE, state_names=OWN_WORDS)
 HEAD = "JobID|State|Submit|Start|End|AllocCPUS|Timelimit"

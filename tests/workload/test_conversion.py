@@ -18,7 +18,7 @@ from qops_batsim.workload import Workload, format_workload
 from qops_batsim.workload.batsim_json import parse_workload
 from qops_batsim.workload.conversion import Repairs, convert_log
 from qops_batsim.workload.swf import SwfLog, read_swf
-from swf_lines import swf_log
+from support.swf_lines import swf_log
 
 # 2000-03-25 12:00 in Stockholm, the day before clocks go from 2:00 to 3:00.
 STOCKHOLM = "; MaxProcs: 8\n; UnixStartTime: 953982000\n; TimeZoneString: Europe/Stockholm"

@@ -16,7 +16,7 @@ from qops_batsim.workload.generate import (
     summarise,
 )
 from qops_batsim.workload.model import Workload
-from shipped_inputs import shipped_workloads
+from support.shipped_inputs import shipped_workloads
 
 LOGS = {
     "ctc-sp2": "CTC-SP2-1996-rebuilt.swf.gz",

@@ -9,8 +9,8 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.workload.lint import LintReport, lint_file, lint_log, report_as_data
-from sacct_dumps import PBS, ZONE, make_dump
-from swf_lines import swf_line, swf_log
+from support.sacct_dumps import PBS, ZONE, make_dump
+from support.swf_lines import swf_line, swf_log
 
 
 def found(report: LintReport) -> dict[str, list[int]]:

@@ -22,7 +22,7 @@ from qops_batsim.workload.swf import (
     read_swf,
     scan_swf,
 )
-from swf_lines import swf_line, swf_of, swf_text
+from support.swf_lines import swf_line, swf_of, swf_text
 
 LOGS = (
     "CTC-SP2-1996-rebuilt",

@@ -13,7 +13,7 @@ from qops_batsim.workload import read_workload, write_workload
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.swf import read_swf
 from qops_batsim.workload.traces import read_trace
-from swf_lines import swf_text
+from support.swf_lines import swf_text
 
 DATED = "; MaxProcs: 8\n; UnixStartTime: 953982000\n; TimeZoneString: Europe/Stockholm"
 THREE = swf_text([{}, {"submit_time": 60, "run_time": -1}, {"submit_time": 90}], DATED)

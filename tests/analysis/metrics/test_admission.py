@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ended_runs import EndedRun, ended_columns
 from qops_batsim.analysis.metrics.admission import admission_metrics, broken_rule
 from qops_batsim.analysis.metrics.outcomes import (
     JobOutcomes,
@@ -24,6 +23,7 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
+from support.ended_runs import EndedRun, ended_columns
 
 ROWS = (
     # id, submission, processors, run time, deadline, of its user

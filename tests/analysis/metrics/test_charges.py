@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ended_runs import ended_columns
 from qops_batsim.analysis.metrics.charges import (
     JobCharge,
     charge_jobs,
@@ -41,6 +40,7 @@ from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.model import Workload, delay_profile
+from support.ended_runs import ended_columns
 
 
 def job(job_id: str, submission: float, size: int, run_time: float, **qos: object) -> Job:

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ended_runs import EndedRun, ended_columns
 from qops_batsim.analysis.metrics.admission import admission_metrics
 from qops_batsim.analysis.metrics.outcomes import (
     Tally,
@@ -24,6 +23,7 @@ from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.running.run import run
 from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.model import Workload
+from support.ended_runs import EndedRun, ended_columns
 
 ROWS = (
     # id, processors, run time, deadline, of its user

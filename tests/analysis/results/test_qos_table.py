@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from changed_runs import allow_changes
 from qops_batsim import tables
 from qops_batsim.advice.explain import explain, explain_from_files
 from qops_batsim.analysis.metrics.charges import charge_jobs, fill_qos_file
@@ -26,6 +25,7 @@ from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.running.run import run
 from qops_batsim.scheduling.qos_log import QOS_COLUMNS
 from qops_batsim.workload.model import Workload, delay_profile
+from support.changed_runs import allow_changes
 
 # One processor. A (10 s) may end by 30; at 2 B wants 3 s by 6; C (4 s by 5) is refused.
 #

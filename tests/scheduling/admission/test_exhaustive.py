@@ -7,13 +7,13 @@ import random
 
 import pytest
 
-import admission_oracles as oracles
-from admission_cases import ask, random_case
 from qops_batsim.scheduling.admission.mrt_search import MrtSearch
 from qops_batsim.scheduling.admission.msb_search import MsbSearch
 from qops_batsim.scheduling.admission.options import MrtOptions, MsbOptions, QopsOptions
 from qops_batsim.scheduling.admission.qops_search import QopsSearch
 from qops_batsim.scheduling.admission.search import Search
+from support import admission_oracles as oracles
+from support.admission_cases import ask, random_case
 
 
 def searches(rng: random.Random) -> dict[str, Search]:

@@ -12,9 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import admission_oracles as oracles
-from admission_cases import free_by_second, question_of, random_case, starts_in
-from admission_oracles import Asking, Case
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
@@ -32,6 +29,9 @@ from qops_batsim.scheduling.admission.search import new_draft
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
+from support import admission_oracles as oracles
+from support.admission_cases import free_by_second, question_of, random_case, starts_in
+from support.admission_oracles import Asking, Case
 
 # The search
 

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from admission_cases import ask, random_case
-from decision_runs import history_of
 from qops_batsim.advice.plan_asker import PlanAsker
 from qops_batsim.experiments.deadline_runs import checked_outcomes
 from qops_batsim.jobs import REJECTED, Job, QosRequest
@@ -35,6 +33,8 @@ from qops_batsim.scheduling.decision_events import Refused
 from qops_batsim.scheduling.profile import reserve
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
+from support.admission_cases import ask, random_case
+from support.decision_runs import history_of
 
 COUNTING = ForesightOptions(weight=0.0, memory=1e12)
 """Each job counts as one, and nothing is forgotten."""

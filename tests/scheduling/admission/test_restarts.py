@@ -19,8 +19,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decision_process import decision_process, scheduler_process
-from live_engines import real_program
 from qops_batsim.advice.explain import explain
 from qops_batsim.advice.history import read_history
 from qops_batsim.advice.plan_asker import PlanAsker
@@ -57,6 +55,8 @@ from qops_batsim.scheduling.admission.options import FqopsOptions
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
+from support.decision_process import decision_process, scheduler_process
+from support.live_engines import real_program
 
 
 def job(

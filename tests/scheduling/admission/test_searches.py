@@ -9,14 +9,14 @@ from itertools import pairwise
 
 import pytest
 
-import admission_oracles as oracles
-from admission_cases import Found, ask, random_case
-from admission_oracles import Asking, Case
 from qops_batsim.scheduling.admission.mrt_search import MrtSearch
 from qops_batsim.scheduling.admission.msb_search import MsbSearch
 from qops_batsim.scheduling.admission.options import MrtOptions, MsbOptions, QopsOptions
 from qops_batsim.scheduling.admission.qops_search import QopsSearch
 from qops_batsim.scheduling.refusal import sentence
+from support import admission_oracles as oracles
+from support.admission_cases import Found, ask, random_case
+from support.admission_oracles import Asking, Case
 
 ORDERS = ("least_laxity", "earliest_deadline")
 BEST_BY = ("work", "response", "slack")

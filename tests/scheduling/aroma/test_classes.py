@@ -7,7 +7,6 @@ import math
 import msgspec
 import pytest
 
-from aroma_oracles import SPEED, machine, records, run, spans, work
 from qops_batsim.engine.options import EngineOptions, ExternalEvent
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
@@ -18,6 +17,7 @@ from qops_batsim.scheduling.aroma.application import Application, can_be_stopped
 from qops_batsim.scheduling.aroma.mapping import Mapper
 from qops_batsim.scheduling.module import System
 from qops_batsim.scheduling.registry import make_scheduler
+from support.aroma_oracles import SPEED, machine, records, run, spans, work
 
 ONE = machine([1.0])
 TWO = machine([1.0, 1.0])

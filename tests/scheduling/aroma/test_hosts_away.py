@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aroma_oracles import SPEED, far_apart, machine, mixed_work, random_machine, spans, work
 from qops_batsim.engine.options import ExternalEvent
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform.hostset import HostSet
@@ -14,6 +13,7 @@ from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.aroma.scheduler import Aroma
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
+from support.aroma_oracles import SPEED, far_apart, machine, mixed_work, random_machine, spans, work
 
 Row = tuple[float, str, str]
 """A date (s), what becomes of hosts, and which."""

@@ -7,9 +7,18 @@ from itertools import pairwise
 
 import pytest
 
-from aroma_oracles import SPEED, far_apart, machine, mixed_work, random_machine, records, run, work
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.scheduling.aroma.application import share_done
+from support.aroma_oracles import (
+    SPEED,
+    far_apart,
+    machine,
+    mixed_work,
+    random_machine,
+    records,
+    run,
+    work,
+)
 
 NEVER_REFUSED = ("dedicated", "best_effort")
 

@@ -7,7 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from aroma_oracles import SPEED, machine
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
@@ -19,6 +18,7 @@ from qops_batsim.scheduling.aroma.machine import DEFAULT_SPEED, UnequalHosts
 from qops_batsim.scheduling.aroma.mapping import FOUND, choose, network_seconds, release_after
 from qops_batsim.scheduling.aroma.recurrence import HOST
 from qops_batsim.shipped import find_input
+from support.aroma_oracles import SPEED, machine
 
 
 def known(platform: Platform, **options: float) -> UnequalHosts:

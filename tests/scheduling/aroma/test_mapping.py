@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aroma_oracles import host_ends, machine, run, work
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.simulation import Simulation
+from support.aroma_oracles import host_ends, machine, run, work
 
 
 def in_order(simulation: Simulation) -> list[JobRecord]:

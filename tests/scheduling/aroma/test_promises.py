@@ -6,7 +6,15 @@ import math
 
 import pytest
 
-from aroma_oracles import (
+from qops_batsim import check_scheduler
+from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.verify.verifier import verify
+from qops_batsim.engine.outputs import format_jobs
+from qops_batsim.jobs import QOS_REJECTED
+from qops_batsim.protocol.decisions import Decision
+from qops_batsim.running.simulate import write_run
+from qops_batsim.scheduling.aroma.scheduler import Aroma
+from support.aroma_oracles import (
     SPEED,
     machine,
     mixed_work,
@@ -16,14 +24,6 @@ from aroma_oracles import (
     simulate_with,
     work,
 )
-from qops_batsim import check_scheduler
-from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.verify.verifier import verify
-from qops_batsim.engine.outputs import format_jobs
-from qops_batsim.jobs import QOS_REJECTED
-from qops_batsim.protocol.decisions import Decision
-from qops_batsim.running.simulate import write_run
-from qops_batsim.scheduling.aroma.scheduler import Aroma
 
 CASES = [
     pytest.param(seed, hosts, options, id=f"{name}-{seed}")

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aroma_oracles import coupled_ends, host_ends, machine, work
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
@@ -17,6 +16,7 @@ from qops_batsim.scheduling.aroma.application import Application, Work
 from qops_batsim.scheduling.aroma.book import Book, Taken
 from qops_batsim.scheduling.aroma.recurrence import APPLICATION, HOST, TASK
 from qops_batsim.scheduling.module import DecisionModule
+from support.aroma_oracles import coupled_ends, host_ends, machine, work
 
 Planned = list[tuple[float, dict[int, float]]]
 

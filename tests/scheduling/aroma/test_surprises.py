@@ -6,7 +6,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from aroma_oracles import (
+from qops_batsim.engine.options import ExternalEvent
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.running.simulate import default_engine, simulate
+from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.timing import PLAN_TOLERANCE
+from qops_batsim.workload.model import Workload
+from support.aroma_oracles import (
     SPEED,
     machine,
     mixed_work,
@@ -16,12 +22,6 @@ from aroma_oracles import (
     spans,
     work,
 )
-from qops_batsim.engine.options import ExternalEvent
-from qops_batsim.platform.hostset import HostSet
-from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload.model import Workload
 
 ONE = machine([1.0])
 

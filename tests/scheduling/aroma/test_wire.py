@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from aroma_oracles import mixed_work, random_machine, run, spans
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.protocol.decisions import Decision
@@ -15,6 +14,7 @@ from qops_batsim.protocol.messages import Message, decode_decisions, encode_mess
 from qops_batsim.running.simulate import default_engine
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.session import DecisionSession
+from support.aroma_oracles import mixed_work, random_machine, run, spans
 
 
 class Wire:

@@ -31,7 +31,7 @@ from qops_batsim.scheduling.slack.plan import SlackPlan
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.swf import read_swf
-from slack_cases import HEURISTICS
+from support.slack_cases import HEURISTICS
 
 ABOUT = 1e-5
 """What a look at a job a moment after its estimate may change in a date (seconds)."""

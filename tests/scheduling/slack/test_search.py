@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-import slack_oracles as oracles
-from slack_cases import HEURISTICS, ask, random_case
-from slack_oracles import Case, New, Schedule, Waiting
+from support import slack_oracles as oracles
+from support.slack_cases import HEURISTICS, ask, random_case
+from support.slack_oracles import Case, New, Schedule, Waiting
 
 
 def check(case: Case, found: Schedule | None, expected: Schedule | None) -> None:

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-import slack_oracles as oracles
 from qops_batsim.scheduling.slack import prices
-from slack_cases import ask
-from slack_oracles import Case, New, Schedule, Waiting, Weights
+from support import slack_oracles as oracles
+from support.slack_cases import ask
+from support.slack_oracles import Case, New, Schedule, Waiting, Weights
 
 # Four processors, nothing runs. J1 and J2 are due, J3 arrives (sections 4.1 and 4.4; the paper
 # does not give the lengths of J1 and J2, these fit what it says):

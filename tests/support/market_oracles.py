@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-import admission_oracles
-from admission_oracles import Asking, Case
+from support import admission_oracles
+from support.admission_oracles import Asking, Case
 
 HOUR = 3600.0
 LONGEST = (60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, math.inf)

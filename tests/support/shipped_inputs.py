@@ -1,6 +1,6 @@
 """The platforms and workloads that come with the package, made again.
 
-``python tests/shipped_inputs.py`` writes them anew.
+``python tests/support/shipped_inputs.py`` writes them anew.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from qops_batsim.scheduling.slack.search import (
     cheapest_schedule,
     new_room,
 )
-from slack_oracles import Case, New, Schedule, Seconds, Waiting, Weights
+from support.slack_oracles import Case, New, Schedule, Seconds, Waiting, Weights
 
 
 def random_case(rng: random.Random, *, null: bool, jobs: int = 5, endless: float = 0.0) -> Case:

@@ -11,8 +11,8 @@ import random
 from dataclasses import dataclass, field
 from itertools import combinations
 
-import random_simulations as simulations
-from random_simulations import SCHEDULERS, SPEED, Case, Style
+from support import random_simulations as simulations
+from support.random_simulations import SCHEDULERS, SPEED, Case, Style
 
 ROUTINGS = ("Full", "Floyd", "Dijkstra", "DijkstraCache")
 """Routings of zones whose routes are given one by one."""

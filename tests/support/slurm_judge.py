@@ -1,10 +1,11 @@
 """Judge of the scheduler ``slurm``: the real slurmctld on windows of real logs, scaled to seconds.
 
-``python tests/slurm_judge.py record DIR`` has a real Slurm (Debian: ``apt-get install
+``python tests/support/slurm_judge.py record DIR`` has a real Slurm (Debian: ``apt-get install
 --no-install-recommends slurmctld slurmd slurm-client munge slurmdbd mariadb-server-core
 mariadb-client-core``) run each window, on 32 nodes, as root, with priorities and limits from its
-own database, and writes what it did. ``python tests/slurm_judge.py compare DIR`` has ``slurm``
-decide about the same jobs and tells how far its order of starts, and what it cancelled, agree.
+own database, and writes what it did. ``python tests/support/slurm_judge.py compare DIR`` has
+``slurm`` decide about the same jobs and tells how far its order of starts, and what it cancelled,
+agree.
 """
 
 from __future__ import annotations

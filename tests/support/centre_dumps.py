@@ -1,6 +1,6 @@
 """Accounting of made centres: partitions of their own sizes and loads, whose jobs EASY has run.
 
-``python tests/centre_dumps.py 500000 > dump.txt`` writes a dump of so many records.
+``python tests/support/centre_dumps.py 500000 > dump.txt`` writes a dump of so many records.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 import zmq
 
 from qops_batsim.scheduling.session import DecisionSession
-from recordings import Case
+from support.recordings import Case
 
 LIMIT_MS = 120_000
 """No socket of a test waits longer (milliseconds)."""

@@ -15,9 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import admission_oracles
-import slack_oracles
-from admission_oracles import Asking
+from support import admission_oracles, slack_oracles
+from support.admission_oracles import Asking
 
 
 class Task(NamedTuple):

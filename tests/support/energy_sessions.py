@@ -2,8 +2,8 @@
 
 By hand, with a real Batsim on PATH and as many seeds as wanted (the second with latencies):
 
-    python tests/energy_sessions.py 0 40
-    python tests/energy_sessions.py 0 40 network
+    PYTHONPATH=tests python -m support.energy_sessions 0 40
+    PYTHONPATH=tests python -m support.energy_sessions 0 40 network
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import random_simulations as simulations
-from live_engines import real_program
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform import HostSet, read_platform
 from qops_batsim.protocol.zeromq import listen
 from qops_batsim.workload import read_workload
-from recordings import Case, Replay
+from support import random_simulations as simulations
+from support.live_engines import real_program
+from support.recordings import Case, Replay
 
 SECONDS = 240.0
 MOST_CALLS = 60

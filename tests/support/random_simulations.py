@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from platform_text import HEADER
+from support.platform_text import HEADER
 
 SCHEDULERS: dict[str, list[dict[str, Any]]] = {
     "fcfs": [{}],

@@ -1,7 +1,7 @@
 """The real Batsim 5 beside the embedded engine, for tests; also by hand, for many seeds.
 
-python tests/live_batsim5.py --network --first 0 --seeds 20 easy qops
-python tests/live_batsim5.py --kills --seeds 300    # each kills and restarts jobs
+PYTHONPATH=tests python -m support.live_batsim5 --network --first 0 --seeds 20 easy qops
+PYTHONPATH=tests python -m support.live_batsim5 --kills --seeds 300   # with kills
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any
 
 import pytest
 
-import live_engines
-from live_engines import SECONDS, described
 from qops_batsim.analysis.results.difference import compare_runs
 from qops_batsim.errors import QopsError
 from qops_batsim.platform import read_platform
 from qops_batsim.running.run import BatsimCall, Run, run
-from random_simulations import SCHEDULERS, Case, random_case, without_network
+from support import live_engines
+from support.live_engines import SECONDS, described
+from support.random_simulations import SCHEDULERS, Case, random_case, without_network
 
 KILLERS = ("fqops", "foresight", "aroma")
 """Schedulers that kill jobs and run them again."""
@@ -35,7 +35,7 @@ BUNDLE = Path("batsim5") / "real" / "bin" / "batsim"
 
 def real_batsim5() -> str:
     """Return the path of the real Batsim 5; skip the test where it is not."""
-    root = Path(os.environ.get("QOPS_SHARED", Path(__file__).parents[1] / ".." / "shared"))
+    root = Path(os.environ.get("QOPS_SHARED", Path(__file__).parents[2] / ".." / "shared"))
     path = root / BUNDLE
     if not path.is_file():
         pytest.skip(f"no real Batsim 5 at {BUNDLE} in the shared directory")

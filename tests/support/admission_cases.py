@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from admission_oracles import Asking, Case, Seconds, seconds_with
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.scheduling.admission.search import Draft, Question, Search, new_room
 from qops_batsim.scheduling.arrays import new_claims, new_queue
 from qops_batsim.scheduling.profile import running_profile
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.table import SlotTable
+from support.admission_oracles import Asking, Case, Seconds, seconds_with
 
 
 class Found(NamedTuple):

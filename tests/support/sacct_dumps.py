@@ -290,5 +290,5 @@ def make_dump(seed: int, jobs: int = 60) -> Dump:
 
 
 if __name__ == "__main__":
-    # python tests/sacct_dumps.py 250000 > dump.txt
+    # python tests/support/sacct_dumps.py 250000 > dump.txt
     sys.stdout.write(make_dump(1, int(sys.argv[1])).text())

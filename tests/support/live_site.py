@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from fake_manager import FakeJob, FakeManager
 from qops_batsim.live.centre import LIVE, LiveCentre
 from qops_batsim.live.journal import About, Journal
 from qops_batsim.live.manager import JobPhase, ResourceManager
+from support.fake_manager import FakeJob, FakeManager
 
 
 class Site:

@@ -1,8 +1,8 @@
 """The real Batsim beside the embedded engine, for tests; also by hand, for as many seeds as wanted.
 
-python tests/live_engines.py --network --first 0 --seeds 20 easy qops
-python tests/live_engines.py --batsched --seeds 10
-python tests/live_engines.py --zones --seeds 300
+PYTHONPATH=tests python -m support.live_engines --network --first 0 --seeds 20 easy qops
+PYTHONPATH=tests python -m support.live_engines --batsched --seeds 10
+PYTHONPATH=tests python -m support.live_engines --zones --seeds 300
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from qops_batsim.running.releases import batsim_arguments
 from qops_batsim.running.run import BatsimCall, Run, run
 from qops_batsim.running.simulate import default_engine
 from qops_batsim.scheduling.registry import make_scheduler
-from random_platforms import zoned_case
-from random_simulations import SCHEDULERS, Case, random_case
+from support.random_platforms import zoned_case
+from support.random_simulations import SCHEDULERS, Case, random_case
 
 SECONDS = 240.0
 """How long the real Batsim may be silent."""
