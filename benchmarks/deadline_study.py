@@ -1,10 +1,10 @@
 """Deadline admission on real logs: verdicts and tables of docs/deadline-study.md.
 
-The runs are a campaign, which can be interrupted; the logs are read from QOPS_SHARED (default
+The runs are a study, which can be interrupted; the logs are read from QOPS_SHARED (default
 ../shared), since they are too large to ship. This script judges the paper's claims by what is
 finished, and prints verdicts and tables in Markdown.
 
-    qops-batsim campaign run benchmarks/deadline_study.toml --out out/deadline-study --workers 2
+    qops-batsim study run benchmarks/deadline_study.toml --out out/deadline-study --workers 2
     python benchmarks/deadline_study.py out/deadline-study [--write docs/deadline-study.md]
 
 ``--write`` puts them between the marks in the document.
@@ -20,11 +20,11 @@ from pathlib import Path
 
 from tables_in_page import print_or_put
 
-from qops_batsim.experiments.campaign import Window
-from qops_batsim.experiments.campaign_report import CampaignSummary, summaries
-from qops_batsim.experiments.campaign_runs import CampaignRuns, read_campaign_runs
 from qops_batsim.experiments.report_table import ReportTable, markdown_table
 from qops_batsim.experiments.statistics import Interval, nested_interval
+from qops_batsim.experiments.study import Window
+from qops_batsim.experiments.study_report import StudySummary, summaries
+from qops_batsim.experiments.study_runs import StudyRuns, read_study_runs
 from qops_batsim.papers.claims import (
     Claim,
     claim_with_parts,
@@ -43,7 +43,7 @@ Key = tuple[Window, int]
 class Study:
     """The metrics of all finished runs, by log, S, load and scheduler."""
 
-    def __init__(self, runs: CampaignRuns) -> None:
+    def __init__(self, runs: StudyRuns) -> None:
         self._runs: dict[tuple[str, float, float, str], dict[Key, object]] = {}
         for each in runs.outcomes:
             if each.metrics is not None and not each.repeated:
@@ -182,9 +182,9 @@ def verdicts(found: dict[str, list[Claim]]) -> list[str]:
     return markdown_table(["claim", *found], rows)
 
 
-def tables(found: list[CampaignSummary], logs: list[str]) -> Iterator[ReportTable]:
+def tables(found: list[StudySummary], logs: list[str]) -> Iterator[ReportTable]:
     """Yield tables of what is refused and used at S = 0.2, by load and scheduler."""
-    rows: dict[tuple[float, str], dict[str, CampaignSummary]] = {}
+    rows: dict[tuple[float, str], dict[str, StudySummary]] = {}
     for each in found:
         if each.runs and each.point.stringency == 0.2 and each.point.load in SHOWN_LOADS:
             rows.setdefault((each.point.load, each.scheduler), {})[each.point.log] = each
@@ -208,7 +208,7 @@ def tables(found: list[CampaignSummary], logs: list[str]) -> Iterator[ReportTabl
         )
 
 
-def _cell(each: CampaignSummary, metric: str) -> str | None:
+def _cell(each: StudySummary, metric: str) -> str | None:
     mean, less = each.metrics[metric], each.difference[metric]
     if mean is None:
         return None
@@ -217,12 +217,12 @@ def _cell(each: CampaignSummary, metric: str) -> str | None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("directory", type=Path, help="directory of the campaign")
+    parser.add_argument("directory", type=Path, help="directory of the study")
     parser.add_argument("--write", type=Path, help="document to put the tables into")
     arguments = parser.parse_args()
-    runs = read_campaign_runs(arguments.directory)
+    runs = read_study_runs(arguments.directory)
     done = sum(each.metrics is not None for each in runs.outcomes)
-    logs = [log.name for log in runs.campaign.logs]
+    logs = [log.name for log in runs.study.logs]
     lines = ["## Verdicts", "", *verdicts(claims(Study(runs), logs)), "", "## Tables"]
     if done < len(runs.outcomes):
         lines += ["", f"{done:,} of {len(runs.outcomes):,} runs are finished."]

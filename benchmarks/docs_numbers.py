@@ -34,7 +34,7 @@ SHARED = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared")).resolve()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 LONG = re.compile(
-    r"paper_page|papers run|how_good|_study|live_trial|campaign run benchmarks"
+    r"paper_page|papers run|how_good|_study|live_trial|study run benchmarks"
     r"|benchmarks/s(peed|oak)|fit_presets|interval_coverage|admission_optimality|--random|notebook-pages"
 )
 """Commands that take from ten minutes to hours without kept runs."""

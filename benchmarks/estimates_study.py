@@ -1,11 +1,11 @@
 """Estimates that are wrong: tables and pictures of docs/wrong-estimates.md.
 
-The runs are two campaigns, which can be interrupted; the logs are read from QOPS_SHARED (default
+The runs are two studies, which can be interrupted; the logs are read from QOPS_SHARED (default
 ../shared), since they are too large to ship. This script prints tables of what is finished in
 Markdown, and draws.
 
-    qops-batsim campaign run benchmarks/estimates_study.toml --out out/estimates
-    qops-batsim campaign run benchmarks/estimates_study_1.4.toml --out out/estimates-1.4
+    qops-batsim study run benchmarks/estimates_study.toml --out out/estimates
+    qops-batsim study run benchmarks/estimates_study_1.4.toml --out out/estimates-1.4
     python benchmarks/estimates_study.py out/estimates out/estimates-1.4 \\
         [--write docs/wrong-estimates.md] [--draw docs/pictures]
 
@@ -22,7 +22,6 @@ from typing import Any
 from tables_in_page import print_or_put
 
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
-from qops_batsim.experiments.campaign_runs import CellOutcome, read_campaign_runs
 from qops_batsim.experiments.report_table import markdown_table
 from qops_batsim.experiments.statistics import (
     Interval,
@@ -30,6 +29,7 @@ from qops_batsim.experiments.statistics import (
     limits_of_difference,
     mean_interval,
 )
+from qops_batsim.experiments.study_runs import CellOutcome, read_study_runs
 
 SCHEDULERS = ("qops", "foresight", "msb", "mrt", "fqops 1.5")
 UNREFUSING = ("slack", "easy")
@@ -52,7 +52,7 @@ class Study:
 
     def __init__(self, directory: Path, by: str = "users") -> None:
         self.found: dict[tuple[str, str], dict[At, CellOutcome]] = {}
-        for each in read_campaign_runs(directory).outcomes:
+        for each in read_study_runs(directory).outcomes:
             cell = each.cell
             if each.metrics is not None and cell.point.deadlines_by == by:
                 runs = self.found.setdefault((cell.point.estimates, cell.contestant), {})
@@ -62,7 +62,7 @@ class Study:
 
     @property
     def models(self) -> list[str]:
-        """The models, in the order of the campaign."""
+        """The models, in the order of the study."""
         return list(dict.fromkeys(model for model, _ in self.found))
 
     def values(self, model: str, scheduler: str, metric: str, log: str = "") -> dict[At, float]:
@@ -305,7 +305,7 @@ def ranked(study: Study) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("directory", type=Path, help="directory of the campaign at load 1.2")
+    parser.add_argument("directory", type=Path, help="directory of the study at load 1.2")
     parser.add_argument("other", type=Path, nargs="?", help="directory of that at load 1.4")
     parser.add_argument("--write", type=Path, help="document to put the tables into")
     parser.add_argument("--draw", type=Path, help="directory of the picture")

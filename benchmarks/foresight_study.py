@@ -4,7 +4,7 @@
     python benchmarks/foresight_study.py out/foresight --write docs/foresight.md
     python benchmarks/foresight_pictures.py out/foresight docs/pictures
 
-The first makes a part of the runs of the campaign foresight_study.toml, the most wanted first. Each
+The first makes a part of the runs of the study foresight_study.toml, the most wanted first. Each
 is checked, and kept as a line of out/foresight/runs.jsonl, so that it can be interrupted. The
 second writes tables of what is there. The logs are read from QOPS_SHARED (default ../shared).
 ``--random 100000`` runs so many random jobs instead, and counts broken promises.
@@ -25,9 +25,9 @@ import numpy as np
 from tables_in_page import print_or_put
 
 from qops_batsim.analysis.metrics.admission import PromiseMetrics
-from qops_batsim.experiments.campaign import read_campaign
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario, checked_outcomes
 from qops_batsim.experiments.statistics import nested_interval
+from qops_batsim.experiments.study import read_study
 from qops_batsim.experiments.traces import find_trace
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
@@ -40,9 +40,9 @@ from qops_batsim.workload.estimates import EstimateChoices
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.traces import read_trace
 
-CAMPAIGN = read_campaign(Path(__file__).with_suffix(".toml"))
-LOGS = {log.name: log for log in CAMPAIGN.logs}
-CONTESTANTS = {each.name: each for each in CAMPAIGN.schedulers}
+STUDY = read_study(Path(__file__).with_suffix(".toml"))
+LOGS = {log.name: log for log in STUDY.logs}
+CONTESTANTS = {each.name: each for each in STUDY.schedulers}
 PRICED = tuple(name for name in CONTESTANTS if name.startswith("foresight"))
 FIXED = tuple(name for name in CONTESTANTS if name.startswith("headroom"))
 DEFAULT, MORE, BASELINE = "foresight 1, 2", "foresight 2, 8", "headroom 0.03"
@@ -166,7 +166,7 @@ def tables(results: Results) -> str:
     head = (
         "| | contestant | windows, cases | jobs | work | QoS charge |\n|---|---|---|---|---|---|\n"
     )
-    loads = CAMPAIGN.loads
+    loads = STUDY.loads
     others = [name for name in CONTESTANTS if name != "qops"]
     text = [
         "Refused, less what QoPS refuses (points, 95 % intervals over windows); less is better. "

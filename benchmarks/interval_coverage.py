@@ -1,4 +1,4 @@
-"""Coverage of 95 % intervals on measured metrics: the table of docs/campaigns.md.
+"""Coverage of 95 % intervals on measured metrics: the table of docs/studies.md.
 
 200 seeds of one stretch of a log (2,000 jobs of CTC on 430 processors at load 1.6, S = 0.2) are
 taken for the population of each metric. Of many samples of n seeds, drawn from these with
@@ -7,7 +7,7 @@ for comparison of the bootstrap (bootstrap-t; bias-corrected and accelerated, BC
 from QOPS_SHARED (default ../shared).
 
     python benchmarks/interval_coverage.py [--seeds 200] [--out out/coverage] [--parallel 2]
-        [--write docs/campaigns.md]
+        [--write docs/studies.md]
 """
 
 from __future__ import annotations

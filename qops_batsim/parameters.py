@@ -1,6 +1,6 @@
 """Parameters of deadline workloads: the one declaration of their names, defaults and meaning.
 
-Commands, campaign files, functions and the papers' studies take them from here.
+Commands, study files, functions and the papers' studies take them from here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ValueT = TypeVar("ValueT")
 class Parameter(NamedTuple, Generic[ValueT]):
     """A parameter: its name and default, its words in messages, and its names elsewhere.
 
-    A campaign's file has a list of its values, ``listed``, and a campaign's tables a ``column``.
+    A study's file has a list of its values, ``listed``, and a study's tables a ``column``.
     Commands have an ``option``, with its value and what it means.
     """
 
@@ -73,12 +73,12 @@ RELAXATION = Parameter(
 )
 
 AXES = (LOAD, METHOD, STRINGENCY, SHARE, ARTIFICIAL, RELAXATION)
-"""Parameters that a campaign varies."""
+"""Parameters that a study varies."""
 
 SEED = Parameter("seed", 1, "seed", "seeds", "seed")
 
 SEEDS = 5
-"""Number of the seeds, from 1 on, of a comparison or campaign that does not tell its own."""
+"""Number of the seeds, from 1 on, of a comparison or study that does not tell its own."""
 
 EXACT, USERS = "exact", "users"
 """By which estimates schedulers plan, and deadlines are given: run times, or the users'."""

@@ -27,9 +27,9 @@ from qops_batsim.advice.quote import quote
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.engine.execution import read_traces
 from qops_batsim.errors import QopsError
-from qops_batsim.experiments import campaign_report
-from qops_batsim.experiments.campaign import read_campaign
-from qops_batsim.experiments.campaign_runs import read_campaign_runs, run_campaign
+from qops_batsim.experiments import study_report
+from qops_batsim.experiments.study import read_study
+from qops_batsim.experiments.study_runs import read_study_runs, run_study
 from qops_batsim.platform import read_platform
 from qops_batsim.running.inputs import load_events
 from qops_batsim.running.run import run, run_again
@@ -45,7 +45,7 @@ from support.sacct_dumps import PBS, make_dump
 Cli = Callable[..., Any]
 FREE = PriceList(None)
 
-EXAMPLE = files("qops_batsim.experiments").joinpath("campaign_example.toml").read_text("utf-8")
+EXAMPLE = files("qops_batsim.experiments").joinpath("study_example.toml").read_text("utf-8")
 
 EVIL = '''
 from pathlib import Path
@@ -175,10 +175,10 @@ def test_a_description_that_is_true_to_the_file_it_names_executes_nothing(cli: C
         assert result.exit_code == 2
         assert "scheduler 'evil.py:Evil' is a Python file, and reading data runs none" in result.err
         assert "--code evil.py" in result.err
-    Path("campaign.toml").write_text(
+    Path("study.toml").write_text(
         'name = "x"\nlogs = ["tiny_8"]\nschedulers = ["easy", "evil.py:Evil"]\n'
     )
-    result = cli("campaign", "run", "campaign.toml", "--out", "grid")
+    result = cli("study", "run", "study.toml", "--out", "grid")
     assert (result.exit_code, "--code evil.py" in result.err) == (2, True)
 
 
@@ -222,7 +222,7 @@ def test_platforms_logs_and_queues_execute_nothing() -> None:
         (PBS, read_trace, r"[^;=\s]+", 3),
         (table, lambda path: read_accounting(Path(path), Choices(), "csv", FORM), r"[^,\n]+", 2),
         (events, lambda path: load_events(path), r'(?<=")[^"]+(?=")|\d', 1),
-        (EXAMPLE, read_campaign, r'(?<=")[^"]+(?=")|\b\d+\b', 40),
+        (EXAMPLE, read_study, r'(?<=")[^"]+(?=")|\b\d+\b', 40),
         ("1 0 5\n", lambda path: read_traces(path, Path("."), "job 1"), r"\S+", 1),
     ]
     for content, read, field, lines in cases:
@@ -236,13 +236,13 @@ def test_platforms_logs_and_queues_execute_nothing() -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_the_directory_of_a_campaign_executes_nothing() -> None:
+def test_the_directory_of_a_study_executes_nothing() -> None:
     Path("c.toml").write_text(
         'name = "x"\nlogs = ["tiny_8"]\nschedulers = ["easy"]\nseeds = 1\n'
         "windows = [{skip = 0, first = 4}]\n"
     )
-    run_campaign(read_campaign("c.toml"), "grid")
-    for path in (Path("grid/campaign.json"), next(Path("grid/runs").iterdir())):
+    run_study(read_study("c.toml"), "grid")
+    for path in (Path("grid/study.json"), next(Path("grid/runs").iterdir())):
         content = path.read_text()
         for made in planted(json.loads(content)):
             path.write_text(json.dumps(made))
@@ -252,7 +252,7 @@ def test_the_directory_of_a_campaign_executes_nothing() -> None:
 
 
 def summaries(directory: str) -> object:
-    return campaign_report.summaries(read_campaign_runs(directory))
+    return study_report.summaries(read_study_runs(directory))
 
 
 QUEUED = {

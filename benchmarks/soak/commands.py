@@ -37,7 +37,7 @@ LONGEST_MESSAGE = 2048
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
-GROUPS = ("workload", "platform", "campaign", "papers")
+GROUPS = ("workload", "platform", "study", "papers")
 """Commands that have commands."""
 
 # The same command again is there at once.

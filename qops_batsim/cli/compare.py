@@ -105,8 +105,8 @@ def compare(
         # Several settings of one scheduler:
         qops-batsim compare qops qops:k_factor=20 --html k.html
     """
-    from qops_batsim.experiments.campaign_report import broken_text
     from qops_batsim.experiments.compare import comparison_of, kept_runs, run_comparison
+    from qops_batsim.experiments.study_report import broken_text
     from qops_batsim.running.inputs import load_platform, load_workload
     from qops_batsim.workload.deadlines import DeadlineChoices
 
@@ -120,7 +120,7 @@ def compare(
         raise InputError(f"--baseline {baseline}: is not compared{did_you_mean(baseline, names)}")
     if bound is not None:
         _check_bound(platform, estimates)
-    campaign = comparison_of(
+    study = comparison_of(
         contestants,
         loads=read_loads(loads),
         seeds=range(1, seeds + 1),
@@ -138,12 +138,12 @@ def compare(
     console.make_directory(out, "--out")
     if page is not None:
         check_writable(page)
-    kept = kept_runs(out / "unfinished", campaign, trace, machine, message_delays)
-    began, count = time.perf_counter(), sum(1 for _ in campaign.cells())
+    kept = kept_runs(out / "unfinished", study, trace, machine, message_delays)
+    began, count = time.perf_counter(), sum(1 for _ in study.cells())
     with console.announce_compiling(), console.progress_bar(count, "runs") as on_progress:
         found = run_comparison(
             trace,
-            campaign,
+            study,
             inputs={"workload": workload, "platform": platform},
             platform=machine,
             message_delays=message_delays,
@@ -193,7 +193,7 @@ def _print_limits(found: Comparison) -> None:
     ]
     rows = [
         [f"{load:g}", *(f"{by_load[load]:.2f}" for _, by_load in lines)]
-        for load in found.campaign.loads
+        for load in found.study.loads
     ]
     title = "The best possible: unadmitted (%), fewest jobs and least work each by itself"
     console.print_table(title, ["load", *(name for name, _ in lines)], rows)
@@ -263,10 +263,10 @@ _MIXED_COLUMNS = (
 
 
 def _print_table(found: Comparison) -> None:
-    from qops_batsim.experiments.campaign_report import heading_of
     from qops_batsim.experiments.page import without_empty_columns
+    from qops_batsim.experiments.study_report import heading_of
 
-    columns = _MIXED_COLUMNS if found.campaign.deadline_shares[0] < 1 else _COLUMNS
+    columns = _MIXED_COLUMNS if found.study.deadline_shares[0] < 1 else _COLUMNS
     compared = next(name for name in columns if name.startswith("unadmitted"))
     title = "Mean over seeds and 95 % interval"
     headings = [heading_of(name) for name in columns]

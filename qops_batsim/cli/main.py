@@ -56,7 +56,7 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Experiments": {
         "compare": "Compare schedulers on deadline workloads over loads and seeds (Islam et al. "
         "2003).",
-        "campaign": "Run a grid of logs, loads, deadlines, schedulers and seeds; kept, resumed, "
+        "study": "Run a grid of logs, loads, deadlines, schedulers and seeds; kept, resumed, "
         "judged.",
         "benchmark": "Score schedulers on equal cases, against what is possible at best.",
         "bound": "Bound what any scheduler could admit, and search for the best schedule.",

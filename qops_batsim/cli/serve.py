@@ -88,7 +88,7 @@ def serve(
         qops-batsim serve easy
         qops-batsim serve conservative --set reserve=processors \\
           --socket tcp://127.0.0.1:28001
-        qops-batsim serve easy --loop --timeout 60 --out out/campaign
+        qops-batsim serve easy --loop --timeout 60 --out out/study
     """
     from qops_batsim.files import check_writable
     from qops_batsim.protocol.zeromq import listen

@@ -1,4 +1,4 @@
-"""Comparisons of schedulers over loads and seeds: campaigns of one log and one kind of deadlines.
+"""Comparisons of schedulers over loads and seeds: studies of one log and one kind of deadlines.
 
 For each load and seed a deadline workload is made from one trace
 (:mod:`qops_batsim.experiments.deadline_workload`) and every scheduler runs on the very same
@@ -19,25 +19,25 @@ import msgspec
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, PromiseMetrics
 from qops_batsim.errors import InputError, require_one_of
 from qops_batsim.experiments.best_lines import LINES
-from qops_batsim.experiments.campaign import Campaign, CampaignLog, InputIdentities, Window
-from qops_batsim.experiments.campaign_report import (
-    METRICS,
-    CampaignSummary,
-    draw_campaign,
-    heading_of,
-    line_means,
-    summaries,
-)
-from qops_batsim.experiments.campaign_runs import (
-    CampaignRuns,
-    CellOutcome,
-    description_of,
-    run_cells,
-)
 from qops_batsim.experiments.deadline_runs import Contestant, DeadlineRuns, contestants_of
 from qops_batsim.experiments.page import PageTable, html_page, pictures_of
 from qops_batsim.experiments.pool import KeptRuns, Workers
 from qops_batsim.experiments.statistics import Interval, Means
+from qops_batsim.experiments.study import InputIdentities, Study, StudyLog, Window
+from qops_batsim.experiments.study_report import (
+    METRICS,
+    StudySummary,
+    draw_study,
+    heading_of,
+    line_means,
+    summaries,
+)
+from qops_batsim.experiments.study_runs import (
+    CellOutcome,
+    StudyRuns,
+    description_of,
+    run_cells,
+)
 from qops_batsim.file_set import write_report
 from qops_batsim.parameters import (
     ARTIFICIAL,
@@ -82,8 +82,8 @@ def comparison_of(
     baseline: str | None = None,
     bound: float | None = None,
     on_broken_promise: str = COUNT,
-) -> Campaign:
-    """Return the campaign of a comparison, which is checked.
+) -> Study:
+    """Return the study of a comparison, which is checked.
 
     Each seed, in place of that of ``choices``, chooses duplicates and whose jobs have a user's
     deadline. ``first`` None: all jobs of the trace after ``skip``. With ``estimates`` ``"exact"``
@@ -94,9 +94,9 @@ def comparison_of(
     if estimates is None:
         estimates = ESTIMATES.default if bound is None else EXACT
     require_one_of(ESTIMATES.name, estimates, (EXACT, USERS))
-    campaign = Campaign(
+    study = Study(
         name="comparison",
-        logs=(CampaignLog(name=TRACE, file=""),),
+        logs=(StudyLog(name=TRACE, file=""),),
         windows=(Window(skip=skip, first=first or 0),),
         schedulers=tuple(schedulers),
         loads=tuple(loads),
@@ -112,9 +112,9 @@ def comparison_of(
     )
     if estimates == USERS:
         models = (EstimateChoices(model=USERS),)
-        campaign = msgspec.structs.replace(campaign, deadlines_by=(USERS,), estimates=models)
-    campaign.check()
-    return campaign
+        study = msgspec.structs.replace(study, deadlines_by=(USERS,), estimates=models)
+    study.check()
+    return study
 
 
 def baseline_of(schedulers: Sequence[Contestant], asked: str | None) -> str:
@@ -129,7 +129,7 @@ def baseline_of(schedulers: Sequence[Contestant], asked: str | None) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(CampaignRuns):
+class Comparison(StudyRuns):
     """Runs of a comparison, and everything made of them.
 
     ``inputs`` are what the report tells about trace and platform. With ``message_delays``,
@@ -144,12 +144,12 @@ class Comparison(CampaignRuns):
     @property
     def baseline(self) -> str:
         """The contestant that differences refer to."""
-        return self.campaign.base
+        return self.study.base
 
     @property
     def names(self) -> list[str]:
         """Names of the contestants."""
-        return [each.name for each in self.campaign.schedulers]
+        return [each.name for each in self.study.schedulers]
 
     @cached_property
     def rows(self) -> list[CellOutcome]:
@@ -157,10 +157,10 @@ class Comparison(CampaignRuns):
         return [each for each in self.outcomes if each.cell.contestant not in LINES]
 
     def __repr__(self) -> str:
-        loads = ", ".join(f"{load:g}" for load in self.campaign.loads)
+        loads = ", ".join(f"{load:g}" for load in self.study.loads)
         return (
             f"<Comparison of {', '.join(self.names)} at load {loads}, "
-            f"{len(self.campaign.seeds)} seeds: {len(self.rows)} runs>"
+            f"{len(self.study.seeds)} seeds: {len(self.rows)} runs>"
         )
 
     def _repr_html_(self) -> str:
@@ -169,11 +169,11 @@ class Comparison(CampaignRuns):
         return str(shown.to_html(float_format="{:.2f}".format))
 
     @cached_property
-    def _summaries(self) -> list[CampaignSummary]:
+    def _summaries(self) -> list[StudySummary]:
         return summaries(self)
 
     @property
-    def summaries(self) -> list[CampaignSummary]:
+    def summaries(self) -> list[StudySummary]:
         """Means over seeds with 95 % intervals, by load and contestant."""
         return [each for each in self._summaries if each.scheduler not in LINES]
 
@@ -199,21 +199,21 @@ class Comparison(CampaignRuns):
 
     def document(self) -> dict[str, Any]:
         """Return how the comparison was made and its summaries, as plain values for JSON."""
-        (window,), (point, *_) = self.campaign.windows, self.campaign.points()
+        (window,), (point, *_) = self.study.windows, self.study.points()
         document = {
             "package_version": __version__,
             "made_by": {
                 **self.inputs,
                 "baseline": self.baseline,
-                "contestants": msgspec.to_builtins(self.campaign.schedulers),
-                "loads": list(self.campaign.loads),
-                "seeds": list(self.campaign.seeds),
+                "contestants": msgspec.to_builtins(self.study.schedulers),
+                "loads": list(self.study.loads),
+                "seeds": list(self.study.seeds),
                 "choices": {
                     axis.name: getattr(point, axis.column)
                     for axis in (STRINGENCY, SHARE, ARTIFICIAL, RELAXATION)
                 },
                 "method": point.method,
-                "same_time": self.campaign.same_time,
+                "same_time": self.study.same_time,
                 "skip": window.skip,
                 "first": window.first or None,
                 "estimates": point.estimates,
@@ -227,7 +227,7 @@ class Comparison(CampaignRuns):
             document["limits"] = msgspec.to_builtins(self.limits, str_keys=True)
         return document
 
-    def _result(self, found: CampaignSummary) -> dict[str, Any]:
+    def _result(self, found: StudySummary) -> dict[str, Any]:
         """Return a summary for JSON, that of the baseline with its difference from itself."""
         own, less = found.metrics, found.difference
         if found.scheduler == self.baseline:
@@ -251,14 +251,14 @@ class Comparison(CampaignRuns):
 
     def captioned(self, directory: Path, *, ending: str) -> dict[Path, str]:
         """Draw the pictures; return the files, each with a caption."""
-        return draw_campaign(self._summaries, directory, ending=ending, title=self.title)
+        return draw_study(self._summaries, directory, ending=ending, title=self.title)
 
     @property
     def title(self) -> str:
         """Title of pictures: log, stringency and seeds."""
-        (stringency,), (share,) = self.campaign.stringencies, self.campaign.deadline_shares
+        (stringency,), (share,) = self.study.stringencies, self.study.deadline_shares
         log = Path(str(self.inputs.get("workload") or "")).name.removesuffix(".json")
-        count = len(self.campaign.seeds)
+        count = len(self.study.seeds)
         facts = [f"stringency {stringency:g}", f"{count} seeds" if count > 1 else "1 seed"]
         if share < 1:
             facts.insert(0, f"{100 * share:g} % of jobs with deadlines")
@@ -295,7 +295,7 @@ def _cell(value: float | None) -> str:
 
 def run_comparison(
     trace: Workload,
-    campaign: Campaign,
+    study: Study,
     *,
     inputs: Mapping[str, Any] | None = None,
     platform: Platform | None = None,
@@ -307,37 +307,37 @@ def run_comparison(
     """Run every scheduler of a comparison at every load with every seed.
 
     Equal runs are made once. A schedule that breaks a rule ends the comparison, also one that
-    breaks a promise if the campaign's ``on_broken_promise`` is ``"fail"``. The trace has jobs of
+    breaks a promise if the study's ``on_broken_promise`` is ``"fail"``. The trace has jobs of
     type ``delay``; without platform there are as many equal hosts as the trace is for.
     """
-    schedulers = {each.name: each.identity() for each in campaign.schedulers}
+    schedulers = {each.name: each.identity() for each in study.schedulers}
     found = run_cells(
-        description_of(campaign, InputIdentities(logs={TRACE: TRACE}, schedulers=schedulers)),
+        description_of(study, InputIdentities(logs={TRACE: TRACE}, schedulers=schedulers)),
         DeadlineRuns({TRACE: trace}, platform, message_delays),
         workers=workers,
         kept=kept,
         on_progress=on_progress,
     )
-    said = sayings_of(campaign, trace)
+    said = sayings_of(study, trace)
     return Comparison(found.description, found.outcomes, inputs or {}, message_delays, said)
 
 
 def kept_runs(
     directory: Path,
-    campaign: Campaign,
+    study: Study,
     trace: Workload,
     platform: Platform | None,
     message_delays: bool,
 ) -> KeptRuns[AdmissionMetrics]:
     """Return the store of a comparison's runs, which is kept until all are finished."""
-    kind = PromiseMetrics if campaign.has_models else AdmissionMetrics
+    kind = PromiseMetrics if study.has_models else AdmissionMetrics
     digests = [trace.sha256, None if platform is None else platform.sha256]
     return KeptRuns(directory, kind, [digests, message_delays])
 
 
-def sayings_of(campaign: Campaign, trace: Workload) -> list[str]:
+def sayings_of(study: Study, trace: Workload) -> list[str]:
     """Return in sentences what of a trace a comparison leaves out or replaces."""
-    (window,) = campaign.windows
+    (window,) = study.windows
     part = subset(trace, first=window.first or None, skip=window.skip)
     short = shortage(len(part.jobs), window.first, window.skip)
     said = [short] if short else []
@@ -346,7 +346,7 @@ def sayings_of(campaign: Campaign, trace: Workload) -> list[str]:
             f"{len(part.jobs):,} of {len(trace.jobs):,} jobs are taken, from job "
             f"{window.skip + 1:,} on in the order of submission"
         )
-    return [*said, told_estimates(part, USERS if campaign.has_models else EXACT)]
+    return [*said, told_estimates(part, USERS if study.has_models else EXACT)]
 
 
 def compare(
@@ -400,7 +400,7 @@ def compare(
     >>> found.to_frame().groupby("scheduler").missed_deadlines.mean().round(1).to_dict()
     {'easy': 34.6, 'qops': 0.0}
     """
-    campaign = comparison_of(
+    study = comparison_of(
         contestants_of(schedulers, settings or {}),
         loads=loads,
         seeds=range(1, seeds + 1) if isinstance(seeds, int) else seeds,
@@ -416,7 +416,7 @@ def compare(
     named = workload if isinstance(workload, (str, PathLike)) else Path(trace.source).name
     return run_comparison(
         trace,
-        campaign,
+        study,
         inputs={"workload": fspath(named)},
         platform=None if platform is None else load_platform(platform, trace),
         message_delays=message_delays,
@@ -428,7 +428,7 @@ def compare(
 def comparison_page(found: Comparison, command: str) -> str:
     """Return a comparison as HTML; ``command`` made it."""
     headings, *runs = found.cells()
-    seeds = found.campaign.seeds
+    seeds = found.study.seeds
     said = "".join(f" {text[0].upper()}{text[1:]}." for text in found.sayings)
     return html_page(
         f"{', '.join(found.names)} compared",

@@ -1,4 +1,4 @@
-"""Runs of schedulers on deadline workloads, for comparisons, campaigns and papers."""
+"""Runs of schedulers on deadline workloads, for comparisons, studies and papers."""
 
 from __future__ import annotations
 

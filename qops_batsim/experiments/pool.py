@@ -1,6 +1,6 @@
 """Cases run once each: here, in processes or on a Dask cluster, and kept in files.
 
-A comparison, a paper's study or a campaign has a list of cases, each with its seed, and a
+A comparison, a paper's study or a study has a list of cases, each with its seed, and a
 function that makes the run of one case. Finished runs are kept at once, so that an interrupted
 study goes on where it was.
 """

@@ -5,7 +5,7 @@ normal, whatever n is. Of exponential values, as skewed as those of an experimen
 91 % of the means with n = 2, 89 % with 3, 88 % with 5 and 90 % with 10 (``tests/experiments``);
 paired differences of such values are symmetric, and it holds at least 95 %. On measured metrics it
 holds 93 to 97 % with n = 20, more than bootstrap intervals do (``benchmarks/interval_coverage.py``,
-docs/campaigns.md). *Student* (W. S. Gosset), "The probable error of a mean", Biometrika 6(1),
+docs/studies.md). *Student* (W. S. Gosset), "The probable error of a mean", Biometrika 6(1),
 1908.
 
 *Ratios.* How many times a number is another one is averaged as the logarithm

@@ -55,7 +55,7 @@ class Refuses(SpaceSharingScheduler):
                 self.queue.remove(job)
                 self.start(job)
 """
-CAMPAIGN = """
+STUDY = """
 name = "c"
 logs = ["sdsc_sp2_1000"]
 windows = [{first = 60}]
@@ -69,7 +69,7 @@ LATE = "although it was admitted"
 @pytest.fixture(autouse=True)
 def _file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "best.py").write_text(BEST_EFFORT)
-    (tmp_path / "c.toml").write_text(CAMPAIGN)
+    (tmp_path / "c.toml").write_text(STUDY)
     monkeypatch.chdir(tmp_path)
     known = benchmark_cases.case_list()
     few = msgspec.structs.replace(known, jobs=30, cases=known.cases[:1])
@@ -81,21 +81,21 @@ COMMANDS = {
     "run": ["run", BEST, "-w", "sdsc_sp2_deadlines_500", "-o", "out/x"],
     "compare": ["compare", "easy", BEST, "--first", "60", "--loads", "1.2",
                 "--seeds", "1", "-o", "out"],
-    "campaign": ["campaign", "run", "c.toml", "-o", "out", "--code", "best.py"],
+    "study": ["study", "run", "c.toml", "-o", "out", "--code", "best.py"],
     "benchmark": ["benchmark", BEST, "-o", "out"],
     "schedulers": ["schedulers", BEST, "--check"],
 }  # fmt: skip
 COUNTED = {
     "run": "129 promises are broken",
     "compare": "Promises broken in a run: BestEffort up to",
-    "campaign": "Promises broken in a run: BestEffort up to",
+    "study": "Promises broken in a run: BestEffort up to",
     "benchmark": "promises broken (%)",
     "schedulers": "promises broken: 2; job 'w0!1': finishes at 20.000000 s",
 }
 FAILED = {
     "run": (1, "NOT verified: 129 violations"),
     "compare": (2, LATE),
-    "campaign": (1, LATE),
+    "study": (1, LATE),
     "benchmark": (1, LATE),
     "schedulers": (2, "case 'deadlines': job 'w0!1': finishes at 20.000000 s, but was admitted"),
 }
@@ -125,7 +125,7 @@ def test_run_prints_metrics_and_verify_goes_on_to_report_them(cli) -> None:
 
 
 def test_tables_have_the_share(cli) -> None:
-    cli(*COMMANDS["campaign"])
+    cli(*COMMANDS["study"])
     compared = compare("sdsc_sp2_1000", ["easy", BEST], loads=[1.2], seeds=1, first=60)
     for text in (compared.csv_text(), Path("out/runs.csv").read_text()):
         rows = csv.DictReader(text.splitlines())
@@ -136,13 +136,13 @@ def test_tables_have_the_share(cli) -> None:
     assert mean == compared.rows[1].metrics.broken_promises
 
 
-def test_a_campaign_file_says_it_as_well(cli) -> None:
+def test_a_study_file_says_it_as_well(cli) -> None:
     path = Path("c.toml")
-    path.write_text('on_broken_promise = "fail"\n' + CAMPAIGN)
-    assert cli(*COMMANDS["campaign"]).exit_code == 1
-    assert cli(*COMMANDS["campaign"], "--on-broken-promise", "count").exit_code == 0
-    path.write_text('on_broken_promise = "ignore"\n' + CAMPAIGN)
-    refused = cli(*COMMANDS["campaign"])
+    path.write_text('on_broken_promise = "fail"\n' + STUDY)
+    assert cli(*COMMANDS["study"]).exit_code == 1
+    assert cli(*COMMANDS["study"], "--on-broken-promise", "count").exit_code == 0
+    path.write_text('on_broken_promise = "ignore"\n' + STUDY)
+    refused = cli(*COMMANDS["study"])
     assert refused.exit_code == 2
     assert "c.toml: on_broken_promise is 'ignore'" in refused.err
 

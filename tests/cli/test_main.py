@@ -43,7 +43,7 @@ def refused(result: Any) -> str:
 
 def test_the_walk_finds_the_commands() -> None:
     assert {("run",), ("schedulers",), ("workload", "lint"), ("platform", "show")} <= set(COMMANDS)
-    assert set(GROUPS) == {(), ("workload",), ("platform",), ("papers",), ("campaign",), ("live",)}
+    assert set(GROUPS) == {(), ("workload",), ("platform",), ("papers",), ("study",), ("live",)}
 
 
 def test_the_version(cli: Cli) -> None:
@@ -305,7 +305,7 @@ def test_a_manual_describes_each_name_once() -> None:
 
 
 def test_commands_of_groups_are_listed_together(cli: Cli) -> None:
-    shown = cli("campaign", "--help").out
+    shown = cli("study", "--help").out
     assert "Commands:" in shown
     assert "Further commands" not in shown
     assert "Simulate:" not in shown

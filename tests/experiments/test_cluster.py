@@ -10,11 +10,11 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.experiments import pool as module
-from qops_batsim.experiments.campaign import Campaign, CampaignLog, Window
-from qops_batsim.experiments.campaign_report import csv_of, run_records, summaries, summary_records
-from qops_batsim.experiments.campaign_runs import run_campaign
 from qops_batsim.experiments.deadline_runs import contestants_of
 from qops_batsim.experiments.pool import run_cases
+from qops_batsim.experiments.study import Study, StudyLog, Window
+from qops_batsim.experiments.study_report import csv_of, run_records, summaries, summary_records
+from qops_batsim.experiments.study_runs import run_study
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
 
@@ -27,19 +27,19 @@ def address() -> Iterator[str]:
         yield cluster.scheduler_address
 
 
-def test_a_campaign_has_the_table_that_it_has_here(address: str, tmp_path: Path) -> None:
-    campaign = Campaign(
+def test_a_study_has_the_table_that_it_has_here(address: str, tmp_path: Path) -> None:
+    study = Study(
         name="small",
-        logs=(CampaignLog(name="SDSC", file="sdsc_sp2_1000"),),
+        logs=(StudyLog(name="SDSC", file="sdsc_sp2_1000"),),
         schedulers=contestants_of(["msb", "qops", "qops:k_factor=1"]),
         loads=(1.0, 1.4),
         seeds=(1, 2),
         windows=(Window(first=40), Window(skip=40, first=40)),
     )
-    here = run_campaign(campaign, tmp_path / "here")
+    here = run_study(study, tmp_path / "here")
     done: list[tuple[int, int]] = []
-    there = run_campaign(
-        campaign,
+    there = run_study(
+        study,
         tmp_path / "there",
         workers=address,
         on_progress=lambda *each: done.append(each),

@@ -12,9 +12,9 @@ import pytest
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.experiments import deadline_runs as module
-from qops_batsim.experiments.campaign_runs import CellOutcome
 from qops_batsim.experiments.compare import Comparison, compare, comparison_of, run_comparison
 from qops_batsim.experiments.deadline_runs import Contestant
+from qops_batsim.experiments.study_runs import CellOutcome
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
@@ -214,7 +214,7 @@ def test_several_settings_of_one_scheduler_take_part(trace: Workload) -> None:
         trace, names, loads=[1.0], seeds=1, first=20, settings={"qops": {"k_factor": 9}}
     )
     assert found.names == names
-    assert [each.settings for each in found.campaign.schedulers] == [
+    assert [each.settings for each in found.study.schedulers] == [
         {"k_factor": 9},
         {"k_factor": 1},
         {"k_factor": 3, "order": "earliest_deadline"},
@@ -245,7 +245,7 @@ def test_options_go_to_the_scheduler_that_they_name(trace: Workload) -> None:
     found = compare(
         trace, [own, "mrt"], loads=[1.0], seeds=1, first=20, settings=settings, baseline="mrt"
     )
-    assert [each.settings for each in found.campaign.schedulers] == [
+    assert [each.settings for each in found.study.schedulers] == [
         {"on_failure": "reject", "k_factor": 3},
         {"max_backtracks": 0},
     ]

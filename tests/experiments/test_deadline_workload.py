@@ -4,13 +4,13 @@ import pytest
 
 from qops_batsim.advice.trace_runs import AdviceCase, TraceRuns, TraceWindow, prepare
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.campaign import InputIdentities, campaign_of, case_of
 from qops_batsim.experiments.compare import compare
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, outcomes_of
 from qops_batsim.experiments.deadline_workload import (
     deadline_workload,
     give_deadlines,
 )
+from qops_batsim.experiments.study import InputIdentities, case_of, study_of
 from qops_batsim.jobs import Job
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.reference import easy_response_times
@@ -108,7 +108,7 @@ def test_one_question_has_one_answer() -> None:
     assert prepared.estimates == told_estimates(trace, "users") == said
     advised = TraceRuns(prepared.workload, [window])(AdviceCase(window=0, scheduler="qops"))
     assert advised.counts.promised == promised
-    grid = campaign_of({"name": "a", "logs": "a", "schedulers": "qops"}, source="here")
+    grid = study_of({"name": "a", "logs": "a", "schedulers": "qops"}, source="here")
     known = InputIdentities(logs={"a": "log"}, schedulers={"qops": ((), "")})
     case = case_of(grid, next(grid.cells()), known)
     assert int((~DeadlineRuns({"log": trace}).outcomes(case)[0].refused).sum()) == promised

@@ -1,4 +1,4 @@
-"""Campaigns over models of estimates: the workloads, the checks, the tables."""
+"""Studies over models of estimates: the workloads, the checks, the tables."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import pytest
 from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, PromiseMetrics
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.experiments import deadline_runs as module
-from qops_batsim.experiments.campaign import Campaign, campaign_of
-from qops_batsim.experiments.campaign_report import (
-    draw_campaign,
-    run_records,
-    summaries,
-    summary_records,
-    table_cells,
-)
-from qops_batsim.experiments.campaign_runs import CampaignRuns, read_campaign_runs, run_campaign
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario
 from qops_batsim.experiments.deadline_workload import (
     give_deadlines,
     give_estimates,
     scaled_workload,
 )
+from qops_batsim.experiments.study import Study, study_of
+from qops_batsim.experiments.study_report import (
+    draw_study,
+    run_records,
+    summaries,
+    summary_records,
+    table_cells,
+)
+from qops_batsim.experiments.study_runs import StudyRuns, read_study_runs, run_study
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.delay_jobs import run_times
@@ -51,10 +51,10 @@ def trace() -> Workload:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> CampaignRuns:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> StudyRuns:
     directory = tmp_path_factory.mktemp("estimates")
-    run_campaign(campaign_of(GRID, source="here"), directory)
-    return read_campaign_runs(directory)
+    run_study(study_of(GRID, source="here"), directory)
+    return read_study_runs(directory)
 
 
 def test_deadlines_are_the_same_whatever_the_estimates(trace: Workload) -> None:
@@ -91,17 +91,17 @@ def test_a_scenario_is_what_the_commands_make(trace: Workload) -> None:
 
 def test_what_says_nothing_of_estimates_keeps_its_key() -> None:
     grid = {name: GRID[name] for name in ("name", "logs", "schedulers", "loads", "seeds")}
-    users = campaign_of(grid, source="here")
+    users = study_of(grid, source="here")
     assert (users.deadlines_by, list(users.models)) == (("users",), ["users"])
     plain = msgspec.structs.replace(users, deadlines_by=msgspec.UNSET, estimates=msgspec.UNSET)
     assert plain.key == "db68c964be9b9bf5"
     assert b"estimates" not in msgspec.json.encode((plain, Scenario(log="a")))
-    with_models = campaign_of({**grid, "estimates": ["exact"]}, source="here")
+    with_models = study_of({**grid, "estimates": ["exact"]}, source="here")
     assert with_models.key not in (plain.key, users.key)
     assert with_models.deadlines_by is msgspec.UNSET
-    bounded = campaign_of({**grid, "bound": 1.0}, source="here")
+    bounded = study_of({**grid, "bound": 1.0}, source="here")
     assert not bounded.has_models
-    again = msgspec.json.decode(msgspec.json.encode(with_models), type=Campaign)
+    again = msgspec.json.decode(msgspec.json.encode(with_models), type=Study)
     assert (again, again.key) == (with_models, with_models.key)
 
 
@@ -121,7 +121,7 @@ def test_what_says_nothing_of_estimates_keeps_its_key() -> None:
 )
 def test_a_mistake_is_told(changes: dict[str, object], message: str) -> None:
     with pytest.raises(InputError) as error:
-        campaign_of({**GRID, **changes}, source="here")
+        study_of({**GRID, **changes}, source="here")
     assert message in str(error.value)
 
 
@@ -129,12 +129,12 @@ def test_metrics_of_promises_need_a_model() -> None:
     grid = {
         name: value for name, value in GRID.items() if name not in ("estimates", "deadlines_by")
     }
-    assert campaign_of(grid, source="here").has_models
+    assert study_of(grid, source="here").has_models
     with pytest.raises(InputError, match="metric is 'income'; it needs estimates"):
-        campaign_of({**grid, "bound": 1.0}, source="here")
+        study_of({**grid, "bound": 1.0}, source="here")
 
 
-def test_promises_hold_where_estimates_do(runs: CampaignRuns) -> None:
+def test_promises_hold_where_estimates_do(runs: StudyRuns) -> None:
     for each in runs.outcomes:
         found = each.metrics
         assert isinstance(found, PromiseMetrics)
@@ -152,7 +152,7 @@ def test_promises_hold_where_estimates_do(runs: CampaignRuns) -> None:
     assert any(getattr(each.metrics, "broken_promises", 0) for each in wrong)
 
 
-def test_tables_and_pictures_have_the_models(runs: CampaignRuns, tmp_path: Path) -> None:
+def test_tables_and_pictures_have_the_models(runs: StudyRuns, tmp_path: Path) -> None:
     found = summaries(runs)
     headings, rows = table_cells(runs, found)
     assert headings[:3] == ["deadlines_by", "estimates", "scheduler"]
@@ -160,7 +160,7 @@ def test_tables_and_pictures_have_the_models(runs: CampaignRuns, tmp_path: Path)
     assert len(rows) == 2 * 3 * 2
     assert set(PROMISE_METRICS) <= set(run_records(runs)[0])
     assert {"estimates", "income_low"} <= set(summary_records(found)[0])
-    paths = draw_campaign(found[:3], tmp_path, ending="svg")
+    paths = draw_study(found[:3], tmp_path, ending="svg")
     assert any(path.name.startswith("estimates-users-") for path in paths)
 
 

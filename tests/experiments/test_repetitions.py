@@ -11,12 +11,12 @@ import pytest
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.campaign import Campaign, CampaignLog, InputIdentities, Window
-from qops_batsim.experiments.campaign_report import summaries
-from qops_batsim.experiments.campaign_runs import CampaignRuns, CellOutcome, description_of
 from qops_batsim.experiments.compare import compare
 from qops_batsim.experiments.deadline_runs import Scenario, contestants_of
 from qops_batsim.experiments.run_table import RunTable
+from qops_batsim.experiments.study import InputIdentities, Study, StudyLog, Window
+from qops_batsim.experiments.study_report import summaries
+from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns, description_of
 from qops_batsim.papers.claims import averages, differences
 from qops_batsim.papers.islam2003 import runs as islam2003
 from qops_batsim.papers.islam2003 import study as study2003
@@ -30,12 +30,12 @@ EFFECTS = {"qops": 1.5, "qops:k_factor=1": -0.8, "mrt": 0.3}
 """By how many points more than msb they refuse; whoever else takes part refuses nothing."""
 
 
-def outcomes(others: tuple[str, ...], metrics: tuple[str, ...]) -> CampaignRuns:
+def outcomes(others: tuple[str, ...], metrics: tuple[str, ...]) -> StudyRuns:
     """Return made-up runs of four schedulers that refuse, and of others, which do not."""
     names = [*OWN, *others]
-    campaign = Campaign(
+    study = Study(
         name="beside others",
-        logs=(CampaignLog(name="sdsc", file="sdsc_sp2_1000"),),
+        logs=(StudyLog(name="sdsc", file="sdsc_sp2_1000"),),
         schedulers=contestants_of(names),
         loads=(1.2, 1.6),
         seeds=(1, 2, 3, 4),
@@ -43,7 +43,7 @@ def outcomes(others: tuple[str, ...], metrics: tuple[str, ...]) -> CampaignRuns:
         metrics=metrics,
     )
     found = []
-    for cell in campaign.cells():
+    for cell in study.cells():
         noise = random.Random(str((cell.contestant, cell.point.load, cell.seed))).gauss(0, 0.2)
         refused = 10 + EFFECTS.get(cell.contestant, 0.0) + noise if cell.contestant in OWN else 0.0
         values = {"unadmitted_jobs": refused, "unadmitted_work": 2 * refused}
@@ -51,7 +51,7 @@ def outcomes(others: tuple[str, ...], metrics: tuple[str, ...]) -> CampaignRuns:
         whole = {**rest, "jobs": 70, "deadline_jobs": 70, "kills": 0, **values}
         found.append(CellOutcome(cell=cell, metrics=AdmissionMetrics(**whole)))
     known = InputIdentities(logs={"sdsc": ""}, schedulers=dict.fromkeys(names, ((), "")))
-    return CampaignRuns(description_of(campaign, known), found)
+    return StudyRuns(description_of(study, known), found)
 
 
 @pytest.mark.parametrize("metric", ["unadmitted_jobs", "unadmitted_work"])
@@ -102,17 +102,17 @@ def test_where_nothing_is_drawn_there_is_one_number(changes: dict[str, Any], cou
     ],
 )
 def test_windows_that_share_jobs_are_refused(windows: list[tuple[int, int]], share: bool) -> None:
-    campaign = Campaign(
+    study = Study(
         name="windows",
-        logs=(CampaignLog(name="sdsc", file="sdsc_sp2_1000"),),
+        logs=(StudyLog(name="sdsc", file="sdsc_sp2_1000"),),
         schedulers=contestants_of(["easy"]),
         windows=tuple(Window(skip=skip, first=first) for skip, first in windows),
     )
     if share:
         with pytest.raises(InputError, match="share jobs; windows that begin where another"):
-            campaign.check()
+            study.check()
     else:
-        campaign.check()
+        study.check()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from qops_batsim.analysis.metrics.admission import PROMISE_METRICS
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.campaign_report import METRICS, heading_of
 from qops_batsim.experiments.statistics import (
     AMOUNT,
     ERROR,
@@ -37,6 +36,7 @@ from qops_batsim.experiments.statistics import (
     significant,
     upper_tail,
 )
+from qops_batsim.experiments.study_report import METRICS, heading_of
 
 numbers = st.floats(min_value=-1e6, max_value=1e6, allow_nan=False)
 samples = st.lists(numbers, min_size=2, max_size=12)

@@ -1,8 +1,7 @@
-"""Reports of a campaign: a row a run, means with intervals and verdicts, pictures, a page."""
+"""Reports of a study: a row a run, means with intervals and verdicts, pictures, a page."""
 
 from __future__ import annotations
 
-import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,10 +12,7 @@ from typing import Any
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, AdmissionMetrics
-from qops_batsim.errors import InputError
 from qops_batsim.experiments.best_lines import LINES
-from qops_batsim.experiments.campaign import OF_ESTIMATES, Point
-from qops_batsim.experiments.campaign_runs import CampaignRuns, CellOutcome
 from qops_batsim.experiments.page import (
     PageFacts,
     PageTable,
@@ -35,7 +31,9 @@ from qops_batsim.experiments.statistics import (
     limits_of,
     limits_of_difference,
 )
-from qops_batsim.files import atomic_write, write_text
+from qops_batsim.experiments.study import OF_ESTIMATES, Point
+from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns
+from qops_batsim.files import write_text
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.tables import csv_text
 from qops_batsim.version import __version__
@@ -73,11 +71,11 @@ def heading_of(metric: str) -> str:
     return _HEADINGS.get(metric) or f"{metric.replace('_', ' ')} (%)"
 
 
-class CampaignSummary(msgspec.Struct, frozen=True, kw_only=True):
+class StudySummary(msgspec.Struct, frozen=True, kw_only=True):
     """A scheduler at a point: means over the repetitions, and differences to the baseline.
 
     Repetitions are ``over`` windows of the log, each the mean of its seeds, or with a single
-    window over seeds. ``verdict`` says of the campaign's first metric whether it is higher or
+    window over seeds. ``verdict`` says of the study's first metric whether it is higher or
     lower than the baseline's, ``chance`` with which probability chance explains that.
     """
 
@@ -92,23 +90,23 @@ class CampaignSummary(msgspec.Struct, frozen=True, kw_only=True):
     chance: float | None = None
 
 
-def method_text(runs: CampaignRuns) -> str:
+def method_text(runs: StudyRuns) -> str:
     """Return how intervals and verdicts of a table are made, in words."""
     return (
         "Means with 95 % intervals (Student) over the windows of a log, each the mean of its "
         "seeds; with a single window over its seeds, which says nothing about other windows. "
         f"{_estimates_text(runs)} "
-        f"Verdicts: {runs.campaign.metrics[0]} against {runs.campaign.base} on the same "
+        f"Verdicts: {runs.study.metrics[0]} against {runs.study.base} on the same "
         f"workloads; at most {RISK} for one wrong verdict or more in the table (Holm); not "
         f"judged below {LEAST} repetitions, nor on refusals who refuses nothing."
         f"{broken_text(runs.outcomes)}"
     )
 
 
-def _estimates_text(runs: CampaignRuns) -> str:
+def _estimates_text(runs: StudyRuns) -> str:
     """Return what deadlines are made from, and schedulers plan with."""
-    models = runs.campaign.models
-    bases = dict.fromkeys(point.deadlines_by for point in runs.campaign.points())
+    models = runs.study.models
+    bases = dict.fromkeys(point.deadlines_by for point in runs.study.points())
     return (
         f"Deadlines are made from {' and '.join(_BASES[each] for each in bases)}; schedulers plan "
         f"with {'; '.join(_BASES.get(each, each) for each in models)}."
@@ -127,20 +125,20 @@ def broken_text(outcomes: Sequence[CellOutcome]) -> str:
     return f" Promises broken in a run: {said}." if said else ""
 
 
-def summaries(runs: CampaignRuns) -> list[CampaignSummary]:
-    """Return a summary for every point and scheduler that has runs, in the campaign's order."""
+def summaries(runs: StudyRuns) -> list[StudySummary]:
+    """Return a summary for every point and scheduler that has runs, in the study's order."""
     groups: dict[tuple[Point, str], list[CellOutcome]] = {}
     for each in runs.outcomes:
         if not each.repeated:
             groups.setdefault((each.cell.point, each.cell.contestant), []).append(each)
-    base, found = runs.campaign.base, []
-    names = (*METRICS, *(PROMISE_METRICS if runs.campaign.has_models else ()))
+    base, found = runs.study.base, []
+    names = (*METRICS, *(PROMISE_METRICS if runs.study.has_models else ()))
     for (point, name), group in groups.items():
         finished = [each for each in group if each.metrics is not None]
         pairs = [] if name == base else _pairs(finished, groups[point, base])
         windows = len({each.cell.window for each in group})
         found.append(
-            CampaignSummary(
+            StudySummary(
                 point=point,
                 scheduler=name,
                 over=WINDOWS if windows > 1 else SEEDS,
@@ -168,7 +166,7 @@ def summaries(runs: CampaignRuns) -> list[CampaignSummary]:
             )
         )
     # Who refuses nothing is not tested on refusals: that would change the verdicts of others.
-    metric = runs.campaign.metrics[0]
+    metric = runs.study.metrics[0]
     on_refusals = "unadmitted_jobs" if metric.startswith("unadmitted") else "jobs"
     tested = {e.cell.contestant for e in runs.outcomes if _value(e, on_refusals)} - {*LINES}
     judged = directions(
@@ -194,12 +192,12 @@ def _value(outcome: CellOutcome, metric: str) -> float | None:
     return value
 
 
-def run_records(runs: CampaignRuns) -> list[dict[str, Any]]:
+def run_records(runs: StudyRuns) -> list[dict[str, Any]]:
     """Return a flat record for each cell: its parameters, its metrics, its error."""
-    names = runs.campaign.known_metrics
+    names = runs.study.known_metrics
     return [
         {
-            **_axes(each.cell.point, runs.campaign.has_models),
+            **_axes(each.cell.point, runs.study.has_models),
             **msgspec.structs.asdict(each.cell.window),
             "scheduler": each.cell.contestant,
             "seed": each.cell.seed,
@@ -217,7 +215,7 @@ def _axes(point: Point, has_models: bool) -> dict[str, Any]:
     return told if has_models else {k: v for k, v in told.items() if k not in OF_ESTIMATES}
 
 
-def summary_records(found: Sequence[CampaignSummary]) -> list[dict[str, Any]]:
+def summary_records(found: Sequence[StudySummary]) -> list[dict[str, Any]]:
     """Return a flat record for each summary: means, ends, differences, verdict."""
     records = []
     for each in found:
@@ -238,17 +236,17 @@ def csv_of(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def table_cells(
-    runs: CampaignRuns, found: Sequence[CampaignSummary]
+    runs: StudyRuns, found: Sequence[StudySummary]
 ) -> tuple[list[str], list[list[str]]]:
     """Return headings and cells of a table; parameters that do not vary have no column."""
-    metrics = tuple(dict.fromkeys((*runs.campaign.metrics, *ALWAYS)))
+    metrics = tuple(dict.fromkeys((*runs.study.metrics, *ALWAYS)))
     varied = [
         name
         for name in Point.__struct_fields__
         if len({getattr(each.point, name) for each in found}) > 1
     ]
     names = [heading_of(name) for name in metrics]
-    judged = f"{names[0]} less {runs.campaign.base}"
+    judged = f"{names[0]} less {runs.study.base}"
     headings = [*varied, "scheduler", "runs", *names, judged, "verdict"]
     rows = []
     for each in found:
@@ -267,51 +265,27 @@ def table_cells(
     return without_empty_columns(headings, rows)
 
 
-def document_of(runs: CampaignRuns, found: Sequence[CampaignSummary]) -> dict[str, Any]:
-    """Return the campaign with its summaries as plain values for JSON."""
+def document_of(runs: StudyRuns, found: Sequence[StudySummary]) -> dict[str, Any]:
+    """Return the study with its summaries as plain values for JSON."""
     return {
         "package_version": __version__,
         "key": runs.description.key,
-        "campaign": msgspec.to_builtins(runs.campaign),
+        "study": msgspec.to_builtins(runs.study),
         "judged": method_text(runs),
         "summaries": msgspec.to_builtins(found),
     }
 
 
-def write_table(runs: CampaignRuns, path: Path, *, each_run: bool = False) -> None:
-    """Write summaries, or a row a run, as the name says: .csv, .json or .parquet."""
-    found = [] if each_run else summaries(runs)
-    if path.suffix == ".json" and not each_run:
-        text = msgspec.json.format(msgspec.json.encode(document_of(runs, found)), indent=2)
-        write_text(path, text.decode() + "\n")
-        return
-    records = run_records(runs) if each_run else summary_records(found)
-    if path.suffix == ".csv":
-        write_text(path, csv_of(records))
-    elif path.suffix == ".parquet":
-        _write_parquet(records, path)
-    else:
-        accepted = ".csv or .parquet" if each_run else ".csv, .json or .parquet"
-        raise InputError(f"{path}: a name that ends in {accepted} is expected")
+def write_tables(runs: StudyRuns, directory: Path) -> list[Path]:
+    """Write ``runs.csv``, a row a run, and ``table.csv``, the summaries; return the files."""
+    records = {"runs.csv": run_records(runs), "table.csv": summary_records(summaries(runs))}
+    for name, rows in records.items():
+        write_text(directory / name, csv_of(rows))
+    return [directory / name for name in records]
 
 
-def _write_parquet(records: Sequence[Mapping[str, Any]], path: Path) -> None:
-    import polars as pl
-
-    frame = pl.DataFrame(records, infer_schema_length=None)
-    # Without a value there is no type, and files of several campaigns should agree.
-    untyped = [name for name, kind in frame.schema.items() if kind == pl.Null]
-    frame = frame.with_columns(
-        pl.col(name).cast(pl.String if name == "error" else pl.Float64) for name in untyped
-    )
-    content = io.BytesIO()
-    frame.write_parquet(content)
-    with atomic_write(path) as stream:
-        stream.write(content.getbuffer())
-
-
-def draw_campaign(
-    found: Sequence[CampaignSummary],
+def draw_study(
+    found: Sequence[StudySummary],
     directory: str | Path,
     *,
     ending: str = "png",
@@ -365,23 +339,23 @@ def _axis_text(point: Point, name: str) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def campaign_page(runs: CampaignRuns, command: str) -> str:
-    """Return the finished runs of a campaign as HTML; ``command`` made it."""
+def study_page(runs: StudyRuns, command: str) -> str:
+    """Return the finished runs of a study as HTML; ``command`` made it."""
     found = summaries(runs)
     headings, rows = table_cells(runs, found)
     finished = sum(each.runs for each in found if each.scheduler not in LINES)
     failed = sum(each.failed for each in found)
-    grid = msgspec.to_builtins(runs.campaign)
+    grid = msgspec.to_builtins(runs.study)
     return html_page(
-        runs.campaign.name,
+        runs.study.name,
         f"{finished:,} runs{f', {failed:,} failed' if failed else ''}. {method_text(runs)}",
         {
             "Means and verdicts": [PageTable(title="Means", headings=headings, rows=rows)],
-            "Pictures": pictures_of(partial(draw_campaign, found, ending="svg")),
+            "Pictures": pictures_of(partial(draw_study, found, ending="svg")),
             "Choices": [
                 PageFacts(facts={key: msgspec.json.encode(grid[key]).decode() for key in grid})
             ],
         },
         command,
-        campaign=runs.description.key,
+        study=runs.description.key,
     )

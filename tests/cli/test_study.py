@@ -1,4 +1,4 @@
-"""``qops-batsim campaign``."""
+"""``qops-batsim study``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.experiments.campaign import read_campaign
 from qops_batsim.experiments.deadline_runs import DeadlineRuns
+from qops_batsim.experiments.study import read_study
 
 SMALL = """
 name = "small"
@@ -22,41 +22,41 @@ loads = [1.0, 1.3]
 seeds = 2
 """
 
-EXAMPLE = files("qops_batsim.experiments").joinpath("campaign_example.toml").read_text("utf-8")
+EXAMPLE = files("qops_batsim.experiments").joinpath("study_example.toml").read_text("utf-8")
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "campaign.toml"
+    path = tmp_path / "study.toml"
     path.write_text(SMALL)
     return path
 
 
-def test_the_example_is_a_campaign(cli, tmp_path: Path) -> None:
-    result = cli("campaign", "example")
+def test_the_example_is_a_study(cli, tmp_path: Path) -> None:
+    result = cli("study", "example")
     assert (result.exit_code, result.out) == (0, EXAMPLE)
-    path = tmp_path / "campaign.toml"
+    path = tmp_path / "study.toml"
     path.write_text(result.out)
-    assert read_campaign(path).name == "first look"
+    assert read_study(path).name == "first look"
 
 
 @pytest.mark.sweep
 def test_the_example_decides_something(cli, tmp_path: Path) -> None:
     """A part of it: headroom refuses fewer jobs than msb at the higher load."""
-    path = tmp_path / "campaign.toml"
+    path = tmp_path / "study.toml"
     text = re.sub(
         "^schedulers = .*$", 'schedulers = ["msb", "qops:headroom=0.03"]', EXAMPLE, flags=re.M
     )
     path.write_text(text.replace("loads = [1.2, 1.4]", "loads = 1.4"))
-    result = cli("campaign", "run", path, "--out", tmp_path / "out")
+    result = cli("study", "run", path, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.err
     (row,) = (line for line in result.out.splitlines() if line.startswith("qops:headroom"))
     assert row.endswith("lower")
 
 
-def test_a_campaign_is_run_told_and_drawn(cli, tmp_path: Path, file: Path) -> None:
+def test_a_study_is_run_told_and_drawn(cli, tmp_path: Path, file: Path) -> None:
     out = tmp_path / "out"
-    result = cli("campaign", "run", file, "--out", out)
+    result = cli("study", "run", file, "--out", out)
     assert result.exit_code == 0, result.err
     assert "unadmitted jobs (%) less msb" in result.out
     assert "not judged" in result.out
@@ -67,29 +67,28 @@ def test_a_campaign_is_run_told_and_drawn(cli, tmp_path: Path, file: Path) -> No
         table = list(csv.DictReader(stream))
     assert [row["verdict"] for row in table] == ["", "not judged"] * 2
     before = {path: path.read_bytes() for path in out.glob("*.csv")}
-    assert cli("campaign", "run", file, "--out", out).out == result.out
+    assert cli("study", "run", file, "--out", out).out == result.out
     assert {path: path.read_bytes() for path in before} == before
 
-    status = cli("campaign", "status", out)
+    status = cli("study", "status", out)
     assert "12 of 12 runs finished, 0 failed, 0 to do; 16 were asked for" in status.out
-    told = json.loads(cli("campaign", "status", out, "--json").out)
+    told = json.loads(cli("study", "status", out, "--json").out)
     assert told == {"cells": 16, "runs": 12, "finished": 12, "failed": 0}
-    assert cli("campaign", "table", out).out == result.out
-    assert cli("campaign", "report", out).exit_code == 0
-    page = (out / "report.html").read_text()
-    assert page.count("data:image/svg+xml") == 4
-    assert "<figcaption>Deadlines met and missed: " in page
-    assert all(part in page for part in ("unadmitted jobs (%) less msb", "not judged", "seeds"))
-    document = json.loads(cli("campaign", "table", out, "--json").out)
-    assert document["campaign"]["baseline"] == ""
+    page, report = tmp_path / "page.html", tmp_path / "report"
+    assert cli("study", "report", out).out == result.out
+    drawn = cli("study", "report", out, "--html", page, "--out", report, "--format", "svg")
+    assert (drawn.exit_code, drawn.out) == (0, result.out), drawn.err
+    told = page.read_text()
+    assert told.count("data:image/svg+xml") == 4
+    assert "<figcaption>Deadlines met and missed: " in told
+    assert all(part in told for part in ("unadmitted jobs (%) less msb", "not judged", "seeds"))
+    document = json.loads(cli("study", "report", out, "--json").out)
+    assert document["study"]["baseline"] == ""
     assert len(document["summaries"]) == 4
-    assert cli("campaign", "table", out, "--save", out / "table.csv").exit_code == 0
-    assert (out / "table.csv").read_text().count("\n") == 5
-    drawn = cli("campaign", "plot", out, "--pictures", tmp_path / "pictures", "--format", "svg")
-    assert drawn.exit_code == 0, drawn.err
-    names = {path.name for path in (tmp_path / "pictures").iterdir()}
-    drawn = ("deadlines", "unadmitted", "utilization", "versus_utilization")
-    assert names == {f"{name}.svg" for name in drawn}
+    written = json.loads((report / "report.json").read_text())
+    assert written == {**document, "files": written["files"]}
+    pictures = ("deadlines", "unadmitted", "utilization", "versus_utilization")
+    assert written["files"].keys() == {f"{name}.svg" for name in pictures}
 
 
 def test_failures_are_told_and_the_exit_code_is_one(
@@ -105,33 +104,31 @@ def test_failures_are_told_and_the_exit_code_is_one(
     out = tmp_path / "out"
     with monkeypatch.context() as patch:
         patch.setattr(DeadlineRuns, "__call__", failing)
-        result = cli("campaign", "run", file, "--out", out)
+        result = cli("study", "run", file, "--out", out)
     assert result.exit_code == 1
     line = "failed: qops on sdsc_sp2_1000 0+40, load 1, seed 1 and 5 more: ZeroDivisionError"
     assert line in result.err
-    status = cli("campaign", "status", out)
+    status = cli("study", "status", out)
     assert "6 of 12 runs finished, 6 failed, 0 to do" in status.out
     assert line in status.err
-    assert cli("campaign", "run", file, "--out", out).exit_code == 1
-    assert cli("campaign", "run", file, "--out", out, "--retry").exit_code == 0
+    assert cli("study", "run", file, "--out", out).exit_code == 1
+    assert cli("study", "run", file, "--out", out, "--retry").exit_code == 0
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["run", "no.toml", "--out", "out"], "no.toml: no such file"),
-        (["status", "nowhere"], "campaign.json: no such file"),
-        (["table", "nowhere"], "campaign.json: no such file"),
-        (["table", "nowhere", "--runs"], "--runs: is of use only with --save FILE"),
-        (["plot", "nowhere"], "campaign.json: no such file"),
-        (["plot", "nowhere", "--format", "gif"], "--format gif: one of png, pdf, svg"),
+        (["status", "nowhere"], "study.json: no such file"),
+        (["report", "nowhere"], "study.json: no such file"),
+        (["report", "nowhere", "--format", "gif"], "--format gif: one of png, pdf, svg"),
     ],
 )
 def test_a_mistake_is_one_line(
     cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    result = cli("campaign", *words)
+    result = cli("study", *words)
     assert result.exit_code == 2
     assert message in result.err
     assert len(result.err.strip().splitlines()) == 1

@@ -1,6 +1,6 @@
-"""Campaigns: grids of logs, windows, loads, schedulers and seeds, as values or TOML files.
+"""Studies: grids of logs, windows, loads, schedulers and seeds, as values or TOML files.
 
-Equal campaigns have equal keys. A file::
+Equal studies have equal keys. A file::
 
     name = "first look"
     schedulers = ["easy", "msb", "qops", "qops:k_factor=1"]
@@ -74,11 +74,11 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return f"{self.skip}+{self.first or 'all'}"
 
 
-class CampaignLog(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StudyLog(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A log: an SWF file, or a Batsim workload of delay jobs, also a shipped one's name.
 
     ``processors`` are those of the machine, for an SWF file (None: what its header says);
-    ``windows`` go before those of the campaign.
+    ``windows`` go before those of the study.
     """
 
     name: str
@@ -88,7 +88,7 @@ class CampaignLog(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters of a campaign's run beside its scheduler, window and seed."""
+    """Parameters of a study's run beside its scheduler, window and seed."""
 
     log: str
     load: float
@@ -106,7 +106,7 @@ OF_ESTIMATES = (DEADLINES_BY.column, ESTIMATES.column)
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a campaign, as it was asked for."""
+    """One run of a study, as it was asked for."""
 
     point: Point
     window: Window
@@ -114,7 +114,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
 
 
-class Campaign(msgspec.Struct, frozen=True, kw_only=True):
+class Study(msgspec.Struct, frozen=True, kw_only=True):
     """A grid of runs: every combination of what is listed.
 
     For the parameters see :class:`~qops_batsim.workload.deadlines.DeadlineChoices` and
@@ -129,7 +129,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    logs: tuple[CampaignLog, ...]
+    logs: tuple[StudyLog, ...]
     schedulers: tuple[Contestant, ...]
     windows: tuple[Window, ...] = (Window(),)
     loads: tuple[float, ...] = (LOAD.default,)
@@ -143,7 +143,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
     reference: str = "scaled"
     baseline: str = ""
     metrics: tuple[str, ...] = ("unadmitted_jobs", "unadmitted_work", "utilization")
-    # What is unset is no part of the key: kept campaigns are older than these.
+    # What is unset is no part of the key: kept studies are older than these.
     deadlines_by: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     estimates: tuple[EstimateChoices, ...] | msgspec.UnsetType = msgspec.UNSET
     bound: float | msgspec.UnsetType = msgspec.UNSET
@@ -151,7 +151,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Key of the campaign: equal for equal ones, in every process and version."""
+        """Key of the study: equal for equal ones, in every process and version."""
         content = msgspec.json.encode(self, order="deterministic")
         return blake2b(content, digest_size=8).hexdigest()
 
@@ -183,7 +183,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
         given = self.deadlines_by
         return (DEADLINES_BY.default,) if isinstance(given, msgspec.UnsetType) else given
 
-    def windows_of(self, log: CampaignLog) -> tuple[Window, ...]:
+    def windows_of(self, log: StudyLog) -> tuple[Window, ...]:
         """Return the windows of a log."""
         return log.windows or self.windows
 
@@ -244,7 +244,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
             model.check()
             if model.seed != SEED.default:
                 raise InputError(
-                    f"seed of estimates is {model.seed}; the seeds of the campaign draw them"
+                    f"seed of estimates is {model.seed}; the seeds of the study draw them"
                 )
         for point in self.points():
             _scenario(point, Window(), 1, self).choices.check()
@@ -282,7 +282,7 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InputIdentities(msgspec.Struct, frozen=True, kw_only=True):
-    """Identities of a campaign's inputs, which tell them from others of the same name.
+    """Identities of a study's inputs, which tell them from others of the same name.
 
     By log, a digest of file and processors; by scheduler, options that are not the defaults, and
     a digest of its file if it has one.
@@ -292,13 +292,13 @@ class InputIdentities(msgspec.Struct, frozen=True, kw_only=True):
     schedulers: dict[str, tuple[ChangedOptions, str]]
 
 
-def case_of(campaign: Campaign, cell: Cell, known: InputIdentities) -> DeadlineCase:
+def case_of(study: Study, cell: Cell, known: InputIdentities) -> DeadlineCase:
     """Return the run of a cell, the same for all cells that cannot differ."""
-    scenario = _scenario(cell.point, cell.window, cell.seed, campaign)
+    scenario = _scenario(cell.point, cell.window, cell.seed, study)
     named = msgspec.structs.replace(scenario, log=known.logs[cell.point.log])
-    each = next(each for each in campaign.schedulers if each.name == cell.contestant)
+    each = next(each for each in study.schedulers if each.name == cell.contestant)
     own = known.schedulers[cell.contestant]
-    return each.case_of(named.canonical(), *own, campaign.on_broken_promise or COUNT)
+    return each.case_of(named.canonical(), *own, study.on_broken_promise or COUNT)
 
 
 def _check_apart(log: str, windows: Sequence[Window]) -> None:
@@ -311,46 +311,46 @@ def _check_apart(log: str, windows: Sequence[Window]) -> None:
             )
 
 
-def _scenario(point: Point, window: Window, seed: int, campaign: Campaign) -> Scenario:
+def _scenario(point: Point, window: Window, seed: int, study: Study) -> Scenario:
     scenario = Scenario(
         log=point.log,
         skip=window.skip,
         first=window.first or None,
-        same_time=campaign.same_time,
-        reference=campaign.reference,
+        same_time=study.same_time,
+        reference=study.reference,
         seed=seed,
         **{axis.name: getattr(point, axis.column) for axis in AXES},
     )
-    if not campaign.has_models:
+    if not study.has_models:
         return scenario
-    model = campaign.models[point.estimates]
+    model = study.models[point.estimates]
     if model.model in RANDOM:
         model = msgspec.structs.replace(model, seed=seed)
     return msgspec.structs.replace(scenario, deadlines_by=point.deadlines_by, estimates=model)
 
 
 MAX_BYTES = 1 << 20
-"""Size of a campaign file, at most."""
+"""Size of a study file, at most."""
 
-_FIELDS = {field.name: field for field in msgspec.structs.fields(Campaign)}
+_FIELDS = {field.name: field for field in msgspec.structs.fields(Study)}
 _LISTS = {name for name, field in _FIELDS.items() if str(field.type).startswith("tuple")}
 
 
-def read_campaign(path: str | Path, *, code: AllowedCode = ()) -> Campaign:
-    """Read and check a campaign.
+def read_study(path: str | Path, *, code: AllowedCode = ()) -> Study:
+    """Read and check a study.
 
     ``code`` are Python files with schedulers that it may name, and that are run then; True for any.
     """
-    text = read_text(path, what="a campaign (TOML)", max_bytes=MAX_BYTES)
+    text = read_text(path, what="a study (TOML)", max_bytes=MAX_BYTES)
     try:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path}: {error}; a campaign (TOML) is expected") from None
-    return campaign_of(given, source=str(path), code=code)
+        raise InputError(f"{path}: {error}; a study (TOML) is expected") from None
+    return study_of(given, source=str(path), code=code)
 
 
-def campaign_of(given: dict[str, Any], *, source: str, code: AllowedCode = True) -> Campaign:
-    """Return the campaign of the values of a file; for ``code`` see :func:`read_campaign`."""
+def study_of(given: dict[str, Any], *, source: str, code: AllowedCode = True) -> Study:
+    """Return the study of the values of a file; for ``code`` see :func:`read_study`."""
     for name in given:
         if name not in _FIELDS:
             raise InputError(f"{source}: {name} is not known{did_you_mean(name, _FIELDS)}")
@@ -372,18 +372,18 @@ def campaign_of(given: dict[str, Any], *, source: str, code: AllowedCode = True)
         if "bound" not in values and not any(values.get(each) in exact for each in OF_ESTIMATES):
             # The default, unless the file says exact, or bounds, which know run times.
             values = {"estimates": [_model(USERS)], DEADLINES_BY.listed: [USERS], **values}
-        campaign = msgspec.convert(values, Campaign)
+        study = msgspec.convert(values, Study)
         schedulers = [
             msgspec.structs.replace(each, scheduler=scheduler_of_data(each.scheduler, code))
-            for each in campaign.schedulers
+            for each in study.schedulers
         ]
-        campaign = msgspec.structs.replace(campaign, schedulers=tuple(schedulers))
-        campaign.check()
+        study = msgspec.structs.replace(study, schedulers=tuple(schedulers))
+        study.check()
     except msgspec.ValidationError as error:
         raise InputError(f"{source}: {_error_text(error, values)}") from None
     except InputError as error:
         raise InputError(f"{source}: {error}") from None
-    return campaign
+    return study
 
 
 def _seeds(number: Any, source: str) -> list[int]:

@@ -1,4 +1,4 @@
-"""Campaigns: what they run, read from a file or made, and that they are finished in any way."""
+"""Studies: what they run, read from a file or made, and that they are finished in any way."""
 
 from __future__ import annotations
 
@@ -13,34 +13,33 @@ import time
 from pathlib import Path
 
 import msgspec
-import polars as pl
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments import campaign_runs as module
-from qops_batsim.experiments.campaign import (
-    Campaign,
-    CampaignLog,
+from qops_batsim.experiments import study_runs as module
+from qops_batsim.experiments.deadline_runs import Contestant, DeadlineRuns, Scenario, contestants_of
+from qops_batsim.experiments.statistics import SHARE, mean_interval, paired_difference
+from qops_batsim.experiments.study import (
+    Study,
+    StudyLog,
     Window,
-    campaign_of,
-    read_campaign,
+    read_study,
+    study_of,
 )
-from qops_batsim.experiments.campaign_report import (
+from qops_batsim.experiments.study_report import (
     csv_of,
     run_records,
     summaries,
     summary_records,
     table_cells,
-    write_table,
+    write_tables,
 )
-from qops_batsim.experiments.campaign_runs import (
-    CampaignRuns,
-    read_campaign_runs,
-    run_campaign,
+from qops_batsim.experiments.study_runs import (
+    StudyRuns,
+    read_study_runs,
+    run_study,
     status_of,
 )
-from qops_batsim.experiments.deadline_runs import Contestant, DeadlineRuns, Scenario, contestants_of
-from qops_batsim.experiments.statistics import SHARE, mean_interval, paired_difference
 from support.swf_lines import swf_text
 
 TEXT = """
@@ -56,10 +55,10 @@ logs = ["sdsc_sp2_1000"]
 FOUR = ("easy", "msb", "qops", "qops:k_factor=1")
 
 
-def campaign(**changes: object) -> Campaign:
-    made = Campaign(
+def study(**changes: object) -> Study:
+    made = Study(
         name="small",
-        logs=(CampaignLog(name="sdsc_sp2_1000", file="sdsc_sp2_1000"),),
+        logs=(StudyLog(name="sdsc_sp2_1000", file="sdsc_sp2_1000"),),
         schedulers=contestants_of(["easy", "msb", "qops", "qops:k_factor=1"]),
         baseline="msb",
         loads=(1.0, 1.4),
@@ -70,41 +69,41 @@ def campaign(**changes: object) -> Campaign:
 
 
 def tables_of(directory: Path) -> str:
-    """Return everything that the tables of a campaign tell."""
-    runs = read_campaign_runs(directory)
+    """Return everything that the tables of a study tell."""
+    runs = read_study_runs(directory)
     return csv_of(run_records(runs)) + csv_of(summary_records(summaries(runs)))
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("campaign")
-    run_campaign(campaign(), directory)
+    directory = tmp_path_factory.mktemp("study")
+    run_study(study(), directory)
     return directory
 
 
 @pytest.fixture(scope="module")
-def runs(finished: Path) -> CampaignRuns:
-    return read_campaign_runs(finished)
+def runs(finished: Path) -> StudyRuns:
+    return read_study_runs(finished)
 
 
-def test_a_file_is_the_campaign_made_of_its_values(tmp_path: Path) -> None:
-    path = tmp_path / "campaign.toml"
+def test_a_file_is_the_study_made_of_its_values(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
     path.write_text(TEXT)
-    found = read_campaign(path)
+    found = read_study(path)
     # What a file says nothing of is made from the log's walltimes.
     assert found.models.keys() == {"users"}
     assert found.deadlines_by == ("users",)
     models = {"estimates": msgspec.UNSET, "deadlines_by": msgspec.UNSET}
     exact = msgspec.structs.replace(found, **models)
-    assert exact == campaign()
-    assert exact.key == campaign().key != found.key
-    assert campaign(loads=(1.0,)).key != found.key
-    again = msgspec.json.decode(msgspec.json.encode(found), type=Campaign)
+    assert exact == study()
+    assert exact.key == study().key != found.key
+    assert study(loads=(1.0,)).key != found.key
+    again = msgspec.json.decode(msgspec.json.encode(found), type=Study)
     assert (again, again.key) == (found, found.key)
 
 
 def test_one_value_stands_for_a_list_and_tables_for_texts() -> None:
-    found = campaign_of(
+    found = study_of(
         {
             "name": "x",
             "logs": {"name": "KTH", "file": "kth.swf.gz", "processors": 100},
@@ -115,7 +114,7 @@ def test_one_value_stands_for_a_list_and_tables_for_texts() -> None:
         },
         source="x.toml",
     )
-    assert found.logs == (CampaignLog(name="KTH", file="kth.swf.gz", processors=100),)
+    assert found.logs == (StudyLog(name="KTH", file="kth.swf.gz", processors=100),)
     assert found.schedulers[1] == Contestant(
         name="qops", scheduler="qops", settings={"k_factor": 1}
     )
@@ -125,7 +124,7 @@ def test_one_value_stands_for_a_list_and_tables_for_texts() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name = [", "Invalid value.*a campaign \\(TOML\\) is expected"),
+        ("name = [", "Invalid value.*a study \\(TOML\\) is expected"),
         ("nam = 1", "nam is not known; did you mean 'name'"),
         ("name = 1", "name is 1: Expected `str`, got `int`"),
         ("", "required field `name`"),
@@ -153,25 +152,25 @@ def test_one_value_stands_for_a_list_and_tables_for_texts() -> None:
     ],
 )
 def test_a_mistake_in_a_file_is_told(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "campaign.toml"
+    path = tmp_path / "study.toml"
     path.write_text(text)
     with pytest.raises(InputError, match=message) as error:
-        read_campaign(path)
+        read_study(path)
     assert str(error.value).startswith(f"{path}: ")
     assert "\n" not in str(error.value)
 
 
 def test_a_log_that_is_nowhere_is_told_before_anything_is_run(tmp_path: Path) -> None:
-    lost = campaign(logs=(CampaignLog(name="a", file="nothing.swf"),))
+    lost = study(logs=(StudyLog(name="a", file="nothing.swf"),))
     with pytest.raises(InputError, match="nothing.swf: no such file"):
-        run_campaign(lost, tmp_path / "out")
-    wrong = campaign(logs=(CampaignLog(name="a", file="sdsc_sp2_1000", processors=5),))
+        run_study(lost, tmp_path / "out")
+    wrong = study(logs=(StudyLog(name="a", file="sdsc_sp2_1000", processors=5),))
     with pytest.raises(InputError, match="of 128 processors, converted already; processors 5"):
-        run_campaign(wrong, tmp_path / "out")
+        run_study(wrong, tmp_path / "out")
     for last in (Window(skip=1000), Window(skip=900, first=200), Window(skip=900, first=101)):
-        beyond = campaign(windows=(Window(first=900), last))
+        beyond = study(windows=(Window(first=900), last))
         with pytest.raises(InputError, match="has 1000 usable jobs, too few for window .skip = "):
-            run_campaign(beyond, tmp_path / "out")
+            run_study(beyond, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -203,7 +202,7 @@ def test_a_case_is_called_the_same_in_every_process() -> None:
 
 
 def test_points_have_artificial_deadlines_only_where_there_are_any() -> None:
-    made = campaign(
+    made = study(
         loads=(1.0,),
         deadline_shares=(1.0, 0.5),
         artificial=("run-time", "turnaround", "none"),
@@ -217,7 +216,7 @@ def test_points_have_artificial_deadlines_only_where_there_are_any() -> None:
     ]
 
 
-def test_each_different_run_is_made_once(finished: Path, runs: CampaignRuns) -> None:
+def test_each_different_run_is_made_once(finished: Path, runs: StudyRuns) -> None:
     status = status_of(finished)
     # At load 1 both seeds are one run.
     assert (status.cells, status.runs) == (4 * 3 * (2 + 2), 4 * 3 * (1 + 2))
@@ -226,7 +225,7 @@ def test_each_different_run_is_made_once(finished: Path, runs: CampaignRuns) -> 
     assert sum(each.repeated for each in runs.outcomes) == status.cells - status.runs
 
 
-def test_a_campaign_that_grows_makes_only_what_is_new(
+def test_a_study_that_grows_makes_only_what_is_new(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
@@ -240,20 +239,20 @@ def test_a_campaign_that_grows_makes_only_what_is_new(
     for path in (finished / "runs").iterdir():
         (tmp_path / "runs").mkdir(exist_ok=True)
         (tmp_path / "runs" / path.name).write_bytes(path.read_bytes())
-    run_campaign(campaign(), tmp_path)
+    run_study(study(), tmp_path)
     assert made == []
     assert tables_of(tmp_path) == tables_of(finished)
     # The option's default is no new run.
     more = [
-        *campaign().schedulers,
+        *study().schedulers,
         Contestant(name="b", scheduler="qops", settings={"k_factor": 5}),
     ]
-    run_campaign(campaign(schedulers=tuple(more), seeds=(1, 2, 3)), tmp_path)
+    run_study(study(schedulers=tuple(more), seeds=(1, 2, 3)), tmp_path)
     assert len(made) == 4 * 3
     assert {case.scenario.seed for case in made} == {3}
 
 
-def test_means_are_over_windows_and_differences_are_paired(runs: CampaignRuns) -> None:
+def test_means_are_over_windows_and_differences_are_paired(runs: StudyRuns) -> None:
     found = {(each.point.load, each.scheduler): each for each in summaries(runs)}
     values: dict[tuple[str, int, int], float] = {}
     for each in runs.outcomes:
@@ -277,21 +276,21 @@ def test_means_are_over_windows_and_differences_are_paired(runs: CampaignRuns) -
 
 
 def test_with_one_window_repetitions_are_seeds(tmp_path: Path) -> None:
-    small = campaign(windows=(Window(first=30),), schedulers=contestants_of(["msb", "qops"]))
-    found = summaries(run_campaign(small, tmp_path))
+    small = study(windows=(Window(first=30),), schedulers=contestants_of(["msb", "qops"]))
+    found = summaries(run_study(small, tmp_path))
     assert {each.over for each in found} == {"seeds"}
     counts = [each.metrics["unadmitted_jobs"].count for each in found]
     assert counts == [1, 1, 2, 2]
     assert [each.verdict for each in found] == ["", "not judged", "", "not judged"]
 
 
-def test_seeds_of_one_window_do_not_stand_for_windows_to_come(runs: CampaignRuns) -> None:
-    """A campaign that goes on tells means, and judges nothing before it has other windows."""
+def test_seeds_of_one_window_do_not_stand_for_windows_to_come(runs: StudyRuns) -> None:
+    """A study that goes on tells means, and judges nothing before it has other windows."""
     outcomes = [
         msgspec.structs.replace(each, metrics=None) if each.cell.window.skip else each
         for each in runs.outcomes
     ]
-    found = summaries(CampaignRuns(runs.description, outcomes))
+    found = summaries(StudyRuns(runs.description, outcomes))
     assert {each.over for each in found} == {"windows"}
     assert {each.metrics["unadmitted_jobs"].count for each in found} == {1}
     assert {each.verdict for each in found} == {"", "not judged"}
@@ -300,11 +299,11 @@ def test_seeds_of_one_window_do_not_stand_for_windows_to_come(runs: CampaignRuns
 def test_two_names_of_one_log_have_each_its_own_windows(tmp_path: Path) -> None:
     (tmp_path / "log.swf").write_text(swf_text([{"submit_time": 10.0 * i} for i in range(12)]))
     logs = tuple(
-        CampaignLog(name=f"first {first}", file="log.swf", windows=(Window(first=first),))
+        StudyLog(name=f"first {first}", file="log.swf", windows=(Window(first=first),))
         for first in (4, 10, 3)
     )
-    made = campaign(logs=logs, schedulers=contestants_of(["easy"]), baseline="", loads=(1.0,))
-    found = run_campaign(made, tmp_path / "runs", logs=tmp_path).outcomes
+    made = study(logs=logs, schedulers=contestants_of(["easy"]), baseline="", loads=(1.0,))
+    found = run_study(made, tmp_path / "runs", logs=tmp_path).outcomes
     jobs = [each.metrics.jobs for each in found if not each.repeated and each.metrics is not None]
     assert jobs == [4, 10, 3]
 
@@ -319,10 +318,10 @@ def test_a_failed_run_is_recorded_and_the_rest_goes_on(
             raise ZeroDivisionError("by nothing")
         return real(self, case)
 
-    small = campaign(loads=(1.0,), schedulers=contestants_of(["msb", "qops"]))
+    small = study(loads=(1.0,), schedulers=contestants_of(["msb", "qops"]))
     with monkeypatch.context() as patch:
         patch.setattr(DeadlineRuns, "__call__", failing)
-        runs = run_campaign(small, tmp_path)
+        runs = run_study(small, tmp_path)
     assert {each.error for each in runs.outcomes} == {None, "ZeroDivisionError: by nothing"}
     status = status_of(tmp_path)
     assert (status.runs, status.finished, status.failed) == (6, 5, 1)
@@ -331,13 +330,13 @@ def test_a_failed_run_is_recorded_and_the_rest_goes_on(
     assert table_cells(runs, [found])[1][0][1] == "2 (1 failed)"
     # It is not tried again unless that is asked for.
     assert status_of(tmp_path) == status
-    run_campaign(small, tmp_path)
+    run_study(small, tmp_path)
     assert status_of(tmp_path).failed == 1
-    run_campaign(small, tmp_path, retry=True)
+    run_study(small, tmp_path, retry=True)
     assert (status_of(tmp_path).finished, status_of(tmp_path).failed) == (6, 0)
 
 
-def test_a_table_has_columns_for_what_varies(runs: CampaignRuns) -> None:
+def test_a_table_has_columns_for_what_varies(runs: StudyRuns) -> None:
     headings, rows = table_cells(runs, summaries(runs))
     assert headings[:3] == ["load", "scheduler", "runs"]
     assert headings[-2:] == ["unadmitted jobs (%) less msb", "verdict"]
@@ -347,43 +346,19 @@ def test_a_table_has_columns_for_what_varies(runs: CampaignRuns) -> None:
     assert all(len(row) == len(headings) for row in rows)
 
 
-def test_tables_are_written_as_their_names_say(runs: CampaignRuns, tmp_path: Path) -> None:
-    for name in ("table.csv", "table.json"):
-        write_table(runs, tmp_path / name)
-    write_table(runs, tmp_path / "runs.csv", each_run=True)
-    assert len((tmp_path / "runs.csv").read_text().splitlines()) == 1 + len(runs.outcomes)
-    assert "Holm" in (tmp_path / "table.json").read_text()
-    with pytest.raises(InputError, match="a name that ends in .csv, .json or .parquet"):
-        write_table(runs, tmp_path / "table.txt")
-    with pytest.raises(InputError, match="a name that ends in .csv or .parquet is expected"):
-        write_table(runs, tmp_path / "runs.json", each_run=True)
+def test_tables_are_written_in_full(runs: StudyRuns, tmp_path: Path) -> None:
+    paths = write_tables(runs, tmp_path)
+    assert [path.name for path in paths] == ["runs.csv", "table.csv"]
+    lines = [path.read_text().splitlines() for path in paths]
+    assert [len(each) for each in lines] == [1 + len(runs.outcomes), 1 + 8]
+    assert lines[1][0].endswith("verdict,chance")
 
 
-def test_parquet_is_written(runs: CampaignRuns, tmp_path: Path) -> None:
-    path = tmp_path / "table.parquet"
-    write_table(runs, path)
-    found = pl.read_parquet(path)
-    records = summary_records(summaries(runs))
-    assert found.columns == list(records[0])
-    assert found["verdict"].to_list() == [each["verdict"] for each in records]
-    assert found["unadmitted_jobs"].to_list() == [each["unadmitted_jobs"] for each in records]
-    # All jobs have deadlines: what only others have is missing, and a number for all that.
-    assert found["slowdown"].dtype == found["unadmitted_jobs"].dtype == pl.Float64
-    assert found["slowdown"].is_null().all()
-    path = tmp_path / "runs.parquet"
-    write_table(runs, path, each_run=True)
-    assert len(pl.read_parquet(path)) == len(runs.outcomes)
-    assert pl.read_parquet(path)["error"].dtype == pl.String
-    before = path.read_bytes()
-    write_table(runs, path, each_run=True)
-    assert path.read_bytes() == before
-
-
-def test_a_directory_without_campaign_is_told(finished: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"campaign.json: no such file \(the description that"):
-        read_campaign_runs(tmp_path)
+def test_a_directory_without_study_is_told(finished: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"study.json: no such file \(the description that"):
+        read_study_runs(tmp_path)
     (tmp_path / module.DESCRIPTION).write_text("{}")
-    with pytest.raises(InputError, match=r"campaign.json: .*; the description that"):
+    with pytest.raises(InputError, match=r"study.json: .*; the description that"):
         status_of(tmp_path)
     described = json.loads((finished / module.DESCRIPTION).read_text())
     described["identities"]["schedulers"] = {}
@@ -392,20 +367,20 @@ def test_a_directory_without_campaign_is_told(finished: Path, tmp_path: Path) ->
         status_of(tmp_path)
 
 
-KILLS = int(os.environ.get("QOPS_CAMPAIGN_KILLS", "2"))
-"""Random points at which the campaign of the next test is killed."""
+KILLS = int(os.environ.get("QOPS_STUDY_KILLS", "2"))
+"""Random points at which the study of the next test is killed."""
 
 
 def test_killed_at_random_points_it_ends_with_the_same_tables(
     finished: Path, tmp_path: Path
 ) -> None:
-    path = tmp_path / "campaign.toml"
+    path = tmp_path / "study.toml"
     path.write_text(TEXT)
     whole, ends = status_of(finished).runs, []
     for point in range(KILLS):
         chance = random.Random(point)
         out = tmp_path / f"out{point}"
-        words = ["campaign", "run", str(path), "--out", str(out), "--workers", str(1 + point % 2)]
+        words = ["study", "run", str(path), "--out", str(out), "--workers", str(1 + point % 2)]
         child = subprocess.Popen(
             [sys.executable, "-c", "from qops_batsim.cli.main import main; main()", *words],
             stdout=subprocess.DEVNULL,
@@ -421,7 +396,7 @@ def test_killed_at_random_points_it_ends_with_the_same_tables(
         # Not because it could not begin.
         assert child.returncode in (0, -signal.SIGKILL), said
         assert len(list(out.glob("runs/*.json"))) >= wanted
-        run_campaign(campaign(), out)
+        run_study(study(), out)
         assert tables_of(out) == tables_of(finished)
     assert -signal.SIGKILL in ends
 
@@ -429,7 +404,7 @@ def test_killed_at_random_points_it_ends_with_the_same_tables(
 def test_the_best_possible_stands_beside_the_schedulers(tmp_path: Path) -> None:
     pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
     asked = {"windows": (Window(first=40), Window(skip=40, first=40)), "loads": (1.4,)}
-    made = run_campaign(campaign(**asked, bound=0.2), tmp_path / "bound")
+    made = run_study(study(**asked, bound=0.2), tmp_path / "bound")
     found = {each.scheduler: each for each in summaries(made)}
     assert list(found) == ["easy", "msb", "qops", "qops:k_factor=1", "best known", "bound"]
     for metric in ("unadmitted_jobs", "unadmitted_work"):
@@ -438,9 +413,9 @@ def test_the_best_possible_stands_beside_the_schedulers(tmp_path: Path) -> None:
     assert found["bound"].runs == 4
     assert found["bound"].metrics["utilization"] is None
     assert found["bound"].verdict == found["best known"].verdict == ""
-    again = read_campaign_runs(tmp_path / "bound")
+    again = read_study_runs(tmp_path / "bound")
     assert again.outcomes == made.outcomes
-    without = run_campaign(campaign(**asked), tmp_path / "bound")
+    without = run_study(study(**asked), tmp_path / "bound")
     assert summaries(without) == [each for each in summaries(made) if each.scheduler in FOUR]
 
 
@@ -448,6 +423,6 @@ def test_a_scheduler_is_not_called_as_a_line_of_bounds() -> None:
     pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
     named = Contestant(name="bound", scheduler="qops")
     with pytest.raises(InputError, match="named 'bound', as a line of bounds is"):
-        campaign(schedulers=(named,), baseline="", bound=1.0).check()
+        study(schedulers=(named,), baseline="", bound=1.0).check()
     with pytest.raises(InputError, match="bound is 0"):
-        campaign(bound=0.0).check()
+        study(bound=0.0).check()

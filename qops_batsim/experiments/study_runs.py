@@ -1,8 +1,8 @@
-"""Making the runs of a campaign, and knowing how far it is.
+"""Making the runs of a study, and knowing how far it is.
 
-A directory holds ``campaign.json``, what is run; ``runs`` and ``failed``, a file for each run that
+A directory holds ``study.json``, what is run; ``runs`` and ``failed``, a file for each run that
 is finished and for each that failed; ``bounds``, one for each workload that was searched for the
-best possible. They are written at once and whole, so a campaign that was killed goes on where it
+best possible. They are written at once and whole, so a study that was killed goes on where it
 was, and one that has grown makes only what is new.
 """
 
@@ -18,10 +18,10 @@ import msgspec
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, PromiseMetrics
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.best_lines import LINES, BoundCase, BoundSearch, Unadmitted, bound_case
-from qops_batsim.experiments.campaign import Campaign, Cell, InputIdentities, Point, case_of
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, shared_steps
 from qops_batsim.experiments.pool import Failure, KeptRuns, Workers, run_cases
 from qops_batsim.experiments.run_table import RunTable, tidy_table
+from qops_batsim.experiments.study import Cell, InputIdentities, Point, Study, case_of
 from qops_batsim.experiments.traces import find_trace, trace_digest
 from qops_batsim.files import decoded, read_bytes, write_text
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
@@ -32,16 +32,16 @@ from qops_batsim.workload.traces import read_trace
 if TYPE_CHECKING:
     import polars as pl
 
-DESCRIPTION = "campaign.json"
+DESCRIPTION = "study.json"
 MADE_OF = "deadline runs"
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of ``campaign.json``: the campaign, its key, and the identities of its inputs."""
+    """Content of ``study.json``: the study, its key, and the identities of its inputs."""
 
     package_version: str
     key: str
-    campaign: Campaign
+    study: Study
     identities: InputIdentities
 
 
@@ -59,16 +59,16 @@ class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class CampaignRuns:
-    """A campaign with the outcomes so far, in the order of its cells."""
+class StudyRuns:
+    """A study with the outcomes so far, in the order of its cells."""
 
     description: Description
     outcomes: Sequence[CellOutcome]
 
     @property
-    def campaign(self) -> Campaign:
-        """The campaign."""
-        return self.description.campaign
+    def study(self) -> Study:
+        """The study."""
+        return self.description.study
 
     def tidy(self) -> pl.DataFrame:
         """Return every number of every finished run, equal ones once: a row a cell and metric."""
@@ -77,7 +77,7 @@ class CampaignRuns:
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of a campaign: cells, different runs, finished and failed ones."""
+    """Progress of a study: cells, different runs, finished and failed ones."""
 
     cells: int
     runs: int
@@ -85,11 +85,9 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
 
 
-def description_of(campaign: Campaign, known: InputIdentities) -> Description:
-    """Return the description of a campaign, given its inputs."""
-    return Description(
-        package_version=__version__, key=campaign.key, campaign=campaign, identities=known
-    )
+def description_of(study: Study, known: InputIdentities) -> Description:
+    """Return the description of a study, given its inputs."""
+    return Description(package_version=__version__, key=study.key, study=study, identities=known)
 
 
 def run_cells(
@@ -101,12 +99,12 @@ def run_cells(
     failures: KeptRuns[Failure] | None = None,
     bounds: KeptRuns[dict[str, Unadmitted]] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
-) -> CampaignRuns:
-    """Make the runs of a campaign's cells, and its bounds if it has any, each once; return them.
+) -> StudyRuns:
+    """Make the runs of a study's cells, and its bounds if it has any, each once; return them.
 
     Those that fail are in ``failures``, without which they end the work.
     """
-    campaign = description.campaign
+    study = description.study
     cases = _cases_of(description)
     found = run_cases(
         runs,
@@ -118,31 +116,31 @@ def run_cells(
         on_progress=on_progress,
     )
     searched: dict[BoundCase, dict[str, Unadmitted]] = {}
-    if not isinstance(campaign.bound, msgspec.UnsetType):
-        wanted = [bound_case(case.scenario, campaign.bound) for case in cases]
+    if not isinstance(study.bound, msgspec.UnsetType):
+        wanted = [bound_case(case.scenario, study.bound) for case in cases]
         searched = run_cases(
             BoundSearch(runs), wanted, workers=workers, kept=bounds, on_progress=on_progress
         )
     return _outcomes(description, cases, found.get, searched.get)
 
 
-def run_campaign(
-    campaign: Campaign,
+def run_study(
+    study: Study,
     directory: str | Path,
     *,
     logs: str | Path = ".",
     workers: Workers = 1,
     retry: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
-) -> CampaignRuns:
-    """Make the runs of a campaign that a directory does not hold yet, and return all.
+) -> StudyRuns:
+    """Make the runs of a study that a directory does not hold yet, and return all.
 
     Files of logs are looked for in the directory ``logs`` first. A run that fails is recorded, and
     made again only with ``retry``.
     """
-    campaign.check()
-    known, traces = _inputs(campaign, Path(logs))
-    description = description_of(campaign, known)
+    study.check()
+    known, traces = _inputs(study, Path(logs))
+    description = description_of(study, known)
     text = msgspec.json.format(msgspec.json.encode(description), indent=2).decode()
     write_text(Path(directory) / DESCRIPTION, text + "\n")
     stores = _Stores(Path(directory))
@@ -157,11 +155,11 @@ def run_campaign(
         bounds=stores.bounds,
         on_progress=on_progress,
     )
-    return read_campaign_runs(directory)
+    return read_study_runs(directory)
 
 
-def read_campaign_runs(directory: str | Path) -> CampaignRuns:
-    """Return the finished and failed runs of a campaign's directory."""
+def read_study_runs(directory: str | Path) -> StudyRuns:
+    """Return the finished and failed runs of a study's directory."""
     found = read_description(directory)
     stores = _Stores(Path(directory))
 
@@ -172,21 +170,21 @@ def read_campaign_runs(directory: str | Path) -> CampaignRuns:
 
 
 def read_description(directory: str | Path) -> Description:
-    """Return the description of a campaign's directory."""
+    """Return the description of a study's directory."""
     path = Path(directory) / DESCRIPTION
-    what = "the description that `campaign run` writes"
+    what = "the description that `study run` writes"
     content = read_bytes(path, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
     found = decoded(content, msgspec.json.Decoder(Description), path, what)
     known = {*found.identities.logs, *found.identities.schedulers}
-    names = [log.name for log in found.campaign.logs]
-    for name in [*names, *(each.name for each in found.campaign.schedulers), found.campaign.base]:
+    names = [log.name for log in found.study.logs]
+    for name in [*names, *(each.name for each in found.study.schedulers), found.study.base]:
         if name not in known:
             raise InputError(f"{path}: identities lack {name!r}; {what} is expected")
     return found
 
 
 def status_of(directory: str | Path) -> Status:
-    """Return the progress of a campaign, without reading its runs. O(cells)."""
+    """Return the progress of a study, without reading its runs. O(cells)."""
     found = read_description(directory)
     asked = _cases_of(found)
     cases, stores = dict.fromkeys(asked), _Stores(Path(directory))
@@ -196,18 +194,18 @@ def status_of(directory: str | Path) -> Status:
 
 def _cases_of(description: Description) -> list[DeadlineCase]:
     """Return the run of each cell."""
-    campaign, known = description.campaign, description.identities
-    return [case_of(campaign, cell, known) for cell in campaign.cells()]
+    study, known = description.study, description.identities
+    return [case_of(study, cell, known) for cell in study.cells()]
 
 
-def _inputs(campaign: Campaign, directory: Path) -> tuple[InputIdentities, dict[str, Workload]]:
+def _inputs(study: Study, directory: Path) -> tuple[InputIdentities, dict[str, Workload]]:
     """Return the identities of the inputs, and the logs by identity."""
     names: dict[str, str] = {}
     traces: dict[str, Workload] = {}
-    for log in campaign.logs:
+    for log in study.logs:
         path = find_trace(log.file, directory)
         names[log.name] = trace_digest(path, log.processors)
-        windows = campaign.windows_of(log)
+        windows = study.windows_of(log)
         last = [window.skip + window.first for window in windows if window.first]
         jobs = max(last) if len(last) == len(windows) else None
         trace = read_trace(path, processors=log.processors, first=jobs).workload
@@ -222,12 +220,12 @@ def _inputs(campaign: Campaign, directory: Path) -> tuple[InputIdentities, dict[
         longest = traces.setdefault(names[log.name], trace)
         if len(trace.jobs) > len(longest.jobs):
             traces[names[log.name]] = trace
-    schedulers = {each.name: each.identity() for each in campaign.schedulers}
+    schedulers = {each.name: each.identity() for each in study.schedulers}
     return InputIdentities(logs=names, schedulers=schedulers), traces
 
 
 class _Stores:
-    """Finished runs, failures and bounds in a campaign's directory."""
+    """Finished runs, failures and bounds in a study's directory."""
 
     def __init__(self, directory: Path) -> None:
         self.kept = KeptRuns[AdmissionMetrics](directory / "runs", PromiseMetrics, MADE_OF)
@@ -240,12 +238,12 @@ def _outcomes(
     cases: Sequence[DeadlineCase],
     outcome: Callable[[DeadlineCase], AdmissionMetrics | Failure | None],
     searched: Callable[[BoundCase], Mapping[str, Unadmitted] | None],
-) -> CampaignRuns:
+) -> StudyRuns:
     known: dict[DeadlineCase, AdmissionMetrics | Failure | None] = {}
     seen: set[tuple[Point, str, DeadlineCase]] = set()
     outcomes = []
-    campaign = found.campaign
-    for cell, case in zip(campaign.cells(), cases, strict=True):
+    study = found.study
+    for cell, case in zip(study.cells(), cases, strict=True):
         if case not in known:
             known[case] = outcome(case)
         run, key = known[case], (cell.point, cell.contestant, case)
@@ -253,11 +251,11 @@ def _outcomes(
         seen.add(key)
         metrics, error = (None, run.error) if isinstance(run, Failure) else (run, None)
         outcomes.append(CellOutcome(cell=cell, metrics=metrics, error=error, repeated=again))
-        last = cell.contestant == campaign.schedulers[-1].name
-        if last and not isinstance(campaign.bound, msgspec.UnsetType):
-            lines = searched(bound_case(case.scenario, campaign.bound))
+        last = cell.contestant == study.schedulers[-1].name
+        if last and not isinstance(study.bound, msgspec.UnsetType):
+            lines = searched(bound_case(case.scenario, study.bound))
             outcomes += _lines(cell, lines, again)
-    return CampaignRuns(found, outcomes)
+    return StudyRuns(found, outcomes)
 
 
 def _lines(cell: Cell, found: Mapping[str, Unadmitted] | None, repeated: bool) -> list[CellOutcome]:

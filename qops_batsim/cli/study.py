@@ -1,0 +1,223 @@
+"""``qops-batsim study``: a grid of runs, kept, resumed, judged."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qops_batsim.cli import console, options
+from qops_batsim.cli.inputs import check_format
+from qops_batsim.cli.options import manual
+from qops_batsim.parameters import is_strict
+
+if TYPE_CHECKING:
+    from qops_batsim.experiments.study_runs import StudyRuns
+
+_about = manual(
+    """
+    FILE: The study (TOML); `qops-batsim study example` prints one.
+    DIR: Directory of a study.
+    --out, -o DIR: Directory of the study: what is run, finished runs, tables.
+    --retry: Make runs that failed once more.
+    --on-broken-promise count|fail: Whether a promise that its scheduler breaks is counted or makes
+        the run fail. Default: what the file says, else count.
+    --format png|pdf|svg: Format of the pictures.
+    --html FILE: Write table and pictures into one page, which needs no other file.
+    """
+)
+_Directory = Annotated[Path, _about("DIR")]
+_of_report = manual(
+    "--out, -o DIR: Directory of a report: report.json, with all numbers, and pictures."
+)
+
+app = typer.Typer(
+    help="Run a grid of logs, loads, deadlines, schedulers and seeds; kept, resumed, judged.",
+    no_args_is_help=True,
+)
+
+
+@app.command("example")
+def example() -> None:
+    """Print an example of a study file, which runs within a minute.
+
+    Examples:
+
+    \b
+        qops-batsim study example > study.toml
+    """
+    from importlib.resources import files
+
+    text = files("qops_batsim.experiments").joinpath("study_example.toml").read_text("utf-8")
+    typer.echo(text.rstrip("\n"))
+
+
+@app.command("run")
+def run(
+    file: Annotated[Path, _about("FILE")],
+    out: Annotated[Path, _about("--out")],
+    jobs_parallel: options.Processes = 1,
+    dask: options.Dask = None,
+    retry: Annotated[bool, _about("--retry")] = False,
+    on_broken_promise: Annotated[str | None, _about("--on-broken-promise")] = None,
+    code: options.Code = None,
+    allow_code: options.AllowCode = False,
+) -> None:
+    """Make the runs of a study that its directory does not hold yet, and print the table.
+
+    Every finished run is kept at once, so that a study which was killed goes on where it
+    was, and one that has grown makes only what is new. Equal runs are made once: at load 1, say,
+    seeds make no difference. A run that fails is recorded, and the others go on; the exit code is
+    then 1. After changes to the code of a scheduler take another directory.
+
+    Writes to DIR runs.csv, a row a run, and table.csv, means with intervals and verdicts.
+
+    Examples:
+
+    \b
+        qops-batsim study run study.toml --out out/first --workers 2
+        # On a Dask cluster:
+        qops-batsim study run study.toml -o out/first \\
+          --dask tcp://head:8786
+    """
+    import msgspec
+
+    from qops_batsim.experiments.study import read_study
+    from qops_batsim.experiments.study_report import write_tables
+    from qops_batsim.experiments.study_runs import run_study
+
+    study = read_study(file, code=allow_code or code or ())
+    if on_broken_promise is not None:
+        broken = "fail" if is_strict(on_broken_promise) else "count"
+        study = msgspec.structs.replace(study, on_broken_promise=broken)
+    console.make_directory(out, "--out")
+    began = time.perf_counter()
+    asked = sum(1 for _ in study.cells())
+    with console.announce_compiling(), console.progress_bar(asked, study.name) as on_progress:
+        runs = run_study(
+            study,
+            out,
+            logs=file.parent,
+            workers=dask or jobs_parallel,
+            retry=retry,
+            on_progress=on_progress,
+        )
+    seconds = time.perf_counter() - began
+    paths = write_tables(runs, out)
+    _print_table(runs)
+    failed = _print_failures(runs)
+    console.note(f"{study.name} in {seconds:.1f} s")
+    console.note(f"wrote {', '.join(str(path) for path in paths)}")
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command("status")
+def status(directory: _Directory, as_json: options.AsJson = False) -> None:
+    """Tell how far a study is, also while it runs, and what failed.
+
+    Examples:
+
+    \b
+        qops-batsim study status out/first
+    """
+    from qops_batsim.experiments.study_runs import (
+        read_description,
+        read_study_runs,
+        status_of,
+    )
+
+    found = status_of(directory)
+    if as_json:
+        console.print_json(found)
+        return
+    known = read_description(directory)
+    console.say(f"{known.study.name} ({known.key}), package {known.package_version}")
+    left = found.runs - found.finished - found.failed
+    console.say(
+        f"{found.finished:,} of {found.runs:,} runs finished, {found.failed:,} failed, {left:,} to "
+        f"do; {found.cells:,} were asked for"
+    )
+    if found.failed:
+        _print_failures(read_study_runs(directory))
+
+
+@app.command("report")
+def report(
+    directory: _Directory,
+    out: Annotated[Path | None, _of_report("--out", show_default=False)] = None,
+    ending: Annotated[str, _about("--format")] = "png",
+    page: Annotated[Path | None, _about("--html", show_default=False)] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Print the table of the finished runs, or write it with its pictures into files.
+
+    The table has means, intervals and verdicts; it is told while the study still runs, too.
+
+    Examples:
+
+    \b
+        qops-batsim study report out/first
+        qops-batsim study report out/first --html first.html
+        # For a paper:
+        qops-batsim study report out/first --out out/first/report --format pdf
+    """
+    from qops_batsim.experiments.study_report import document_of, draw_study, study_page, summaries
+    from qops_batsim.file_set import write_report
+    from qops_batsim.files import write_text
+
+    check_format(ending)
+    runs = _finished(directory)
+    found = summaries(runs)
+    paths = []
+    if out is not None:
+        console.make_directory(out, "--out")
+        draw = partial(draw_study, found, ending=ending)
+        paths = write_report(out, "report.json", document_of(runs, found), {}, draw)
+    if page is not None:
+        write_text(page, study_page(runs, console.command_line()))
+        paths.append(page)
+    if as_json:
+        console.print_json(document_of(runs, found))
+    else:
+        _print_table(runs)
+    if paths:
+        console.note(f"wrote {', '.join(str(path) for path in paths)}")
+
+
+def _finished(directory: Path) -> StudyRuns:
+    """Return the runs of a study, of which at least one is finished."""
+    from qops_batsim.errors import InputError
+    from qops_batsim.experiments.study_runs import read_study_runs
+
+    runs = read_study_runs(directory)
+    if all(each.metrics is None for each in runs.outcomes):
+        raise InputError(f"{directory}: no run is finished; `study status` tells more")
+    return runs
+
+
+def _print_table(runs: StudyRuns) -> None:
+    from qops_batsim.experiments.study_report import method_text, summaries, table_cells
+
+    headings, rows = table_cells(runs, summaries(runs))
+    keys = headings.index("scheduler") + 1
+    console.print_table(runs.study.name, headings, rows, keys=keys)
+    console.say(method_text(runs))
+
+
+def _print_failures(runs: StudyRuns) -> int:
+    """Print what failed, each error once; return how many runs that are."""
+    errors: dict[str, list[str]] = {}
+    for each in runs.outcomes:
+        if each.error is not None and not each.repeated:
+            cell = each.cell
+            where = f"{cell.contestant} on {cell.point.log} {cell.window}"
+            what = f"{where}, load {cell.point.load:g}, seed {cell.seed}"
+            errors.setdefault(each.error, []).append(what)
+    for error, cells in errors.items():
+        more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
+        console.note(f"failed: {cells[0]}{more}: {error}")
+    return sum(map(len, errors.values()))
