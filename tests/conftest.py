@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from qops_batsim import kernels
+from support import needs
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,6 +28,11 @@ os.environ.pop("COLUMNS", None)
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Name no test after bytes: those of gzip hold the date, and workers must agree on names."""
     return f"{len(val)} bytes" if isinstance(val, bytes) else None
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Add the fixtures of what not every machine has, and their markers."""
+    config.pluginmanager.register(needs, "needs")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -60,15 +66,6 @@ def only_compiled(a_process_of_its_own: None) -> Iterator[None]:
     """Run no kernel as Python: for tests whose kernels take longer so than compiling them."""
     with kernels.compiling():
         yield
-
-
-@pytest.fixture(scope="session")
-def shared() -> Path:
-    """Directory with the recorded Batsim sessions and the real logs."""
-    path = Path(os.environ.get("QOPS_SHARED", ROOT / ".." / "shared"))
-    if not (path / "batsim" / "cases.json").is_file():
-        pytest.skip(f"no shared data at {path} (set QOPS_SHARED)")
-    return path
 
 
 @pytest.fixture(scope="session")

@@ -79,7 +79,10 @@ def deadlines(tmp_path: Path) -> Example:
     return Example(with_watts(platform, tmp_path / "sdsc_sp2_128.xml"), workload)
 
 
-@pytest.fixture(params=["shipped", "tiny", "ties", "test_delays"])
+RECORDED = [pytest.param(name, marks=pytest.mark.shared_data) for name in ("ties", "test_delays")]
+
+
+@pytest.fixture(params=["shipped", "tiny", *RECORDED])
 def example(request: pytest.FixtureRequest, shipped: Example, tmp_path: Path) -> Example:
     """Give one input after another; the last two are those of recorded Batsim sessions."""
     if request.param == "shipped":

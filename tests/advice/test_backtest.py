@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +16,6 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.conversion import Conversion
 from qops_batsim.workload.traces import read_partitions, read_trace
 from support.centre_dumps import CENTRE, make_rows, text_of
-
-TRACES = Path(os.environ.get("QOPS_SHARED", "../shared")) / "traces"
 
 
 @pytest.fixture(scope="module")
@@ -89,10 +86,9 @@ def test_the_table_counts_what_held(trace: Conversion) -> None:
     )
 
 
-@pytest.mark.skipif(not TRACES.is_dir(), reason="the shared traces are not there")
 @pytest.mark.parametrize("name", ["KTH-SP2-1996-2", "SDSC-SP2-1998-first5000"])
-def test_what_is_said_is_what_comes(name: str) -> None:
-    found = backtest(read_trace(TRACES / f"{name}.swf.gz"), asked=2000)
+def test_what_is_said_is_what_comes(shared: Path, name: str) -> None:
+    found = backtest(read_trace(shared / "traces" / f"{name}.swf.gz"), asked=2000)
     for each in found.table():
         if each.group == "all" and each.said is not None:
             assert abs(each.came - each.said) < 3
@@ -101,12 +97,11 @@ def test_what_is_said_is_what_comes(name: str) -> None:
             assert abs(each.came - each.said) < max(3, each.chance)
 
 
-@pytest.mark.skipif(not TRACES.is_dir(), reason="the shared traces are not there")
-def test_quotes_to_users_of_easy_say_what_is_sure() -> None:
+def test_quotes_to_users_of_easy_say_what_is_sure(shared: Path) -> None:
     """Where the site is EASY itself, a job that can start at once does: that is said."""
     import msgspec
 
-    trace = read_trace(TRACES / "CTC-SP2-1996-rebuilt.swf.gz", skip=20_000, first=3000)
+    trace = read_trace(shared / "traces" / "CTC-SP2-1996-rebuilt.swf.gz", skip=20_000, first=3000)
     machine = make_cluster(trace.workload.processors)
     outcomes, _ = outcomes_of(trace.workload, machine, make_scheduler("easy"))
     waits = dict(zip(outcomes.ids, outcomes.start - outcomes.submission, strict=True))

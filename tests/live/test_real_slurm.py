@@ -22,12 +22,9 @@ from qops_batsim.live.journal import About, Journal
 from qops_batsim.live.manager import CommandFailed, JobPhase
 from qops_batsim.live.shadow import ShadowManager
 from qops_batsim.live.slurm import Slurm, run_command
-from support.slurm_cluster import SlurmCluster, missing
+from support.slurm_cluster import SlurmCluster
 
-pytestmark = [
-    pytest.mark.sweep,
-    pytest.mark.skipif(bool(missing()), reason=f"no Slurm here: {missing()}"),
-]
+pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("slurm")]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from qops_batsim.advice.plan_asker import PlanAsker
 from qops_batsim.engine.options import ExternalEvent, events_in_order
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.run import run
 from qops_batsim.workload.model import Workload
 from support.host_failures import Events, random_case
@@ -90,9 +88,8 @@ def test_the_decision_log_knows_who_was_cancelled(scheduler: str, tmp_path: Path
 
 
 @every_scheduler
+@pytest.mark.usefixtures("batsim")
 def test_live_batsim_agrees(scheduler: str, options: dict[str, Any], tmp_path: Path) -> None:
-    if shutil.which("batsim") is None or "qops" in find_batsim().version:
-        pytest.skip("no real batsim on PATH")
     for seed in range(3):
         hosts, workload, events = case_with_cancellations(1000 + seed)
         # The last of them on a platform whose links have a latency.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from qops_batsim.advice.plan_asker import PlanAsker
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.run import run
 from support.host_failures import KILLS, SCHEDULERS, names, random_case, verified_run
 
@@ -75,9 +73,8 @@ def test_the_decision_log_knows_the_hosts_that_are_there(scheduler: str, tmp_pat
 
 
 @every_scheduler
+@pytest.mark.usefixtures("batsim")
 def test_live_batsim_agrees(scheduler: str, options: dict[str, Any], tmp_path: Path) -> None:
-    if shutil.which("batsim") is None or "qops" in find_batsim().version:
-        pytest.skip("no real batsim on PATH")
     for seed in range(3):
         hosts, workload, events = random_case(1000 + seed)
         # The last of them on a platform whose links have a latency.

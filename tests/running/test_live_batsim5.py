@@ -22,17 +22,12 @@ from support.live_batsim5 import (
     difference,
     difference_in_process,
     equal_to_the_byte,
-    real_batsim5,
     run_both,
     run_case,
 )
 from support.random_simulations import SCHEDULERS, SPEED, document, random_case
 
-
-@pytest.fixture(autouse=True)
-def batsim5() -> str:
-    """Skip all that is here where there is no real Batsim 5."""
-    return real_batsim5()
+pytestmark = pytest.mark.usefixtures("batsim5")
 
 
 @pytest.mark.parametrize(
@@ -129,7 +124,7 @@ def test_computations_of_exactly_their_walltimes_end_alike(tmp_path: Path) -> No
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", PROBES)
 def test_probes_are_those_that_were_recorded(
-    tmp_path: Path, batsim5_sessions: Path, name: str
+    tmp_path: Path, batsim5: str, batsim5_sessions: Path, name: str
 ) -> None:
     recorded = recorded_probes(batsim5_sessions)[name]
     probe = PROBES[name]
@@ -141,7 +136,7 @@ def test_probes_are_those_that_were_recorded(
         socket.linger = 0
         socket.bind(f"ipc://{tmp_path}/e.sock")
         quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.STDOUT}
-        with subprocess.Popen([real_batsim5(), *words], cwd=tmp_path, **quiet) as child:
+        with subprocess.Popen([batsim5, *words], cwd=tmp_path, **quiet) as child:
             while child.poll() is None:
                 if socket.poll(20):
                     socket.send(decider.answer(socket.recv()))

@@ -19,18 +19,13 @@ from support.live_engines import (
     difference,
     engines_differ,
     fractional_case,
-    real_program,
     run_both,
     run_case,
 )
 from support.random_platforms import zoned_case
 from support.random_simulations import SCHEDULERS, Case, random_case
 
-
-@pytest.fixture(autouse=True)
-def batsim() -> str:
-    """Skip all that is here where there is no real Batsim."""
-    return real_program()
+pytestmark = pytest.mark.usefixtures("batsim")
 
 
 # Our schedulers with both engines
@@ -172,6 +167,7 @@ def test_random_simulations_on_zones_inside_each_other(tmp_path: Path, seed: int
 # Decision processes with both engines
 
 
+@pytest.mark.usefixtures("batsched")
 @pytest.mark.parametrize(
     ("variant", "log", "platform"),
     [
@@ -188,6 +184,7 @@ def test_batsched(tmp_path: Path, shared: Path, variant: str, log: str, platform
     assert batsched_difference(variant, workload, inputs / platform, tmp_path) == ""
 
 
+@pytest.mark.usefixtures("batsched")
 @pytest.mark.parametrize("variant", BATSCHED)
 def test_batsched_on_fractional_dates(tmp_path: Path, variant: str) -> None:
     # Of dates that differ by less than a microsecond, conservative_bf's slices collide.

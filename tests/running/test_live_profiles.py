@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from support.decision_process import decision_process
-from support.live_engines import real_program
 
 COMPUTE, STORAGE = "abcd", ("disk1", "disk2")
 SECONDS = 240
@@ -139,9 +138,11 @@ def starting_and_killing() -> Callable[[bytes], bytes]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
-def test_jobs_of_all_types_last_as_long_as_in_batsim(tmp_path: Path, seed: int) -> None:
+def test_jobs_of_all_types_last_as_long_as_in_batsim(
+    tmp_path: Path, batsim: str, seed: int
+) -> None:
     programs = {
-        "theirs": [real_program()],
+        "theirs": [batsim],
         "ours": [sys.executable, "-m", "qops_batsim.cli.engine"],
     }
     draw = random.Random(seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from qops_batsim.engine.options import UNAVAILABLE, outages_of
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import JOB_CANCELLED, MAINTENANCE
-from qops_batsim.running.installation import find_batsim
 from qops_batsim.running.run import run
 from qops_batsim.scheduling.capacity import Window
 from support.host_failures import SCHEDULERS, names, random_case, reservation_case, verified_run
@@ -101,9 +99,8 @@ def test_hosts_that_fail_leave_promises_to_be_renewed(scheduler: str, tmp_path: 
 @pytest.mark.parametrize(
     ("scheduler", "options"), [each for each in SCHEDULERS if each[0] not in ("nqs", "aroma")]
 )
+@pytest.mark.usefixtures("batsim")
 def test_live_batsim_agrees(scheduler: str, options: dict[str, Any], tmp_path: Path) -> None:
-    if shutil.which("batsim") is None or "qops" in find_batsim().version:
-        pytest.skip("no real batsim on PATH")
     for seed in (1, 2):
         hosts, workload, events = reservation_case(seed)
         files = []

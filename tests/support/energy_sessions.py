@@ -25,7 +25,7 @@ from qops_batsim.platform import HostSet, read_platform
 from qops_batsim.protocol.zeromq import listen
 from qops_batsim.workload import read_workload
 from support import random_simulations as simulations
-from support.live_engines import real_program
+from support.needs import batsim4
 from support.recordings import Case, Replay
 
 SECONDS = 240.0
@@ -260,8 +260,8 @@ def _record(directory: Path, decider: Decider, *, sharing: bool) -> None:
     """Let the real Batsim run with a decider, and write the transcript."""
     lines = []
     listening, endpoint = listen(f"ipc://{directory}/socket", timeout=SECONDS)
-    command = [real_program(), "-p", "platform.xml", "-w", "workload.json", "-e", "real", "-E"]
-    command += ["-s", endpoint, "--disable-schedule-tracing", "-q"]
+    command = [batsim4().required(), "-p", "platform.xml", "-w", "workload.json", "-e", "real"]
+    command += ["-E", "-s", endpoint, "--disable-schedule-tracing", "-q"]
     command += ["--enable-compute-sharing"] * sharing
     log = (directory / "log").open("w")
     batsim = subprocess.Popen(command, cwd=directory, stdout=log, stderr=log)

@@ -7,17 +7,13 @@ PYTHONPATH=tests python -m support.live_batsim5 --kills --seeds 300   # with kil
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import shlex
-import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from qops_batsim.analysis.results.difference import compare_runs
 from qops_batsim.errors import QopsError
@@ -25,24 +21,11 @@ from qops_batsim.platform import read_platform
 from qops_batsim.running.run import BatsimCall, Run, run
 from support import live_engines
 from support.live_engines import SECONDS, described
+from support.needs import real_batsim5
 from support.random_simulations import SCHEDULERS, Case, random_case, without_network
 
 KILLERS = ("fqops", "foresight", "aroma")
 """Schedulers that kill jobs and run them again."""
-
-BUNDLE = Path("batsim5") / "real" / "bin" / "batsim"
-
-
-def real_batsim5() -> str:
-    """Return the path of the real Batsim 5; skip the test where it is not."""
-    root = Path(os.environ.get("QOPS_SHARED", Path(__file__).parents[2] / ".." / "shared"))
-    path = root / BUNDLE
-    if not path.is_file():
-        pytest.skip(f"no real Batsim 5 at {BUNDLE} in the shared directory")
-    answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=240)
-    if not answer.stdout.startswith("5."):
-        pytest.skip(f"{path} does not run ({answer.stderr[:60]!r})")
-    return str(path)
 
 
 def engine_as_5(directory: Path) -> str:
@@ -57,7 +40,7 @@ def engine_as_5(directory: Path) -> str:
 def run_both(*given: Any, **further: Any) -> tuple[Run, Run]:
     """Run a scheduler for the embedded engine as Batsim 5 and for the real one."""
     shim = given[-1] / "shim"
-    paths = {"embedded": engine_as_5(shim), "batsim5": real_batsim5()}
+    paths = {"embedded": engine_as_5(shim), "batsim5": real_batsim5().required()}
     calls = {
         name: BatsimCall(path=path, log_level="quiet", timeout=SECONDS)
         for name, path in paths.items()

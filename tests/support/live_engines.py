@@ -10,17 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from qops_batsim.analysis.results.difference import RunDifference, compare_runs
 from qops_batsim.analysis.results.run import read_run
@@ -32,6 +28,7 @@ from qops_batsim.running.releases import batsim_arguments
 from qops_batsim.running.run import BatsimCall, Run, run
 from qops_batsim.running.simulate import default_engine
 from qops_batsim.scheduling.registry import make_scheduler
+from support.needs import batsim4
 from support.random_platforms import zoned_case
 from support.random_simulations import SCHEDULERS, Case, random_case
 
@@ -47,22 +44,6 @@ BATSCHED = (
     *("filler", "killer", "sequencer"),
 )
 """Algorithms of batsched that need neither energy nor options."""
-
-
-def real_program(name: str = "batsim") -> str:
-    """Return the path of the real Batsim, or of batsched; skip the test where it is not.
-
-    Our shim would call itself.
-    """
-    path = shutil.which(name)
-    if path is None:
-        pytest.skip(f"no {name} on PATH")
-    if name == "batsim":
-        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=240)
-        version = answer.stdout.strip()
-        if not re.fullmatch(r"v[34]\.\d+\.\d+|commit .*", version):
-            pytest.skip(f"{path} is no Batsim 3 or 4 ({version[:60]!r})")
-    return path
 
 
 def run_each(
@@ -125,7 +106,7 @@ def engines_differ(
     ``{endpoint}`` stands for the address in its command line.
     """
     prefixes = []
-    for name, engine in (("real", [real_program()]), ("ours", ENGINE)):
+    for name, engine in (("real", [batsim4().required()]), ("ours", ENGINE)):
         endpoint = f"ipc://{directory}/{name}.sock"
         served = [part.format(endpoint=endpoint) for part in decision_process]
         prefix = str(directory / name)
@@ -159,7 +140,7 @@ def served_difference(case: Case, directory: Path) -> str:
 
 def batsched_difference(variant: str, workload: Path, platform: Path, directory: Path) -> str:
     """Return how the engines differ under an algorithm of batsched; empty if they do not."""
-    batsched = real_program("batsched")
+    batsched = batsim4("batsched").required()
     served = [batsched, "-v", variant, "-d", "0", "-s", "{endpoint}", "--verbosity", "silent"]
     arguments = ["-p", str(platform), "-w", str(workload), "--disable-schedule-tracing"]
     return engines_differ(served, arguments, directory)
@@ -217,7 +198,7 @@ def main() -> None:
     )
     parser.add_argument("--keep", type=Path, help="directory for the files of cases that differ")
     given = parser.parse_args()
-    real_program()
+    batsim4().required()
     if given.batsched:
         compare_under_batsched(range(given.first, given.first + given.seeds))
         return

@@ -56,7 +56,6 @@ from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from support.decision_process import decision_process, scheduler_process
-from support.live_engines import real_program
 
 
 def job(
@@ -429,12 +428,12 @@ def test_checkpoints_that_are_never_reached_change_nothing(
 NETWORKS: list[dict[str, float]] = [{}, {}, {"latency": 1e-3, "bandwidth": 1e9}]
 
 
+@pytest.mark.usefixtures("batsim")
 @pytest.mark.parametrize(("scheduler", "options"), KILLERS)
 def test_live_batsim_runs_the_rests_of_jobs(
     scheduler: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
     """The profile of each rest (``delay10#A#1``) is registered with the real Batsim."""
-    real_program()
     cases = [(1, workload_of(1, SAVED)), (8, random_savers(0)), (8, random_savers(2))]
     for (hosts, workload), network in zip(cases, NETWORKS, strict=True):
         files = []
