@@ -4,7 +4,7 @@
     python benchmarks/fit_presets.py ../shared/traces --compare  # compare the shipped presets
 
 The first form prints the parameters as an entry of ``presets.json`` and then the
-tables of ``docs/synthetic-workloads.md`` (model against log); it takes two minutes, the
+tables of ``docs/workloads.md`` (model against log); it takes two minutes, the
 second a second.
 
 What is fitted, and how:

@@ -18,10 +18,11 @@ import qops_batsim
 from qops_batsim.cli.main import DEFAULTS, command_line
 
 ROOT = Path(__file__).resolve().parent.parent
-GENERATED = "commands.md"
 ALONE = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT")]
-PAGES = [*ALONE, *sorted((ROOT / "docs").glob("*.md"))]
-PAGES = [page for page in PAGES if page.name != GENERATED]
+BUILT = re.compile(r"docs/(commands|notebook-\w+)\.md")
+"""Pages that ``.ci/commands-page`` and ``.ci/notebook-pages`` build for the book."""
+PAGES = [*ALONE, *sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("studies/*/README.md"))]
+PAGES = [page for page in PAGES if not BUILT.fullmatch(str(page.relative_to(ROOT)))]
 
 pytestmark = pytest.mark.skipif(not PAGES[0].is_file(), reason="no documentation beside the tests")
 
@@ -32,17 +33,19 @@ def blocks(page: Path, language: str) -> list[str]:
 
 # Its examples need packages of an environment of their own, in which tests/adapters runs them.
 ELSEWHERE = {"ecosystem.md"}
-LONG = {"aroma-example.md"}
-NOTEBOOK = "notebook-"
-"""Beginning of pages that are executed notebooks (``.ci/notebook-pages``)."""
+LONG = {"aroma.md"}
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
 
 
 @pytest.mark.parametrize(
     "page",
     [
-        pytest.param(page, id=page.name, marks=pytest.mark.sweep if page.name in LONG else ())
+        pytest.param(page, id=name_of(page), marks=pytest.mark.sweep if page.name in LONG else ())
         for page in PAGES
-        if page.name not in ELSEWHERE and not page.name.startswith(NOTEBOOK)
+        if page.name not in ELSEWHERE
     ],
 )
 def test_python_examples_run(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,25 +83,34 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", each.lower()).strip().replace(" ", "-") for each in headings}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+IN_BOOK = ("docs/", "studies/", "notebooks/", "CITATION.cff", "LICENSE")
+"""What ``.ci/gather`` copies beside the pages of the project's folder."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose(page)):
         if "://" in target:
             continue
-        found = (page.parent / target) if target else page
-        assert found.exists(), f"{page.name} links to {target}"
+        found = (page.parent / target).resolve() if target else page
+        assert ROOT in found.parents, f"{page.name} links to {target}, which is not in the project"
+        place = name_of(found)
+        assert found.is_file() or BUILT.fullmatch(place), f"{page.name} links to {target}"
         if anchor:
             assert anchor in anchors(found), f"{page.name} links to {target}#{anchor}"
-        if page.parent.name == "docs":
-            assert (ROOT / "docs") in found.resolve().parents, f"{target} is not in the book"
+        alone = place.endswith(".md") and "/" not in place
+        assert alone or place.startswith(IN_BOOK), f"{target} is not in the book"
 
 
 def test_every_page_is_in_the_book() -> None:
     book = tomllib.loads((ROOT / "zensical.toml").read_text())
-    listed = re.findall(r"[\w-]+\.md", str(book["project"]["nav"]))
+    listed = re.findall(r"[\w/-]+\.md", str(book["project"]["nav"]))
     assert len(listed) == len(set(listed))
-    there = {page.name for page in PAGES if page not in ALONE} | {GENERATED}
-    assert set(listed) == there, "zensical.toml lists the pages of the book under nav"
+    there = {name_of(page) for page in PAGES if page not in ALONE}
+    alone = {"index.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"}
+    built = {"docs/commands.md"}
+    built |= {f"docs/notebook-{each.stem}.md" for each in ROOT.glob("notebooks/*.ipynb")}
+    assert set(listed) == there | alone | built, "zensical.toml lists the pages of the book"
 
 
 def test_the_readme_opens_with_exactly_two_commands() -> None:
@@ -110,26 +122,6 @@ def test_the_readme_opens_with_exactly_two_commands() -> None:
     assert test.split("#")[0].strip() == (
         "python3 -m venv .venv && .venv/bin/pip install '.[test]' && .venv/bin/pytest"
     )
-
-
-def test_the_page_of_commands_is_as_the_commands_are() -> None:
-    """Whatever the version of Typer, which decides how it looks."""
-    page = " ".join((ROOT / "docs" / GENERATED).read_text().split())
-
-    def check(command: Any, name: str) -> None:
-        assert f"## `{name}`" in page or name == "qops-batsim", name
-        for each in getattr(command, "commands", {}).values():
-            check(each, f"{name} {each.name}")
-        about = page.partition(f"## `{name}`")[2].partition(" ## `")[0]
-        helps = [command.help, *(getattr(each, "help", None) for each in command.params)]
-        for each in helps if " " in name else ():
-            told = " ".join((each or "").replace("\b\n", "").split())
-            assert told in about, f"{name}: {told}; python .ci/commands-page > docs/commands.md"
-        for each in command.params if " " in name else ():
-            if getattr(each, "opts", [""])[0].startswith("-"):
-                assert each.opts[0] in about, f"{name}: {each.opts[0]}"
-
-    check(cli(), "qops-batsim")
 
 
 @functools.cache
@@ -146,7 +138,7 @@ def commands_of(page: Path) -> list[list[str]]:
     return [shlex.split(found[1]) for found in (re.search(typed, line) for line in lines) if found]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_have_the_options_that_pages_show(page: Path) -> None:
     for _, *words in commands_of(page):
         command = cli()

@@ -1,7 +1,7 @@
 """The notebooks as they are kept: without results, each paper with its own, links that lead on.
 
-They are executed in an environment of their own (``.ci/notebooks``), and for the book, which has
-them with their results (``.ci/notebook-pages``).
+They are executed in an environment of their own (``.ci/notebooks``), and for the book
+(``.ci/notebook-pages``).
 """
 
 from __future__ import annotations
@@ -53,14 +53,6 @@ def test_each_paper_has_a_story_of_its_own(name: str) -> None:
         cell for each in PAPERS if each != name for cell in cells_of(NOTEBOOKS / f"{each}.ipynb")
     }
     assert len([cell for cell in mine if cell in others]) < len(mine) / 4
-
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_book_has_the_notebook_executed(file: Path) -> None:
-    page = (NOTEBOOKS.parent / "docs" / f"notebook-{file.stem}.md").read_text()
-    executed = re.findall(r"^```python\n(.*?)\n```$", page, re.MULTILINE | re.DOTALL)
-    code = [source for kind, source in cells_of(file) if kind == "code"]
-    assert executed == code, f"python .ci/notebook-pages {file.stem}"
 
 
 def cells_of(file: Path) -> list[tuple[str, str]]:

@@ -342,7 +342,7 @@ def _waiting(
 
 
 class WrittenJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job in our own form: see docs/operators.md."""
+    """A job in our own form: see docs/centres.md."""
 
     id: str | int
     processors: int
@@ -445,7 +445,7 @@ def _own_form(
     try:
         written = msgspec.convert(data, WrittenQueue)
     except msgspec.ValidationError as error:
-        raise InputError(f"{source}: {error}; docs/operators.md tells the form") from None
+        raise InputError(f"{source}: {error}; docs/centres.md tells the form") from None
     jobs = []
     for each in written.jobs:
         where = f"{source}: job {shown(str(each.id))}"

@@ -29,7 +29,7 @@ _about = manual(
         they are.
     --penalty FACTOR: A deadline that was asked for and missed costs so many times its QoS
         charge; 0: nothing.
-    --price MODULE:FUNCTION: Price function of your own; docs/charges.md shows one. Default:
+    --price MODULE:FUNCTION: Price function of your own; docs/centres.md shows one. Default:
         that of Islam et al. (2004).
     --fill: Also write category and charges of each job into PREFIX_qos.csv.
     """

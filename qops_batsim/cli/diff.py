@@ -22,7 +22,7 @@ _about = manual(
     --tolerance SECONDS: Dates closer than this are equal; the rounding of the files comes on
         top.
     --latency: Take as equal what differs only by the small shifts of dates that network
-        latencies give; docs/comparing-runs.md has the rule.
+        latencies give; docs/batsim.md has the rule.
     --ignore-hosts: Do not compare which hosts ran a job.
     """
 )

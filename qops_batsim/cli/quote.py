@@ -39,7 +39,7 @@ _about = manual(
     --deadline DURATION: By when it must end, counted from TIME: 6h. Default: no deadline; the
         earliest one is told.
     --queue FILE: Instead of a run, the queue as it is now: of `squeue --json`, in the form of
-        docs/operators.md, or the journal of `live`; - for standard input.
+        docs/centres.md, or the journal of `live`; - for standard input.
     --ask LIST: Jobs to ask a queue about, processors x time of each: 64x2h,128x30m; --deadline
         is that of each.
     --machine N: Processors of the machine, which squeue does not tell.
@@ -97,7 +97,7 @@ def quote(
 
     Of a run (`--state`), the scheduler's plan is put together from PREFIX_decisions.jsonl and
     asked, so the answer is what the scheduler would have said. Of a queue (`--queue`), running and
-    waiting jobs become such a plan. Nothing is changed by asking. docs/operators.md has more.
+    waiting jobs become such a plan. Nothing is changed by asking. docs/centres.md has more.
 
     Examples:
 

@@ -112,7 +112,7 @@ def from_sacct(
 
     Jobs keep their ids (4711, the task 4711_3 of an array), and the names of user, account,
     partition and QOS. Steps are left out, and the components of a heterogeneous job become one
-    job. What was left out and why is told in numbers. docs/accounting.md has more.
+    job. What was left out and why is told in numbers. docs/workloads.md has more.
 
     Examples:
 

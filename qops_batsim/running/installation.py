@@ -67,7 +67,7 @@ def find_batsim(path: str | Path | None = None, *, timeout: float = VERSION_SECO
             "no batsim on PATH; --engine batsim needs Batsim 3.1 to 4.2 or 5, there or at --batsim "
             "PATH. Its authors offer a Nix package (https://github.com/oar-team/nur-kapack), a "
             f"container image (docker.io/oarteam/batsim) and its source: {INSTALLATION_PAGE} and "
-            "docs/comparing-runs.md. The embedded engine, without --engine batsim, needs no Batsim"
+            "docs/batsim.md. The embedded engine, without --engine batsim, needs no Batsim"
         )
     found = str(Path(found).absolute())
     version = _version(found, timeout)

@@ -3,7 +3,7 @@
 Presets: the numbers stand in ``presets.json``. ``benchmarks/fit_presets.py ../shared/traces``
 printed those of ``ctc-sp2``, ``sdsc-sp2`` and ``kth-sp2`` from the logs CTC-SP2-1996 (77,199
 jobs), SDSC-SP2-1998 (54,006) and KTH-SP2-1996 (28,489) of the Parallel Workloads Archive; how, and
-how well they fit, is told in ``docs/synthetic-workloads.md``.
+how well they fit, is told in ``docs/workloads.md``.
 
 Those of ``lublin-batch`` are the batch parameters that Lublin and Feitelson publish with their
 model (2003), with the limits of the published program: run times up to exp(12), gaps up to exp(13)

@@ -1,4 +1,4 @@
-"""The commands of docs/aroma-example.md are run as they stand there."""
+"""The commands of docs/aroma.md are run as they stand there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from support.changed_runs import allow_changes
 
-PAGE = Path(__file__).parents[2] / "docs" / "aroma-example.md"
+PAGE = Path(__file__).parents[2] / "docs" / "aroma.md"
 
 Cli = Callable[..., Any]
 

@@ -42,7 +42,7 @@ def runs(folder: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
 QUOTE = ("quote", "--processors", "64", "--runtime", "2h")
 
 
-PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "operators.md"
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "centres.md"
 
 
 @pytest.mark.sweep

@@ -241,7 +241,7 @@ def test_a_run_of_accounting_names_what_converts_it(
     assert f"`qops-batsim workload {command} {path} march.json` makes of it" in result.err
 
 
-PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "accounting.md"
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "workloads.md"
 
 
 @pytest.mark.skipif(not PAGE.is_file(), reason="no documentation beside the tests")
