@@ -31,8 +31,24 @@ def pytest_make_parametrize_id(val: object) -> str | None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Add the fixtures of what not every machine has, and their markers."""
+    """Add the fixtures of what not every machine has with their markers; tell failures at once."""
     config.pluginmanager.register(needs, "needs")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FailuresAtOnce(config), "failures-at-once")
+
+
+class FailuresAtOnce:
+    """Names each test that fails when it does: a run that is ended early has told something."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            message = "" if crash is None else f": {crash.message.splitlines()[0][:200]}"
+            self._config.get_terminal_writer().line(f"\n{report.nodeid} fails{message}")
 
 
 @pytest.fixture(scope="session", autouse=True)

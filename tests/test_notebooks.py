@@ -1,7 +1,6 @@
 """The notebooks as they are kept: without results, each paper with its own, links that lead on.
 
-They are executed in an environment of their own (``.ci/notebooks``), and for the book
-(``.ci/notebook-pages``).
+They are executed for the book (``.ci/notebook-pages``).
 """
 
 from __future__ import annotations

@@ -203,6 +203,6 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any) -> None:
     """Show what the first worker has collected."""
-    if node.gateway.id == "gw0":
-        lines = Path(node.workerinput["collected"]).read_text()
+    lines = Path(node.workerinput["collected"]).read_text()
+    if lines and node.gateway.id == "gw0":
         node.config.get_terminal_writer().write(f"\n{lines}\n")
