@@ -57,7 +57,7 @@ def test_the_source_distribution_holds_what_is_needed_to_build_test_and_cite(bui
     (source,) = built.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         members = {member.name.split("/", 1)[1] for member in archive if member.isfile()}
-    code = files("qops_batsim", "tests", "benchmarks")
+    code = files("qops_batsim", "tests", "benchmarks", "studies")
     rest = files("platforms", "workloads", "notebooks", "docs")
     single = {"README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "zensical.toml"}
     single |= {"CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"}

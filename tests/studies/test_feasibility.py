@@ -17,18 +17,17 @@ from support.rows_of_jobs import Row, workload_of
 
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
 
-import feasibility
-from feasibility import (
+from qops_batsim.optimum.best import Limits, best_possible, schedule_of
+from qops_batsim.optimum.problem import NOT_CHOSEN, Tasks, problem_of
+from qops_batsim.optimum.search import filled, is_feasible
+from studies.how_good import feasibility
+from studies.how_good.feasibility import (
     ExactFeasibility,
     Moment,
     first_come_with_hindsight,
     joint_schedule,
     online_admission,
 )
-
-from qops_batsim.optimum.best import Limits, best_possible, schedule_of
-from qops_batsim.optimum.problem import NOT_CHOSEN, Tasks, problem_of
-from qops_batsim.optimum.search import filled, is_feasible
 
 
 def burst(seed: int) -> Workload:

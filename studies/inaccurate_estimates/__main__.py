@@ -1,25 +1,21 @@
-"""Estimates that are wrong: tables and pictures of docs/wrong-estimates.md.
+"""Inaccurate estimates: tables and the picture (README.md).
 
-The runs are two studies, which can be interrupted; the logs are read from QOPS_SHARED (default
-../shared), since they are too large to ship. This script prints tables of what is finished in
-Markdown, and draws.
+    python studies/inaccurate_estimates [--quick] [--workers 2]
+        [--write studies/inaccurate_estimates/tables.md] [--draw studies/inaccurate_estimates]
 
-    qops-batsim study run benchmarks/estimates_study.toml --out out/estimates
-    qops-batsim study run benchmarks/estimates_study_1.4.toml --out out/estimates-1.4
-    python benchmarks/estimates_study.py out/estimates out/estimates-1.4 \\
-        [--write docs/wrong-estimates.md] [--draw docs/pictures]
-
-Means are over windows, with 95 % intervals (Student).
+Finished runs are kept, and the study goes on where it was. Logs are read from QOPS_SHARED
+(default ../shared). Means are over windows, with 95 % intervals (Student).
 """
 
 from __future__ import annotations
 
-import argparse
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tables_in_page import print_or_put
+if __name__ == "__main__":  # the checkout, in place of this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
 from qops_batsim.experiments.report_table import markdown_table
@@ -29,19 +25,16 @@ from qops_batsim.experiments.statistics import (
     limits_of_difference,
     mean_interval,
 )
-from qops_batsim.experiments.study_runs import CellOutcome, read_study_runs
+from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns
+from studies.shared import arguments, grid_runs, print_or_put, settings_of
+
+SETTINGS = settings_of(__file__)
+MARGINS, LEARNED, KILLED = (tuple(SETTINGS[name]) for name in ("margins", "learned", "killed"))
+UNREFUSING = tuple(SETTINGS["unrefusing"])
+FEW = SETTINGS["few"]
 
 SCHEDULERS = ("qops", "foresight", "msb", "mrt", "fqops 1.5")
-UNREFUSING = ("slack", "easy")
-"""Refuse nothing; the promises of the first are latest starts, the other makes none."""
-
-MARGINS = ("predicted", *(f"predicted, margin {each}" for each in (2, 5, 10, 20)))
-LEARNED = tuple(f"predicted, risk {each}" for each in (0.1, 0.05, 0.02, 0.01))
-KILLED = tuple(
-    f"predicted, {each}, overrun kill" for each in ("margin 2", "risk 0.05", "risk 0.01")
-)
-FEW = 1.0
-"""Share of broken promises that is to be undercut (%)."""
+"""Those with deadlines, in the order of tables."""
 
 At = tuple[str, int]
 """Log and first job of a window."""
@@ -50,9 +43,9 @@ At = tuple[str, int]
 class Study:
     """The metrics of runs by model, scheduler and window, where all windows are finished."""
 
-    def __init__(self, directory: Path, by: str = "users") -> None:
+    def __init__(self, made: StudyRuns, by: str = "users") -> None:
         self.found: dict[tuple[str, str], dict[At, CellOutcome]] = {}
-        for each in read_study_runs(directory).outcomes:
+        for each in made.outcomes:
             cell = each.cell
             if each.metrics is not None and cell.point.deadlines_by == by:
                 runs = self.found.setdefault((cell.point.estimates, cell.contestant), {})
@@ -62,7 +55,7 @@ class Study:
 
     @property
     def models(self) -> list[str]:
-        """The models, in the order of the study."""
+        """The models, in the order of the grid."""
         return list(dict.fromkeys(model for model, _ in self.found))
 
     def values(self, model: str, scheduler: str, metric: str, log: str = "") -> dict[At, float]:
@@ -275,6 +268,19 @@ def _draw_curves(axes: Any, study: Study, metric: str, log: str) -> None:
             )
 
 
+def quick_text(study: Study) -> str:
+    """Return the tables of ``--quick``."""
+    rows = []
+    for model in study.models:
+        cells = [
+            _text(study.mean(model, "qops", metric))
+            for metric in ("broken_promises", "unadmitted_jobs", "unadmitted_work")
+        ]
+        rows.append([model, *cells])
+    heads = ["estimates", "broken promises (%)", "refused jobs (%)", "refused work (%)"]
+    return "\n".join(markdown_table(heads, rows)) + "\n"
+
+
 def text_of(study: Study, other: dict[str, Study]) -> str:
     """Return all tables in Markdown."""
     windows = len(study.values("users", "qops", "unadmitted_jobs"))
@@ -304,17 +310,19 @@ def ranked(study: Study) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("directory", type=Path, help="directory of the study at load 1.2")
-    parser.add_argument("other", type=Path, nargs="?", help="directory of that at load 1.4")
-    parser.add_argument("--write", type=Path, help="document to put the tables into")
+    parser = arguments(__file__, __doc__)
     parser.add_argument("--draw", type=Path, help="directory of the picture")
     asked = parser.parse_args()
-    study, other = Study(asked.directory), {}
-    if asked.other is not None:
-        names = {"users": "deadlines by walltimes", "exact": "deadlines as in 2003"}
-        other = {name: Study(asked.other, by) for by, name in names.items()}
-    print_or_put(text_of(study, other), asked.write)
+    settings = settings_of(__file__, quick=asked.quick)
+    if asked.quick:
+        study = Study(grid_runs(settings["grid"], asked.out / "quick", asked.workers))
+        print_or_put(quick_text(study), asked.write)
+        return
+    study = Study(grid_runs(settings["grid"], asked.out / "all", asked.workers))
+    higher = grid_runs(settings["grid_at_1_4"], asked.out / "at-1.4", asked.workers)
+    names = {"users": "deadlines by walltimes", "exact": "deadlines as in 2003"}
+    text = text_of(study, {name: Study(higher, by) for by, name in names.items()})
+    print_or_put(text, asked.write)
     if asked.draw is not None:
         draw(study, asked.draw)
 

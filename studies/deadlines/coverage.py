@@ -1,40 +1,29 @@
-"""Coverage of 95 % intervals on measured metrics: the table of docs/studies.md.
+"""Coverage of 95 % intervals on measured metrics.
 
-200 seeds of one stretch of a log (2,000 jobs of CTC on 430 processors at load 1.6, S = 0.2) are
-taken for the population of each metric. Of many samples of n seeds, drawn from these with
-replacement, the share is told whose 95 % interval holds the population's mean: of Student's t, and
-for comparison of the bootstrap (bootstrap-t; bias-corrected and accelerated, BCa). The log is read
-from QOPS_SHARED (default ../shared).
-
-    python benchmarks/interval_coverage.py [--seeds 200] [--out out/coverage] [--parallel 2]
-        [--write docs/studies.md]
+Many seeds of one stretch of a log are taken for the population of each metric. Of many samples of n
+seeds, drawn from these with replacement, the share is told whose 95 % interval holds the
+population's mean: of Student's t, and for comparison of the bootstrap (bootstrap-t; bias-corrected
+and accelerated, BCa).
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import NormalDist
 
-import msgspec
 import numpy as np
-from tables_in_page import print_or_put
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
-from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
+from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario, contestant_of
 from qops_batsim.experiments.pool import KeptRuns, run_cases
 from qops_batsim.experiments.report_table import markdown_table
 from qops_batsim.experiments.statistics import LEVEL, quantile
-from qops_batsim.papers.islam2003.study import Source, case_of
-from qops_batsim.papers.logs import BATCH_PARTITION, CTC, find_log
-from qops_batsim.papers.report import PaperRequest
-from qops_batsim.workload.conversion import convert_log
-from qops_batsim.workload.swf import read_swf
+from qops_batsim.experiments.traces import find_trace
+from qops_batsim.workload.traces import read_trace
+from studies.shared import Settings, told
 
-SOURCE = Source(file=CTC, processors=BATCH_PARTITION, first=2000)
-LOAD, STRINGENCY = 1.6, 0.2
 ALL, FEW = 1.0, 0.2
 """Shares of deadline jobs."""
 
@@ -47,29 +36,39 @@ Values = np.ndarray[tuple[int], np.dtype[np.float64]]
 Runs = dict[tuple[str, float], list[AdmissionMetrics]]
 
 
-def runs_of(seeds: int, out: Path, workers: int) -> Runs:
+def runs_of(settings: Settings, out: Path, workers: int) -> Runs:
     """Return the runs of each scheduler with each share of deadline jobs, by seed."""
-    log = read_swf(find_log(PaperRequest(), CTC))
-    trace = convert_log(log, processors=SOURCE.processors, first=SOURCE.first).workload
-    # Seeds draw duplicates on one stretch: its place is that of the first seed.
+    trace = read_trace(
+        find_trace(settings["file"], Path()),
+        processors=settings["processors"],
+        first=settings["first"],
+    ).workload
     cases = {
-        (name, share): [case_of(_on_one_stretch(share, seed), name) for seed in range(1, seeds + 1)]
+        (name, share): [
+            contestant_of(name).case(
+                Scenario(
+                    log="trace",
+                    first=settings["first"],
+                    load=settings["load"],
+                    stringency=settings["stringency"],
+                    share=share,
+                    seed=seed,
+                )
+            )
+            for seed in range(1, settings["seeds"] + 1)
+        ]
         for share in (ALL, FEW)
         for name in ("qops", "msb", "mrt", "easy")
     }
     found = run_cases(
-        DeadlineRuns({SOURCE.machine: trace}),
+        DeadlineRuns({"trace": trace}),
         [case for group in cases.values() for case in group],
         workers=workers,
         kept=KeptRuns(out, AdmissionMetrics, [trace.provenance, len(trace.jobs)]),
         group_by=lambda case: case.scenario.without_deadlines(),
+        on_progress=told(),
     )
     return {key: [found[case] for case in group] for key, group in cases.items()}
-
-
-def _on_one_stretch(share: float, seed: int) -> Scenario:
-    made = SOURCE.scenario(Scenario(log="", stringency=STRINGENCY, share=share), LOAD, seed)
-    return msgspec.structs.replace(made, skip=SOURCE.skip)
 
 
 def metrics_of(runs: Runs) -> dict[str, Values]:
@@ -147,8 +146,9 @@ def skewness(values: Values) -> float:
     return float((away**3).mean() / (away**2).mean() ** 1.5)
 
 
-def table(metrics: dict[str, Values]) -> list[str]:
+def table(settings: Settings, out: Path, workers: int) -> list[str]:
     """Return the lines of the table of coverage (%)."""
+    metrics = metrics_of(runs_of(settings, out, workers))
     random = np.random.default_rng(SEED)
     rows = []
     for name, values in metrics.items():
@@ -167,18 +167,3 @@ def table(metrics: dict[str, Values]) -> list[str]:
         *(f"BCa, {count}" for count in BOOTSTRAPPED),
     )
     return markdown_table(headings, rows)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--out", type=Path, default=Path("out/coverage"))
-    parser.add_argument("--parallel", type=int, default=1)
-    parser.add_argument("--write", type=Path, help="page to put the table into")
-    given = parser.parse_args()
-    found = runs_of(given.seeds, given.out, given.parallel)
-    print_or_put("\n".join(table(metrics_of(found))), given.write)
-
-
-if __name__ == "__main__":
-    main()

@@ -5,21 +5,20 @@ few others waiting, every order of these is tried, each job at its earliest fit:
 meets all deadlines, the refusal was a loss. Jobs whose deadline is impossible even on
 an empty machine are never asked about and do not count.
 
-    python benchmarks/admission_optimality.py [--bursts 300] [--jobs 60] [--most 7] [--seed 1]
-
 Runs of different schedulers part ways at the first different verdict, so each row is
 about the questions that this scheduler met, not about the same ones. Questions with
-more jobs than ``--most`` are counted apart, since trying all orders takes too long.
+more jobs than the ``most`` of the settings are counted apart, since trying all orders takes
+too long.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 from typing import Any
 
 from qops_batsim.engine.options import EngineOptions
+from qops_batsim.experiments.report_table import markdown_table
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
@@ -28,29 +27,7 @@ from qops_batsim.scheduling.availability import AvailabilityProfile
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.model import Workload, delay_profile
-
-CONTESTANTS: list[tuple[str, dict[str, Any]]] = [
-    ("qops", {}),
-    ("qops", {"k_factor": 0}),
-    ("qops", {"k_factor": 20}),
-    ("qops", {"order": "earliest_deadline"}),
-    ("qops", {"on_failure": "reject"}),
-    ("qops", {"new_job": "first"}),
-    ("qops", {"undo": "starting_later"}),
-    ("qops", {"undo": "all"}),
-    ("qops", {"insertion": "best"}),
-    ("qops", {"insertion": "best", "best_by": "slack"}),
-    ("qops", {"insertion": "last"}),
-    ("msb", {}),
-    ("msb", {"order": "least_laxity"}),
-    ("msb", {"order": "earliest_deadline"}),
-    ("msb", {"fairness": True}),
-    ("msb", {"price": "delays"}),
-    ("mrt", {}),
-    ("mrt", {"max_backtracks": 0}),
-    ("mrt", {"max_backtracks": 100}),
-    ("mrt", {"order": "earliest_deadline"}),
-]
+from studies.shared import Settings
 
 
 class WatchedSearch:
@@ -106,21 +83,19 @@ def burst(machine: int, jobs: int, spare: float, seed: int) -> Workload:
     return Workload(jobs=made, profiles=profiles, processors=machine)
 
 
-def measure(
-    scheduler: str, settings: dict[str, Any], machine: int, arguments: argparse.Namespace
-) -> list[WatchedSearch]:
+def measure(scheduler: str, settings: dict[str, Any], bursts: Settings) -> list[WatchedSearch]:
     """Run all bursts; return the watched search of each."""
-    watched = []
-    for index in range(arguments.bursts):
+    watched, machine = [], bursts["processors"]
+    for index in range(bursts["bursts"]):
         module: Any = make_scheduler(scheduler, settings)
         plan = module.new_plan(machine)
-        search = plan.policy.search = WatchedSearch(plan.policy.search, machine, arguments.most)
+        search = plan.policy.search = WatchedSearch(plan.policy.search, machine, bursts["most"])
         module.new_plan = lambda size, plan=plan: plan
-        seed = arguments.seed * 1_000_000 + index
+        seed = bursts["seed"] * 1_000_000 + index
         # With a list of external events, an empty one, the module itself is asked.
         simulate(
             module,
-            burst(machine, arguments.jobs, arguments.spare, seed),
+            burst(machine, bursts["jobs"], bursts["spare"], seed),
             make_cluster(machine),
             engine=EngineOptions(external_events=()),
         )
@@ -128,31 +103,17 @@ def measure(
     return watched
 
 
-def main() -> None:
-    """Print one row for each scheduler and its options."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--bursts", type=int, default=300)
-    parser.add_argument("--jobs", type=int, default=60)
-    parser.add_argument(
-        "--most", type=int, default=7, help="most jobs tried in all orders, the new one included"
-    )
-    parser.add_argument("--processors", type=int, default=16)
-    parser.add_argument("--spare", type=float, default=5, help="most run times to spare")
-    parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
-    print("| scheduler | options | questions | refused | judged | some order could | share |")
-    print("|---|---|---:|---:|---:|---:|---:|")
-    for scheduler, settings in CONTESTANTS:
-        watched = measure(scheduler, settings, arguments.processors, arguments)
-        questions, refusals, judged, losses = (
+def table(bursts: Settings) -> list[str]:
+    """Return a row for each scheduler and its options."""
+    rows = []
+    for scheduler, settings in bursts["contestants"]:
+        watched = measure(scheduler, settings, bursts)
+        counts = [
             sum(getattr(search, name) for search in watched)
             for name in ("questions", "refusals", "judged", "losses")
-        )
+        ]
         options = ", ".join(f"`{name}={value}`" for name, value in settings.items())
-        share = f"{losses / judged:.1%}" if judged else "-"
-        counts = f"{questions} | {refusals} | {judged} | {losses}"
-        print(f"| {scheduler} | {options} | {counts} | {share} |")
-
-
-if __name__ == "__main__":
-    main()
+        share = f"{counts[3] / counts[2]:.1%}" if counts[2] else "-"
+        rows.append([scheduler, options, *map(str, counts), share])
+    heads = ["scheduler", "options", "questions", "refused", "judged", "some order could", "share"]
+    return markdown_table(heads, rows)

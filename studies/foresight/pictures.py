@@ -1,30 +1,20 @@
-"""Pictures of docs/foresight.md: refused jobs and work of foresight and others.
+"""Pictures of the study of foresight: refused jobs and work of foresight and others.
 
-    python benchmarks/foresight_pictures.py out/foresight docs/pictures [--best out/how-good]
-
-The first picture shows the runs that foresight_study.py has kept at one load. The second has the
-clairvoyant: schedulers on the stretches of 500 jobs for which how_good.py has kept best schedules.
+``front.png`` shows the kept runs at one load, ``clairvoyant.png`` schedulers on the stretches of
+500 jobs for which ``studies/how_good`` has kept the best known schedules.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import how_good
 import matplotlib as mpl
 import numpy as np
-from foresight_study import (
-    CONTESTANTS,
-    DRAWN,
-    FIXED,
-    LOGS,
-    PRICED,
-    Case,
-    Results,
-    read_kept,
-)
+
+from studies.foresight.runs import CONTESTANTS, DRAWN, LOGS, Case, Results
+from studies.how_good import best
+from studies.shared import settings_of
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -34,6 +24,8 @@ from qops_batsim.analysis.metrics.admission import admission_metrics
 from qops_batsim.experiments.deadline_runs import checked_outcomes
 from qops_batsim.platform.generate import make_cluster
 
+PRICED = tuple(name for name in CONTESTANTS if name.startswith("foresight"))
+FIXED = tuple(name for name in CONTESTANTS if name.startswith("headroom"))
 REPAIRS = ("qops, K = 0", "qops, K = 1", "qops", "qops, K = 10", "qops, K = 20")
 GROUPS = (
     ("MSB", ("msb",), "^"),
@@ -75,18 +67,17 @@ def draw_study(results: Results, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def draw_best(directory: Path, time: float, path: Path) -> None:
+def draw_best(directory: Path, path: Path) -> None:
     """Draw a stretch of each log beside the best known schedules and what is proven."""
-    study = how_good.Study(argparse.Namespace(out=directory, time=time, windows=1))
+    study = best.Study(settings_of(best.__file__), directory)
     known = [
         (each, [study.kept.find(study.case(each, objective)) for objective in ("jobs", "work")])
-        for each in how_good.scenarios(study.windows)
+        for each in study.scenarios()
     ]
     done = [(s, found) for s, found in known if None not in found and s.stringency == 0.2]
+    logs = len(study.settings["logs"])
     load = max(
-        load
-        for load in how_good.LOADS
-        if sum(s.load == load for s, _ in done) == len(how_good.LOGS)
+        load for load in study.settings["loads"] if sum(s.load == load for s, _ in done) == logs
     )
     drawn = [(s, found) for s, found in done if s.load == load]
     figure, axes = plt.subplots(1, len(drawn), figsize=(4 * len(drawn), 4.6), layout="constrained")
@@ -111,20 +102,9 @@ def draw_best(directory: Path, time: float, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("pictures", type=Path)
-    parser.add_argument("--best", type=Path, help="what how_good.py has kept: the second picture")
-    parser.add_argument("--time", type=float, default=6.0, help="as how_good.py was told")
-    asked = parser.parse_args()
-    if asked.best is None:
-        draw_study(
-            read_kept(asked.directory / "runs.jsonl"), asked.pictures / "foresight_front.png"
-        )
+def draw(results: Results, directory: Path, kept: Path | None) -> None:
+    """Draw the first picture, or the second one if best known schedules are at hand."""
+    if kept is None:
+        draw_study(results, directory / "front.png")
     else:
-        draw_best(asked.best, asked.time, asked.pictures / "foresight_clairvoyant.png")
-
-
-if __name__ == "__main__":
-    main()
+        draw_best(kept, directory / "clairvoyant.png")

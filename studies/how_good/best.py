@@ -1,20 +1,8 @@
-"""How far QoPS is from the best possible: the tables of docs/how-good-is-qops.md.
-
-Stretches of 500 jobs of three logs, loads by duplication, S = 0.2 and 0.5; of 100 jobs where what
-QoPS lacks is split. Cases are made in the order window, load, S, log, and each is kept as soon as
-it is done, so that the study can be interrupted and continued. The logs are read from QOPS_SHARED
-(default ../shared).
-
-    python benchmarks/how_good.py run --out out/how-good [--windows 1] [--time 6]
-    python benchmarks/how_good.py split --out out/how-good --windows 5
-    python benchmarks/how_good.py restarts --windows 5
-    python benchmarks/how_good.py starts --windows 5
-    python benchmarks/how_good.py table --out out/how-good [--write docs/how-good-is-qops.md]
-"""
+"""The best possible beside schedulers, and what QoPS lacks split in parts: runs and tables."""
 
 from __future__ import annotations
 
-import argparse
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,12 +12,6 @@ from statistics import mean, median
 
 import msgspec
 import numpy as np
-from feasibility import (
-    ExactFeasibility,
-    first_come_with_hindsight,
-    online_admission,
-)
-from tables_in_page import print_or_put
 
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario, checked_outcomes
 from qops_batsim.experiments.pool import KeptRuns
@@ -41,19 +23,12 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.traces import read_trace
-
-LOGS = {
-    "KTH": ("KTH-SP2-1996-2.swf.gz", 100, (5000, 15000, 10000, 20000, 25000)),
-    "SDSC": ("SDSC-SP2-1998-rebuilt.swf.gz", 128, (5000, 25000, 45000, 15000, 35000)),
-    "CTC": ("CTC-SP2-1996-rebuilt.swf.gz", 338, (20000, 5000, 50000, 35000, 65000)),
-}
-"""File, processors, and jobs before each window: others than those that chose defaults."""
-
-JOBS, FEWER = 500, 100
-"""In a window, and in one of the split."""
-
-LOADS = (1.0, 1.6, 1.3)
-STRINGENCIES = (0.2, 0.5)
+from studies.how_good.feasibility import (
+    ExactFeasibility,
+    first_come_with_hindsight,
+    online_admission,
+)
+from studies.shared import Settings
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -92,34 +67,46 @@ class Split(msgspec.Struct, frozen=True):
     hindsight_open: int
 
 
-def scenarios(windows: int, jobs: int = JOBS) -> Iterator[Scenario]:
-    """Yield what is to be measured, the most wanted first."""
-    for window, load, stringency, log in product(range(windows), LOADS, STRINGENCIES, LOGS):
-        skip = LOGS[log][2][window]
-        case = Scenario(log=log, skip=skip, first=jobs, load=load, stringency=stringency)
-        yield case.canonical()
-
-
 class Study:
     """The cases of a directory."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
-        self.time, self.windows = arguments.time, arguments.windows
-        files = {log: find_trace(file, Path()) for log, (file, _, _) in LOGS.items()}
-        digests = {log: trace_digest(files[log], LOGS[log][1]) for log in LOGS}
-        self.kept = KeptRuns(arguments.out / "best", Result, digests)
-        self.split = KeptRuns(arguments.out / "split", Split, digests)
-        self._files = files
+    def __init__(self, settings: Settings, out: Path) -> None:
+        self.settings, self.time = settings, float(settings["time"])
+        logs = settings["logs"]
+        self._files = {log: find_trace(it["file"], Path()) for log, it in logs.items()}
+        digests = {log: trace_digest(self._files[log], logs[log]["processors"]) for log in logs}
+        self.kept = KeptRuns(out / "best", Result, digests)
+        self.splits = KeptRuns(out / "split", Split, digests)
         self._runs: DeadlineRuns | None = None
+
+    def scenarios(self) -> Iterator[Scenario]:
+        """Yield what is searched for the best possible, the most wanted first."""
+        return self._scenarios(self.settings["windows"], self.settings["jobs"])
+
+    def short_scenarios(self) -> Iterator[Scenario]:
+        """Yield the short windows in which what QoPS lacks is split, likewise."""
+        return self._scenarios(self.settings["split_windows"], self.settings["fewer"])
+
+    def _scenarios(self, windows: int, jobs: int) -> Iterator[Scenario]:
+        it = self.settings
+        axes = range(windows), it["loads"], it["stringencies"], it["logs"].items()
+        for window, load, stringency, (log, told) in product(*axes):
+            skip = told["skips"][window]
+            case = Scenario(log=log, skip=skip, first=jobs, load=load, stringency=stringency)
+            yield case.canonical()
 
     def workload(self, scenario: Scenario) -> Workload:
         """Return a scenario's workload."""
         if self._runs is None:
-            longest = {log: max(skips) + JOBS for log, (_, _, skips) in LOGS.items()}
+            it = self.settings
             self._runs = DeadlineRuns(
                 {
-                    log: read_trace(path, processors=LOGS[log][1], first=longest[log]).workload
-                    for log, path in self._files.items()
+                    log: read_trace(
+                        self._files[log],
+                        processors=told["processors"],
+                        first=max(told["skips"]) + it["jobs"],
+                    ).workload
+                    for log, told in it["logs"].items()
                 }
             )
         return self._runs.workload(scenario)
@@ -128,43 +115,31 @@ class Study:
         """Return what is searched for a scenario."""
         return Case(scenario, objective, self.time)
 
-    def run(self, until: str | None) -> None:
-        """Make what is missing, until a time of the day (HH:MM)."""
-        for scenario, objective in product(scenarios(self.windows), OBJECTIVES):
-            if until is not None and time.strftime("%H:%M") >= until:
-                return
+    def search(self) -> None:
+        """Search for the best schedules that are missing."""
+        for scenario, objective in product(self.scenarios(), OBJECTIVES):
             case = self.case(scenario, objective)
             if self.kept.find(case) is None:
                 result = measured(self.workload(scenario), case)
                 self.kept.add(case, result)
                 tell(case, result)
 
-    def run_split(self, until: str | None) -> None:
-        """Split what QoPS lacks in short windows, likewise."""
-        for scenario in scenarios(self.windows, FEWER):
-            if until is not None and time.strftime("%H:%M") >= until:
-                return
-            if self.split.find(scenario) is None:
+    def split(self) -> None:
+        """Split what QoPS lacks in the short windows that are missing."""
+        for scenario in self.short_scenarios():
+            if self.splits.find(scenario) is None:
                 found = lines(self.workload(scenario), self.time)
-                self.split.add(scenario, found)
-                print(*described(scenario), found, flush=True)
-
-
-RESTARTING = {
-    "qops": ("qops", {}),
-    "foresight": ("foresight", {}),
-    "fqops, kills, no tolerance": ("fqops", {"kill_and_restart": True}),
-    "foresight, restarts": ("foresight", {"kill_and_restart": True}),
-}
+                self.splits.add(scenario, found)
+                print(*described(scenario), found, file=sys.stderr, flush=True)
 
 
 def restarts(study: Study) -> str:
     """Return how many jobs those admit in the windows of the split that take starts back."""
     admitted: Counter[str] = Counter()
-    for scenario in scenarios(study.windows, FEWER):
+    for scenario in study.short_scenarios():
         workload = study.workload(scenario)
         admitted["jobs"] += len(workload.jobs)
-        for name, (scheduler, options) in RESTARTING.items():
+        for name, (scheduler, options) in study.settings["restarting"].items():
             module = make_scheduler(scheduler, options)
             found, _ = checked_outcomes(workload, make_cluster(workload.processors), module, name)
             admitted[name] += int((~found.refused).sum())
@@ -173,8 +148,8 @@ def restarts(study: Study) -> str:
 
 def revocable_starts(study: Study) -> str:
     """Return a table of what taking starts back gains in the windows of the split."""
-    found: dict[float, Counter[str]] = {load: Counter() for load in sorted(LOADS)}
-    for scenario in scenarios(study.windows, FEWER):
+    found: dict[float, Counter[str]] = {load: Counter() for load in sorted(study.settings["loads"])}
+    for scenario in study.short_scenarios():
         problem, counts = problem_of(study.workload(scenario)), found[scenario.load]
         fixed, revocable = (online_admission(problem, takes_back=each) for each in (False, True))
         admitted = [int((each.starts != NOT_CHOSEN).sum()) for each in (fixed, revocable)]
@@ -242,15 +217,15 @@ def tell(case: Case, result: Result) -> None:
     figures = (result.schedulers["qops"], result.best, result.bound)
     known = " ".join(f"{each:.1f}" for each in figures)
     text = f"{known} ({result.proof}) {result.seconds:.0f} s"
-    print(*described(case.scenario), case.objective, text, flush=True)
+    print(*described(case.scenario), case.objective, text, file=sys.stderr, flush=True)
 
 
-def tables(study: Study) -> list[str]:
-    """Return what is known as Markdown: a table an objective, then the lines between."""
+def best_tables(study: Study) -> list[str]:
+    """Return what is known as Markdown: a table an objective."""
     text = []
     for objective in OBJECTIVES:
         rows, gaps = [], []
-        for scenario in scenarios(study.windows):
+        for scenario in study.scenarios():
             found = study.kept.find(study.case(scenario, objective))
             if found is None:
                 continue
@@ -264,7 +239,7 @@ def tables(study: Study) -> list[str]:
         if gaps:
             end = f"{len(gaps)} cases; median gap {median(gaps):.2f} points"
             text += [f"{end}, largest {max(gaps):.2f}.", ""]
-    return text + split(study)
+    return text
 
 
 TITLES = {
@@ -282,9 +257,9 @@ def described(scenario: Scenario) -> list[str]:
 PARTS = ("search", "order", "foresight", "unknown")
 
 
-def split(study: Study) -> list[str]:
+def split_table(study: Study) -> list[str]:
     """Return a table of what QoPS lacks: medians over windows, means over all, and ranges."""
-    kept = [(each, study.split.find(each)) for each in scenarios(study.windows, FEWER)]
+    kept = [(each, study.splits.find(each)) for each in study.short_scenarios()]
     done = [(each, found) for each, found in kept if found is not None]
     cases: dict[tuple[str, ...], list[Split]] = {}
     for each, found in done:
@@ -292,7 +267,7 @@ def split(study: Study) -> list[str]:
         cases.setdefault((log, *others), []).append(found)
     order = {case: tuple(reversed(case[1:])) for case in cases}
     rows = [[*case, *_parts(cases[case])] for case in sorted(cases, key=lambda case: order[case])]
-    for load in sorted(LOADS):
+    for load in sorted(study.settings["loads"]):
         some = [found for each, found in done if each.load == load]
         if some:
             rows.append(["all", "", f"{load:.1f}", *_parts(some, mean)])
@@ -320,29 +295,3 @@ def _range(values: list[float], middle: Callable[[list[float]], float], sign: st
     """Return the middle of values and their range."""
     known = (round(each(values), 1) + 0.0 for each in (middle, min, max))
     return "{:{s}.1f} [{:{s}.1f}, {:{s}.1f}]".format(*known, s=sign)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=["run", "split", "restarts", "starts", "table"])
-    parser.add_argument("--out", type=Path, default=Path("out/how-good"))
-    parser.add_argument("--time", type=float, default=6.0, help="deterministic time an objective")
-    parser.add_argument("--windows", type=int, default=1, choices=range(1, 6))
-    parser.add_argument("--until", help="begin no case after this time of the day (HH:MM)")
-    parser.add_argument("--write", type=Path, help="document to put the tables into")
-    arguments = parser.parse_args()
-    study = Study(arguments)
-    if arguments.what == "run":
-        study.run(arguments.until)
-    elif arguments.what == "split":
-        study.run_split(arguments.until)
-    elif arguments.what == "restarts":
-        print(restarts(study))
-    elif arguments.what == "starts":
-        print(revocable_starts(study))
-    else:
-        print_or_put("\n".join(tables(study)) + "\n", arguments.write)
-
-
-if __name__ == "__main__":
-    main()

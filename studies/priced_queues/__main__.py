@@ -1,23 +1,24 @@
-"""Queues with prices beside EASY and QoPS: the table of docs/priced-queues.md.
+"""Queues with prices beside EASY and QoPS (README.md).
 
-    python benchmarks/priced_queues.py
-    python benchmarks/priced_queues.py --write docs/priced-queues.md
+    python studies/priced_queues [--quick] [--write studies/priced_queues/README.md]
 
-Five windows of 5,000 jobs a log, deadlines from EASY (S = 0.2), exact estimates, one seed. Means
-over the windows with 95 % intervals. Paid is processors × run time × price, in % of what all jobs
-would pay in a queue of price 1; turnaround is the mean of the jobs that ran (hours). The logs are
+Means over the windows with 95 % intervals. Paid is processors × run time × price, in % of what all
+jobs would pay in a queue of price 1; turnaround is the mean of the jobs that ran (hours). Logs are
 read from QOPS_SHARED (default ../shared).
 """
 
 from __future__ import annotations
 
-import argparse
 import math
+import sys
 from collections import defaultdict
+from itertools import product
 from pathlib import Path
 
 import numpy as np
-from tables_in_page import print_or_put
+
+if __name__ == "__main__":  # the checkout, in place of this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from qops_batsim import kernels
 from qops_batsim.analysis.metrics.outcomes import fates, outcomes_of_simulation
@@ -30,26 +31,22 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.traces import read_trace
+from studies.shared import Settings, arguments, print_or_put, settings_of
 
-LOGS = {
-    "KTH": ("KTH-SP2-1996-2.swf.gz", 100, (2_000, 7_000, 12_000, 17_000, 22_000)),
-    "CTC": ("CTC-SP2-1996-rebuilt.swf.gz", 338, (5_000, 20_000, 35_000, 50_000, 65_000)),
-}
-LOADS, SHARES = (1.0, 1.3), (1.0, 0.5)
-SCHEDULERS = ("easy", "priced-queues", "qops")
 QUEUES = ("premium", "regular", "low")
 COLUMNS = ("met", "turnaround", "paid", *QUEUES, *(f"met in {name}" for name in QUEUES))
-JOBS = 5_000
 
 
-def measure(trace: Workload, skip: int, load: float, share: float) -> dict[str, dict[str, float]]:
+def measure(
+    settings: Settings, trace: Workload, skip: int, load: float, share: float
+) -> dict[str, dict[str, float]]:
     """Return the columns of each scheduler on a window of a log."""
-    choices = DeadlineChoices(stringency=0.2, share=share, seed=1)
+    choices = DeadlineChoices(stringency=settings["stringency"], share=share, seed=1)
     workload = deadline_workload(
-        trace, choices, load=load, skip=skip, first=JOBS, keep_estimates=False
+        trace, choices, load=load, skip=skip, first=settings["jobs"], keep_estimates=False
     )
     found = {}
-    for scheduler in SCHEDULERS:
+    for scheduler in settings["schedulers"]:
         module = make_scheduler(scheduler)
         with kernels.compiling():
             done = simulate(workload, make_cluster(trace.processors), module)
@@ -73,13 +70,13 @@ def measure(trace: Workload, skip: int, load: float, share: float) -> dict[str, 
     return found
 
 
-def rows_of(log: str, load: float, share: float) -> list[str]:
+def rows_of(settings: Settings, log: str, load: float, share: float) -> list[str]:
     """Return the lines of the table for a log, a load and a share of users with deadlines."""
-    file, processors, windows = LOGS[log]
-    trace = read_trace(find_trace(file, Path()), processors=processors).workload
+    it = settings["logs"][log]
+    trace = read_trace(find_trace(it["file"], Path()), processors=it["processors"]).workload
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for skip in windows:
-        for scheduler, row in measure(trace, skip, load, share).items():
+    for skip in it["skips"]:
+        for scheduler, row in measure(settings, trace, skip, load, share).items():
             for column, value in row.items():
                 values[scheduler][column].append(value)
     lines = []
@@ -103,19 +100,16 @@ def rows_of(log: str, load: float, share: float) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--write", type=Path, help="page to put the table into")
-    asked = parser.parse_args()
+    asked = arguments(__file__, __doc__).parse_args()
+    settings = settings_of(__file__, quick=asked.quick)
     heads = [
         "log", "load", "users with deadlines (%)", "scheduler", "deadlines met (%)",
         "turnaround (h)", "paid (%)", *(f"in {name} (%)" for name in QUEUES),
         *(f"met in {name} (%)" for name in QUEUES),
     ]  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", f"|---|---:|---:|---|{'---:|' * len(COLUMNS)}"]
-    for log in LOGS:
-        for load in LOADS:
-            for share in SHARES:
-                lines += rows_of(log, load, share)
+    for log, load, share in product(settings["logs"], settings["loads"], settings["shares"]):
+        lines += rows_of(settings, log, load, share)
     print_or_put("\n".join(lines) + "\n", asked.write)
 
 

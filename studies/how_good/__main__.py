@@ -1,0 +1,53 @@
+"""How far QoPS is from the best possible (README.md).
+
+    python studies/how_good [--quick] [--write studies/how_good/tables.md]
+    python studies/how_good --only best|split|restarts|starts|orders [--quick] [--spare 12]
+
+Parts: the best schedules of stretches of 500 jobs; what QoPS lacks, split in short ones; how many
+jobs those admit that take starts back; what taking starts back could gain; and how often a refused
+job fits in some order. Finished cases are kept, and the study goes on where it was. Logs are read
+from QOPS_SHARED (default ../shared).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":  # the checkout, in place of this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from studies.how_good import best, orders
+from studies.shared import arguments, print_or_put, settings_of
+
+PARTS = ("best", "split", "restarts", "starts", "orders")
+
+
+def main() -> None:
+    parser = arguments(__file__, __doc__)
+    parser.add_argument("--only", choices=PARTS, help="one part")
+    parser.add_argument("--spare", type=float, help="most run times to spare in bursts (orders)")
+    asked = parser.parse_args()
+    settings = settings_of(__file__, quick=asked.quick)
+    parts = (asked.only,) if asked.only else ("split", "orders") if asked.quick else PARTS
+    text: list[str] = []
+    study = best.Study(settings, asked.out)
+    for part in parts:
+        if part == "best":
+            study.search()
+            text += best.best_tables(study)
+        elif part == "split":
+            study.split()
+            text += [*best.split_table(study), ""]
+        elif part == "restarts":
+            text += [best.restarts(study), ""]
+        elif part == "starts":
+            text += [best.revocable_starts(study), ""]
+        else:
+            bursts = settings["orders"] | ({"spare": asked.spare} if asked.spare else {})
+            text += [*orders.table(bursts), ""]
+    print_or_put("\n".join(text) + "\n", asked.write)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What the studies have in common: arguments, settings, runs of a grid, and tables in pages.
+
+A study's settings are its ``study.toml``. A table ``quick`` there holds what ``--quick`` changes;
+the other names are the study's own, and its README explains them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from qops_batsim.experiments.study import study_of
+from qops_batsim.experiments.study_runs import StudyRuns, run_study
+
+BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
+
+Settings = dict[str, Any]
+
+
+def arguments(main: str, doc: str | None) -> argparse.ArgumentParser:
+    """Return the parser of a study's ``__main__.py``, with the options that all studies have."""
+    name = Path(main).resolve().parent.name
+    parser = argparse.ArgumentParser(
+        prog=f"python studies/{name}",
+        description=doc,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--quick", action="store_true", help="a part of the study, in a minute")
+    parser.add_argument("--out", type=Path, default=Path("out") / name, help="finished runs")
+    parser.add_argument("--workers", type=int, default=1, help="processes")
+    parser.add_argument("--write", type=Path, help="page to put the tables into")
+    return parser
+
+
+def settings_of(main: str, *, quick: bool = False) -> Settings:
+    """Return the settings of a study, those of ``--quick`` if asked for."""
+    found = tomllib.loads(Path(main).resolve().with_name("study.toml").read_text())
+    changes = found.pop("quick", {})
+    return _changed(found, changes) if quick else found
+
+
+def _changed(settings: Settings, changes: Settings) -> Settings:
+    """Return settings with other values; tables are changed, everything else is replaced."""
+    return settings | {
+        name: _changed(settings[name], value) if isinstance(value, dict) else value
+        for name, value in changes.items()
+    }
+
+
+def grid_runs(grid: Settings, out: Path, workers: int = 1) -> StudyRuns:
+    """Make the runs of a grid that a directory does not hold yet; return all.
+
+    Logs are looked for where ``qops-batsim`` looks for them (``QOPS_SHARED``, what was fetched).
+    """
+    found = run_study(
+        study_of(grid, source="study.toml"), out, workers=workers, on_progress=told(), retry=True
+    )
+    errors = {each.error for each in found.outcomes if each.error is not None}
+    if errors:
+        raise SystemExit(f"{out}: runs failed: {'; '.join(sorted(errors))}")
+    return found
+
+
+def told(every: int = 20) -> Callable[[int, int], None]:
+    """Return a function that tells how many runs are done, on the terminal's error stream."""
+
+    def tell(done: int, of: int) -> None:
+        if done == of or done % every == 0:
+            print(f"{done:,} of {of:,} runs", file=sys.stderr, flush=True)
+
+    return tell
+
+
+def print_or_put(text: str, page: Path | None) -> None:
+    """Print a text, or let it replace what stands between the marks of a page."""
+    if page is None:
+        print(text)
+        return
+    before, begin, rest = page.read_text().partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise SystemExit(f"{page}: the marks {BEGIN} and {END} are expected")
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")

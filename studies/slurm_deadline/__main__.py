@@ -1,0 +1,83 @@
+"""What Slurm's ``--deadline`` costs beside QoPS (README.md).
+
+    python studies/slurm_deadline [--quick] [--workers 2] [--write studies/slurm_deadline/tables.md]
+
+Finished runs are kept, and the study goes on where it was. Logs are read from QOPS_SHARED
+(default ../shared).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+if __name__ == "__main__":  # the checkout, in place of this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from qops_batsim.experiments.report_table import markdown_table
+from qops_batsim.experiments.statistics import Interval
+from qops_batsim.experiments.study_report import StudySummary, summaries
+from studies.shared import Settings, arguments, grid_runs, print_or_put, settings_of
+
+METRICS = {"unadmitted_jobs": "jobs", "unadmitted_work": "work"}
+USED = "utilization_during_submissions"
+
+
+def rows(title: str, found: list[StudySummary], rival: str) -> Iterator[list[str]]:
+    """Yield what a rival and QoPS refuse or cancel, by log and load."""
+    by_place: dict[str, dict[str, StudySummary]] = {}
+    for each in found:
+        place = f"{each.point.log} {each.point.load:.1f}"
+        by_place.setdefault(place, {})[each.scheduler] = each
+    for place, schedulers in by_place.items():
+        cells = [title, place]
+        for metric in METRICS:
+            cells += [text(schedulers[name].metrics[metric]) for name in (rival, "qops")]
+            cells.append(text(schedulers[rival].difference[metric], "+"))
+        yield cells
+
+
+def others(found: list[StudySummary]) -> Iterator[list[str]]:
+    """Yield what ends late and what is used, by log, load and scheduler."""
+    for each in found:
+        point = each.point
+        cells = [each.metrics[name] for name in ("missed_deadlines", USED)]
+        place = f"{point.log} {point.load:.1f}"
+        yield [place, f"`{each.scheduler}`", *(text(cell) for cell in cells)]
+
+
+def text(value: Interval | None, sign: str = "") -> str:
+    """Return a mean with its interval."""
+    if value is None:
+        return ""
+    ends = "" if value.known is None else " [{:{s}.1f}, {:{s}.1f}]".format(*value.known, s=sign)
+    return f"{value.mean:{sign}.1f}{ends}"
+
+
+def main() -> None:
+    asked = arguments(__file__, __doc__).parse_args()
+    settings: Settings = settings_of(__file__, quick=asked.quick)
+    grid, rival = settings["grid"], settings["rival"]
+    out = asked.out / ("quick" if asked.quick else "all")
+    users = list(summaries(grid_runs(grid, out / "users", asked.workers)))
+    lines = list(rows("users'", users, rival))
+    if not settings.get("only_users"):
+        exact = {name: value for name, value in grid.items() if name != "deadlines_by"}
+        runs = grid_runs(exact | settings["exact"], out / "exact", asked.workers)
+        lines += rows("exact", list(summaries(runs)), rival)
+    heads = ["estimates", "log, load"]
+    for what in METRICS.values():
+        heads += [f"{what}: `{rival}`", "`qops`", "difference"]
+    made = [
+        *markdown_table(heads, lines),
+        "",
+        *markdown_table(
+            ["log, load", "scheduler", "late jobs (%)", "used (%)"], list(others(users))
+        ),
+    ]
+    print_or_put("\n".join(made) + "\n", asked.write)
+
+
+if __name__ == "__main__":
+    main()
