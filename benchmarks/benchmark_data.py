@@ -12,10 +12,12 @@ give equal values.
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import msgspec
-from tables_in_page import print_or_put
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from qops_batsim.experiments.benchmark import BenchmarkResult, read_result
 from qops_batsim.experiments.benchmark_cases import BenchmarkLogs, benchmark_cases, case_list
@@ -28,6 +30,7 @@ from qops_batsim.experiments.benchmark_runs import (
 from qops_batsim.experiments.pool import KeptRuns, run_cases
 from qops_batsim.experiments.report_table import markdown_table
 from qops_batsim.files import write_text
+from studies.shared import print_or_put
 
 FILE = Path(__file__).parents[1] / "qops_batsim" / "experiments" / "benchmark_bounds.json"
 

@@ -1,14 +1,16 @@
-"""Numbers of the documentation, made again by the command beside them.
+"""Numbers of documentation and studies, made again by the command beside them.
 
-Of all numbers in README and docs that have a command beside them - output shown below ``$``, and
-tables of a section that names its command - some are drawn by a seed. Their commands are run, in a
-directory of their own where they write files, and the rows of numbers compared with what is
-printed now, to the digits shown. Numbers that were measured in seconds of a machine are left out.
+Of all numbers in README, docs and the pages of studies that have a command beside them - output
+shown below ``$``, and tables of a section that names its command - some are drawn by a seed. Their
+commands are run, in a directory of their own where they write files, and the rows of numbers
+compared with what is printed now, to the digits shown. Numbers that were measured in seconds of a
+machine are left out.
 
     python benchmarks/docs_numbers.py [--count 20] [--seed 1] [--only PAGE] [--list] [--long]
         [--limit SECONDS]
 
-Studies that take hours are drawn with --long only; kept runs below ``out`` make them quick. Tables
+Commands that take hours are drawn with --long only; kept runs below ``out`` make them quick. In the
+pages of a study, numbers that its --quick prints are made by that. Tables
 of a result below ``out``, such as the benchmark's, are drawn where that is there.
 Exit code 1: a number did not come out. Logs are read from QOPS_SHARED (default ../shared).
 """
@@ -32,10 +34,11 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared")).resolve()
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES += sorted((ROOT / "studies").glob("*/*.md"))
 
 LONG = re.compile(
-    r"paper_page|papers run|how_good|_study|live_trial|study run benchmarks"
-    r"|benchmarks/s(peed|oak)|fit_presets|interval_coverage|admission_optimality|--random|notebook-pages"
+    r"paper_page|papers run|python studies/\w+(?!.* --quick)|live_trial|study run benchmarks"
+    r"|benchmarks/s(peed|oak)|fit_presets|--random|notebook-pages"
 )
 """Commands that take from ten minutes to hours without kept runs."""
 
@@ -52,7 +55,7 @@ MACHINE = re.compile(
 
 MINUS = "\N{MINUS SIGN}"
 NUMBER = re.compile(rf"(?<![\w.])[-+{MINUS}]?\d[\d,]*(?:\.\d+)?(?![\w]*[a-zA-Z_])")
-COMMAND = re.compile(r"(?:python benchmarks/[\w./]+|qops-batsim [a-z]+)")
+COMMAND = re.compile(r"(?:python (?:benchmarks|studies)/[\w./]+|qops-batsim [a-z]+)")
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 
@@ -165,7 +168,9 @@ def commands_in(text: str) -> list[tuple[int, Together]]:
         wanted = tuple(each for each in commands if COMMAND.match(each))
         if wanted:
             found.append((block.start(), wanted))
-    for each in re.finditer(r"`(python benchmarks/[^`]*)`|\(`(qops-batsim [^`]*)`", joined):
+    for each in re.finditer(
+        r"`(python (?:benchmarks|studies)/[^`]*)`|\(`(qops-batsim [^`]*)`", joined
+    ):
         found.append((each.start(), (each[1] or each[2],)))
     return sorted(found)
 
@@ -239,7 +244,7 @@ def printed_by(place: Place, limit: float | None) -> Printed:
         prepare(Path(scratch), place.page.read_text())
         said, code = "", 0
         for number, command in enumerate(place.commands, place.shown - len(place.commands)):
-            here = command.startswith("python benchmarks")
+            here = command.startswith(("python benchmarks", "python studies"))
             if here:
                 command = re.sub(r" --(?:write|pictures) \S+", "", command)
             # Sessions are shown at the width of the tutorial's test, tables whole.

@@ -10,11 +10,13 @@ The logs are read from QOPS_SHARED (default ../shared).
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tables_in_page import print_or_put
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from qops_batsim import kernels
 from qops_batsim.experiments.traces import find_trace
@@ -22,6 +24,7 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.traces import read_trace
+from studies.shared import print_or_put
 
 LOGS = {
     "KTH": ("KTH-SP2-1996-2.swf.gz", 100),

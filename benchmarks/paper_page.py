@@ -18,7 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import msgspec
-from tables_in_page import print_or_put
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from qops_batsim.papers.claims import Claim, as_checks, jointly_judged
 from qops_batsim.papers.islam2003.paper import run_with
@@ -31,6 +32,7 @@ from qops_batsim.papers.logs import BATCH_PARTITION, CTC, read_log
 from qops_batsim.papers.pictures import draw_figures
 from qops_batsim.papers.report import PaperReport, PaperRequest, run_paper
 from qops_batsim.workload.conversion import convert_log
+from studies.shared import print_or_put
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared"))
