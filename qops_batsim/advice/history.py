@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -25,7 +24,6 @@ from qops_batsim.files import decoded, read_bytes
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.run import Run
 from qops_batsim.scheduling import decision_events as log
-from qops_batsim.scheduling.decision_events import LoggedJobs
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import AllowedCode, is_in_file, is_loaded
 from qops_batsim.scheduling.refusal import Refusal
@@ -419,25 +417,17 @@ def keeps_decisions(scheduler: str) -> bool:
         return False
 
 
-FIRST_ROW = 3
-"""The line of the first row in a decision log of rows."""
-
 _headers, _events = msgspec.json.Decoder(log.LogHeader), msgspec.json.Decoder(log.Event)
-_requests = msgspec.json.Decoder(LoggedJobs)
-_rows = msgspec.json.Decoder(
-    tuple[str, int, int, int, float, float | None, float | None, float | None]
-)
 
 
 def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event]]:
     """Read a decision log; O(lines)."""
     lines = io.BytesIO(content)
-    header_line = lines.readline()
-    header = _parse_header(header_line, path)
-    told = _rows_told(lines, path) if header.version == log.ROWS else _events_told(lines, path)
+    header = _parse_header(lines.readline(), path)
     events: list[log.Event] = []
     date = -math.inf
-    for number, event in told:
+    for number, line in enumerate(lines, start=2):
+        event = decoded(line, _events, f"{path}: line {number}", "an event of a decision log")
         # A decision may be dated a microsecond before what it answers.
         if event.date < date - GRID_TOLERANCE:
             raise InputError(
@@ -449,51 +439,13 @@ def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event
     return header, events
 
 
-def _events_told(lines: Iterable[bytes], path: Path) -> Iterator[tuple[int, log.Event]]:
-    """Yield the events of a log of events, with the numbers of their lines."""
-    for number, line in enumerate(lines, start=2):
-        yield number, decoded(line, _events, f"{path}: line {number}", "an event of a decision log")
-
-
-def _rows_told(lines: io.BytesIO, path: Path) -> Iterator[tuple[int, log.Event]]:
-    """Yield the events of a log of rows, with the numbers of their last lines."""
-    from qops_batsim.scheduling.answers import AdmissionAnswer
-    from qops_batsim.scheduling.decision_rows import KINDS, events_of
-
-    what = "the requests of a decision log"
-    requests, answers = decoded(lines.readline(), _requests, f"{path}: line 2", what)
-    worded = {
-        slot: AdmissionAnswer(refusal, blamed, offer) for slot, refusal, blamed, offer in answers
-    }
-    kinds = {name: number for number, name in enumerate(KINDS)}
-    rows: list[Any] = []
-    for number, line in enumerate(lines, start=FIRST_ROW):
-        row = decoded(line, _rows, f"{path}: line {number}", "a row of a decision log")
-        kind, slot, other, *_ = row
-        if kind not in kinds or not (-1 <= slot < len(requests) and other >= -1):
-            raise InputError(
-                f"{path}: line {number}: {shown(kind)} of job {slot}; "
-                f"{', '.join(KINDS)} of jobs up to {len(requests) - 1} are expected"
-            )
-        rows.append((kinds[kind], *row[1:4], *map(or_infinite, row[4:])))
-    number = FIRST_ROW
-    try:
-        for place, event in events_of(rows, requests.__getitem__, worded):
-            number = FIRST_ROW - 1 + place
-            yield number, event
-    except (IndexError, KeyError, OverflowError, ValueError) as error:
-        raise InputError(
-            f"{path}: line {number} or behind it: {shown(str(error))}; an unchanged decision log "
-            "is expected"
-        ) from None
-
-
 def _parse_header(line: bytes, path: Path) -> log.LogHeader:
     header = decoded(line, _headers, f"{path}: line 1", "the first line of a decision log")
-    if header.format != log.FORMAT or header.version not in (log.EVENTS, log.ROWS):
+    if header.format != log.FORMAT or header.version != log.VERSION:
+        again = "; run it again, version 2 was of rows" if header.version == 2 else ""
         raise InputError(
             f"{path}: line 1: format {shown(header.format)} version {header.version}; "
-            f"{log.FORMAT!r} version {log.EVENTS} or {log.ROWS} is expected"
+            f"{log.FORMAT!r} version {log.VERSION}, an event a line, is expected{again}"
         )
     return header
 

@@ -8,19 +8,16 @@ docs/centres.md documents the format for readers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
 from qops_batsim.limits import MAX_PROCESSORS
-from qops_batsim.scheduling.answers import Offer
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text, sentence
 
 FORMAT = "qops-batsim decisions"
-EVENTS, ROWS = 1, 2
-"""Versions of the format: an event a line, or rows of which events are made."""
-
+VERSION = 1
+"""Version of the format; 0.1.0 wrote version 2 as well, rows of which events were made."""
 
 Processors = Annotated[int, msgspec.Meta(ge=0, le=MAX_PROCESSORS)]
 
@@ -62,22 +59,6 @@ class Submission(NamedTuple):
     rerunnable: bool | None = None
     start: float | None = None
     checkpoint: float | None = None
-
-
-class WordedAnswer(NamedTuple):
-    """The answer to the job in a slot, where a scheduler gave it in words of its own."""
-
-    slot: int
-    refusal: Refusal | None
-    blamed: int
-    offer: Offer | None
-
-
-class LoggedJobs(NamedTuple):
-    """The second line of a log of rows: the requests by slot, and answers in words."""
-
-    jobs: Sequence[Submission]
-    answers: Sequence[WordedAnswer]
 
 
 class _Event(

@@ -6,20 +6,17 @@ is logged unless :meth:`~qops_batsim.scheduling.module.DecisionModule.keep_decis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from qops_batsim.scheduling.decision_events import (
-    EVENTS,
     FORMAT,
-    ROWS,
+    VERSION,
     Event,
     LogHeader,
     Submission,
-    WordedAnswer,
 )
 from qops_batsim.version import __version__
 
@@ -77,60 +74,22 @@ class DecisionLog:
         """Return the events so far in order."""
         if self._jobs is None:
             return iter(self._events)
-        from qops_batsim.scheduling.decision_rows import blocks_of, events_of
+        from qops_batsim.scheduling.decision_rows import each_row, events_of
 
-        rows = list(chain.from_iterable(blocks_of(self._rows)))
-        told = events_of(rows, self._jobs().__getitem__, self._worded)
-        return (event for _, event in told)
+        return events_of(each_row(self._rows), self._jobs().__getitem__, self._worded)
 
     def lines(self) -> Iterator[bytes]:
         """Return the events so far, one JSON object each, in order."""
         return map(msgspec.json.Encoder().encode, self.events())
-
-    def written(self) -> tuple[int, Iterable[bytes]]:
-        """Return the version of the format, and all but the first line of ``_decisions.jsonl``.
-
-        Events of modules without a plan are lines of their own (version 1); rows are written as
-        they are, behind the requests of all jobs (version 2).
-        """
-        if self._jobs is None:
-            encoder = msgspec.json.Encoder()
-            return EVENTS, (encoder.encode(event) + b"\n" for event in self._events)
-        return ROWS, self._rows_in_lines(self._jobs())
-
-    def _rows_in_lines(self, jobs: Sequence[Submission]) -> Iterator[bytes]:
-        """Yield the requests of all jobs, then the rows, as lines by blocks."""
-        from qops_batsim.scheduling.decision_rows import KINDS, blocks_of
-
-        encoder = msgspec.json.Encoder()
-        answers = [
-            WordedAnswer(slot, answer.refusal, answer.blamed, answer.offer)
-            for slot, answer in self._worded.items()
-        ]
-        # What few jobs say is left out where they do not.
-        asked = [_without_end(each) for each in jobs]
-        yield encoder.encode((asked, answers)) + b"\n"
-        yield from map(encoder.encode_lines, blocks_of(self._rows, KINDS))
-
-
-def _without_end(fields: tuple[object, ...]) -> tuple[object, ...]:
-    """Return fields without those of the last three that say nothing."""
-    if fields[-3:] == (None, None, None):
-        return fields[:-3]
-    count = len(fields)
-    while count > len(Submission._fields) - 3 and fields[count - 1] is None:
-        count -= 1
-    return fields[:count]
 
 
 def format_decisions(
     log: DecisionLog, *, run_id: str, scheduler: str, options: dict[str, Any]
 ) -> Iterator[bytes]:
     """Yield the lines of ``_decisions.jsonl``; ``scheduler`` is a registered name."""
-    version, lines = log.written()
     header = LogHeader(
         format=FORMAT,
-        version=version,
+        version=VERSION,
         scheduler=scheduler,
         options=options,
         processors=log.processors,
@@ -138,4 +97,5 @@ def format_decisions(
         run_id=run_id,
     )
     yield msgspec.json.encode(header) + b"\n"
-    yield from lines
+    for line in log.lines():
+        yield line + b"\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from typing import Any
 
@@ -32,30 +32,6 @@ from qops_batsim.scheduling.decision_events import (
 )
 from qops_batsim.scheduling.decision_events import told as fields_of
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
-
-KINDS = (
-    "submitted",
-    "refused",
-    "admitted",
-    "offered",
-    "reason",
-    "moved",
-    "blamed",
-    "move",
-    "killed",
-    "withdrawn",
-    "dropped",
-    "resized",
-    "under",
-    "latenews",
-    "started",
-    "slipped",
-    "outlived",
-    "late",
-    "ended",
-    "renewed",
-)
-"""Names of the kinds of rows in files, by number."""
 
 BLOCK = 65_536
 """Rows that are Python objects at once: a log of a long queue has tens of millions."""
@@ -99,11 +75,11 @@ CAUSES: dict[int, Cause] = {
 
 
 def events_of(
-    told: Sequence[Row],
+    told: Iterable[Row],
     job_of: Callable[[int], Submission],
     worded: Mapping[int, AdmissionAnswer],
-) -> Iterator[tuple[int, Event]]:
-    """Yield the events that rows tell, in their order, each with the index of its last row.
+) -> Iterator[Event]:
+    """Yield the events that rows tell, in their order.
 
     Parameters
     ----------
@@ -120,32 +96,30 @@ def events_of(
         number = kills.get(slot, 0) if run is None else run
         return restarted_id(job_of(slot).job, number)
 
-    place, end = 0, len(told)
+    left = iter(told)
+    row = next(left, None)
     offered_row: tuple[int, float, float, float] | None = None
     taken: AdmissionAnswer | None = None
-    while place < end:
-        kind, slot, other, code, date, first, second, third = told[place]
-        place += 1
+    while row is not None:
+        kind, slot, other, code, date, first, second, third = row
+        row = next(left, None)
         if kind == rows.MOVED:
             by, moves, cause = [], [], CAUSES[code]
-            while place < end and told[place][0] == rows.BLAMED:
-                _, slot, _, run, *_ = told[place]
-                by.append(name(slot, run))
-                place += 1
-            while place < end and told[place][0] == rows.MOVE:
-                _, slot, _, _, _, before, after, _ = told[place]
-                moves.append((name(slot), _finite(before), _finite(after)))
-                place += 1
-            yield place, Moved(date=date, cause=cause, by=by, moves=moves)
+            while row is not None and row[0] == rows.BLAMED:
+                by.append(name(row[1], row[3]))
+                row = next(left, None)
+            while row is not None and row[0] == rows.MOVE:
+                moves.append((name(row[1]), _finite(row[5]), _finite(row[6])))
+                row = next(left, None)
+            yield Moved(date=date, cause=cause, by=by, moves=moves)
         elif kind == rows.RESIZED:
             under = []
-            while place < end and told[place][0] == rows.UNDER:
-                _, slot, hosts, run, *_ = told[place]
-                under.append((name(slot, run), hosts))
-                place += 1
-            yield place, Resized(date=date, present=int(first), final=bool(code), under=under)
+            while row is not None and row[0] == rows.UNDER:
+                under.append((name(row[1], row[3]), row[2]))
+                row = next(left, None)
+            yield Resized(date=date, present=int(first), final=bool(code), under=under)
         elif kind == rows.SUBMITTED:
-            yield place, Submitted(date=date, **job_of(slot)._asdict())
+            yield Submitted(date=date, **job_of(slot)._asdict())
         elif kind == rows.OFFERED:
             offered_row = code, first, second, third
         elif kind in (rows.REFUSED, rows.REASON):
@@ -163,11 +137,11 @@ def events_of(
                 continue
             whose = name(other) if other >= 0 else None
             why, offered = fields_of(answer.refusal), answer.offered
-            yield place, Refused(date=date, job=name(slot), blamed=whose, offered=offered, **why)
+            yield Refused(date=date, job=name(slot), blamed=whose, offered=offered, **why)
         elif kind == rows.ADMITTED:
             answer, taken = taken or worded.get(slot, AdmissionAnswer()), None
             offer = answer.offer
-            yield place, Admitted(
+            yield Admitted(
                 date=date,
                 job=name(slot),
                 start=_finite(first),
@@ -181,29 +155,29 @@ def events_of(
             victim, kills[slot] = name(slot, code), code + 1
             again, by_job = name(slot), name(other)
             dates = {"start": _finite(first), "saved": third or None}
-            yield place, Killed(date=date, job=victim, again=again, by=by_job, **dates)
+            yield Killed(date=date, job=victim, again=again, by=by_job, **dates)
         elif kind == rows.WITHDRAWN:
             kills[slot] = code - 1
-            yield place, Withdrawn(date=date, job=name(slot, code))
+            yield Withdrawn(date=date, job=name(slot, code))
         elif kind == rows.DROPPED:
             refusal = refusal_of(code, job_of(slot).processors, "", (first, second, third))
-            yield place, Dropped(date=date, job=name(slot), **fields_of(refusal))
+            yield Dropped(date=date, job=name(slot), **fields_of(refusal))
         elif kind == rows.LATE_NEWS:
-            yield place, LateNews(date=date)
+            yield LateNews(date=date)
         elif kind == rows.STARTED:
             late = second if second != 0.0 else None
-            yield place, Started(date=date, job=name(slot), end=_finite(first), late=late)
+            yield Started(date=date, job=name(slot), end=_finite(first), late=late)
         elif kind == rows.SLIPPED:
-            yield place, Slipped(date=date, job=name(slot), end=_finite(first))
+            yield Slipped(date=date, job=name(slot), end=_finite(first))
         elif kind == rows.OUTLIVED:
-            yield place, Outlived(date=date, job=name(slot), end=_finite(first))
+            yield Outlived(date=date, job=name(slot), end=_finite(first))
         elif kind == rows.LATE:
             loss = None
             if second:
                 loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=third, hosts=int(second))
-            yield place, Late(date=date, job=name(slot), deadline=_finite(first), **fields_of(loss))
+            yield Late(date=date, job=name(slot), deadline=_finite(first), **fields_of(loss))
         elif kind == rows.ENDED:
-            yield place, Ended(date=date, job=name(slot, code), early=_finite(first))
+            yield Ended(date=date, job=name(slot, code), early=_finite(first))
 
 
 def answers_in(
@@ -236,19 +210,12 @@ def answers_in(
             offer = None
 
 
-def blocks_of(
-    pieces: Iterable[tuple[Ints, Floats]], kinds: Sequence[Any] = range(len(KINDS))
-) -> Iterator[list[Any]]:
-    """Yield lists of each :data:`Row` of codes and numbers in pieces, kinds as ``kinds`` has them.
-
-    None is longer than :data:`BLOCK`.
-    """
+def each_row(pieces: Iterable[tuple[Ints, Floats]]) -> Iterator[Any]:
+    """Yield each :data:`Row` of codes and numbers in pieces; :data:`BLOCK` are objects at once."""
     for codes, numbers in pieces:
         for begin in range(0, len(codes), BLOCK):
             block = slice(begin, begin + BLOCK)
-            told = map(kinds.__getitem__, codes[block, 0].tolist())
-            columns = (*codes[block, 1:].T.tolist(), *numbers[block].T.tolist())
-            yield list(zip(told, *columns, strict=True))
+            yield from zip(*codes[block].T.tolist(), *numbers[block].T.tolist(), strict=True)
 
 
 def _other(target: float, promise: float) -> float | None:

@@ -32,18 +32,18 @@ from qops_batsim.protocol.events import (
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling import decision_rows
-from qops_batsim.scheduling.decision_events import EVENTS, FORMAT, LogHeader
+from qops_batsim.scheduling.decision_events import FORMAT, VERSION, LogHeader
 from qops_batsim.scheduling.decision_events import Event as LogEvent
 from qops_batsim.scheduling.decision_log import DecisionLog
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
-from support.decision_runs import exact, random_workload, run_files, workload_of, write_events
+from support.decision_runs import exact, random_workload, run_files, workload_of
 
 
 def log_of(scheduler: str, workload: Workload, folder: Path, **options: object) -> list[Any]:
     prefix = run_files(scheduler, workload, folder, **options)
-    return [json.loads(line) for line in write_events(Path(f"{prefix}_decisions.jsonl"))]
+    return [json.loads(line) for line in Path(f"{prefix}_decisions.jsonl").read_text().splitlines()]
 
 
 def short(event: dict[str, Any]) -> str:
@@ -258,7 +258,7 @@ def test_a_job_that_ends_before_its_kill_arrives() -> None:
 
 
 HEADER = LogHeader(
-    format=FORMAT, version=EVENTS, scheduler="fqops", options={"kill_and_restart": True},
+    format=FORMAT, version=VERSION, scheduler="fqops", options={"kill_and_restart": True},
     processors=1,
 )  # fmt: skip
 
@@ -309,7 +309,7 @@ def test_few_rows_are_python_objects_at_once() -> None:
     pieces = [(np.zeros((rows, 4), dtype=np.int64), np.zeros((rows, 4)))]
     tracemalloc.start()
     try:
-        assert sum(map(len, decision_rows.blocks_of(pieces))) == rows
+        assert sum(1 for _ in decision_rows.each_row(pieces)) == rows
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

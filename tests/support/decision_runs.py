@@ -6,14 +6,11 @@ import math
 import random
 from pathlib import Path
 
-import msgspec
-
 from qops_batsim.advice.history import DecisionHistory, parse_log
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate, write_run
-from qops_batsim.scheduling.decision_events import EVENTS
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
@@ -96,12 +93,3 @@ def history_of(
     path = Path(f"{prefix}_decisions.jsonl")
     header, events = parse_log(path.read_bytes(), path)
     return DecisionHistory("run", path, header, events)
-
-
-def write_events(path: Path) -> list[str]:
-    """Write a decision log of rows as one of events, as modules without a plan do; return lines."""
-    header, events = parse_log(path.read_bytes(), path)
-    told = [msgspec.structs.replace(header, version=EVENTS), *events]
-    lines = [msgspec.json.encode(each).decode() for each in told]
-    path.write_text("\n".join(lines))
-    return lines

@@ -35,8 +35,7 @@ from qops_batsim.scheduling.arrays import Floats, Ints, grown
     LATE,
     ENDED,
     RENEWED,
-    END,
-) = range(21)
+) = range(20)
 """Kinds of rows, with the code and numbers that they have.
 
 ===========  ===================================================================================
@@ -64,7 +63,6 @@ SLIPPED      a running job counts from its actual start; numbers: expected end
 OUTLIVED     a running job has outlived its estimate; numbers: expected end
 LATE         a waiting job will be late; numbers: target, hosts lost for that, date of that
 ENDED        code: number of the run; numbers: how early
-END          (not written) what comes behind the last row
 RENEWED      numbers: promise broken, new one, date of the loss; other: hosts lost
 ===========  ===================================================================================
 """
