@@ -141,7 +141,7 @@ def qops(
     give_up_hopeless: bool = True,
     fit: Callable[[Seconds, Asking], float] | None = None,
 ) -> Answer:
-    """Figure 3 of Islam et al. (2003), with the choices of ``docs/admission.md``.
+    """Figure 3 of Islam et al. (2003), with the choices of ``docs/design.md``.
 
     ``give_up_hopeless`` ends an insertion point at a job that would be late directly
     behind the jobs that stay where they are; it changes who is blamed, nothing else.

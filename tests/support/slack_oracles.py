@@ -104,7 +104,7 @@ class Seconds:
 
 
 def cost(case: Case, job: Waiting, start: float) -> float:
-    """Section 4.4, with the choices of ``docs/slack.md`` where it gives no number."""
+    """Section 4.4, with the choices of ``docs/design.md`` where it gives no number."""
     weights = case.weights
     if start == job.start:
         return 0.0
