@@ -47,7 +47,7 @@ def bound(
     A schedule may know the future: which jobs will come, and how long they run. The bound
     holds for every schedule of rigid jobs on interchangeable hosts. Best known schedules are
     executed, verified and written as runs, for `metrics`, `gantt`, `diff` and `charges`.
-    docs/how-good-is-qops.md tells what is proven by what. Needs the extra `bound`:
+    docs/bound.md tells what is proven by what. Needs the extra `bound`:
     `pip install 'qops-batsim[bound]'`.
 
     Examples:

@@ -14,7 +14,7 @@
 Three queues, double and half the usual charge, priority "until some threshold on the number of
 serviced jobs is exceeded": M. Islam, P. Balaji, P. Sadayappan, D. K. Panda, "QoPS: a QoS based
 scheme for parallel job scheduling" (2003), section 1, of NERSC's priority charging. All else is an
-assumption of ours: see docs/priced-queues.md.
+assumption of ours: see docs/schedulers.md.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from qops_batsim.optimum.search import ProcessorUse, filled, is_feasible
 from qops_batsim.optimum.solver import Budget, energies, energy_bound, proven_bound, solve
 
 CASES = int(os.environ.get("QOPS_BOUND_CASES", "60"))
-"""Random cases; docs/how-good-is-qops.md tells how many were run for it."""
+"""Random cases; docs/bound.md tells how many were run for it."""
 
 SHORT = Limits(seconds=2.0, by_clock=False)
 
