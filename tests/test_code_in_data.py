@@ -38,7 +38,7 @@ from qops_batsim.shipped import find_input
 from qops_batsim.workload import read_workload
 from qops_batsim.workload.accounting.rows import Choices
 from qops_batsim.workload.accounting.site import CsvForm
-from qops_batsim.workload.traces import read_accounting, read_trace
+from qops_batsim.workload.traces import read_log, read_trace
 from support.live_site import Site
 from support.sacct_dumps import PBS, make_dump
 
@@ -220,7 +220,7 @@ def test_platforms_logs_and_queues_execute_nothing() -> None:
         (swf, read_trace, r"[^\s;]+", 3),
         (make_dump(3, jobs=3).text(), read_trace, r"[^|\n]+", 2),
         (PBS, read_trace, r"[^;=\s]+", 3),
-        (table, lambda path: read_accounting(Path(path), Choices(), "csv", FORM), r"[^,\n]+", 2),
+        (table, lambda path: read_log(Path(path), Choices(), "csv", FORM), r"[^,\n]+", 2),
         (events, lambda path: load_events(path), r'(?<=")[^"]+(?=")|\d', 1),
         (EXAMPLE, read_study, r'(?<=")[^"]+(?=")|\b\d+\b', 40),
         ("1 0 5\n", lambda path: read_traces(path, Path("."), "job 1"), r"\S+", 1),

@@ -83,12 +83,12 @@ SCENES = [
     Scene(
         "log.swf",
         [
-            (4, ["workload", "lint", "log.swf"]),
-            (2, ["workload", "lint", "log.swf", "--json"]),
-            (6, ["workload", "from-swf", "log.swf", "o.json"]),
-            (2, ["workload", "from-swf", "log.swf", "o.json", "--on-overrun", "clip",
-                 "--on-no-requested-time", "clip", "--on-too-wide", "keep", "--rebase"]),
-            (1, ["workload", "from-swf", "log.swf", "o.json", "--month", "1996-10"]),
+            (4, ["workload", "import", "log.swf"]),
+            (2, ["workload", "import", "log.swf", "--json"]),
+            (6, ["workload", "import", "log.swf", "o.json"]),
+            (2, ["workload", "import", "log.swf", "o.json", "--repair", "overrun=clip",
+                 "--repair", "no-requested-time=clip", "--repair", "too-wide=keep", "--rebase"]),
+            (1, ["workload", "import", "log.swf", "o.json", "--month", "1996-10"]),
             (2, ["workload", "classes", "d.json", "o.json", "--log", "log.swf",
                  "--cpu-time", "log"]),
         ],

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli import console, options
-from qops_batsim.cli.inputs import numbers
-from qops_batsim.cli.options import manual
-from qops_batsim.cli.workload_accounting import Accounts, NodesFile, Qos, Reservations, selection
+from qops_batsim.cli.inputs import numbers, selection
+from qops_batsim.cli.options import Accounts, NodesFile, Qos, Reservations, manual
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qops_batsim.cli.console import copies, note, warn
 from qops_batsim.errors import InputError
@@ -99,6 +99,27 @@ def refuse_same_file(path: Path, out: Path, what: str) -> None:
     """Raise an InputError if the file to write is the one that is read."""
     if out.exists() and path.exists() and out.samefile(path):
         raise InputError(f"{out}: is the {what} itself; another file to write is expected")
+
+
+def selection(
+    partition: list[str] | None,
+    qos: list[str] | None,
+    account: list[str] | None,
+    reservation: list[str] | None,
+    nodes: Path | None,
+) -> dict[str, Any]:
+    """Return the choices of jobs and sizes that the options of several commands make."""
+    chosen: dict[str, Any] = {
+        "partitions": partition or (),
+        "qos": qos or (),
+        "accounts": account or (),
+        "reservations": reservation or (),
+    }
+    if nodes is not None:
+        from qops_batsim.workload.accounting.nodes import read_nodes
+
+        chosen["nodes"] = read_nodes(nodes)
+    return chosen
 
 
 def duration(text: str, where: str, *, zero: bool = True) -> float:

@@ -98,6 +98,18 @@ class _PlainHelp:
         _skip_checks(self.get_params(ctx))  # type: ignore[attr-defined]
         return super().parse_args(ctx, args)  # type: ignore[misc]
 
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options under their headings."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for each in self.get_params(ctx):  # type: ignore[attr-defined]
+            kind = "Arguments" if each.param_type_name == "argument" else "Options"
+            heading = getattr(each, "rich_help_panel", None) or kind
+            if (row := each.get_help_record(ctx)) is not None:
+                sections.setdefault(heading, []).append(row)
+        for heading, rows in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
 
 class Command(_PlainHelp, TyperCommand):
     """Command of the package."""
@@ -115,6 +127,11 @@ class Group(_PlainHelp, TyperGroup):
             if ".py:" in args[0] or args[0] in scheduler_names():
                 args = [default, *args]
         return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options, and the commands."""
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the commands under their headings, each with its whole summary; Typer cuts it."""

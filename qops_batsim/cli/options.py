@@ -6,6 +6,7 @@ command has stands in that command's file. They are described as on a manual pag
     _about = manual(
         '''
         --out, -o PREFIX: Where to write.
+        [Which jobs]
         --from DATE: Take jobs submitted from this date on: an ISO date, or seconds since the
             log's start.
         JOB: The job: w0!12, or 12 where that is clear.
@@ -38,21 +39,27 @@ def manual(page: str, *further: str) -> Callable[..., Any]:
     An entry begins with what the user writes, up to the first colon and blank: an option with its
     other names and the name of its value, or an argument. Its further lines are indented. Limits
     of the value (``min``, ``max`` …) are passed on to Typer. There may be ``further`` entries.
+    A line in brackets is the heading of the options below it in the command's help.
     """
-    entries: dict[str, tuple[list[str], str, str]] = {}
+    entries: dict[str, tuple[list[str], str, str, str | None]] = {}
+    heading = None
     for entry in (*re.split(r"\n(?=\S)", inspect.cleandoc(page)), *further):
+        if entry.startswith("["):
+            heading = entry.strip("[]")
+            continue
         head, text = " ".join(entry.split()).split(": ", 1)
         flags = re.findall(r"(?:^|(?<=, ))-[^ ,]+", head)
         value = head.removeprefix(", ".join(flags)).strip()
         name = flags[0] if flags else value
         assert name not in entries, f"{name} is described twice"
-        entries[name] = (flags, value, text)
+        entries[name] = (flags, value, text, heading)
 
     def about(name: str, **limits: Any) -> Any:
-        flags, value, text = entries[name]
+        flags, value, text, heading = entries[name]
+        about_it = {"help": text, "rich_help_panel": heading, **limits}
         if not flags:
-            return typer.Argument(metavar=value, help=text, **limits)
-        return typer.Option(*flags, metavar=value or None, help=text, **limits)
+            return typer.Argument(metavar=value, **about_it)
+        return typer.Option(*flags, metavar=value or None, **about_it)
 
     return about
 
@@ -144,6 +151,23 @@ DeadlineShare = Annotated[float, _of_workloads("--deadline-share")]
 Relaxation = Annotated[float, _of_workloads("--relaxation")]
 Artificial = Annotated[str, _of_workloads("--artificial")]
 LoadMethod = Annotated[str, _of_workloads("--method")]
+
+_of_accounting = manual(
+    """
+    [Which jobs]
+    --qos NAME: Those of this QOS (repeatable).
+    --account NAME: Those of this account (repeatable).
+    --reservation NAME: Those inside this reservation only (repeatable); all: every job. Default:
+        none of those inside one.
+    [What a job is]
+    --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
+        CPUS and GRES. Default: the most in use at once.
+    """
+)
+Qos = Annotated[list[str] | None, _of_accounting("--qos")]
+Accounts = Annotated[list[str] | None, _of_accounting("--account")]
+Reservations = Annotated[list[str] | None, _of_accounting("--reservation")]
+NodesFile = Annotated[Path | None, _of_accounting("--nodes")]
 
 _of_code = manual(
     """

@@ -15,8 +15,7 @@ from qops_batsim.cli.console import announce_compiling, announce_slow, note, say
 from qops_batsim.cli.inputs import read_source
 from qops_batsim.cli.options import manual
 from qops_batsim.cli.texts import load_text
-from qops_batsim.cli.workload_accounting import from_any, from_csv, from_pbs, from_sacct
-from qops_batsim.cli.workload_logs import from_swf, lint
+from qops_batsim.cli.workload_import import import_log
 from qops_batsim.errors import InputError, require_one_of
 from qops_batsim.parameters import (
     ARTIFICIAL,
@@ -35,55 +34,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Read, check, convert and make workloads.")
 
-app.command("from")(from_any)
-app.command("from-swf")(from_swf)
-app.command("from-sacct")(from_sacct)
-app.command("from-pbs")(from_pbs)
-app.command("from-csv")(from_csv)
-app.command("lint")(lint)
-
-FORMATS = ("batsim4", "batsim5")
-
-_of_convert = manual(
-    """
-    source: Batsim workload (JSON, also .gz) of any version, or the name of a shipped one.
-    out: File to write; gzip-compressed if named .gz.
-    --to FORMAT: batsim5, or batsim4 for Batsim 3.1 to 4.2.
-    """
-)
-
-
-@app.command("convert")
-def convert(
-    source: Annotated[str, _of_convert("source")],
-    out: Annotated[Path, _of_convert("out")],
-    to: Annotated[str, _of_convert("--to")],
-) -> None:
-    """Write a workload for another version of Batsim, and tell what is lost.
-
-    Profiles change their types' names, what users ask for is `qos` or `extra_data`. All commands
-    read both by themselves; only Batsim does not.
-
-    Examples:
-
-    \b
-        qops-batsim workload convert kth_sp2_1000 kth5.json --to batsim5
-    """
-    from qops_batsim.files import write_text
-    from qops_batsim.workload.batsim5 import format_batsim5, with_requests
-    from qops_batsim.workload.batsim_json import format_workload, read_workload
-
-    require_one_of("--to", to, FORMATS)
-    workload = read_workload(source)
-    if to == "batsim5":
-        text, losses = format_batsim5(workload, directory=out.parent)
-    else:
-        text, losses = format_workload(with_requests(workload)), []
-    write_text(out, text)
-    say(f"{out}: {len(workload.jobs):,} jobs, {len(workload.profiles):,} profiles, for {to}")
-    for line in losses:
-        warn(line)
-
+app.command("import")(import_log)
 
 _of_generate = manual(
     """

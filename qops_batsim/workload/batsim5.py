@@ -70,7 +70,7 @@ def check_types(content: bytes, source: str) -> None:
         if each.get("type") not in known:
             raise InputError(
                 f"{source}: profile {shown(name)}: type is {shown(each.get('type'))}; one of "
-                f"{', '.join(known)} is expected (workload convert --to batsim5 writes such)"
+                f"{', '.join(known)} is expected (workload import --as 5 writes such)"
             )
 
 

@@ -41,7 +41,7 @@ from qops_batsim.limits import (
 )
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim5 import in_our_words
-from qops_batsim.workload.log_formats import command_for, log_format, refuse_others
+from qops_batsim.workload.log_formats import log_format, refuse_others
 from qops_batsim.workload.model import (
     JobColumns,
     JobTable,
@@ -173,7 +173,7 @@ def workload_in(stored: Stored, source: str) -> Workload:
         made = shlex.quote(f"{name.stem}{'_workload' * (name.suffix == '.json')}.json")
         raise InputError(
             f"{source}: is a log; a Batsim workload (JSON) is expected, which "
-            f"`qops-batsim {command_for(kind)} {shlex.quote(source)} {made}` makes of it"
+            f"`qops-batsim workload import {shlex.quote(source)} {made}` makes of it"
         )
     with without_garbage_collection():
         workload = _decode(content.removeprefix(codecs.BOM_UTF8), source)

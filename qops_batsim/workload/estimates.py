@@ -422,7 +422,7 @@ def predictions(jobs: Sequence[Job], run_times: Sequence[float], ends: Sequence[
         job = jobs[users.index(None)]
         raise InputError(
             f"job {shown(job.id)} has no user; model predicted expects the field user of each job, "
-            "which `workload from-swf` writes where the log knows it"
+            "which `workload import` writes where the log knows it"
         )
     last: dict[Any, tuple[float, float]] = {}
     found = np.full(len(jobs), math.inf)

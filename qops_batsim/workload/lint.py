@@ -8,13 +8,13 @@ repairs it, visibly.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from qops_batsim.errors import InputError, require, shown
-from qops_batsim.files import read_stored
+from qops_batsim.files import Stored, read_stored
 from qops_batsim.workload.accounting.rows import Choices
 from qops_batsim.workload.batsim5 import aborts_of_batsim5
 from qops_batsim.workload.batsim_json import workload_in
@@ -24,6 +24,9 @@ from qops_batsim.workload.log_formats import log_format
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import SwfLog
 from qops_batsim.workload.traces import scan_log
+
+if TYPE_CHECKING:
+    from qops_batsim.workload.accounting.site import CsvForm
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -63,22 +66,38 @@ class LintReport(msgspec.Struct, frozen=True):
 def lint_file(
     path: str | Path, *, processors: int | None = None, time_zone: str | None = None
 ) -> LintReport:
-    """Check a log of any format, plain or gzip-compressed; lines that are no records are findings.
+    """Check a log of any format, plain or gzip-compressed; see :func:`lint`.
 
-    The machine has ``processors``; by default what the log says. The ``time_zone`` is that of
-    dates without UTC offset, in the accounting of a batch system. What a reader of such leaves out
-    (steps, jobs that wait, earlier runs) is a finding, too. In a Batsim workload, findings are what
-    Batsim 5 aborts on.
+    The ``time_zone`` is that of dates without UTC offset, in the accounting of a batch system.
     """
     stored = read_stored(path, what="a workload log")
-    if log_format(stored[0]) == "batsim":
-        return _lint_workload(workload_in(stored, str(path)))
-    log, malformed = scan_log(stored, str(path), Choices(time_zone=time_zone))
+    choices = Choices(time_zone=time_zone)
+    return lint(stored, str(path), processors=processors, choices=choices)
+
+
+def lint(
+    stored: Stored,
+    source: str,
+    *,
+    processors: int | None = None,
+    choices: Choices | None = None,
+    kind: str = "",
+    form: CsvForm | None = None,
+) -> LintReport:
+    """Check a log in a file that was read; lines that are no records are findings.
+
+    The machine has ``processors``; by default what the log says. What a reader of accounting leaves
+    out (steps, jobs that wait, earlier runs) is a finding, too. In a Batsim workload, findings are
+    what Batsim 5 aborts on. The rest is as for :func:`~qops_batsim.workload.traces.log_in`.
+    """
+    if (kind or log_format(stored.content)) == "batsim":
+        return _lint_workload(workload_in(stored, source))
+    log, malformed = scan_log(stored, source, choices, kind, form)
     if not len(log.records):
         others = f" ({len(malformed)} lines are none)" if malformed else ""
         raise InputError(
-            f"{path}: no record{others}; a log in the Standard Workload Format, or the accounting "
-            "of Slurm or PBS, is expected"
+            f"{source}: no record{others}; a log in the Standard Workload Format, or the "
+            "accounting of Slurm or PBS, is expected"
         )
     return lint_log(log, malformed, processors=processors)
 
@@ -96,7 +115,7 @@ def _lint_workload(workload: Workload) -> LintReport:
 def lint_log(
     log: Log, malformed: list[Malformed] | None = None, *, processors: int | None = None
 ) -> LintReport:
-    """Check a log that was read; see :func:`lint_file`."""
+    """Check the records of a log; see :func:`lint`."""
     fits = processors is None or processors >= 1
     require(fits, "processors", processors, "a whole number above 0 is expected")
     malformed = malformed or []

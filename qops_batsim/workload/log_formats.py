@@ -112,11 +112,11 @@ def refuse_others(content: bytes, source: str) -> None:
         if re.match(form, begin):
             raise InputError(
                 f"{source}: is {name}, which is not read; the output of `sacct --parsable2` or "
-                "`--json`, the accounting of PBS, a table (`workload from-csv`), or a log in the "
-                "Standard Workload Format is expected"
+                "`--json`, the accounting of PBS, a table (`workload import --map`), or a log in "
+                "the Standard Workload Format is expected"
             )
 
 
 def command_for(kind: str) -> str:
-    """Return the command that converts a log of a format."""
+    """Return the name that stands in workloads made from a log of a format, in every version."""
     return f"workload from-{'sacct' if kind == 'json' else kind}"

@@ -249,7 +249,9 @@ def swf_in(stored: Stored, source: str) -> SwfLog:
     log, malformed = scan_swf(stored, source)
     if malformed:
         first = malformed[0]
-        hint = " (sacct's output: workload from-sacct)" if "|" in first.problem else ""
+        hint = " (the output of sacct has a header)" if "|" in first.problem else ""
+        if "," in first.problem:
+            hint = " (a table: `workload import --map` says what its columns are)"
         if stored.content.lstrip().startswith(b"{"):
             hint = " (a Batsim workload, JSON, is no log and needs no conversion)"
         raise InputError(f"{source}: line {first.line}: {first.problem}; {_ACCEPTED}{hint}")

@@ -222,40 +222,44 @@ def _small(parts: Mapping[str, Log]) -> dict[str, int]:
     return {name: count for name, count in jobs.items() if count < least and name != largest}
 
 
-def read_accounting(path: Path, choices: Choices, kind: str, form: CsvForm | None = None) -> Log:
-    """Read an accounting of a kind: ``sacct``, ``pbs``, or ``csv`` in a site's own form.
+def read_log(
+    path: Path, choices: Choices | None = None, kind: str = "", form: CsvForm | None = None
+) -> Log:
+    """Read a log of any format, as :func:`log_in`."""
+    return log_in(read_stored(path, what="a workload log"), str(path), choices, kind, form)
 
-    Without a kind it is told by its content, and may be any log.
+
+def log_in(
+    stored: Stored,
+    source: str,
+    choices: Choices | None = None,
+    kind: str = "",
+    form: CsvForm | None = None,
+) -> Log:
+    """Return the log in a file that was read; InputError if a line cannot be read.
+
+    Its ``kind`` is ``swf``, ``sacct``, ``pbs``, or ``csv``, of a published log or in a site's own
+    ``form``; by default it is told by its content.
     """
-    stored = read_stored(path, what="the accounting of a batch system")
-    if not kind:
-        return log_in(stored, str(path), choices)
-    if kind == "sacct" and log_format(stored.content) == "json":
-        kind = "json"
-    return _checked(*_accounting(stored, str(path), choices, kind, form), str(path))
-
-
-def log_in(stored: Stored, source: str, choices: Choices | None = None) -> Log:
-    """Return the log in a file that was read, told by its content."""
-    kind = log_format(stored.content)
+    kind = kind or log_format(stored.content)
     if kind == "swf":
         return swf_in(stored, source)
-    return _checked(*_accounting(stored, source, choices or Choices(), kind), source)
+    return _checked(*scan_log(stored, source, choices, kind, form), source)
 
 
 def scan_log(
-    stored: Stored, source: str, choices: Choices | None = None
+    stored: Stored,
+    source: str,
+    choices: Choices | None = None,
+    kind: str = "",
+    form: CsvForm | None = None,
 ) -> tuple[Log, list[Malformed]]:
-    """Read what can be read of a log, and tell which lines cannot."""
-    kind = log_format(stored.content)
+    """Read what can be read of a log, and tell which lines cannot; see :func:`log_in`."""
+    found = log_format(stored.content)
+    kind = found if kind in ("", "sacct") and found in ("json", "sacct") else kind or found
     if kind == "swf":
         return scan_swf(stored, source)
-    return _accounting(stored, source, choices or Choices(), kind)
-
-
-def _accounting(
-    stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
-) -> tuple[AccountingLog, list[Malformed]]:
+    choices = choices or Choices()
     rows, malformed = _rows(stored, source, choices, kind, form)
     return _log(rows, choices, kind, stored, source), malformed
 
@@ -275,7 +279,7 @@ def _rows_in(
             known = ", ".join(profiles())
             raise InputError(
                 f"{source}: its columns are those of no published log ({known}); "
-                "`workload from-csv --map` says what columns are"
+                "`workload import --map` says what columns are"
             )
         form = profile(name)
     if form is not None:

@@ -316,5 +316,5 @@ def test_the_command_advises_on_each_partition(cli, dump: Path, tmp_path: Path) 
     assert "cpu: Each of" in done.out
     page = out.read_text()
     assert "Partition short: Charges" in page
-    done = cli("workload", "from-sacct", dump, tmp_path / "gpu.json", "--partition", "gpu")
+    done = cli("workload", "import", dump, tmp_path / "gpu.json", "--partition", "gpu")
     assert f"{JOBS} of {JOBS} usable jobs written" in done.out

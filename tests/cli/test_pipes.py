@@ -38,9 +38,9 @@ def pipe_of(content: bytes) -> Iterator[str]:
 def test_a_log(cli: Cli, tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     content = compress(swf_text([{"submit_time": i} for i in range(8)]).encode())
     with pipe_of(content) as log:
-        assert cli("workload", "lint", log).exit_code == 0
+        assert cli("workload", "import", log).exit_code == 0
     with pipe_of(content) as log:
-        assert cli("workload", "from-swf", log, tmp_path / "o.json").exit_code == 0
+        assert cli("workload", "import", log, tmp_path / "o.json").exit_code == 0
     made = json.loads((tmp_path / "o.json").read_text())
     assert made["qops_batsim"]["log"]["sha256"] == hashlib.sha256(content).hexdigest()
 

@@ -76,7 +76,7 @@ def write(tmp_path: Path, reservations: str) -> tuple[Path, Path, Path]:
 def test_windows_are_written_and_kept_by_a_run(cli: Cli, tmp_path: Path, text: str) -> None:
     jobs, out, listed = write(tmp_path, text)
     zone = ["--time-zone", "Europe/Stockholm"]
-    result = cli("workload", "from-sacct", jobs, out, "--reservations", listed, *zone)
+    result = cli("workload", "import", jobs, out, "--reservations", listed, *zone)
     assert (result.exit_code, result.err) == (0, "")
     events = tmp_path / "w_events.txt"
     said = " ".join(result.out.split())
@@ -99,7 +99,7 @@ def test_a_periodic_reservation_is_one_window_announced_ahead(cli: Cli, tmp_path
     record = RECORDS.split("\n\n")[1].replace("\n   ", " ")
     jobs, out, listed = write(tmp_path, record.replace("=class", "=other"))
     jobs.write_text(JOBS.replace("AllocCPUS", "AllocNodes"))
-    arguments = ["workload", "from-sacct", jobs, out, "--reservations", listed, "--by", "nodes"]
+    arguments = ["workload", "import", jobs, out, "--reservations", listed, "--by", "nodes"]
     assert cli(*arguments, "--notice", "1h", "--rebase").exit_code == 0
     (line,) = (tmp_path / "w_events.txt").read_text().splitlines()
     assert json.loads(line) == {
@@ -132,7 +132,7 @@ def test_a_periodic_reservation_is_one_window_announced_ahead(cli: Cli, tmp_path
 )
 def test_bad_reservations(cli: Cli, tmp_path: Path, text: str, message: str) -> None:
     jobs, out, listed = write(tmp_path, text)
-    result = cli("workload", "from-sacct", jobs, out, "--reservations", listed)
+    result = cli("workload", "import", jobs, out, "--reservations", listed)
     assert (result.exit_code, result.out) == (2, "")
     assert message in result.err
     assert sorted(each.name for each in tmp_path.iterdir()) == ["jobs.txt", "reservations.txt"]
@@ -143,7 +143,7 @@ def test_gpus_need_their_numbers(cli: Cli, tmp_path: Path) -> None:
     jobs, out, listed = write(tmp_path, RECORDS.split("\n\n")[3].replace("4", "8"))
     listed.write_text(listed.read_text().replace("2028", "2024"))
     jobs.write_text(JOBS.replace("|cpu=", "|gres/gpu="))
-    arguments = ["workload", "from-sacct", jobs, out, "--reservations", listed, "--by", "gpus"]
+    arguments = ["workload", "import", jobs, out, "--reservations", listed, "--by", "gpus"]
     result = cli(*arguments)
     assert result.exit_code == 2
     assert "line 1: TRES tells no gpus of reservation 'long'; those, or a list of" in result.err

@@ -114,7 +114,7 @@ def test_runs_of_different_workloads(cli: Cli) -> None:
             "4 jobs were asked for, but there are only 3 after the first 5",
         ),
         (
-            ("workload", "from-swf", "l.swf", "w.json", "--processors", 4, "--first", 5),
+            ("workload", "import", "l.swf", "w.json", "--processors", 4, "--first", 5),
             "5 jobs were asked for, but there are only 1",
         ),
         (

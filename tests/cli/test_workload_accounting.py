@@ -1,4 +1,4 @@
-"""``workload from-sacct``, ``from-pbs`` and ``from-csv`` as a user runs them."""
+"""``workload import`` of accounting as a user runs it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def rows_of(out: str) -> dict[str, int]:
     return {row[0].strip(): int(row[2]) for row in rows if row[2].strip().isdigit()}
 
 
-def test_from_sacct(cli: Cli, tmp_path: Path) -> None:
+def test_import_of_sacct(cli: Cli, tmp_path: Path) -> None:
     dump = make_dump(5, jobs=30)
     path, out = tmp_path / "dump.txt", tmp_path / "w.json"
     path.write_text(dump.text())
-    result = cli("workload", "from-sacct", path, out, "--time-zone", ZONE, *OWN)
+    result = cli("workload", "import", path, out, "--time-zone", ZONE, *OWN)
     assert (result.exit_code, result.err) == (0, "")
     told = rows_of(result.out)
     assert told["steps of jobs"] == dump.left_out["steps"]
@@ -49,17 +49,17 @@ def test_from_sacct(cli: Cli, tmp_path: Path) -> None:
     # The same as JSON, by a part of the states and another machine.
     path.write_text(dump.json())
     further = ["--states", "completed,timeout", "--processors", "500", "--rebase", "--first", "3"]
-    result = cli("workload", "from-sacct", path, out, *further)
+    result = cli("workload", "import", path, out, *further)
     assert result.exit_code == 0, result.err
     assert f"{out}: 3 of " in result.out
     assert "500 processors\n" in result.out
     assert read_workload(out).jobs[0].submission_time == 0
 
 
-def test_from_pbs(cli: Cli, tmp_path: Path) -> None:
+def test_import_of_pbs(cli: Cli, tmp_path: Path) -> None:
     path, out = tmp_path / "pbs.txt", tmp_path / "w.json"
     path.write_text(PBS)
-    result = cli("workload", "from-pbs", path, out)
+    result = cli("workload", "import", path, out)
     assert (result.exit_code, result.err) == (0, "")
     assert rows_of(result.out) == {
         "records of no job (licences, reservations and others)": 1,
@@ -82,13 +82,13 @@ def test_from_pbs(cli: Cli, tmp_path: Path) -> None:
         ("5.pbs", 480, 9, None, "delay61"),
     ]
     assert [job.fields.get("group") for job in workload.jobs] == ["p 1", None, None]
-    by_nodes = cli("workload", "from-pbs", path, out, "--by", "nodes", "--restarts", "each")
+    by_nodes = cli("workload", "import", path, out, "--by", "nodes", "--restarts", "each")
     assert by_nodes.exit_code == 0
     widths = [(job.id, job.processors) for job in read_workload(out).jobs]
     assert widths == [("1.pbs", 2), ("2[3].pbs", 2), ("5.pbs", 3), ("5.pbsr1", 3)]
 
 
-def test_from_csv(cli: Cli, tmp_path: Path) -> None:
+def test_import_of_csv(cli: Cli, tmp_path: Path) -> None:
     path, out = tmp_path / "jobs.csv", tmp_path / "w.json"
     path.write_text(CSV)
     columns = "id=job,submit=created,start=began,run_time=minutes,processors=cores"
@@ -96,7 +96,7 @@ def test_from_csv(cli: Cli, tmp_path: Path) -> None:
     arguments += ["--unit", "run_time=min", "--unit", "walltime=h", "--time-zone", ZONE]
     arguments += ["--state-name", "ok=completed", "--state-name", "gone=cancelled"]
     arguments += ["--date-format", "%d.%m.%Y %H:%M"]
-    result = cli("workload", "from-csv", path, out, *arguments)
+    result = cli("workload", "import", path, out, *arguments)
     assert (result.exit_code, result.err) == (0, "")
     assert rows_of(result.out) == {"state CANCELLED (before they started)": 1}
     workload = read_workload(out)
@@ -131,16 +131,16 @@ def test_a_job_waits_from_its_submission_or_from_when_it_could_start(
         record = {"job_id": job, "state": state, "time": told | {"elapsed": 50}}
         records.append(record | {"required": required, "tres": {"allocated": [], "requested": []}})
     files = {
-        "dump.txt": ("from-sacct", "\n".join(text)),
-        "dump.json": ("from-sacct", json.dumps({"jobs": records})),
-        "jobs.csv": ("from-csv", "\n".join(table)),
+        "dump.txt": "\n".join(text),
+        "dump.json": json.dumps({"jobs": records}),
+        "jobs.csv": "\n".join(table),
     }
     columns = "id=job,submit=at,eligible=free,start=began,end=done,processors=cores"
-    for name, (command, content) in files.items():
+    for name, content in files.items():
         path, out = tmp_path / name, tmp_path / "w.json"
         path.write_text(content + "\n")
-        arguments = ["workload", command, path, out, "--processors", "8"]
-        arguments += ["--map", columns] if command == "from-csv" else ["--time-zone", "UTC"]
+        arguments = ["workload", "import", path, out, "--processors", "8"]
+        arguments += ["--map", columns] if name == "jobs.csv" else ["--time-zone", "UTC"]
         for waits_from, expected in (
             ([], [100, 110, 120, 150]),
             (["--waits-from", "submit"], [100, 110, 120, 150]),
@@ -154,11 +154,11 @@ def test_a_job_waits_from_its_submission_or_from_when_it_could_start(
             assert [dates[str(job)] for job in times] == expected, name
 
 
-def test_from_csv_with_seconds_from_0_and_spaces(cli: Cli, tmp_path: Path) -> None:
+def test_import_of_csv_with_seconds_from_0_and_spaces(cli: Cli, tmp_path: Path) -> None:
     path, out = tmp_path / "jobs.csv", tmp_path / "w.json"
     path.write_text("job, at, began, done, cores, who\n1, 0, 0, 9, 4, ada\n2, 5, 5, 8, 2, eve\n")
     columns = "id=job,submit=at,start=began,end=done,processors=cores,user=who"
-    assert cli("workload", "from-csv", path, out, "--map", columns).exit_code == 0
+    assert cli("workload", "import", path, out, "--map", columns).exit_code == 0
     workload = read_workload(out)
     assert workload.processors == 6
     assert [(j.id, j.submission_time, j.fields["user"]) for j in workload.jobs] == [
@@ -196,49 +196,45 @@ def test_from_csv_with_seconds_from_0_and_spaces(cli: Cli, tmp_path: Path) -> No
 def test_bad_mappings(cli: Cli, tmp_path: Path, arguments: list[str], message: str) -> None:
     path = tmp_path / "jobs.csv"
     path.write_text(CSV)
-    result = cli("workload", "from-csv", path, tmp_path / "w.json", *arguments)
+    result = cli("workload", "import", path, tmp_path / "w.json", *arguments)
     assert result.exit_code == 2
     assert message in result.err
     assert result.err.count("\n") == 1
     assert [entry.name for entry in tmp_path.iterdir()] == ["jobs.csv"]
 
 
-@pytest.mark.parametrize("command", ["from-sacct", "from-pbs"])
-def test_what_is_another_format(cli: Cli, tmp_path: Path, command: str) -> None:
+@pytest.mark.parametrize("name", ["sacct", "pbs"])
+def test_what_is_another_format(cli: Cli, tmp_path: Path, name: str) -> None:
     path = tmp_path / "log.swf"
     path.write_text("; MaxProcs: 8\n1 2 3\n")
-    result = cli("workload", command, path, tmp_path / "w.json")
+    result = cli("workload", "import", path, tmp_path / "w.json", "--format", name)
     assert result.exit_code == 2
     assert "log.swf: " in result.err
     assert "is expected" in result.err
 
 
 @pytest.mark.parametrize(
-    ("command", "message"),
+    ("name", "message"),
     [
-        ("from-sacct", "begins as a Batsim workload (JSON) does; a log"),
-        ("from-swf", "(a Batsim workload, JSON, is no log and needs no conversion)"),
+        ("sacct", "begins as a Batsim workload (JSON) does; a log"),
+        ("swf", "(a Batsim workload, JSON, is no log and needs no conversion)"),
     ],
 )
-def test_a_workload_is_no_log(cli: Cli, tmp_path: Path, command: str, message: str) -> None:
+def test_a_workload_is_no_log(cli: Cli, tmp_path: Path, name: str, message: str) -> None:
     path = tmp_path / "w.json"
     path.write_bytes(find_input(Path("tiny_8"), "workloads").read_bytes())
-    result = cli("workload", command, path, tmp_path / "o.json")
+    result = cli("workload", "import", path, tmp_path / "o.json", "--format", name)
     assert (result.exit_code, result.out) == (2, "")
     assert message in result.err
 
 
-@pytest.mark.parametrize(
-    ("text", "command"), [(PBS, "from-pbs"), (make_dump(1, 4).text(), "from-sacct")]
-)
-def test_a_run_of_accounting_names_what_converts_it(
-    cli: Cli, tmp_path: Path, text: str, command: str
-) -> None:
+@pytest.mark.parametrize("text", [PBS, make_dump(1, 4).text()], ids=["PBS", "sacct"])
+def test_a_run_of_accounting_names_what_converts_it(cli: Cli, tmp_path: Path, text: str) -> None:
     path = tmp_path / "march.txt"
     path.write_text(text)
     result = cli("run", "easy", "-w", path, "-o", tmp_path / "out")
     assert result.exit_code == 2
-    assert f"`qops-batsim workload {command} {path} march.json` makes of it" in result.err
+    assert f"`qops-batsim workload import {path} march.json` makes of it" in result.err
 
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "workloads.md"
@@ -262,9 +258,85 @@ def test_the_page_shows_what_is_printed(
     assert "started            2024-03-30 23:00:00" in cli("explain", "out/march", "4711_3").out
 
 
+SWF = "; MaxProcs: 8\n1 0 5 60 8 -1 -1 8 120 -1 1 1 1 -1 1 -1 -1 -1\n"
+SACCT = make_dump(1, 4).text()
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "message"),
+    [
+        (SWF, ["--by", "cores"], "is a log in the Standard Workload Format; --by is for"),
+        (SWF, ["--partition", "a"], "--partition is for the accounting of Slurm (sacct) or"),
+        (SWF, ["--waits-from", "submit"], "--waits-from is for the accounting of Slurm"),
+        (SWF, ["--unit", "memory=GB"], "--unit and --delimiter are of use with --map only"),
+        (PBS, ["--map", "id=job,submit=s,run_time=r,processors=p"], "--map is for a table only"),
+        (PBS, ["--date-format", "%Y"], "is the accounting of PBS or Torque; --date-format is for"),
+        (SACCT, ["--repair", "duplicate-id=renumber"], "--repair duplicate-id is for a log in"),
+        (SACCT, ["--repair", "overun=clip"], "--repair overun is not known; did you mean"),
+        (SACCT, ["--notice", "6h"], "--notice is given without --reservations"),
+        (SACCT, ["--strict"], "--strict is of use only for a report, without OUT"),
+        (SACCT, ["--format", "eagel"], "--format is 'eagel'; did you mean 'eagle'?"),
+        (SACCT, ["--as", "3"], "--as is '3' (known: 4, 5)"),
+        ('{"nb_res": 4, "jobs": [], "profiles": {}}', ["--first", "3"], "is a Batsim workload; -"),
+    ],
+)
+def test_what_another_format_needs_is_refused_by_name(
+    cli: Cli, tmp_path: Path, text: str, arguments: list[str], message: str
+) -> None:
+    path = tmp_path / "log"
+    path.write_text(text)
+    result = cli("workload", "import", path, tmp_path / "w.json", *arguments)
+    assert (result.exit_code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert message in result.err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["log"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (SWF, "a log in the Standard Workload Format"),
+        (SACCT, "the accounting of Slurm (sacct)"),
+        (PBS, "the accounting of PBS or Torque"),
+    ],
+    ids=["SWF", "sacct", "PBS"],
+)
+def test_the_format_is_told(cli: Cli, tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "log"
+    path.write_text(text)
+    own = OWN if text == SACCT else []
+    for out in ([tmp_path / "w.json"], []):
+        result = cli("workload", "import", path, *out, *own)
+        assert (result.exit_code, result.err) == (0, "")
+        assert f" records of {told}" in result.out
+    refused = cli("workload", "import", path, "--first", "3", *own)
+    assert refused.exit_code == 2
+    assert "--first is of use only for a workload to write (OUT)" in refused.err
+
+
+def test_report_of_a_table(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("job,at,began,done,cores\n1,0,0,9,4\n2,x,5,8,2\n3,6,7,9,2\n")
+    columns = "id=job,submit=at,start=began,end=done,processors=cores"
+    result = cli("workload", "import", path, "--map", columns)
+    assert (result.exit_code, result.err) == (0, "")
+    assert result.out.startswith("jobs.csv: 3 records of a table, machine of 6 processors\n")
+    assert "line 3: at is 'x'" in result.out
+
+
+def test_a_log_for_batsim_5(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(SWF)
+    once, twice = tmp_path / "once.json", tmp_path / "twice.json"
+    assert cli("workload", "import", path, once, "--as", "5").exit_code == 0
+    assert cli("workload", "import", path, tmp_path / "w.json").exit_code == 0
+    assert cli("workload", "import", tmp_path / "w.json", twice, "--as", "5").exit_code == 0
+    assert json.loads(once.read_bytes()) == json.loads(twice.read_bytes())
+
+
 def test_what_is_no_table_of_sacct_is_told(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "dump.txt").write_text("hello\n")
-    result = cli("workload", "from-sacct", tmp_path / "dump.txt", tmp_path / "out.json")
+    arguments = ["workload", "import", tmp_path / "dump.txt", tmp_path / "out.json"]
+    result = cli(*arguments, "--format", "sacct")
     assert result.exit_code == 2
     assert "dump.txt: its first line, 'hello', names no column of sacct" in result.err
     assert not (tmp_path / "out.json").exists()
@@ -276,7 +348,7 @@ def test_units_are_told_beside_the_numbers(cli: Cli, tmp_path: Path) -> None:
     path.write_text("job,made,ran,limit,n,mem\n1,0,60,2,4,8\n2,5,60,2,4,8\n")
     mapping = "id=job,submit=made,run_time=ran,walltime=limit,nodes=n,memory=mem"
     units = ["--unit", "walltime=min", "--unit", "memory=GB", "--by", "nodes"]
-    told = cli("workload", "from-csv", path, out, "--map", mapping, "--processors", "8", *units).out
+    told = cli("workload", "import", path, out, "--map", mapping, "--processors", "8", *units).out
     line = next(each for each in told.splitlines() if each.startswith("counted in "))
     assert line.startswith("counted in nodes: ")
     assert line.endswith("the table's units: run_time in s, walltime in min, memory in GB")

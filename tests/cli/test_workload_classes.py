@@ -34,7 +34,7 @@ def test_the_command_makes_what_the_library_makes(cli: Cli, tmp_path: Path) -> N
 def test_the_log_tells_names_and_cpu_times(cli: Cli, tmp_path: Path) -> None:
     log, trace, out = tmp_path / "log.swf", tmp_path / "trace.json", tmp_path / "out.json"
     log.write_text(LOG)
-    assert cli("workload", "from-swf", log, trace, "--processors", 4).exit_code == 0
+    assert cli("workload", "import", log, trace, "--processors", 4).exit_code == 0
     assert cli("workload", "classes", trace, out, "--log", log).exit_code == 0
     first, second = read_workload(out).jobs
     assert first.fields["qos"]["class"] == "deadline"

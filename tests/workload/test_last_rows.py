@@ -16,7 +16,7 @@ from qops_batsim.workload.accounting.site import CsvForm
 from qops_batsim.workload.conversion import Conversion, convert_log
 from qops_batsim.workload.lint import lint_file
 from qops_batsim.workload.swf import read_swf
-from qops_batsim.workload.traces import read_accounting, read_partitions, read_trace
+from qops_batsim.workload.traces import read_log, read_partitions, read_trace
 
 HEAD = "JobID|State|Submit|Start|End|ElapsedRaw|AllocCPUS|Timelimit|Partition"
 DAY = "2025-03-10T"
@@ -195,7 +195,7 @@ def test_a_value_that_means_none_is_none(tmp_path: Path, form: str, zone: str) -
                "queue": "Partition"}  # fmt: skip
     choices = Choices(states=["COMPLETED", "RUNNING"], time_zone=zone)
     table = None if form == "sacct" else CsvForm(mapping, {"walltime": "min"})
-    log = read_accounting(path, choices, "sacct" if table is None else "csv", table)
+    log = read_log(path, choices, "sacct" if table is None else "csv", table)
     found = dict(zip(log.ids or (), log.records, strict=True))
     ends = {end: found[f"1{n}"]["run_time"] for n, end in enumerate(NONE_DATES)}
     assert {end for end, read in ends.items() if read != -1} == set()
@@ -212,7 +212,7 @@ def test_seconds_that_are_no_dates_may_be_0(tmp_path: Path) -> None:
     form = CsvForm(
         {"id": "id", "submit": "submit", "start": "start", "end": "end", "processors": "n"}
     )
-    found = convert_log(read_accounting(path, Choices(), "csv", form))
+    found = convert_log(read_log(path, Choices(), "csv", form))
     assert jobs(found) == {"1": (0, 0, 60, 1), "3": (10, 50, 10, 1)}
 
 
@@ -257,7 +257,7 @@ def test_suspended_time_in_json_and_in_a_database(tmp_path: Path) -> None:
     path.write_text(text + "".join(",".join(map(str, each)) + ",4\n" for each in rows))
     mapping = {"id": "id", "submit": "submit", "start": "start", "end": "end", "processors": "n",
                "suspended": "time_suspended"}  # fmt: skip
-    found = convert_log(read_accounting(path, Choices(), "csv", CsvForm(mapping)))
+    found = convert_log(read_log(path, Choices(), "csv", CsvForm(mapping)))
     assert jobs(found) == {"1": (0, 0, 3600, 4)}
 
 
@@ -295,9 +295,9 @@ def test_formats_that_are_not_read_are_named(tmp_path: Path, name: str) -> None:
         lambda: read_swf(path),
         lambda: lint_file(path),
         lambda: read_partitions(path),
-        lambda: read_accounting(path, Choices(), "sacct"),
-        lambda: read_accounting(path, Choices(), "pbs"),
-        lambda: read_accounting(path, Choices(), "csv", CsvForm(mapping)),
+        lambda: read_log(path, Choices(), "sacct"),
+        lambda: read_log(path, Choices(), "pbs"),
+        lambda: read_log(path, Choices(), "csv", CsvForm(mapping)),
     ):
         with pytest.raises(InputError, match=f"log: is .*{name}.*, which is not read"):
             reading()

@@ -216,7 +216,7 @@ def test_one_command_reads_them_all(cli, kind: str, tmp_path: Path, monkeypatch)
     else:
         path = tmp_path / "log.swf"
         path.write_text(f"; MaxProcs: 16\n{RECORD.format(1)}\n")
-    done = cli("workload", "from", path, tmp_path / "out.json")
+    done = cli("workload", "import", path, tmp_path / "out.json")
     assert done.exit_code == 0, done.err
     assert "1 of 1 usable jobs written" in done.out
 

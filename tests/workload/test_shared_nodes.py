@@ -11,7 +11,7 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.nodes import node_names, pools_of, read_nodes
-from qops_batsim.workload.traces import read_accounting, read_partitions
+from qops_batsim.workload.traces import read_log, read_partitions
 
 HEAD = "JobID|Partition|State|Submit|Start|End|AllocCPUS|NodeList|Timelimit"
 TEN = timedelta(minutes=10)
@@ -173,7 +173,7 @@ def dump(path: Path, jobs: list[tuple[str, int, str]], copies: int = 60) -> Path
 
 def others(path: Path, *partitions: str) -> str:
     """Return what is said of the jobs of other partitions."""
-    log = read_accounting(path, Choices(partitions=partitions), "sacct")
+    log = read_log(path, Choices(partitions=partitions), "sacct")
     (told,) = [each.description for each in log.left_out if each.rule == "other_partition"]
     return told
 
@@ -192,7 +192,7 @@ def test_partitions_on_the_same_nodes_are_one_machine(told: str, tmp_path: Path)
     jobs.append(("long", 3, "n[1-8]"))
     path = dump(tmp_path / "jobs.txt", jobs)
     nodes = read_nodes(written(tmp_path / "nodes.txt", LISTS[told])) if told in LISTS else None
-    assert read_accounting(path, Choices(nodes=nodes), "sacct").size == 8
+    assert read_log(path, Choices(nodes=nodes), "sacct").size == 8
     parts, small = read_partitions(path, accounting=Choices(nodes=nodes, by="binding"))
     assert (list(parts), small) == (["long+short"], {})
     trace = parts["long+short"]

@@ -206,7 +206,7 @@ def test_logs_differ() -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ("JobID|State", r"a record of 18 .* \(sacct's output: workload from-sacct\)"),
+        ("JobID|State", r"a record of 18 .* \(the output of sacct has a header\)"),
         ("1 2 3", r"line 3: 3 columns \('1 2 3'\); a record of 18 numbers"),
         ("garbage", r"line 3: 1 column \('garbage'\)"),
         (swf_line() + " 5", r"line 3: 19 columns"),

@@ -13,7 +13,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.site import CsvForm
 from qops_batsim.workload.conversion import Conversion
-from qops_batsim.workload.traces import read_accounting, read_trace
+from qops_batsim.workload.traces import read_log, read_trace
 
 COLUMNS = ("JobID", "State", "Submit", "Start", "End", "ElapsedRaw", "AllocCPUS", "Timelimit")
 CELLS = ("COMPLETED", "2026-02-02T08:00:00", "2026-02-02T08:00:10", "2026-02-02T08:10:10", "600",
@@ -116,7 +116,7 @@ def test_a_quote_that_is_left_open_swallows_no_job(tmp_path: Path) -> None:
     path.write_text('id,made,ran,n,note\n1,0,60,4,"open\n2,5,60,4,x\n3,9,60,4,"\n')
     mapping = {"id": "id", "submit": "made", "run_time": "ran", "processors": "n"}
     with pytest.raises(InputError, match="line 4: "):
-        read_accounting(path, Choices(), "csv", CsvForm(mapping))
+        read_log(path, Choices(), "csv", CsvForm(mapping))
 
 
 def test_a_last_line_without_end_is_told(tmp_path: Path) -> None:

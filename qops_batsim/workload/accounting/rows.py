@@ -124,10 +124,7 @@ def _state(word: str, own: Mapping[str, str]) -> str:
     return ""
 
 
-STATES_EXPECTED = (
-    f"a state of Slurm ({', '.join(STATES)}), or a word that --state-name of `workload from-sacct` "
-    "explains,"
-)
+STATES_EXPECTED = f"a state of Slurm ({', '.join(STATES)}), or a word that --state-name explains,"
 
 
 def elsewhere(what: str, told: str, wanted: Sequence[str]) -> str:

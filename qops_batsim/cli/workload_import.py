@@ -1,0 +1,480 @@
+"""``qops-batsim workload import``: logs of all formats, a centre's own accounting among them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qops_batsim.cli.console import print_json, print_table, say, warn
+from qops_batsim.cli.inputs import duration, refuse_same_file, selection
+from qops_batsim.cli.options import Accounts, NodesFile, Qos, Reservations, manual, with_options
+from qops_batsim.cli.texts import load_text
+from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
+
+if TYPE_CHECKING:
+    from qops_batsim.files import Stored
+    from qops_batsim.workload.accounting.reservations import Reservation
+    from qops_batsim.workload.accounting.rows import Choices
+    from qops_batsim.workload.accounting.site import CsvForm
+    from qops_batsim.workload.conversion import Conversion, Repairs
+    from qops_batsim.workload.lint import Finding, LintReport
+    from qops_batsim.workload.model import Workload
+
+FORMATS = {
+    "swf": "a log in the Standard Workload Format",
+    "sacct": "the accounting of Slurm (sacct)",
+    "pbs": "the accounting of PBS or Torque",
+    "csv": "a table",
+    "batsim": "a Batsim workload",
+}
+"""Formats of logs by the name that ``--format`` has for them."""
+
+_about = manual(
+    """
+    FILE: The log, plain or .gz: SWF, the output of sacct (--parsable2, --parsable, --json), the
+        accounting files of PBS or Torque in the order of their days, a table (CSV, Parquet), or a
+        Batsim workload of any version; - for standard input.
+    OUT: Workload to write (JSON; compressed if named .gz). Without it, report what is odd.
+    [What it is]
+    --format NAME: swf, sacct, pbs, csv, batsim, or the published log whose columns a table has:
+        eagle, kestrel, frontier-jobs, pm100, f-data, alibaba-gpu-2023. Default: by its content.
+    --processors N: Size of the machine. Default: of SWF, the header's MaxProcs, else MaxNodes; else
+        the most in use at once by the dates of the jobs that are taken.
+    --time-zone NAME: The site's time zone (Europe/Stockholm). Default: of SWF, the header's; of
+        dates without UTC offset, UTC.
+    --as 4|5: Batsim that OUT is for: 4 (3.1 to 4.2), or 5. Default: 4.
+    [Which jobs]
+    --partition NAME: Those of this partition, of PBS: queue (repeatable).
+    --states NAME,...: Those that ended so. Default: that ran and ended in any way (completed,
+        failed, timeout, node_fail, out_of_memory, preempted, deadline, boot_fail, requeued,
+        cancelled).
+    --restarts last|each: Of several runs of one job the last, or each as a job of its own (4711,
+        4711r1, ...). Default: last.
+    --from DATE: Submitted from this date on: an ISO date or date and time in the log's time zone,
+        or seconds since the log's start.
+    --to DATE: Submitted before this date.
+    --month YYYY-MM: Submitted in this calendar month of the log's time zone.
+    --repair RULE=CHOICE: What is done with jobs that cannot be simulated as they are, see above;
+        repeatable.
+    --skip N: Leave out N usable jobs.
+    --first N: Take N usable jobs.
+    [What a job is]
+    --by cores|nodes|gpus|binding: Unit in which jobs and the machine are counted; binding: cores,
+        of which a job that takes GPUs has those that belong to them. Default: cores.
+    --waits-from submit|eligible: Date from which a job waits: its submission, or when its
+        dependencies and begin date let it. Default: submit.
+    --state-name WORD=STATE: What a word for a state means, where it is not Slurm's own
+        (repeatable).
+    --date-format FORM: How dates are written, as for strftime ('%d.%m.%Y %H:%M'). Default: ISO
+        8601, or seconds since 1970.
+    --rebase: Submit the first job at 0. Default: the log's own seconds, so that months of one
+        log stay comparable.
+    [Tables]
+    --map NAME=COLUMN,...: Columns of the table: id, submit, processors (or nodes, gpus), and
+        run_time, or start and end; if there are any, eligible, suspended, walltime, state, user,
+        group, queue, qos, reservation, requeue, and memory, power and energy, which jobs keep as
+        fields.
+    --unit NAME=UNIT: Unit of plain numbers (repeatable): of run_time, suspended and walltime s,
+        min, h or d, of memory MB, GB, KB or B, of energy J or kWh, of processors milli. Default:
+        s, MB, J.
+    --delimiter LETTER: What separates cells. Default: the one that the header has.
+    [Maintenance]
+    --reservations FILE: Write the reservations of this file as maintenance windows, for run
+        --events, to OUT_events.txt: output of scontrol or sacctmgr show reservation.
+    --notice TIME: Announce each window so long before it begins (6h). Default: when the first job
+        is submitted.
+    [Report, without OUT]
+    --json: Print everything as JSON, with all line numbers.
+    --strict: Exit with code 1 when anything is found.
+    """
+)
+
+_ACCOUNTING = ("sacct", "pbs", "csv")
+_DATED = ("sacct", "csv")
+_LOGS = ("swf", *_ACCOUNTING)
+
+_FORMATS_OF = {
+    **dict.fromkeys(("--by", "--partition", "--account", "--qos", "--reservation"), _ACCOUNTING),
+    **dict.fromkeys(("--nodes", "--states", "--restarts"), _ACCOUNTING),
+    **dict.fromkeys(("--waits-from", "--state-name", "--date-format"), _DATED),
+    **dict.fromkeys(("--reservations", "--notice"), _DATED),
+    **dict.fromkeys(("--map", "--unit", "--delimiter"), ("csv",)),
+    **dict.fromkeys(("--format", "--as", "--json", "--strict"), tuple(FORMATS)),
+}
+"""Formats that an option is for, if not for all logs."""
+
+_OF_REPORT = ("--json", "--strict")
+_OF_WRITING = (
+    *("--as", "--from", "--to", "--month", "--repair", "--skip", "--first", "--rebase"),
+    *("--reservations", "--notice"),
+)
+
+_SWF_REPAIRS = ("no_processors", "duplicate_id", "processors_field")
+"""Repairs of what only logs in the Standard Workload Format have."""
+
+_LINES = 5
+"""Most line numbers of a finding that a report shows."""
+
+
+def _options(
+    form: Annotated[str | None, _about("--format")] = None,
+    processors: Annotated[int | None, _about("--processors")] = None,
+    time_zone: Annotated[str | None, _about("--time-zone")] = None,
+    release: Annotated[str | None, _about("--as")] = None,
+    partition: Annotated[list[str] | None, _about("--partition")] = None,
+    account: Accounts = None,
+    qos: Qos = None,
+    reservation: Reservations = None,
+    states: Annotated[str | None, _about("--states")] = None,
+    restarts: Annotated[str | None, _about("--restarts")] = None,
+    start: Annotated[str | None, _about("--from")] = None,
+    end: Annotated[str | None, _about("--to")] = None,
+    month: Annotated[str | None, _about("--month")] = None,
+    repair: Annotated[list[str] | None, _about("--repair")] = None,
+    skip: Annotated[int | None, _about("--skip")] = None,
+    first: Annotated[int | None, _about("--first")] = None,
+    by: Annotated[str | None, _about("--by")] = None,
+    nodes: NodesFile = None,
+    waits_from: Annotated[str | None, _about("--waits-from")] = None,
+    state_name: Annotated[list[str] | None, _about("--state-name")] = None,
+    date_format: Annotated[str | None, _about("--date-format")] = None,
+    rebase: Annotated[bool, _about("--rebase")] = False,
+    columns: Annotated[list[str] | None, _about("--map")] = None,
+    unit: Annotated[list[str] | None, _about("--unit")] = None,
+    delimiter: Annotated[str | None, _about("--delimiter")] = None,
+    reservations: Annotated[Path | None, _about("--reservations")] = None,
+    notice: Annotated[str | None, _about("--notice")] = None,
+    as_json: Annotated[bool, _about("--json")] = False,
+    strict: Annotated[bool, _about("--strict")] = False,
+) -> None:
+    """Declare the options."""
+
+
+@with_options(_options)
+def import_log(
+    context: typer.Context,
+    file: Annotated[str, _about("FILE")],
+    out: Annotated[Path | None, _about("OUT")] = None,
+    **values: Any,
+) -> None:
+    """Convert a log of any format to a Batsim workload, or report what is odd in it.
+
+    The format is told by the content, and printed. Every repair is reported with the number of
+    jobs it concerned, every choice is recorded in the workload. The order is: window (`--from`,
+    `--to` or `--month`), repairs, `--skip`, `--first`. docs/workloads.md has more.
+
+    Repairs, the default first:
+
+    \b
+        no-processors=drop|clip           clip: 1 processor
+        too-wide=drop|clip|keep           clip: all of the machine
+        no-run-time=drop|clip|limit       clip: 1 s; limit: as requested
+        no-requested-time=keep|clip|drop  clip: walltime = run time
+        overrun=keep|clip|drop            clip: run time = requested time
+        duplicate-id=drop|renumber        renumber: above all others
+        processors-field=requested|allocated
+
+    Examples:
+
+    \b
+        # What is odd, and a workload:
+        qops-batsim workload import KTH-SP2-1996-2.swf.gz
+        qops-batsim workload import KTH-SP2-1996-2.swf.gz kth.json \\
+          --processors 100 --repair overrun=clip
+        # A centre's own accounting:
+        sacct -aDP -S 2024-03-01 -o JobID,User,Account,Partition,QOS \\
+          -o Reservation,State,Submit,Start,End,ElapsedRaw,AllocCPUS \\
+          -o AllocNodes,ReqTRES,AllocTRES,NodeList,Timelimit > mar.txt
+        qops-batsim workload import mar.txt march.json \\
+          --time-zone Europe/Stockholm --states completed,timeout
+        # A table:
+        qops-batsim workload import jobs.csv jobs.json --unit run_time=min \\
+          --map id=job,submit=created,run_time=minutes,processors=cores
+        # The reservations as maintenance windows, and a workload for Batsim 5:
+        qops-batsim workload import mar.txt march.json \\
+          --reservations windows.txt --notice 3d
+        qops-batsim workload import kth_sp2_1000 kth5.json --as 5
+    """
+    from qops_batsim.files import read_stored
+    from qops_batsim.garbage import without_garbage_collection
+    from qops_batsim.shipped import find_input
+    from qops_batsim.workload.log_formats import log_format
+
+    names = {each.name: each.opts[0] for each in context.command.params}
+    said = {name: value for name, value in values.items() if value is not None and value != []}
+    given = {names[name]: value for name, value in said.items() if value is not False}
+    path = Path("/dev/stdin") if file == "-" else find_input(file, "workloads")
+    release = given.get("--as", "4")
+    require_one_of("--as", release, ("4", "5"))
+    if out is not None:
+        refuse_same_file(path, out, "log")
+    with without_garbage_collection():
+        stored = read_stored(path, what="a workload log or a Batsim workload")
+        found = log_format(stored.content)
+        kind, form = _form(given, "sacct" if found == "json" else found)
+        _refuse_others(given, kind, file, out)
+        if out is None:
+            _report(stored, str(path), kind, form, given)
+        elif kind == "batsim":
+            _convert_workload(stored, str(path), out, release)
+        else:
+            _convert(stored, path, out, kind, form, given, release)
+
+
+def _form(given: Mapping[str, Any], found: str) -> tuple[str, CsvForm | None]:
+    """Return the format that is asked for or found, and what the columns of a table say."""
+    from qops_batsim.workload.accounting import site
+
+    asked, columns = given.get("--format"), given.get("--map")
+    kind = asked or found
+    if asked is not None and asked not in FORMATS:
+        require_one_of("--format", asked, (*FORMATS, *site.profiles()))
+        if columns:
+            raise InputError(f"--map and --format {asked} are both given; one is expected")
+        return "csv", site.profile(asked)
+    units = _pairs(given.get("--unit"), "--unit", "run_time=min")
+    if columns:
+        # What a site's own table is like, nobody can tell from its content.
+        own = kind in ("swf", "sacct") and asked is None
+        mapping = _pairs([each for text in columns for each in text.split(",")], "--map", "id=job")
+        form = site.CsvForm(mapping, units, given.get("--delimiter", ""))
+        return "csv" if own else kind, form
+    if units or "--delimiter" in given:
+        raise InputError("--unit and --delimiter are of use with --map only; it is expected")
+    return kind, None
+
+
+def _refuse_others(given: Mapping[str, Any], kind: str, file: str, out: Path | None) -> None:
+    """Refuse options that another format, or another use, has."""
+    for option in given:
+        formats = _FORMATS_OF.get(option, _LOGS)
+        if kind not in formats:
+            others = " or ".join(FORMATS[each] for each in formats)
+            raise InputError(f"{file}: is {FORMATS[kind]}; {option} is for {others} only")
+        if option in (_OF_WRITING if out is None else _OF_REPORT):
+            where = "a workload to write (OUT)" if out is None else "a report, without OUT"
+            raise InputError(f"{option} is of use only for {where}")
+
+
+def _pairs(texts: Iterable[str] | None, option: str, example: str) -> dict[str, str]:
+    """Return the pairs that an option gives."""
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not (name and equals and value):
+            raise InputError(f"{option} is {shown(text)}; such as {example} is expected")
+        if name in pairs:
+            raise InputError(f"{option} gives {name} twice; once is expected")
+        pairs[name] = value
+    return pairs
+
+
+def _choices(given: Mapping[str, Any]) -> Choices:
+    """Return which rows of accounting are jobs, and how they are read."""
+    from qops_batsim.workload.accounting.rows import Choices
+
+    chosen = selection(
+        *(given.get(f"--{name}") for name in ("partition", "qos", "account", "reservation")),
+        given.get("--nodes"),
+    )
+    named = {"by": "--by", "restarts": "--restarts", "submission": "--waits-from"}
+    named |= {"time_zone": "--time-zone", "date_format": "--date-format"}
+    chosen |= {name: given[option] for name, option in named.items() if option in given}
+    if "--states" in given:
+        chosen["states"] = [each.strip().upper() for each in given["--states"].split(",")]
+    own = _pairs(given.get("--state-name"), "--state-name", "fertig=COMPLETED")
+    return Choices(state_names={word: name.upper() for word, name in own.items()}, **chosen)
+
+
+def _repairs(given: Mapping[str, Any], kind: str) -> Repairs:
+    from qops_batsim.workload.conversion import CHOICES, Repairs
+
+    chosen = _pairs(given.get("--repair"), "--repair", "overrun=clip")
+    rules = {rule.replace("_", "-"): rule for rule in CHOICES}
+    for name in chosen:
+        if name not in rules:
+            raise InputError(f"--repair {name} is not known{did_you_mean(name, rules)}")
+        if kind != "swf" and rules[name] in _SWF_REPAIRS:
+            raise InputError(f"--repair {name} is for {FORMATS['swf']} only")
+    return Repairs(**{rules[name]: choice for name, choice in chosen.items()})
+
+
+def _convert(
+    stored: Stored,
+    path: Path,
+    out: Path,
+    kind: str,
+    form: CsvForm | None,
+    given: Mapping[str, Any],
+    release: str,
+) -> None:
+    """Read, convert and write; print what was read, left out and written."""
+    from qops_batsim.files import write_text
+    from qops_batsim.workload.accounting.reservations import read_reservations
+    from qops_batsim.workload.conversion import Bounds, convert_log
+    from qops_batsim.workload.traces import log_in
+
+    choices, repairs = _choices(given), _repairs(given, kind)
+    listed, notice = given.get("--reservations"), given.get("--notice")
+    if notice is not None and listed is None:
+        raise InputError("--notice is given without --reservations; both are expected")
+    ahead = math.inf if notice is None else duration(notice, "--notice")
+    windows = None if listed is None else read_reservations(listed, choices)
+    events = out.with_name(f"{out.name.removesuffix('.gz').removesuffix('.json')}_events.txt")
+    if listed is not None:
+        refuse_same_file(listed, events, "list of reservations")
+    bounds = Bounds(start=given.get("--from"), end=given.get("--to"), month=given.get("--month"))
+    if kind == "swf":
+        bounds["time_zone"] = given.get("--time-zone")
+    conversion = convert_log(
+        log_in(stored, str(path), choices, kind, form),
+        processors=given.get("--processors"),
+        repairs=repairs,
+        skip=given.get("--skip", 0),
+        first=given.get("--first"),
+        rebase="--rebase" in given,
+        **bounds,
+    )
+    told = None
+    if windows is not None:
+        text, told = _events_of(windows, conversion, choices, ahead)
+        write_text(events, text)
+    losses = _write(conversion.workload, out, release)
+    _tell(conversion, f"{path.name}: {conversion.records_read} records of {FORMATS[kind]}", out)
+    for line in losses:
+        warn(line)
+    if told is not None:
+        say(f"{events}: {told}; `qops-batsim run SCHEDULER -w {out} --events {events}` has them")
+
+
+def _convert_workload(stored: Stored, source: str, out: Path, release: str) -> None:
+    """Write a Batsim workload for a version of Batsim, and tell what is lost."""
+    from qops_batsim.workload.batsim5 import with_requests
+    from qops_batsim.workload.batsim_json import workload_in
+
+    workload = workload_in(stored, source)
+    losses = _write(workload if release == "5" else with_requests(workload), out, release)
+    profiles = f"{len(workload.profiles):,} profiles"
+    say(f"{out}: {len(workload.jobs):,} jobs, {profiles}, for batsim{release}")
+    for line in losses:
+        warn(line)
+
+
+def _write(workload: Workload, out: Path, release: str) -> list[str]:
+    """Write a workload for a version of Batsim; return what is lost, a line each."""
+    from qops_batsim.files import write_text
+    from qops_batsim.workload.batsim5 import format_batsim5
+    from qops_batsim.workload.batsim_json import write_workload
+
+    if release == "4":
+        write_workload(workload, out)
+        return []
+    text, losses = format_batsim5(workload, directory=out.parent)
+    write_text(out, text)
+    return losses
+
+
+def _events_of(
+    reservations: Sequence[Reservation], conversion: Conversion, choices: Choices, ahead: float
+) -> tuple[str, str]:
+    """Return the events of the windows of reservations, announced so long ahead, and a report."""
+    from qops_batsim.platform.hostset import HostSet
+    from qops_batsim.workload.accounting.reservations import windows_of
+    from qops_batsim.workload.model import plain_number
+
+    windows, left_out = windows_of(reservations, conversion, choices)
+    first, lines = conversion.workload.jobs[0].submission_time, []
+    for each in windows:
+        dates = {"start": each.start, "end": each.end, "every": each.every, "until": each.until}
+        event = {"timestamp": plain_number(max(first, each.start - ahead)), "type": "maintenance"}
+        event |= {"resources": str(HostSet(each.hosts)), "reservation": each.name}
+        event |= {name: plain_number(date) for name, date in dates.items() if date is not None}
+        lines.append(json.dumps(event) + "\n")
+    without = "".join(f", {number} {reason}" for reason, number in left_out.items())
+    told = f"{len(windows)} maintenance windows of {len(reservations)} reservations"
+    return "".join(lines), f"{told}{' (not' * bool(without)}{without[1:]}{')' * bool(without)}"
+
+
+def _tell(conversion: Conversion, read: str, out: Path) -> None:
+    """Print the records read, repaired and written."""
+    from qops_batsim.workload.conversion import DONE
+    from qops_batsim.workload.model import shortage
+
+    workload = conversion.workload
+    say(read)
+    warn(shortage(len(workload.jobs), workload.provenance["first"], workload.provenance["skip"]))
+    if workload.provenance["window"] is not None:
+        say(f"submitted in the window: {conversion.records_in_window}")
+    done = ((each.description, DONE[each.choice], each.jobs) for each in conversion.repairs)
+    rows = [(what, how, str(jobs)) for what, how, jobs in done if jobs]
+    if rows:
+        print_table("Left out and repaired", ("what", "done", "jobs"), rows)
+    say(
+        f"{out}: {len(workload.jobs)} of {conversion.usable_jobs} usable jobs written, "
+        f"{workload.processors} processors"
+    )
+    if conversion.size_is:
+        say(f"processors of the machine: {conversion.size_is} (--processors sets it)")
+    if conversion.counted:
+        say(f"counted in {conversion.counted}")
+    say(f"offered load: {load_text(conversion.offered_load)}")
+    begin, last, calendar = (
+        conversion.first_submission,
+        conversion.last_submission,
+        conversion.calendar,
+    )
+    dates = ""
+    if calendar is not None:
+        period = " to ".join(calendar.text(each) for each in (begin, last))
+        dates = f"{period} ({calendar.time_zone}), "
+    say(f"submitted: {dates}second {begin:.10g} to {last:.10g} of the log")
+
+
+def _report(
+    stored: Stored, source: str, kind: str, form: CsvForm | None, given: Mapping[str, Any]
+) -> None:
+    """Print what is odd in a log."""
+    from qops_batsim.workload.lint import lint, report_as_data
+
+    report = lint(
+        stored,
+        source,
+        processors=given.get("--processors"),
+        choices=_choices(given),
+        kind=kind,
+        form=form,
+    )
+    if "--json" in given:
+        print_json(report_as_data(report))
+    else:
+        _print_report(report, kind)
+    if "--strict" in given and report.found():
+        raise typer.Exit(1)
+
+
+def _print_report(report: LintReport, kind: str) -> None:
+    size = "unknown" if report.processors is None else str(report.processors)
+    records = f"{report.records} records of {FORMATS[kind]}"
+    say(f"{report.log}: {records}, machine of {size} processors")
+    found = report.found()
+    if found:
+        print_table("Findings", ("rule", "what", "count", "lines"), map(_finding_row, found))
+    else:
+        say("nothing found")
+    for finding in found:
+        lines = [f"line {line}" for line in finding.lines] or [finding.rule] * _LINES
+        for where, detail in zip(lines, finding.details[:_LINES], strict=False):
+            say(f"{where}: {detail}")
+    for rule, reason in report.unchecked.items():
+        say(f"{rule}: not checked ({reason})")
+
+
+def _finding_row(finding: Finding) -> tuple[str, str, str, str]:
+    more = ["…"] if len(finding.lines) > _LINES else []
+    lines = " ".join([*map(str, finding.lines[:_LINES]), *more])
+    return finding.rule, finding.description, str(finding.count), lines
