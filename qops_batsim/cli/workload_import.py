@@ -278,10 +278,8 @@ def _choices(given: Mapping[str, Any]) -> Choices:
     """Return which rows of accounting are jobs, and how they are read."""
     from qops_batsim.workload.accounting.rows import Choices
 
-    chosen = selection(
-        *(given.get(f"--{name}") for name in ("partition", "qos", "account", "reservation")),
-        given.get("--nodes"),
-    )
+    names = ("partition", "qos", "account", "reservation", "nodes")
+    chosen = selection(**{name: given.get(f"--{name}") for name in names})
     named = {"by": "--by", "restarts": "--restarts", "submission": "--waits-from"}
     named |= {"time_zone": "--time-zone", "date_format": "--date-format"}
     chosen |= {name: given[option] for name, option in named.items() if option in given}

@@ -42,7 +42,9 @@ def refused(result: Any) -> str:
 
 
 def test_the_walk_finds_the_commands() -> None:
-    assert {("run",), ("schedulers",), ("workload", "import"), ("platform", "show")} <= set(COMMANDS)
+    assert {("run",), ("schedulers",), ("workload", "import"), ("platform", "show")} <= set(
+        COMMANDS
+    )
     assert set(GROUPS) == {(), ("workload",), ("platform",), ("papers",), ("study",), ("live",)}
 
 
