@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from qops_batsim.cli.workload import convert
 from qops_batsim.errors import InputError
 from qops_batsim.workload.batsim5 import format_batsim5, in_our_words
 from qops_batsim.workload.batsim_json import parse_workload, read_workload
@@ -110,19 +110,17 @@ def test_lint_finds_what_aborts_batsim_5(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("kind", ["batsim4", "batsim5"])
-def test_files_are_converted_either_way(
-    tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize("kind", ["4", "5"])
+def test_files_are_converted_either_way(tmp_path: Path, kind: str, cli: Callable[..., Any]) -> None:
     source, out = tmp_path / "w.json", tmp_path / "out.json"
     source.write_text(text_of(extra_data={"deadline": 50.5}, walltime=20))
-    convert(str(source), out, kind)
-    assert ("DelayProfile" in out.read_text()) == (kind == "batsim5")
-    field = "extra_data" if kind == "batsim5" else "qos"
+    told = cli("workload", "import", source, out, "--as", kind).out
+    assert ("DelayProfile" in out.read_text()) == (kind == "5")
+    field = "extra_data" if kind == "5" else "qos"
     assert json.loads(out.read_text())["jobs"][0][field] == {"deadline": 50.5}
     assert read_workload(out).profiles == read_workload(source).profiles
     assert read_workload(out).jobs[0].qos == read_workload(source).jobs[0].qos
-    assert "out.json: 1 jobs" in capsys.readouterr().out
+    assert "out.json: 1 jobs" in told
 
 
 def test_profiles_without_counterpart_are_refused() -> None:
