@@ -6,7 +6,7 @@ BEFORE and AFTER are the ``qops-batsim`` commands of two environments. Each runs
 shipped workload with every scheduler (and with options that change its plan), then the
 commands that read the files, in a folder of its own; every file written and all that is
 printed must be the same to the byte. Only what describes files beside it may gain
-fields: ``_run.json``, ``compare.json`` and ``report.json``. ``_qos.csv`` may gain columns,
+fields: ``_run.json`` and ``report.json``. ``_qos.csv`` may gain columns,
 ``workload_name`` and with it the ``job_id`` of ``_jobs.csv``, and its sentences may tell numbers
 with more digits; decision logs must tell the same events, to the
 microsecond and but for their reasons, in whatever format.
@@ -128,7 +128,7 @@ def other_cases() -> Iterator[Case]:
         ["compare", "easy", "qops", "msb", "--workload", "kth_sp2_1000", "--loads", "1.0:1.4:0.4",
          "--seeds", "2", "--out", "c", "--first", "300"],
         ["compare", "qops", "fqops", "--workload", "sdsc_sp2_1000", "--loads", "1.2",
-         "--seeds", "1", "--json", "--out", "d"],
+         "--seeds", "1", "--out", "d"],
     ]  # fmt: skip
     yield "schedulers", [["schedulers"], *(["schedulers", name] for name in ("qops", "aroma"))]
 
@@ -178,7 +178,7 @@ def differences(before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
         if before[name] == after[name]:
             continue
         old, new = before[name], after[name]
-        if name.endswith(("_run.json", "compare.json", "report.json")):
+        if name.endswith(("_run.json", "report.json")):
             told, now = json.loads(old), json.loads(new)
             lost = [key for key in told if now.get(key, "missing") != told[key]]
             lost = [key for key in lost if key not in ("files", "run_id")]  # digests of the others

@@ -190,7 +190,7 @@ def write_report(
     record: str,
     document: Mapping[str, Any],
     texts: Mapping[str, str],
-    draw: Callable[[Path], list[Path]],
+    draw: Callable[[Path], Iterable[Path]],
 ) -> list[Path]:
     """Write the files of a report into a directory, as a set; return their paths.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,13 @@ from qops_batsim.cli.options import manual
 from qops_batsim.parameters import is_strict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from qops_batsim.experiments.study import Study
     from qops_batsim.experiments.study_runs import StudyRuns
+
+LONG = 10.0
+"""Seconds from which on the expected time is told."""
 
 _about = manual(
     """
@@ -31,7 +36,7 @@ _about = manual(
 )
 _Directory = Annotated[Path, _about("DIR")]
 _of_report = manual(
-    "--out, -o DIR: Directory of a report: report.json, with all numbers, and pictures."
+    "--out, -o DIR: Directory of a report: runs.csv, table.csv, report.json and pictures."
 )
 
 app = typer.Typer(
@@ -59,7 +64,7 @@ def example() -> None:
 def run(
     file: Annotated[Path, _about("FILE")],
     out: Annotated[Path, _about("--out")],
-    jobs_parallel: options.Processes = 1,
+    workers: options.Processes = 1,
     dask: options.Dask = None,
     retry: Annotated[bool, _about("--retry")] = False,
     on_broken_promise: Annotated[str | None, _about("--on-broken-promise")] = None,
@@ -73,7 +78,8 @@ def run(
     seeds make no difference. A run that fails is recorded, and the others go on; the exit code is
     then 1. After changes to the code of a scheduler take another directory.
 
-    Writes to DIR runs.csv, a row a run, and table.csv, means with intervals and verdicts.
+    Writes to DIR runs.csv, a row a run; table.csv and report.json, means with intervals and
+    verdicts.
 
     Examples:
 
@@ -86,33 +92,60 @@ def run(
     import msgspec
 
     from qops_batsim.experiments.study import read_study
-    from qops_batsim.experiments.study_report import write_tables
-    from qops_batsim.experiments.study_runs import run_study
 
     study = read_study(file, code=allow_code or code or ())
     if on_broken_promise is not None:
         broken = "fail" if is_strict(on_broken_promise) else "count"
         study = msgspec.structs.replace(study, on_broken_promise=broken)
+    tell_study(study, out, file.parent, dask or workers, retry=retry)
+
+
+def tell_study(
+    study: Study,
+    out: Path,
+    logs: Path,
+    workers: int | str,
+    *,
+    retry: bool = False,
+    ending: str = "",
+    page: Path | None = None,
+) -> None:
+    """Make the runs of a study, print its table, write its files; exit with 1 if a run failed."""
+    from qops_batsim.experiments.study_runs import run_study
+    from qops_batsim.files import check_writable
+
     console.make_directory(out, "--out")
+    if page is not None:
+        check_writable(page)
     began = time.perf_counter()
     asked = sum(1 for _ in study.cells())
     with console.announce_compiling(), console.progress_bar(asked, study.name) as on_progress:
         runs = run_study(
             study,
             out,
-            logs=file.parent,
-            workers=dask or jobs_parallel,
+            logs=logs,
+            workers=workers,
             retry=retry,
+            on_start=_tell_cost,
             on_progress=on_progress,
         )
     seconds = time.perf_counter() - began
-    paths = write_tables(runs, out)
-    _print_table(runs)
     failed = _print_failures(runs)
-    console.note(f"{study.name} in {seconds:.1f} s")
+    _print_table(runs)
+    paths = _write_report(runs, out, ending, page)
+    console.note(f"{study.name} in {seconds:.1f} s; every schedule checked")
     console.note(f"wrote {', '.join(str(path) for path in paths)}")
     if failed:
         raise typer.Exit(1)
+
+
+def _tell_cost(jobs: Sequence[float]) -> None:
+    """Tell how many runs are to be made, and about how long that takes."""
+    # Measured: 0.05 ms a job in runs of some hundreds, 0.4 ms in those of 28,000.
+    seconds = sum(each * 5e-5 * (1 + each / 4000) for each in jobs)
+    if seconds > LONG:
+        told = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:,.0f} min"
+        console.note(f"{len(jobs):,} runs to make: about {told} of CPU time, more where jobs crowd")
 
 
 @app.command("status")
@@ -165,27 +198,45 @@ def report(
         # For a paper:
         qops-batsim study report out/first --out out/first/report --format pdf
     """
-    from qops_batsim.experiments.study_report import document_of, draw_study, study_page, summaries
-    from qops_batsim.file_set import write_report
-    from qops_batsim.files import write_text
+    from qops_batsim.experiments.study_report import document_of
 
     check_format(ending)
     runs = _finished(directory)
-    found = summaries(runs)
-    paths = []
-    if out is not None:
-        console.make_directory(out, "--out")
-        draw = partial(draw_study, found, ending=ending)
-        paths = write_report(out, "report.json", document_of(runs, found), {}, draw)
-    if page is not None:
-        write_text(page, study_page(runs, console.command_line()))
-        paths.append(page)
+    paths = _write_report(runs, out, ending, page)
     if as_json:
-        console.print_json(document_of(runs, found))
+        console.print_json(document_of(runs))
     else:
         _print_table(runs)
     if paths:
         console.note(f"wrote {', '.join(str(path) for path in paths)}")
+
+
+def _write_report(runs: StudyRuns, out: Path | None, ending: str, page: Path | None) -> list[Path]:
+    """Write a report into a directory, and into a page, as far as asked for; return the files.
+
+    It has pictures if the ``ending`` of their names is told.
+    """
+    from qops_batsim.experiments.study_report import (
+        document_of,
+        draw_study,
+        study_page,
+        tables_of,
+    )
+    from qops_batsim.file_set import write_report
+    from qops_batsim.files import write_text
+
+    paths: list[Path] = []
+    if out is not None:
+        console.make_directory(out, "--out")
+
+        def draw(place: Path) -> Iterable[Path]:
+            return draw_study(runs, place, ending=ending) if ending else ()
+
+        paths = write_report(out, "report.json", document_of(runs), tables_of(runs), draw)
+    if page is not None:
+        write_text(page, study_page(runs, console.command_line()))
+        paths.append(page)
+    return paths
 
 
 def _finished(directory: Path) -> StudyRuns:
@@ -200,9 +251,9 @@ def _finished(directory: Path) -> StudyRuns:
 
 
 def _print_table(runs: StudyRuns) -> None:
-    from qops_batsim.experiments.study_report import method_text, summaries, table_cells
+    from qops_batsim.experiments.study_report import method_text, table_cells
 
-    headings, rows = table_cells(runs, summaries(runs))
+    headings, rows = table_cells(runs)
     keys = headings.index("scheduler") + 1
     console.print_table(runs.study.name, headings, rows, keys=keys)
     console.say(method_text(runs))

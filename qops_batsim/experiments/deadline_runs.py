@@ -220,6 +220,11 @@ class DeadlineRuns:
             self._last = scenario, self._estimated(made, measured, scenario)
         return self._last[1]
 
+    def jobs_of(self, scenario: Scenario) -> float:
+        """Return how many jobs the workload of a scenario has, without making it."""
+        jobs = scenario.first or len(self.logs[scenario.log].jobs) - scenario.skip
+        return jobs * (scenario.load if scenario.method == METHOD.default else 1.0)
+
     def _estimated(self, workload: Workload, measured: Measured, scenario: Scenario) -> Workload:
         """Return a workload with the estimates of a scenario."""
         if not scenario.has_model:

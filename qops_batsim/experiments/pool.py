@@ -74,10 +74,10 @@ class KeptRuns(Generic[RunT]):
             pending.sync()
             pending.publish()
 
-    def count(self, cases: Iterable[Any]) -> int:
-        """Return how many of these cases have a kept run, without reading any."""
+    def those(self, cases: Iterable[CaseT]) -> set[CaseT]:
+        """Return those of the cases that have a kept run, without reading any."""
         there = {path.name for path in self._directory.glob("*.json")}
-        return sum(self._path(_encoded(case)).name in there for case in cases)
+        return {case for case in cases if self._path(_encoded(case)).name in there}
 
     def clear(self, *, but: Iterable[Any] = ()) -> None:
         """Remove the runs of all cases but some, and the directory if nothing is left in it."""

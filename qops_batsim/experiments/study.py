@@ -105,6 +105,12 @@ OF_ESTIMATES = (DEADLINES_BY.column, ESTIMATES.column)
 """Fields of a point that are only shown where estimates have models."""
 
 
+def columns_of(point: Point, has_models: bool) -> dict[str, Any]:
+    """Return the parameters of a point, of estimates only where they have models."""
+    told = msgspec.structs.asdict(point)
+    return told if has_models else {k: v for k, v in told.items() if k not in OF_ESTIMATES}
+
+
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a study, as it was asked for."""
 
@@ -125,7 +131,9 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     the ``metrics``, which tables show and pictures draw, the first one is judged. Where ``bound``
     is set, each workload is searched for the best possible, for so many units of deterministic
     time. With ``on_broken_promise`` ``"fail"`` a run whose scheduler breaks a promise fails, with
-    ``"count"`` the promise is counted.
+    ``"count"`` the promise is counted. Without ``platform`` there are as many equal hosts as a log
+    is for; with ``message_delays`` (the default) Batsim's own messages take their time on one with
+    latencies.
     """
 
     name: str
@@ -148,6 +156,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     estimates: tuple[EstimateChoices, ...] | msgspec.UnsetType = msgspec.UNSET
     bound: float | msgspec.UnsetType = msgspec.UNSET
     on_broken_promise: Literal["count", "fail"] | msgspec.UnsetType = msgspec.UNSET
+    platform: str | msgspec.UnsetType = msgspec.UNSET
+    message_delays: bool | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def key(self) -> str:
@@ -262,6 +272,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         accepted = "a number above 0 (about as many seconds of search) is expected"
         require(0 < units < math.inf, "bound", units, accepted)
         require_solver()
+        if not isinstance(self.platform, msgspec.UnsetType):
+            raise InputError(
+                f"bound beside platform {self.platform}: bounds are for as many equal hosts as the "
+                "log is for"
+            )
         for each in self.schedulers:
             if each.name in LINES:
                 raise InputError(
@@ -285,11 +300,12 @@ class InputIdentities(msgspec.Struct, frozen=True, kw_only=True):
     """Identities of a study's inputs, which tell them from others of the same name.
 
     By log, a digest of file and processors; by scheduler, options that are not the defaults, and
-    a digest of its file if it has one.
+    a digest of its file if it has one; a digest of the platform.
     """
 
     logs: dict[str, str]
     schedulers: dict[str, tuple[ChangedOptions, str]]
+    platform: str = ""
 
 
 def case_of(study: Study, cell: Cell, known: InputIdentities) -> DeadlineCase:

@@ -31,9 +31,8 @@ from qops_batsim.experiments.statistics import (
     limits_of,
     limits_of_difference,
 )
-from qops_batsim.experiments.study import OF_ESTIMATES, Point
+from qops_batsim.experiments.study import Point, columns_of
 from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns
-from qops_batsim.files import write_text
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.tables import csv_text
 from qops_batsim.version import __version__
@@ -105,6 +104,8 @@ def method_text(runs: StudyRuns) -> str:
 
 def _estimates_text(runs: StudyRuns) -> str:
     """Return what deadlines are made from, and schedulers plan with."""
+    if note := runs.description.note:
+        return f"{note[0].upper()}{note[1:]}."
     models = runs.study.models
     bases = dict.fromkeys(point.deadlines_by for point in runs.study.points())
     return (
@@ -118,7 +119,7 @@ _BASES = {USERS: "the log's walltimes", EXACT: "run times"}
 
 def broken_text(outcomes: Sequence[CellOutcome]) -> str:
     """Return a sentence on the promises that each scheduler broke in a run; empty if none did."""
-    shares = [(each.cell.contestant, _value(each, "broken_promises")) for each in outcomes]
+    shares = [(each.cell.contestant, each.value("broken_promises")) for each in outcomes]
     # The last one of a name is the greatest.
     worst = dict(sorted((name, share) for name, share in shares if share))
     said = ", ".join(f"{name} up to {share:.2f} %" for name, share in worst.items())
@@ -146,7 +147,7 @@ def summaries(runs: StudyRuns) -> list[StudySummary]:
                 failed=sum(each.error is not None for each in group),
                 metrics={
                     metric: grouped_interval(
-                        ((each.cell.window, _value(each, metric)) for each in finished),
+                        ((each.cell.window, each.value(metric)) for each in finished),
                         planned=windows,
                         limits=limits_of(metric),
                     )
@@ -155,7 +156,7 @@ def summaries(runs: StudyRuns) -> list[StudySummary]:
                 difference={
                     metric: grouped_interval(
                         (
-                            (pair[0].cell.window, difference(*(_value(e, metric) for e in pair)))
+                            (pair[0].cell.window, difference(*(e.value(metric) for e in pair)))
                             for pair in pairs
                         ),
                         planned=windows,
@@ -168,7 +169,7 @@ def summaries(runs: StudyRuns) -> list[StudySummary]:
     # Who refuses nothing is not tested on refusals: that would change the verdicts of others.
     metric = runs.study.metrics[0]
     on_refusals = "unadmitted_jobs" if metric.startswith("unadmitted") else "jobs"
-    tested = {e.cell.contestant for e in runs.outcomes if _value(e, on_refusals)} - {*LINES}
+    tested = {e.cell.contestant for e in runs.outcomes if e.value(on_refusals)} - {*LINES}
     judged = directions(
         each.difference.get(metric) if each.scheduler in tested else None for each in found
     )
@@ -187,39 +188,11 @@ def _pairs(
     return [(each, others[key]) for each, key in keys if key in others]
 
 
-def _value(outcome: CellOutcome, metric: str) -> float | None:
-    value: float | None = getattr(outcome.metrics, metric, None)
-    return value
-
-
-def run_records(runs: StudyRuns) -> list[dict[str, Any]]:
-    """Return a flat record for each cell: its parameters, its metrics, its error."""
-    names = runs.study.known_metrics
-    return [
-        {
-            **_axes(each.cell.point, runs.study.has_models),
-            **msgspec.structs.asdict(each.cell.window),
-            "scheduler": each.cell.contestant,
-            "seed": each.cell.seed,
-            "repeated": each.repeated,
-            **{name: getattr(each.metrics, name, None) for name in names},
-            "error": each.error,
-        }
-        for each in runs.outcomes
-    ]
-
-
-def _axes(point: Point, has_models: bool) -> dict[str, Any]:
-    """Return the parameters of a point, of estimates only where they have models."""
-    told = msgspec.structs.asdict(point)
-    return told if has_models else {k: v for k, v in told.items() if k not in OF_ESTIMATES}
-
-
 def summary_records(found: Sequence[StudySummary]) -> list[dict[str, Any]]:
     """Return a flat record for each summary: means, ends, differences, verdict."""
     records = []
     for each in found:
-        record = {**_axes(each.point, "income" in each.metrics), "scheduler": each.scheduler}
+        record = {**columns_of(each.point, "income" in each.metrics), "scheduler": each.scheduler}
         record |= {"over": each.over, "runs": each.runs, "failed": each.failed}
         for suffix, metrics in (("", each.metrics), ("_difference", each.difference)):
             for name, value in metrics.items():
@@ -235,10 +208,9 @@ def csv_of(records: Sequence[Mapping[str, Any]]) -> str:
     return csv_text([[*records[0]] if records else [], *(each.values() for each in records)])
 
 
-def table_cells(
-    runs: StudyRuns, found: Sequence[StudySummary]
-) -> tuple[list[str], list[list[str]]]:
+def table_cells(runs: StudyRuns) -> tuple[list[str], list[list[str]]]:
     """Return headings and cells of a table; parameters that do not vary have no column."""
+    found = summaries(runs)
     metrics = tuple(dict.fromkeys((*runs.study.metrics, *ALWAYS)))
     varied = [
         name
@@ -265,38 +237,32 @@ def table_cells(
     return without_empty_columns(headings, rows)
 
 
-def document_of(runs: StudyRuns, found: Sequence[StudySummary]) -> dict[str, Any]:
+def document_of(runs: StudyRuns) -> dict[str, Any]:
     """Return the study with its summaries as plain values for JSON."""
     return {
         "package_version": __version__,
         "key": runs.description.key,
         "study": msgspec.to_builtins(runs.study),
         "judged": method_text(runs),
-        "summaries": msgspec.to_builtins(found),
+        "summaries": msgspec.to_builtins(summaries(runs)),
     }
 
 
-def write_tables(runs: StudyRuns, directory: Path) -> list[Path]:
-    """Write ``runs.csv``, a row a run, and ``table.csv``, the summaries; return the files."""
-    records = {"runs.csv": run_records(runs), "table.csv": summary_records(summaries(runs))}
-    for name, rows in records.items():
-        write_text(directory / name, csv_of(rows))
-    return [directory / name for name in records]
+def tables_of(runs: StudyRuns) -> dict[str, str]:
+    """Return ``runs.csv``, a row a run, and ``table.csv``, the summaries, as texts by name."""
+    return {
+        "runs.csv": csv_of(runs.records()),
+        "table.csv": csv_of(summary_records(summaries(runs))),
+    }
 
 
-def draw_study(
-    found: Sequence[StudySummary],
-    directory: str | Path,
-    *,
-    ending: str = "png",
-    title: str | None = None,
-) -> dict[Path, str]:
+def draw_study(runs: StudyRuns, directory: str | Path, *, ending: str = "png") -> dict[Path, str]:
     """Draw pictures (png, pdf or svg) of finished runs; those that vary in no load are points.
 
-    Returns the files, each with a caption. The title, if not told, names log and parameters.
+    Returns the files, each with a caption.
     """
     parts: dict[Point, dict[str, dict[float, Means]]] = {}
-    for each in found:
+    for each in summaries(runs):
         if each.runs:
             part = msgspec.structs.replace(each.point, load=1.0)
             by_load = parts.setdefault(part, {}).setdefault(each.scheduler, {})
@@ -318,7 +284,7 @@ def draw_study(
             directory,
             ending=ending,
             prefix=prefix,
-            title=", ".join(said) if title is None else title,
+            title=", ".join(said),
             limits={line: line_means(curves.pop(line)) for line in LINES if line in curves},
         )
     return captions
@@ -341,17 +307,17 @@ def _axis_text(point: Point, name: str) -> str:
 
 def study_page(runs: StudyRuns, command: str) -> str:
     """Return the finished runs of a study as HTML; ``command`` made it."""
-    found = summaries(runs)
-    headings, rows = table_cells(runs, found)
-    finished = sum(each.runs for each in found if each.scheduler not in LINES)
-    failed = sum(each.failed for each in found)
+    headings, rows = table_cells(runs)
+    own = [e for e in runs.outcomes if not e.repeated and e.cell.contestant not in LINES]
+    finished = sum(each.metrics is not None for each in own)
+    failed = sum(each.error is not None for each in own)
     grid = msgspec.to_builtins(runs.study)
     return html_page(
         runs.study.name,
         f"{finished:,} runs{f', {failed:,} failed' if failed else ''}. {method_text(runs)}",
         {
             "Means and verdicts": [PageTable(title="Means", headings=headings, rows=rows)],
-            "Pictures": pictures_of(partial(draw_study, found, ending="svg")),
+            "Pictures": pictures_of(partial(draw_study, runs, ending="svg")),
             "Choices": [
                 PageFacts(facts={key: msgspec.json.encode(grid[key]).decode() for key in grid})
             ],

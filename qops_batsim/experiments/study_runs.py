@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,29 +20,44 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.best_lines import LINES, BoundCase, BoundSearch, Unadmitted, bound_case
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, shared_steps
 from qops_batsim.experiments.pool import Failure, KeptRuns, Workers, run_cases
-from qops_batsim.experiments.run_table import RunTable, tidy_table
-from qops_batsim.experiments.study import Cell, InputIdentities, Point, Study, case_of
+from qops_batsim.experiments.study import (
+    Cell,
+    InputIdentities,
+    Point,
+    Study,
+    Window,
+    case_of,
+    columns_of,
+)
 from qops_batsim.experiments.traces import find_trace, trace_digest
 from qops_batsim.files import decoded, read_bytes, write_text
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
+from qops_batsim.parameters import EXACT, LOAD, USERS
+from qops_batsim.platform.model import Platform
+from qops_batsim.running.inputs import load_platform
 from qops_batsim.version import __version__
+from qops_batsim.workload.estimates import told_estimates
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.traces import read_trace
 
 if TYPE_CHECKING:
-    import polars as pl
+    import pandas as pd
 
 DESCRIPTION = "study.json"
 MADE_OF = "deadline runs"
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of ``study.json``: the study, its key, and the identities of its inputs."""
+    """Content of ``study.json``: the study, its key, and the identities of its inputs.
+
+    ``note`` tells what the deadlines of the only log are made from, and schedulers plan with.
+    """
 
     package_version: str
     key: str
     study: Study
     identities: InputIdentities
+    note: str = ""
 
 
 class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,8 +72,13 @@ class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     repeated: bool = False
 
+    def value(self, metric: str) -> float | None:
+        """Return a metric, None if it is not known."""
+        found: float | None = getattr(self.metrics, metric, None)
+        return found
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class StudyRuns:
     """A study with the outcomes so far, in the order of its cells."""
 
@@ -70,10 +90,42 @@ class StudyRuns:
         """The study."""
         return self.description.study
 
-    def tidy(self) -> pl.DataFrame:
-        """Return every number of every finished run, equal ones once: a row a cell and metric."""
-        finished = (each for each in self.outcomes if each.metrics and not each.repeated)
-        return tidy_table([RunTable({each.cell: each.metrics for each in finished})])
+    def records(self) -> list[dict[str, Any]]:
+        """Return a flat record for each cell: its parameters, its metrics, its error."""
+        names = self.study.known_metrics
+        return [
+            {
+                **columns_of(each.cell.point, self.study.has_models),
+                **msgspec.structs.asdict(each.cell.window),
+                "scheduler": each.cell.contestant,
+                "seed": each.cell.seed,
+                "repeated": each.repeated,
+                **{name: each.value(name) for name in names},
+                "error": each.error,
+            }
+            for each in self.outcomes
+        ]
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the schedulers' runs as a table (pandas): parameters, scheduler, seed, metrics.
+
+        Parameters that do not vary, other than the load, have no column.
+        """
+        import pandas as pd
+
+        frame = pd.DataFrame(self.records()).query(f"scheduler not in {LINES!r}")
+        told = [*Point.__struct_fields__, *Window.__struct_fields__, "error"]
+        same = [x for x in told if x in frame and frame[x].nunique() < 2 and x != LOAD.column]
+        return frame.drop(columns=[*same, "repeated"]).reset_index(drop=True)
+
+    def __repr__(self) -> str:
+        names = ", ".join(each.name for each in self.study.schedulers)
+        return f"<Study {self.study.name!r} of {names}: {len(self.to_frame())} runs>"
+
+    def _repr_html_(self) -> str:
+        means = self.to_frame().groupby([LOAD.column, "scheduler"], sort=False)
+        shown = means.mean(numeric_only=True).drop(columns="seed").dropna(axis="columns", how="all")
+        return str(shown.to_html(float_format="{:.2f}".format))
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,83 +137,73 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     failed: int
 
 
-def description_of(study: Study, known: InputIdentities) -> Description:
-    """Return the description of a study, given its inputs."""
-    return Description(package_version=__version__, key=study.key, study=study, identities=known)
-
-
-def run_cells(
-    description: Description,
-    runs: DeadlineRuns,
+def run_study(
+    study: Study,
+    directory: str | Path | None = None,
     *,
+    logs: str | Path = ".",
+    workloads: Mapping[str, Workload] | None = None,
+    platform: Platform | None = None,
     workers: Workers = 1,
-    kept: KeptRuns[AdmissionMetrics] | None = None,
-    failures: KeptRuns[Failure] | None = None,
-    bounds: KeptRuns[dict[str, Unadmitted]] | None = None,
+    retry: bool = False,
+    on_start: Callable[[Sequence[float]], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> StudyRuns:
-    """Make the runs of a study's cells, and its bounds if it has any, each once; return them.
+    """Make the runs of a study that a directory does not hold yet, each once, and return all.
 
-    Those that fail are in ``failures``, without which they end the work.
+    Parameters
+    ----------
+    directory
+        Where runs are kept: one that fails is recorded there, and made again only with ``retry``.
+        None: nothing is kept, and an error ends the work.
+    logs
+        Directory in which the files of logs are looked for first.
+    workloads
+        Logs by name that are not read from files.
+    platform
+        Machine that is not read from a file.
+    on_start
+        Is called with the number of jobs of each run that is to be made.
     """
-    study = description.study
+    study.check()
+    description, runs = _inputs(study, Path(logs), workloads or {}, platform)
+    stores = None if directory is None else _Stores(Path(directory), description)
+    if stores is not None:
+        text = msgspec.json.format(msgspec.json.encode(description), indent=2).decode()
+        write_text(stores.directory / DESCRIPTION, text + "\n")
+        if retry:
+            stores.failures.clear()
     cases = _cases_of(description)
+    if on_start is not None:
+        made = set() if stores is None else stores.kept.those(cases) | stores.failures.those(cases)
+        on_start([runs.jobs_of(each.scenario) for each in dict.fromkeys(cases) if each not in made])
     found = run_cases(
         runs,
         cases,
         workers=workers,
-        kept=kept,
-        failures=failures,
+        kept=stores.kept if stores else None,
+        failures=stores.failures if stores else None,
         group_by=shared_steps,
         on_progress=on_progress,
     )
     searched: dict[BoundCase, dict[str, Unadmitted]] = {}
     if not isinstance(study.bound, msgspec.UnsetType):
-        wanted = [bound_case(case.scenario, study.bound) for case in cases]
         searched = run_cases(
-            BoundSearch(runs), wanted, workers=workers, kept=bounds, on_progress=on_progress
+            BoundSearch(runs),
+            [bound_case(case.scenario, study.bound) for case in cases],
+            workers=workers,
+            kept=stores.bounds if stores else None,
+            on_progress=on_progress,
         )
+    if directory is not None:
+        return read_study_runs(directory)
     return _outcomes(description, cases, found.get, searched.get)
-
-
-def run_study(
-    study: Study,
-    directory: str | Path,
-    *,
-    logs: str | Path = ".",
-    workers: Workers = 1,
-    retry: bool = False,
-    on_progress: Callable[[int, int], None] | None = None,
-) -> StudyRuns:
-    """Make the runs of a study that a directory does not hold yet, and return all.
-
-    Files of logs are looked for in the directory ``logs`` first. A run that fails is recorded, and
-    made again only with ``retry``.
-    """
-    study.check()
-    known, traces = _inputs(study, Path(logs))
-    description = description_of(study, known)
-    text = msgspec.json.format(msgspec.json.encode(description), indent=2).decode()
-    write_text(Path(directory) / DESCRIPTION, text + "\n")
-    stores = _Stores(Path(directory))
-    if retry:
-        stores.failures.clear()
-    run_cells(
-        description,
-        DeadlineRuns(traces),
-        workers=workers,
-        kept=stores.kept,
-        failures=stores.failures,
-        bounds=stores.bounds,
-        on_progress=on_progress,
-    )
-    return read_study_runs(directory)
 
 
 def read_study_runs(directory: str | Path) -> StudyRuns:
     """Return the finished and failed runs of a study's directory."""
     found = read_description(directory)
-    stores = _Stores(Path(directory))
+    stores = _Stores(Path(directory), found)
 
     def outcome(case: DeadlineCase) -> AdmissionMetrics | Failure | None:
         return stores.kept.find(case) or stores.failures.find(case)
@@ -187,9 +229,9 @@ def status_of(directory: str | Path) -> Status:
     """Return the progress of a study, without reading its runs. O(cells)."""
     found = read_description(directory)
     asked = _cases_of(found)
-    cases, stores = dict.fromkeys(asked), _Stores(Path(directory))
-    finished, failed = stores.kept.count(cases), stores.failures.count(cases)
-    return Status(cells=len(asked), runs=len(cases), finished=finished, failed=failed)
+    cases, stores = dict.fromkeys(asked), _Stores(Path(directory), found)
+    finished, failed = stores.kept.those(cases), stores.failures.those(cases)
+    return Status(cells=len(asked), runs=len(cases), finished=len(finished), failed=len(failed))
 
 
 def _cases_of(description: Description) -> list[DeadlineCase]:
@@ -198,21 +240,27 @@ def _cases_of(description: Description) -> list[DeadlineCase]:
     return [case_of(study, cell, known) for cell in study.cells()]
 
 
-def _inputs(study: Study, directory: Path) -> tuple[InputIdentities, dict[str, Workload]]:
-    """Return the identities of the inputs, and the logs by identity."""
+def _inputs(
+    study: Study, directory: Path, given: Mapping[str, Workload], platform: Platform | None
+) -> tuple[Description, DeadlineRuns]:
+    """Return the description of a study with its inputs, and what makes its runs."""
     names: dict[str, str] = {}
     traces: dict[str, Workload] = {}
     for log in study.logs:
-        path = find_trace(log.file, directory)
-        names[log.name] = trace_digest(path, log.processors)
         windows = study.windows_of(log)
-        last = [window.skip + window.first for window in windows if window.first]
-        jobs = max(last) if len(last) == len(windows) else None
-        trace = read_trace(path, processors=log.processors, first=jobs).workload
+        if log.name in given:
+            trace = given[log.name]
+            names[log.name] = source = trace.sha256 or log.name
+        else:
+            path = find_trace(log.file, directory)
+            names[log.name], source = trace_digest(path, log.processors), str(path)
+            last = [window.skip + window.first for window in windows if window.first]
+            jobs = max(last) if len(last) == len(windows) else None
+            trace = read_trace(path, processors=log.processors, first=jobs).workload
         for window in windows:
             if max(window.skip + 1, window.skip + window.first) > len(trace.jobs):
                 raise InputError(
-                    f"{path}: has {len(trace.jobs)} usable jobs, too few for window "
+                    f"{source}: has {len(trace.jobs)} usable jobs, too few for window "
                     f"{{skip = {window.skip}, first = {window.first}}} of log {log.name}; windows "
                     "of as many jobs as are asked for are expected"
                 )
@@ -220,16 +268,36 @@ def _inputs(study: Study, directory: Path) -> tuple[InputIdentities, dict[str, W
         longest = traces.setdefault(names[log.name], trace)
         if len(trace.jobs) > len(longest.jobs):
             traces[names[log.name]] = trace
-    schedulers = {each.name: each.identity() for each in study.schedulers}
-    return InputIdentities(logs=names, schedulers=schedulers), traces
+    if not isinstance(study.platform, msgspec.UnsetType) and platform is None:
+        platform = load_platform(study.platform, traces[names[study.logs[0].name]])
+    note = ""
+    if len(study.logs) == len(study.models) == 1 and study.models.keys() <= {USERS, EXACT}:
+        note = told_estimates(traces[names[study.logs[0].name]], *study.models)
+    identities = InputIdentities(
+        logs=names,
+        schedulers={each.name: each.identity() for each in study.schedulers},
+        platform="" if platform is None else platform.sha256 or "",
+    )
+    description = Description(
+        package_version=__version__,
+        key=study.key,
+        study=study,
+        identities=identities,
+        note=note,
+    )
+    return description, DeadlineRuns(traces, platform, study.message_delays is not False)
 
 
 class _Stores:
     """Finished runs, failures and bounds in a study's directory."""
 
-    def __init__(self, directory: Path) -> None:
-        self.kept = KeptRuns[AdmissionMetrics](directory / "runs", PromiseMetrics, MADE_OF)
-        self.failures = KeptRuns(directory / "failed", Failure, MADE_OF)
+    def __init__(self, directory: Path, found: Description) -> None:
+        self.directory = directory
+        made_of: Any = MADE_OF
+        if found.identities.platform:
+            made_of = [MADE_OF, found.identities.platform, found.study.message_delays is not False]
+        self.kept = KeptRuns[AdmissionMetrics](directory / "runs", PromiseMetrics, made_of)
+        self.failures = KeptRuns(directory / "failed", Failure, made_of)
         self.bounds = KeptRuns(directory / "bounds", dict[str, Unadmitted], MADE_OF)
 
 

@@ -88,7 +88,8 @@ def test_a_study_is_run_told_and_drawn(cli, tmp_path: Path, file: Path) -> None:
     written = json.loads((report / "report.json").read_text())
     assert written == {**document, "files": written["files"]}
     pictures = ("deadlines", "unadmitted", "utilization", "versus_utilization")
-    assert written["files"].keys() == {f"{name}.svg" for name in pictures}
+    files = {"runs.csv", "table.csv", *(f"{name}.svg" for name in pictures)}
+    assert written["files"].keys() == files
 
 
 def test_failures_are_told_and_the_exit_code_is_one(

@@ -13,8 +13,8 @@ from qops_batsim.experiments import pool as module
 from qops_batsim.experiments.deadline_runs import contestants_of
 from qops_batsim.experiments.pool import run_cases
 from qops_batsim.experiments.study import Study, StudyLog, Window
-from qops_batsim.experiments.study_report import csv_of, run_records, summaries, summary_records
-from qops_batsim.experiments.study_runs import run_study
+from qops_batsim.experiments.study_report import csv_of, summaries, summary_records
+from qops_batsim.experiments.study_runs import StudyRuns, run_study
 
 distributed = pytest.importorskip("distributed", reason="needs the extra dask")
 
@@ -44,7 +44,7 @@ def test_a_study_has_the_table_that_it_has_here(address: str, tmp_path: Path) ->
         workers=address,
         on_progress=lambda *each: done.append(each),
     )
-    for records in (run_records, lambda runs: summary_records(summaries(runs))):
+    for records in (StudyRuns.records, lambda runs: summary_records(summaries(runs))):
         assert csv_of(records(there)) == csv_of(records(here))
     names = [
         {path.name for path in (tmp_path / each / "runs").iterdir()} for each in ("here", "there")

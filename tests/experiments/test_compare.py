@@ -12,9 +12,11 @@ import pytest
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.experiments import deadline_runs as module
-from qops_batsim.experiments.compare import Comparison, compare, comparison_of, run_comparison
+from qops_batsim.experiments.compare import compare, comparison_of
 from qops_batsim.experiments.deadline_runs import Contestant
-from qops_batsim.experiments.study_runs import CellOutcome
+from qops_batsim.experiments.study import Study
+from qops_batsim.experiments.study_report import summaries
+from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns, run_study
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
@@ -32,6 +34,7 @@ def contestants(*names: str) -> tuple[Contestant, ...]:
 
 GRID = comparison_of(
     contestants("easy", "msb", "mrt", "qops"),
+    "sdsc_sp2_1000",
     loads=(1.0, 1.3),
     seeds=(1, 2),
     first=200,
@@ -40,13 +43,17 @@ GRID = comparison_of(
 
 
 @pytest.fixture(scope="module")
-def found(trace: Workload) -> Comparison:
-    return run_comparison(trace, GRID)
+def found() -> StudyRuns:
+    return run_study(GRID)
 
 
 @pytest.fixture(scope="module")
-def rows(found: Comparison) -> list[CellOutcome]:
-    return found.rows
+def rows(found: StudyRuns) -> list[CellOutcome]:
+    return [*found.outcomes]
+
+
+def grid(schedulers: tuple[Contestant, ...], **choices: Any) -> Study:
+    return comparison_of(schedulers, "sdsc_sp2_1000", **choices)
 
 
 def metrics_of(row: CellOutcome) -> Any:
@@ -80,36 +87,37 @@ def test_without_admission_deadlines_are_missed_and_with_it_jobs_refused(
             assert metrics_of(row).missed_deadlines == 0
 
 
-def test_the_number_of_workers_does_not_matter(trace: Workload, rows: list[CellOutcome]) -> None:
+def test_the_number_of_workers_does_not_matter(rows: list[CellOutcome]) -> None:
     done: list[tuple[int, int]] = []
-    again = run_comparison(trace, GRID, workers=2, on_progress=lambda *each: done.append(each))
-    assert again.rows == rows
+    again = run_study(GRID, workers=2, on_progress=lambda *each: done.append(each))
+    assert again.outcomes == rows
     # At load 1 both seeds are one run.
     assert done == [(number, 12) for number in range(1, 13)]
     assert [row.repeated for row in rows] == [False] * 4 + [True] * 4 + [False] * 8
 
 
-def test_settings_reach_the_scheduler(trace: Workload) -> None:
+def test_settings_reach_the_scheduler() -> None:
     both = (
         Contestant(name="one", scheduler="mrt", settings={"max_backtracks": 0}),
         Contestant(name="other", scheduler="mrt", settings={"order": "earliest_deadline"}),
     )
-    grid = comparison_of(both, loads=(1.6,), seeds=(1,), first=400)
-    one, other = run_comparison(trace, grid).rows
+    one, other = run_study(grid(both, loads=(1.6,), seeds=(1,), first=400)).outcomes
     assert one.metrics != other.metrics
 
 
-def test_jobs_without_user_deadline_have_response_times(trace: Workload) -> None:
-    choices = DeadlineChoices(share=0.2)
-    grid = comparison_of(contestants("qops"), loads=(1.2,), seeds=(1,), choices=choices, first=200)
-    (row,) = run_comparison(trace, grid).rows
+def test_jobs_without_user_deadline_have_response_times() -> None:
+    deadlines = DeadlineChoices(share=0.2)
+    few = grid(contestants("qops"), loads=(1.2,), seeds=(1,), deadlines=deadlines, first=200)
+    (row,) = run_study(few).outcomes
+    assert few.metrics[0] == "unadmitted_deadline_jobs"
     assert metrics_of(row).deadline_jobs == 48
     assert metrics_of(row).response_time > 0
     assert metrics_of(row).slowdown >= 1
 
 
-def test_summaries(found: Comparison) -> None:
-    assert [(each.point.load, each.scheduler) for each in found.summaries[:2]] == [
+def test_summaries(found: StudyRuns) -> None:
+    told = summaries(found)
+    assert [(each.point.load, each.scheduler) for each in told[:2]] == [
         (1.0, "easy"),
         (1.0, "msb"),
     ]
@@ -117,11 +125,11 @@ def test_summaries(found: Comparison) -> None:
     def values(name: str) -> list[float]:
         return [
             metrics_of(row).unadmitted_jobs
-            for row in found.rows
+            for row in found.outcomes
             if place_of(row) in {(1.3, seed, name) for seed in (1, 2)}
         ]
 
-    by_name = {(each.point.load, each.scheduler): each for each in found.summaries}
+    by_name = {(each.point.load, each.scheduler): each for each in told}
     qops, msb = by_name[1.3, "qops"], by_name[1.3, "msb"]
     mean, difference = qops.metrics["unadmitted_jobs"], qops.difference["unadmitted_jobs"]
     assert mean is not None
@@ -130,30 +138,10 @@ def test_summaries(found: Comparison) -> None:
     assert difference.mean == pytest.approx((sum(values("qops")) - sum(values("msb"))) / 2)
     # The baseline does not differ from itself, and every job has a user's deadline.
     assert msb.difference["unadmitted_jobs"] is None
-    told = found.document()["results"][5]["difference"]["unadmitted_jobs"]
-    assert told == {"mean": 0.0, "low": 0.0, "high": 0.0, "count": 2}
     assert qops.metrics["response_time"] is None
 
 
-def test_csv(found: Comparison) -> None:
-    header, first, *_ = found.csv_text().splitlines()
-    assert header.startswith("scheduler,load,seed,jobs,deadline_jobs,offered_load,unadmitted_jobs")
-    assert first.startswith("easy,1,1,200,200,")
-    # Nobody is without deadline; the last are of all jobs that ran.
-    assert ",,,,0,0.000000," in first
-    row = dict(zip(header.split(","), first.split(","), strict=True))
-    assert header.endswith(",met_deadlines,wait,bounded_slowdown_of_all,broken_promises")
-    assert float(row["met_deadlines"]) == 100 - float(row["missed_deadlines"]) > 0
-    assert float(row["wait"]) > 0
-    assert float(row["bounded_slowdown_of_all"]) > 1
-    named = found.to_frame().columns
-    assert {"met_deadlines", "wait", "bounded_slowdown_of_all"} <= set(named)
-    assert "wait" in set(found.tidy()["metric"])
-
-
-def test_a_broken_promise_ends_the_comparison(
-    trace: Workload, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_promise_ends_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     real = module.outcomes_of_simulation
 
     def later(
@@ -163,10 +151,10 @@ def test_a_broken_promise_ends_the_comparison(
         return replace(found, start=found.start + 1e6, finish=found.finish + 1e6)
 
     monkeypatch.setattr(module, "outcomes_of_simulation", later)
-    grid = {"loads": (1.0,), "seeds": (1,), "first": 20}
+    small: dict[str, Any] = {"loads": (1.0,), "seeds": (1,), "first": 20}
     with pytest.raises(SimulationError, match="qops at load 1 with seed 1: job .* its promised"):
-        run_comparison(trace, comparison_of(contestants("qops"), **grid, on_broken_promise="fail"))
-    (counted,) = run_comparison(trace, comparison_of(contestants("qops"), **grid)).rows
+        run_study(grid(contestants("qops"), **small, on_broken_promise="fail"))
+    (counted,) = run_study(grid(contestants("qops"), **small)).outcomes
     assert metrics_of(counted).broken_promises == 100
 
 
@@ -182,77 +170,74 @@ def test_a_broken_promise_ends_the_comparison(
 )
 def test_errors(names: tuple[str, ...], loads: tuple[float, ...], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        comparison_of(contestants(*names), loads=loads, seeds=(1,))
+        grid(contestants(*names), loads=loads, seeds=(1,))
 
 
 def test_the_baseline_takes_part() -> None:
     with pytest.raises(InputError, match="baseline is 'fcfs'; one of easy, msb, mrt, qops"):
-        comparison_of(GRID.schedulers, loads=(1.0,), seeds=(1,), baseline="fcfs")
+        grid(GRID.schedulers, loads=(1.0,), seeds=(1,), baseline="fcfs")
 
 
 def test_a_comparison_from_names_is_that_of_objects(
     trace: Workload, rows: list[CellOutcome]
 ) -> None:
     names = [each.name for each in GRID.schedulers]
-    found = compare("sdsc_sp2_1000", names, loads=GRID.loads, seeds=2, first=200, estimates="exact")
-    assert found.rows == rows
-    assert found.baseline == "msb"
-    assert compare(trace, ["easy"], loads=[1.0], seeds=[1], first=20).baseline == "easy"
-    assert repr(found) == "<Comparison of easy, msb, mrt, qops at load 1, 1.3, 2 seeds: 16 runs>"
+    found = compare(names, "sdsc_sp2_1000", loads=GRID.loads, seeds=2, first=200, estimates="exact")
+    assert found.outcomes == rows
+    assert found.study.base == "msb"
+    assert compare(["easy"], trace, loads=[1.0], seeds=[1], first=20).study.base == "easy"
+    assert repr(found) == "<Study 'comparison' of easy, msb, mrt, qops: 16 runs>"
     frame = found.to_frame()
-    assert list(frame.columns[:4]) == ["scheduler", "load", "seed", "jobs"]
+    assert list(frame.columns[:4]) == ["load", "scheduler", "seed", "jobs"]
     assert list(frame.unadmitted_jobs) == [metrics_of(row).unadmitted_jobs for row in rows]
-    tidy = found.tidy()
-    refused = tidy.filter(tidy["metric"] == "unadmitted_jobs")["value"].to_list()
-    assert refused == [metrics_of(each).unadmitted_jobs for each in rows if not each.repeated]
     assert "qops" in found._repr_html_()
 
 
 def test_several_settings_of_one_scheduler_take_part(trace: Workload) -> None:
     names = ["qops", "qops:k_factor=1", "qops:k_factor=3,order=earliest_deadline"]
     found = compare(
-        trace, names, loads=[1.0], seeds=1, first=20, settings={"qops": {"k_factor": 9}}
+        names, trace, loads=[1.0], seeds=1, first=20, settings={"qops": {"k_factor": 9}}
     )
-    assert found.names == names
+    assert [each.name for each in found.study.schedulers] == names
     assert [each.settings for each in found.study.schedulers] == [
         {"k_factor": 9},
         {"k_factor": 1},
         {"k_factor": 3, "order": "earliest_deadline"},
     ]
     with pytest.raises(InputError, match="scheduler 'qops' has no option 'k'"):
-        compare(trace, ["qops:k=1"])
+        compare(["qops:k=1"], trace)
 
 
 def test_equal_settings_are_one_run(trace: Workload) -> None:
     default = Contestant(name="default", scheduler="qops", settings={"k_factor": 5})
     done: list[tuple[int, int]] = []
     found = compare(
-        trace,
         ["qops", default],
+        trace,
         loads=[1.0],
         seeds=3,
         first=20,
         on_progress=lambda *each: done.append(each),
     )
-    assert len(found.rows) == 6
+    assert len(found.outcomes) == 6
     assert done == [(1, 1)]
-    assert [row.repeated for row in found.rows] == [False] * 2 + [True] * 4
+    assert [row.repeated for row in found.outcomes] == [False] * 2 + [True] * 4
 
 
 def test_options_go_to_the_scheduler_that_they_name(trace: Workload) -> None:
     own = Contestant(name="first only", scheduler="qops", settings={"on_failure": "reject"})
     settings = {"qops": {"k_factor": 3}, "mrt": {"max_backtracks": 0}}
     found = compare(
-        trace, [own, "mrt"], loads=[1.0], seeds=1, first=20, settings=settings, baseline="mrt"
+        [own, "mrt"], trace, loads=[1.0], seeds=1, first=20, settings=settings, baseline="mrt"
     )
     assert [each.settings for each in found.study.schedulers] == [
         {"on_failure": "reject", "k_factor": 3},
         {"max_backtracks": 0},
     ]
     with pytest.raises(InputError, match="options of qop: it is not compared; did you mean"):
-        compare(trace, ["qops"], settings={"qop": {}})
+        compare(["qops"], trace, settings={"qop": {}})
     with pytest.raises(InputError, match="baseline is 'msb'; one of easy is expected"):
-        compare(trace, ["easy"], baseline="msb")
+        compare(["easy"], trace, baseline="msb")
 
 
 def test_a_scheduler_of_ones_own_file_takes_part_in_every_process(
@@ -263,9 +248,9 @@ def test_a_scheduler_of_ones_own_file_takes_part_in_every_process(
         "from qops_batsim.scheduling.admission.qops import Qops\n\n\nclass Mine(Qops):\n    pass\n"
     )
     names, settings = ["qops", f"{path}:Mine"], {"Mine": {"k_factor": 3}, "qops": {"k_factor": 3}}
-    found = compare(trace, names, loads=[1.0, 1.2], seeds=1, first=40, settings=settings, workers=2)
-    assert found.names == ["qops", "Mine"]
+    found = compare(names, trace, loads=[1.0, 1.2], seeds=1, first=40, settings=settings, workers=2)
     ours, own = (
-        [row.metrics for row in found.rows if row.cell.contestant == name] for name in found.names
+        [row.metrics for row in found.outcomes if row.cell.contestant == name]
+        for name in ("qops", "Mine")
     )
     assert own == ours

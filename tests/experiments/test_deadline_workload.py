@@ -100,9 +100,9 @@ def test_one_question_has_one_answer() -> None:
     outcomes, _ = outcomes_of(give_deadlines(trace), make_cluster(trace.processors), module)
     promised = int((~outcomes.refused).sum())
     assert 0 < promised < 150
-    compared = compare(trace, ["qops"], loads=[1.0], seeds=1)
-    assert compared.sayings == [said]
-    assert compared.rows[0].metrics.unadmitted_jobs == pytest.approx(100 * (1 - promised / 150))  # type: ignore[union-attr]
+    compared = compare(["qops"], trace, loads=[1.0], seeds=1)
+    assert compared.description.note == said
+    assert compared.outcomes[0].metrics.unadmitted_jobs == pytest.approx(100 * (1 - promised / 150))  # type: ignore[union-attr]
     window = TraceWindow(number=1, skip=0, jobs=150)
     prepared = prepare(trace)
     assert prepared.estimates == told_estimates(trace, "users") == said

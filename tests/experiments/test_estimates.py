@@ -19,7 +19,6 @@ from qops_batsim.experiments.deadline_workload import (
 from qops_batsim.experiments.study import Study, study_of
 from qops_batsim.experiments.study_report import (
     draw_study,
-    run_records,
     summaries,
     summary_records,
     table_cells,
@@ -154,14 +153,14 @@ def test_promises_hold_where_estimates_do(runs: StudyRuns) -> None:
 
 def test_tables_and_pictures_have_the_models(runs: StudyRuns, tmp_path: Path) -> None:
     found = summaries(runs)
-    headings, rows = table_cells(runs, found)
+    headings, rows = table_cells(runs)
     assert headings[:3] == ["deadlines_by", "estimates", "scheduler"]
     assert "broken promises (%)" in headings
     assert len(rows) == 2 * 3 * 2
-    assert set(PROMISE_METRICS) <= set(run_records(runs)[0])
+    assert set(PROMISE_METRICS) <= set(runs.records()[0])
     assert {"estimates", "income_low"} <= set(summary_records(found)[0])
-    paths = draw_study(found[:3], tmp_path, ending="svg")
-    assert any(path.name.startswith("estimates-users-") for path in paths)
+    paths = draw_study(runs, tmp_path, ending="svg")
+    assert any("estimates-users-" in path.name for path in paths)
 
 
 def test_the_promises_of_slack_based_backfilling_are_latest_starts(trace: Workload) -> None:

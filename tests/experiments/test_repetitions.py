@@ -16,7 +16,7 @@ from qops_batsim.experiments.deadline_runs import Scenario, contestants_of
 from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.experiments.study import InputIdentities, Study, StudyLog, Window
 from qops_batsim.experiments.study_report import summaries
-from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns, description_of
+from qops_batsim.experiments.study_runs import CellOutcome, Description, StudyRuns
 from qops_batsim.papers.claims import averages, differences
 from qops_batsim.papers.islam2003 import runs as islam2003
 from qops_batsim.papers.islam2003 import study as study2003
@@ -51,7 +51,7 @@ def outcomes(others: tuple[str, ...], metrics: tuple[str, ...]) -> StudyRuns:
         whole = {**rest, "jobs": 70, "deadline_jobs": 70, "kills": 0, **values}
         found.append(CellOutcome(cell=cell, metrics=AdmissionMetrics(**whole)))
     known = InputIdentities(logs={"sdsc": ""}, schedulers=dict.fromkeys(names, ((), "")))
-    return StudyRuns(description_of(study, known), found)
+    return StudyRuns(Description(package_version="", key="", study=study, identities=known), found)
 
 
 @pytest.mark.parametrize("metric", ["unadmitted_jobs", "unadmitted_work"])
@@ -84,8 +84,8 @@ def test_on_other_metrics_all_are_tested() -> None:
     ],
 )
 def test_where_nothing_is_drawn_there_is_one_number(changes: dict[str, Any], count: int) -> None:
-    found = compare("sdsc_sp2_1000", ["msb", "qops"], seeds=3, first=60, **changes)
-    for each in found.summaries:
+    found = compare(["msb", "qops"], seeds=3, first=60, **changes)
+    for each in summaries(found):
         values = [*each.metrics.values(), *each.difference.values()]
         assert {value.count for value in values if value is not None} == {count}
         assert all(value is None or (value.low is None) == (count == 1) for value in values)

@@ -28,11 +28,10 @@ from qops_batsim.experiments.study import (
 )
 from qops_batsim.experiments.study_report import (
     csv_of,
-    run_records,
     summaries,
     summary_records,
     table_cells,
-    write_tables,
+    tables_of,
 )
 from qops_batsim.experiments.study_runs import (
     StudyRuns,
@@ -68,10 +67,10 @@ def study(**changes: object) -> Study:
     return msgspec.structs.replace(made, **changes)
 
 
-def tables_of(directory: Path) -> str:
+def all_told(directory: Path) -> str:
     """Return everything that the tables of a study tell."""
     runs = read_study_runs(directory)
-    return csv_of(run_records(runs)) + csv_of(summary_records(summaries(runs)))
+    return csv_of(runs.records()) + csv_of(summary_records(summaries(runs)))
 
 
 @pytest.fixture(scope="module")
@@ -241,7 +240,7 @@ def test_a_study_that_grows_makes_only_what_is_new(
         (tmp_path / "runs" / path.name).write_bytes(path.read_bytes())
     run_study(study(), tmp_path)
     assert made == []
-    assert tables_of(tmp_path) == tables_of(finished)
+    assert all_told(tmp_path) == all_told(finished)
     # The option's default is no new run.
     more = [
         *study().schedulers,
@@ -327,7 +326,7 @@ def test_a_failed_run_is_recorded_and_the_rest_goes_on(
     assert (status.runs, status.finished, status.failed) == (6, 5, 1)
     found = summaries(runs)[1]
     assert (found.runs, found.failed) == (2, 1)
-    assert table_cells(runs, [found])[1][0][1] == "2 (1 failed)"
+    assert table_cells(runs)[1][1][1] == "2 (1 failed)"
     # It is not tried again unless that is asked for.
     assert status_of(tmp_path) == status
     run_study(small, tmp_path)
@@ -337,7 +336,7 @@ def test_a_failed_run_is_recorded_and_the_rest_goes_on(
 
 
 def test_a_table_has_columns_for_what_varies(runs: StudyRuns) -> None:
-    headings, rows = table_cells(runs, summaries(runs))
+    headings, rows = table_cells(runs)
     assert headings[:3] == ["load", "scheduler", "runs"]
     assert headings[-2:] == ["unadmitted jobs (%) less msb", "verdict"]
     assert headings[-5:-2] == ["deadlines met (%)", "wait (s)", "bounded slowdown"]
@@ -346,10 +345,10 @@ def test_a_table_has_columns_for_what_varies(runs: StudyRuns) -> None:
     assert all(len(row) == len(headings) for row in rows)
 
 
-def test_tables_are_written_in_full(runs: StudyRuns, tmp_path: Path) -> None:
-    paths = write_tables(runs, tmp_path)
-    assert [path.name for path in paths] == ["runs.csv", "table.csv"]
-    lines = [path.read_text().splitlines() for path in paths]
+def test_tables_are_written_in_full(runs: StudyRuns) -> None:
+    found = tables_of(runs)
+    assert [*found] == ["runs.csv", "table.csv"]
+    lines = [text.splitlines() for text in found.values()]
     assert [len(each) for each in lines] == [1 + len(runs.outcomes), 1 + 8]
     assert lines[1][0].endswith("verdict,chance")
 
@@ -397,7 +396,7 @@ def test_killed_at_random_points_it_ends_with_the_same_tables(
         assert child.returncode in (0, -signal.SIGKILL), said
         assert len(list(out.glob("runs/*.json"))) >= wanted
         run_study(study(), out)
-        assert tables_of(out) == tables_of(finished)
+        assert all_told(out) == all_told(finished)
     assert -signal.SIGKILL in ends
 
 
