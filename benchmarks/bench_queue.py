@@ -15,7 +15,7 @@ from typing import Any
 
 from qops_batsim.advice.queue_quote import Ask, QueueAsker
 from qops_batsim.advice.queue_state import read_queue
-from qops_batsim.advice.quote_server import QueueKeeper, QuoteServer
+from qops_batsim.advice.quote_server import QuoteServer
 
 MACHINE = 4096
 NOW = 1_780_000_000
@@ -72,8 +72,7 @@ def main() -> None:
 
 def over_http(asker: QueueAsker, asks: list[Ask]) -> list[float]:
     """Return how long each quote takes a client of the endpoint (seconds)."""
-    server = QuoteServer(("127.0.0.1", 0), QueueKeeper(lambda content: asker))
-    server.keeper.replace(asker)
+    server = QuoteServer(("127.0.0.1", 0), lambda: asker)
     Thread(target=server.run, daemon=True).start()
     times = []
     for each in asks:

@@ -19,6 +19,8 @@ import msgspec
 
 from qops_batsim.advice.backtest import Calibration, backtest
 from qops_batsim.advice.trace_runs import run_easy
+from qops_batsim.economics.prices import Prices
+from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.traces import read_trace
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -28,9 +30,13 @@ TRACES = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared")) / "traces"
 def calibration(log: str, *, skip: int, first: int, quotes: int) -> list[Calibration]:
     """Return how often quotes to users of EASY held, by class and level."""
     trace = read_trace(TRACES / log, skip=skip, first=first)
-    waits = run_easy(trace.workload).waits
+    responses = run_easy(trace.workload, Prices()).responses
     records = trace.records.copy()
-    records["wait_time"] = [waits[job] for job in trace.workload.columns.ids]
+    run_times = run_times_until_killed(trace.workload)
+    records["wait_time"] = [
+        responses[job.id] - run_time
+        for job, run_time in zip(trace.workload.jobs, run_times, strict=True)
+    ]
     return backtest(msgspec.structs.replace(trace, records=records), asked=quotes).table()
 
 

@@ -69,7 +69,7 @@ def trial(arguments: argparse.Namespace, base: Path) -> dict:
     journal = base / "journal.db"
     command = [sys.executable, "-m", "qops_batsim", "live"]
     if arguments.alone:
-        command += ["record"]
+        command += ["decide"]
     else:
         command += [arguments.scheduler, "--margin", f"{MARGIN:g}s"]
         command += KILLS if arguments.scheduler == "fqops" else []

@@ -5,7 +5,7 @@
 In every round jobs drawn at random run and wait in two partitions on the same nodes of several
 processors: jobs of some processors, of whole nodes (`--exclusive`), throttled arrays (`%k`), and
 jobs that cannot start (held, `--begin`, a dependency, a limit beyond the partition's). Then asks
-are drawn. Ours is that of `quote --queue --nodes` on `squeue --json` and `scontrol show node`,
+are drawn. Ours is that of `queue quote --nodes` on `squeue --json` and `scontrol show node`,
 Slurm's those of `sbatch --test-only`, and of `squeue --start` for the job itself, submitted behind
 all others and withdrawn after it.
 
@@ -179,7 +179,7 @@ def one_round(
     jobs = settled(cluster)
     listed = cluster.base / "nodes.txt"
     listed.write_text(cluster.run("scontrol", "show", "node"))
-    source = QueueSource(None, "qops", {}, nodes=read_nodes(listed), max_age=60)
+    source = QueueSource(Path("squeue"), "qops", {}, nodes=read_nodes(listed), max_age=60)
     for _ in range(given.asks):
         asker = source.read(cluster.run("squeue", "--json").encode(), "squeue")
         width, minutes = draw.randint(1, size), draw.choice([5, 12, 30, 75, 160])

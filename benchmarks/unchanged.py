@@ -94,7 +94,7 @@ def run_cases() -> Iterator[Case]:
             if "deadlines" in workload or "mixed" in workload:
                 readers += [
                     ["explain", "run", "24", "--json"],
-                    ["quote", "--state", "run@1d", "--processors", "8", "--runtime", "1h",
+                    ["quote", "run@1d", "8x1h",
                      "--deadline", "3h"],
                     ["charges", "run", "--json"],
                 ]  # fmt: skip

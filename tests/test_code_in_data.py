@@ -169,7 +169,7 @@ def test_a_description_that_is_true_to_the_file_it_names_executes_nothing(cli: C
     document["sha256"]["scheduler"] = sha256(Path("evil.py").read_bytes()).hexdigest()
     document["files"]["_decisions.jsonl"] = sha256(log.read_bytes()).hexdigest()
     path.write_text(json.dumps(document))
-    asked = ("quote", "--state", "first@5", "--processors", 1, "--runtime", 1)
+    asked = ("quote", "first@5", "1x1")
     for command in (("explain", "first", 1), asked, ("run", "--again", path)):
         result = cli(*command)
         assert result.exit_code == 2
@@ -308,9 +308,10 @@ def test_a_file_is_run_for_who_names_it(
     Path("mine.py").rename("sub/mine.py")
     assert cli("explain", "first", 1).exit_code == 2
     assert cli("explain", "first", 1, "--code", "other.py").exit_code == 2
-    assert cli("explain", "first", 1, "--allow-code").exit_code == 2  # It lies elsewhere now.
+    again = cli("run", "--again", "first_run.json", "--allow-code")
+    assert again.exit_code == 2  # It lies elsewhere now.
     assert not ran.exists()
-    asked = ("quote", "--state", "first@5", "--processors", 1, "--runtime", 1)
+    asked = ("quote", "first@5", "1x1")
     Path("sub/mine.py").write_text(Path("sub/mine.py").read_text() + "\n")
     changed = cli(*asked, "--code", "sub/mine.py")
     assert (changed.exit_code, "has changed since" in changed.err) == (2, True)

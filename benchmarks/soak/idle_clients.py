@@ -1,4 +1,4 @@
-"""Idle and slow HTTP clients against ``quote --listen``: how long an honest client waits meanwhile.
+"""Idle and slow HTTP clients against ``queue serve``: how long an honest client waits meanwhile.
 
     python benchmarks/soak/idle_clients.py [--clients 200] [--seconds 600]
 
@@ -132,7 +132,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         queue = Path(name) / "queue.json"
         queue.write_text(json.dumps(random_queue(given.jobs, 1)))
-        arguments = ["quote", "--queue", str(queue), "--max-age", "9999d"]
+        arguments = ["queue", "serve", str(queue), "--max-age", "9999d"]
         arguments += ["--listen", f"127.0.0.1:{port}"]
         server = subprocess.Popen(
             [*COMMAND, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

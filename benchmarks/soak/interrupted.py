@@ -48,7 +48,7 @@ READERS = [
     ("verify", "x"),
     ("charges", "x", "--reference", "easy"),
     ("explain", "x", "3"),
-    ("quote", "--state", "x@10", "--processors", "2", "--runtime", "20"),
+    ("quote", "x@10", "2x20"),
     ("diff", "x", "easy"),
     ("gantt", "x", "-o", "o.svg"),
 ]

@@ -61,7 +61,7 @@ COMMANDS: Sequence[tuple[int, Sequence[str]]] = [
     (1, ["charges", "{run}", "--fill"]),
     (6, ["explain", "{run}", "{job}"]),
     (6, ["explain", "{run}", "{job}", "--json"]),
-    (6, ["quote", "--state", "{run}@{date}", "--processors", "2", "--runtime", "20"]),
+    (6, ["quote", "{run}@{date}", "2x20"]),
     (1, ["run", "--again", "{run}_run.json", "--quiet"]),
     (1, ["plot", "{run}", "-o", "o.svg"]),
     (1, ["gantt", "{run}", "-o", "o.svg"]),

@@ -32,7 +32,7 @@ COMMANDS: Sequence[Sequence[str]] = [
     *(["plot", "easy", "-o", "o.svg"], ["gantt", "easy", "-o", "o.svg"]),
     ["occupation", "easy", "-o", "o.svg"],
     *(["charges", "fqops"], ["explain", "fqops", "3"]),
-    ["quote", "--state", "qops@10", "--processors", "2", "--runtime", "20"],
+    ["quote", "qops@10", "2x20"],
     ["compare", "easy", "-w", "d.json", "--loads", "1", "--seeds", "1", "--out", "o"],
     ["serve", "easy", "--socket", "ipc://s", "--timeout", "0.02", "--out", "o"],
     ["engine", "-p", "v.xml", "-w", "w.json", "-s", "ipc://s", "--timeout", "0.02", "-e", "o"],

@@ -36,7 +36,7 @@ from qops_batsim.advice.advice_tables import (
 from qops_batsim.advice.advise import HOUR, Advice, Measure, promised, utilization
 from qops_batsim.advice.recommendations import (
     QUANTILES,
-    earliness,
+    advice_earliness,
     headline,
     limits,
     manager_name,
@@ -46,6 +46,7 @@ from qops_batsim.advice.recommendations import (
 )
 from qops_batsim.advice.trace_runs import AdviceCase
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, legend_above, picture
+from qops_batsim.economics.prices import place_of
 from qops_batsim.experiments.page import (
     Block,
     PageAlert,
@@ -127,7 +128,7 @@ def further_pictures(advice: Advice) -> dict[str, PagePicture]:
 
 
 def _earliness(advice: Advice) -> PagePicture:
-    groups = earliness(advice.promises, by_processors=True)
+    groups = advice_earliness(advice, by_processors=True)
     names = [f"{quantile:.0%}" for quantile in QUANTILES]
     rows = [["processors", "jobs", *(f"{each} of jobs (h)" for each in names)]]
     rows += [
@@ -383,7 +384,7 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         made_by = msgspec.to_builtins(case)
         del made_by["window"], made_by["promises"]
         groups = advice.groups(case)
-        charge = advice.charge(case)
+        charge = advice.charge(case, choices.prices.penalty)
         results.append(
             {
                 "case": made_by,
@@ -412,14 +413,16 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "limits": limits(advice),
         "deadline_price": advice.deadline_price,
         "quotes": [] if advice.quotes is None else advice.quotes.table(),
-        "break_even": {f"penalty_{p:g}": advice.break_even(p) for p in (0.0, 1.0)},
+        "break_even": {
+            f"penalty_{p:g}": advice.break_even(p) for p in (0.0, choices.prices.penalty)
+        },
         "quantiles": QUANTILES,
         "earliest_promises": {
-            "by_processors": earliness(advice.promises, by_processors=True),
-            "by_category": earliness(advice.promises, by_processors=False),
+            "by_processors": advice_earliness(advice, by_processors=True),
+            "by_category": advice_earliness(advice, by_processors=False),
         },
         "results": results,
     }
     # What is infinite, a promise that nobody gets, is null in JSON.
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document))
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(document, enc_hook=place_of))
     return plain

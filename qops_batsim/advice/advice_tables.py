@@ -22,11 +22,11 @@ from qops_batsim.advice.advise import (
     utilization,
 )
 from qops_batsim.advice.backtest import Backtest
-from qops_batsim.advice.fit import HIGH, LEAST_WAIT, LOW, SIZES, size_classes, wait_quantiles
+from qops_batsim.advice.fit import HIGH, LEAST_WAIT, LOW, size_classes, sizes_of, wait_quantiles
 from qops_batsim.advice.recommendations import (
     CANNOT_SAY,
+    advice_earliness,
     best_offer,
-    earliness,
     factor_text,
     hours,
     manager_name,
@@ -42,6 +42,7 @@ from qops_batsim.advice.trace_runs import (
 )
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.charges import Categories
+from qops_batsim.economics.prices import Prices
 from qops_batsim.experiments.page import PageTable
 from qops_batsim.experiments.report_table import TableText
 from qops_batsim.parameters import EXACT
@@ -170,7 +171,9 @@ _MOST_GROUPS = 12
 def users_tables(advice: Advice) -> list[PageTable]:
     """Return the waits in the log by size, partition and account, as far as it tells them."""
     records = advice.trace.records
-    classes = Words([*SIZES.values()], size_classes(records["requested_processors"]))
+    categories = advice.choices.prices.categories
+    places = size_classes(records["requested_processors"], categories)
+    classes = Words([*sizes_of(categories).values()], places)
     columns = {"processors": classes}
     names = {"partition": "queue", "account": "group"}
     columns |= {
@@ -294,10 +297,6 @@ WORDS = {
 }
 """Meanings of the reasons for refusals."""
 
-CLASSES = (
-    "{} up to 10 min (very short), 1 h (short), 8 h (long), more; processors up to 1 "
-    "(sequential), 8 (narrow), 32 (wide), more."
-)
 _INTERVALS = "Means over windows, with 95 % intervals (Student) where there are at least two."
 
 
@@ -305,11 +304,25 @@ def _measures(advice: Advice, case: AdviceCase) -> dict[str, str]:
     return {name: percent(advice.mean(case, measure)) for name, measure in MEASURES.items()}
 
 
-def _rate(choices: AdviceChoices) -> str:
+def _rate(prices: Prices) -> str:
     """Return the price of a core-hour in words that make sense without a currency, too."""
-    if choices.currency == "core-h" and choices.rate == 1:
-        return "the core-hours used (--rate and --currency set a price)"
-    return f"{choices.rate:g} {choices.currency} a core-hour"
+    if prices.core_hour is None:
+        return "the core-hours used (--prices sets a price)"
+    return f"{prices.rate:g} {prices.unit} a core-hour"
+
+
+def _classes(advice: Advice, of: str) -> str:
+    """Return the edges of the classes ``of`` run time, and of processors, in words."""
+    categories = advice.choices.prices.categories
+    short, middle, long = (
+        f"{edge / 3600:g} h" if edge >= 3600 else f"{edge / 60:g} min"
+        for edge in categories.run_times
+    )
+    few, more, many = (f"{edge:g}" for edge in categories.processors)
+    return (
+        f"{of} up to {short} (very short), {middle} (short), {long} (long), more; processors up to "
+        f"{few} (sequential), {more} (narrow), {many} (wide), more."
+    )
 
 
 def compared_cases(choices: AdviceChoices) -> dict[str, AdviceCase]:
@@ -321,6 +334,7 @@ def compared_cases(choices: AdviceChoices) -> dict[str, AdviceCase]:
 def first_table(advice: Advice) -> PageTable:
     """Return the schedulers side by side."""
     choices, rows = advice.choices, []
+    penalty = choices.prices.penalty
     named = {manager_name(each): each.name for each in (choices.scheduler, *choices.compared)}
     options = "; ".join(f"{name} is {own}" for name, own in named.items() if name != own)
     for name, case in compared_cases(choices).items():
@@ -328,9 +342,10 @@ def first_table(advice: Advice) -> PageTable:
     return _table(
         "schedulers",
         rows,
-        currency=choices.currency,
+        currency=choices.prices.unit,
+        penalty="" if penalty == 1 else f"{penalty:g} times ",
         intervals=_INTERVALS,
-        rate=_rate(choices),
+        rate=_rate(choices.prices),
         price=advice.deadline_price,
         options=f" In --against, {options}." if options else "",
     )
@@ -341,9 +356,9 @@ def earliness_tables(advice: Advice) -> list[PageTable]:
     return [
         _table(
             "earliness",
-            earliness(advice.promises, by_processors=by_processors),
+            advice_earliness(advice, by_processors=by_processors),
             classes=title,
-            explained="" if by_processors else f" Classes: {CLASSES.format('walltime')}",
+            explained="" if by_processors else f" Classes: {_classes(advice, 'walltime')}",
         )
         for by_processors, title in ((True, "processors"), (False, "walltime and processors"))
     ]
@@ -358,7 +373,7 @@ def categories_table(advice: Advice) -> PageTable:
         for name in Categories().labels()
         if (group := groups.get(name)) is not None
     ]
-    return _table("categories", rows, classes=CLASSES.format("run time"))
+    return _table("categories", rows, classes=_classes(advice, "run time"))
 
 
 def _asked(group: GroupCount) -> dict[str, float]:
@@ -446,14 +461,15 @@ def charges_table(advice: Advice) -> PageTable:
                 "category": name,
                 "jobs": charged,
                 "work": work,
-                "resources": choices.rate * work,
+                "resources": choices.prices.rate * work,
                 "qos": qos,
                 "deadlines": price * qos,
                 "each": price * qos / charged if charged else None,
                 "missed": price * penalty,
             }
         )
-    told = {"name": choices.scheduler.name, "money": choices.currency, "rate": _rate(choices)}
+    prices = choices.prices
+    told = {"name": choices.scheduler.name, "money": prices.unit, "rate": _rate(prices)}
     return _table("charges", rows, price=price, **told)
 
 

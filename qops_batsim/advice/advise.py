@@ -7,7 +7,6 @@ processors and for urgency.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -36,6 +35,7 @@ from qops_batsim.advice.trace_runs import (
 )
 from qops_batsim.advice.what_if import WhatIf
 from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
+from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import require
 from qops_batsim.experiments.deadline_runs import Contestant, check_distinct, contestant_of
 from qops_batsim.experiments.pool import Workers, run_cases
@@ -72,10 +72,9 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
         What is tried beside that; load 1 is the trace itself.
     goal
         Share of the deadlines that should be promised.
-    rate, currency
-        Price of a core-hour.
-    deadline_price
-        Price of a QoS charge of 1; None: the one at which promises cost the centre nothing.
+    prices
+        Of core-hours and QoS charges. Without one, core-hours count, and a QoS charge has the price
+        at which promises cost the centre nothing.
     windows, window_jobs
         How many stretches of the trace are simulated, and how many jobs each has; None: as
         :func:`~qops_batsim.advice.trace_runs.choose_windows` has it.
@@ -90,9 +89,7 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
     stringencies: tuple[float, ...] = (0.5, 0.2, 0.0, -0.5, -1.0)
     loads: tuple[float, ...] = (1.0, 1.2, 1.4)
     goal: float = 0.9
-    rate: float = 1.0
-    currency: str = "core-h"
-    deadline_price: float | None = None
+    prices: Prices = Prices()
     windows: int | None = None
     window_jobs: int | None = None
 
@@ -104,9 +101,7 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
         for value in self.loads:
             require(1 <= value <= 10, "load", value, "a number from 1 to 10 is accepted")
         require(0 < self.goal <= 1, "goal", self.goal, "a share above 0, up to 1, is accepted")
-        price = 0.0 if self.deadline_price is None else self.deadline_price
-        for name, value in (("rate", self.rate), ("deadline price", price)):
-            require(0 <= value < math.inf, name, value, "a number from 0 up is accepted")
+        self.prices.check()
         check_distinct("stringency", self.stringencies)
         check_distinct("load", self.loads)
         for name, count in (("windows", self.windows), ("window jobs", self.window_jobs)):
@@ -218,8 +213,8 @@ class Advice:
         names = dict.fromkeys(name for run in runs for name in run.groups)
         return {name: add_up(r.groups[name] for r in runs if name in r.groups) for name in names}
 
-    def charge(self, case: AdviceCase, penalty: float = 1.0) -> Charge:
-        """Return core-hours and QoS charges less penalties, of all windows together."""
+    def charge(self, case: AdviceCase, penalty: float) -> Charge:
+        """Return core-hours and QoS charges less so many penalties, of all windows together."""
         paid = total(run.total.income(penalty) for run in self.of(case))
         return Charge(resource=paid.resource / HOUR, qos=paid.qos)
 
@@ -237,14 +232,16 @@ class Advice:
         It is as chosen, else the one at which promises cost the centre nothing, where missed
         deadlines cost nothing either.
         """
-        if self.choices.deadline_price is not None:
-            return self.choices.deadline_price
-        return (self.break_even(0.0).ratio or 0.0) * self.choices.rate
+        prices = self.choices.prices
+        if prices.qos_charge is not None:
+            return prices.qos_charge
+        return (self.break_even(0.0).ratio or 0.0) * prices.rate
 
-    def income(self, case: AdviceCase, penalty: float = 1.0) -> float:
+    def income(self, case: AdviceCase) -> float:
         """Return the income of all windows, in the currency."""
-        paid = self.charge(case, penalty)
-        return self.choices.rate * paid.resource + self.deadline_price * paid.qos
+        prices = self.choices.prices
+        paid = self.charge(case, prices.penalty)
+        return prices.rate * paid.resource + self.deadline_price * paid.qos
 
     @cached_property
     def promises(self) -> list[EarliestPromise]:
@@ -332,7 +329,7 @@ def advise(
         for number in range(len(windows))
         for case in choices.cases()
     ]
-    work = TraceRuns(prepared.workload, windows, what_if or WhatIf())
+    work = TraceRuns(prepared.workload, windows, what_if or WhatIf(), choices.prices)
     runs = run_cases(work, cases, workers=workers, group_by=shared_work, on_progress=on_progress)
     fit = UNKNOWN_FIT if what_if else _fit(choices, trace, prepared, windows, runs)
     return Advice(choices, trace, windows, prepared, runs, fit, name, what_if=what_if)
@@ -356,4 +353,4 @@ def _fit(
         for label, waits in runs[choices.easy(window=number)].waits.items():
             simulated.setdefault(label, []).extend(waits)
     logged = trace.records["wait_time"][[places[job] for job in ids]]
-    return model_fit(logged, columns.processors[rows], simulated)
+    return model_fit(logged, columns.processors[rows], simulated, choices.prices.categories)

@@ -18,9 +18,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from qops_batsim.advice.fit import SIZES, size_classes
+from qops_batsim.advice.fit import size_classes, sizes_of
 from qops_batsim.advice.queue_quote import Ask, QueueAsker
 from qops_batsim.advice.queue_state import QueuedJob, QueueState
+from qops_batsim.economics.charges import Categories
 from qops_batsim.errors import InputError, require
 from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.workload.conversion import Conversion
@@ -85,7 +86,7 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
         groups: dict[str, list[Quoted]] = {"all": stated}
         for _, name in (*HORIZONS, (math.inf, LATER)):
             groups[name] = [each for each in stated if each.horizon == name]
-        for name in SIZES.values():
+        for name in sizes_of(Categories()).values():
             groups[f"{name} processors"] = [each for each in stated if each.size == name]
         found = []
         for group, members in groups.items():
@@ -169,8 +170,8 @@ def backtest(trace: Conversion, *, asked: int = 1000) -> Backtest:
     walltimes = records["requested_time"]
     longest = walltimes.max() if (walltimes > 0).any() else records["run_time"]
     limits = np.where(walltimes > 0, walltimes, longest).astype(float)
-    sizes = size_classes(records["requested_processors"])
-    names = [*SIZES.values()]
+    sizes = size_classes(records["requested_processors"], Categories())
+    names = [*sizes_of(Categories()).values()]
     for row, active in _submissions(records, every):
         job = records[row]
         now = float(job["submit_time"])

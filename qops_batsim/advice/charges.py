@@ -18,6 +18,7 @@ from qops_batsim.analysis.metrics.charges import (
     ChargeReport,
     JobCharge,
     charge_jobs,
+    charge_of,
     charge_report,
     reference_of_run,
 )
@@ -26,17 +27,14 @@ from qops_batsim.analysis.results.run import read_run, workloads_of_run
 from qops_batsim.analysis.results.run_files import RunInfo
 from qops_batsim.economics.charges import (
     BreakEven,
-    Categories,
-    PriceFunction,
     ReferenceJob,
+    ServedJob,
     SlowdownTable,
-    Weights,
     break_even,
     category_slowdowns,
-    check_penalty,
-    islam2004,
     served_job,
 )
+from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError
 from qops_batsim.running.reference import easy_references
 from qops_batsim.shipped import find_input
@@ -44,24 +42,32 @@ from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.model import Workload
 
 
-class JobPrice(msgspec.Struct, frozen=True, kw_only=True):
+class JobPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Price of a job of a category.
 
     The resource charge in processor-seconds, and the QoS charge (category slowdown /
-    slowdown granted): 0 without deadline, None if the category's slowdown is not known.
+    slowdown granted): 0 without deadline, None if the category's slowdown is not known. What both
+    ``cost`` together is told where they have prices.
     """
 
     category: str
     resource: float
     qos: float | None
+    cost: float | None = None
+    currency: str = ""
 
 
 class PriceList:
-    """Prices of Islam et al. (2004), section 3; ``unknown`` says why there is no table."""
+    """Prices of jobs, given the slowdowns of categories; ``unknown`` says why there are none."""
 
-    def __init__(self, table: SlowdownTable | None, unknown: str = "") -> None:
-        self._table = table
-        self._categories = Categories() if table is None else table.categories
+    def __init__(
+        self,
+        table: SlowdownTable | None,
+        unknown: str = "",
+        prices: Prices = Prices(),  # noqa: B008 - it is frozen
+    ) -> None:
+        self._table, self._prices = table, prices
+        self._categories = prices.categories if table is None else table.categories
         self.unknown = unknown
 
     def price(
@@ -75,70 +81,60 @@ class PriceList:
         if run_time is None:
             return None
         category = self._categories.label(run_time, processors)
-        if deadline is None or deadline == math.inf:
-            return JobPrice(category=category, resource=processors * run_time, qos=0.0)
-        if self._table is not None and deadline > arrival:
+        served, knows_qos = ServedJob(processors, run_time, category, math.nan, None), True
+        if deadline is not None and deadline < math.inf:
+            knows_qos = self._table is not None and deadline > arrival
             try:
-                job = served_job(
-                    self._table,
-                    category=category,
-                    processors=processors,
-                    run_time=run_time,
-                    arrival=arrival,
-                    deadline=deadline,
-                )
+                if self._table is not None and knows_qos:
+                    served = served_job(
+                        self._table,
+                        category=category,
+                        processors=processors,
+                        run_time=run_time,
+                        arrival=arrival,
+                        deadline=deadline,
+                    )
             except InputError as error:
-                self.unknown = str(error)
-            else:
-                charge = islam2004(job)
-                return JobPrice(category=category, resource=charge.resource, qos=charge.qos)
-        return JobPrice(category=category, resource=processors * run_time, qos=None)
+                self.unknown, knows_qos = str(error), False
+        charge = charge_of(self._prices.function, served, "asked about")
+        return JobPrice(
+            category=category,
+            resource=charge.resource,
+            qos=charge.qos if knows_qos else None,
+            cost=self._prices.profit(charge) if knows_qos and self._prices.currency else None,
+            currency=self._prices.currency or "",
+        )
 
 
-def price_list(info: RunInfo | None, workload: str | Path | None = None) -> PriceList:
+def price_list(
+    info: RunInfo | None,
+    workload: str | Path | None = None,
+    prices: Prices = Prices(),  # noqa: B008 - it is frozen
+) -> PriceList:
     """Return the prices for the workload of a run, from an EASY run of it made now.
 
     If the workload that the run names cannot be used there are no QoS charges; that the one
     given instead cannot be used is an error.
     """
     if workload is not None:
-        return PriceList(_slowdowns(workload))
+        return PriceList(_slowdowns(workload, prices), "", prices)
     named = None if info is None else info.workload
     if isinstance(named, Sequence) and not isinstance(named, str):
         named = named[0] if len(named) == 1 else None
     if info is None or named is None:
-        return PriceList(None, "the workload that was run is not known")
+        return PriceList(None, "the workload that was run is not known", prices)
     try:
-        return PriceList(_slowdowns(named, info.sha256.get("workload")))
+        return PriceList(_slowdowns(named, prices, info.sha256.get("workload")), "", prices)
     except InputError as error:
-        return PriceList(None, str(error))
+        return PriceList(None, str(error), prices)
 
 
-def _slowdowns(name: str | Path, digest: str | None = None) -> SlowdownTable:
+def _slowdowns(name: str | Path, prices: Prices, digest: str | None = None) -> SlowdownTable:
     workload = read_workload(find_input(name, "workloads"))
     if digest not in (None, workload.sha256):
         raise InputError(f"{workload.source} has changed since the run")
-    return category_slowdowns(easy_references(workload, of_all=False).values())
-
-
-class ChargeChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """Choices of how jobs are charged.
-
-    ``slowdown_bound`` (seconds): run times below it count as this much in slowdowns. A missed
-    deadline costs ``penalty`` times its QoS charge.
-    """
-
-    weights: Weights = Weights()
-    categories: Categories = Categories()
-    slowdown_bound: float | None = None
-    price: PriceFunction = islam2004
-    penalty: float = 1.0
-
-    def check(self) -> None:
-        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
-        self.weights.check()
-        self.categories.check()
-        check_penalty(self.penalty)
+    references = easy_references(workload, of_all=False).values()
+    return category_slowdowns(references, prices.categories, bound=prices.slowdown_bound)
 
 
 class RunCharges(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,19 +146,19 @@ class RunCharges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChargeComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Charges of one run or two, and the weights at which two earn the same."""
+    """Charges of one run or two, and the ratio of prices at which two earn the same."""
 
-    choices: ChargeChoices
+    prices: Prices
     runs: list[RunCharges]
     break_even: BreakEven | None = None
 
     def as_data(self) -> dict[str, Any]:
         """Return all but the charges of single jobs as plain JSON values."""
         data: dict[str, Any] = {
-            "weights": msgspec.to_builtins(self.choices.weights),
-            "categories": msgspec.to_builtins(self.choices.categories),
-            "slowdown_bound": self.choices.slowdown_bound,
-            "penalty": self.choices.penalty,
+            "weights": dict(zip(("resource", "qos"), self.prices.weights, strict=True)),
+            "categories": msgspec.to_builtins(self.prices.categories),
+            "slowdown_bound": self.prices.slowdown_bound,
+            "penalty": self.prices.penalty,
             "runs": [{"run": each.run, **msgspec.to_builtins(each.report)} for each in self.runs],
         }
         if self.break_even is not None:
@@ -174,7 +170,7 @@ def charge_runs(
     run: str,
     against: str | None = None,
     *,
-    choices: ChargeChoices | None = None,
+    prices: Prices = Prices(),  # noqa: B008 - it is frozen
     workloads: list[Path] | None = None,
     reference: str | None = None,
 ) -> ChargeComparison:
@@ -184,8 +180,7 @@ def charge_runs(
     Slowdowns are those of the run ``reference``; by default of EASY, run now on as many hosts
     as the workload is for.
     """
-    choices = choices or ChargeChoices()
-    choices.check()
+    prices.check()
     names = [run] if against is None else [run, against]
     results = [read_run(name) for name in names]
     known, doubt = workloads_of_run(results[0], workloads)
@@ -196,22 +191,20 @@ def charge_runs(
         )
     references = _references(known, reference)
     outcomes = [outcomes_of_run(result, known) for result in results]
-    table = category_slowdowns(
-        references.values(), choices.categories, bound=choices.slowdown_bound
-    )
+    table = category_slowdowns(references.values(), prices.categories, bound=prices.slowdown_bound)
     runs = []
     for name, result, each in zip(names, results, outcomes, strict=True):
         grace = 0.0 if result.info is None else result.info.grace
         try:
-            jobs = charge_jobs(each, references, table, choices.price, grace=grace)
+            jobs = charge_jobs(each, references, table, prices.function, grace=grace)
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
-        report = charge_report(jobs, table, choices.weights, penalty=choices.penalty)
+        report = charge_report(jobs, table, prices)
         runs.append(RunCharges(run=name, jobs=jobs, report=report))
     crossing = None
     if against is not None:
-        crossing = break_even(*(each.report.total.income(choices.penalty) for each in runs))
-    return ChargeComparison(choices=choices, runs=runs, break_even=crossing)
+        crossing = break_even(*(each.report.total.income(prices.penalty) for each in runs))
+    return ChargeComparison(prices=prices, runs=runs, break_even=crossing)
 
 
 def _references(

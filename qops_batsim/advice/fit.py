@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
 import numpy as np
 
-from qops_batsim.economics.charges import PROCESSOR_CLASSES, PROCESSOR_EDGES
+from qops_batsim.economics.charges import PROCESSOR_CLASSES, Categories
 from qops_batsim.tables import Floats, Integers
 
 LOW, HIGH = 0.5, 2.0
@@ -20,8 +21,6 @@ LEAST_WAIT = 600.0
 LEAST_JOBS = 30
 """Fewest jobs of a class that are compared."""
 
-SIZES = {"sequential": "1", "narrow": "2 to 8", "wide": "9 to 32", "very-wide": "33 or more"}
-"""The classes of processors, as their users would say."""
 
 QUANTILES = (0.5, 0.9)
 
@@ -72,9 +71,22 @@ UNKNOWN_FIT = ModelFit()
 """That of a trace without waits."""
 
 
-def size_classes(processors: Integers) -> Integers:
+def sizes_of(categories: Categories) -> dict[str, str]:
+    """Return the classes of processors, as their users would say.
+
+    >>> list(sizes_of(Categories()).values())
+    ['1', '2 to 8', '9 to 32', '33 or more']
+    """
+    ends = [0, *map(int, categories.processors)]
+    texts = [
+        f"{high}" if high == low + 1 else f"{low + 1} to {high}" for low, high in pairwise(ends)
+    ]
+    return dict(zip(PROCESSOR_CLASSES, [*texts, f"{ends[-1] + 1} or more"], strict=True))
+
+
+def size_classes(processors: Integers, categories: Categories) -> Integers:
     """Return the places of sizes among the classes of processors."""
-    found: Integers = np.searchsorted(PROCESSOR_EDGES, processors, side="left")
+    found: Integers = np.searchsorted(categories.processors, processors, side="left")
     return found
 
 
@@ -87,13 +99,16 @@ def wait_quantiles(waits: Floats) -> tuple[float, float]:
 
 
 def model_fit(
-    logged: Floats, processors: Integers, simulated: Mapping[str, Sequence[float]]
+    logged: Floats,
+    processors: Integers,
+    simulated: Mapping[str, Sequence[float]],
+    categories: Categories = Categories(),  # noqa: B008 - it is frozen
 ) -> ModelFit:
     """Compare the waits of jobs in a log with those that EASY gave them.
 
     ``simulated`` are waits by category; in ``logged`` a number below 0 is not known.
     """
-    places = size_classes(processors)
+    places, sizes = size_classes(processors, categories), sizes_of(categories)
     ours: dict[str, list[float]] = {name: [] for name in PROCESSOR_CLASSES}
     for label, waits in simulated.items():
         ours[next(name for name in reversed(PROCESSOR_CLASSES) if label.endswith(name))] += waits
@@ -101,7 +116,7 @@ def model_fit(
     for place, name in enumerate(PROCESSOR_CLASSES):
         theirs = logged[(places == place) & (logged >= 0)]
         if min(len(theirs), len(ours[name])) >= LEAST_JOBS:
-            found.append(_class_fit(SIZES[name], theirs, np.array(ours[name])))
+            found.append(_class_fit(sizes[name], theirs, np.array(ours[name])))
     known = logged[logged >= 0]
     everything = np.array([wait for waits in ours.values() for wait in waits])
     if min(len(known), len(everything)) >= LEAST_JOBS:

@@ -13,7 +13,7 @@ import msgspec
 
 from qops_batsim.advice.plan_asker import EarliestEnd, SearchAsker, deadline_plan
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text
-from qops_batsim.errors import InputError, require
+from qops_batsim.errors import InputError, require, shown
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.scheduling.admission.feedback import promise
@@ -136,17 +136,16 @@ class QueueAsker:
         )
 
 
-def parse_asks(text: str) -> list[Ask]:
-    """Return the jobs of a list such as ``64x2h,128x30m``: processors and run time of each."""
+def parse_job(text: str) -> tuple[int, float]:
+    """Return the processors and the run time (seconds) of a job such as ``64x2h``."""
     from qops_batsim.platform.units import parse_time
 
-    asks = []
-    for part in text.split(","):
-        count, times, duration = part.strip().partition("x")
-        if not times or not count.isdecimal() or len(count) > 9:
-            raise InputError(f"{part!r} in {text!r}: PROCESSORSxTIME is expected, as 64x2h")
-        asks.append(Ask(processors=int(count), time=parse_time(duration, where=f"time in {part}")))
-    return asks
+    count, times, duration = text.partition("x")
+    if not times or not count.isdecimal() or len(count) > 9:
+        raise InputError(f"{shown(text)}: PROCESSORSxTIME is expected, as 64x2h")
+    run_time = parse_time(duration, where=f"time in {text}")
+    require(run_time > 0, f"time in {text}", duration, "more than 0 is expected")
+    return int(count), run_time
 
 
 def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Held], list[str]]:

@@ -403,7 +403,7 @@ def read_queue(
     if size is None:
         raise InputError(
             f"{source}: says nothing of the machine's processors; their number is expected "
-            "(--machine N)"
+            "(--processors N)"
         )
     check_processors(size)
     date = next((each for each in (now, told, written_at) if each is not None), None)
@@ -503,7 +503,7 @@ def _checked(
     if used > processors:
         raise InputError(
             f"{source}: the running jobs use {used:,} processors of {processors:,}; the machine's "
-            "number in the same unit is expected (--machine N)"
+            "number in the same unit is expected (--processors N)"
         )
     return QueueState(
         source=source,

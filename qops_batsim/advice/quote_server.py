@@ -51,12 +51,6 @@ MOST_IN_LINE = 32
 MOST_OPEN = 512
 """Most connections; a further one takes the place of the oldest without a complete request."""
 
-MOST_HELD_BYTES = 128 << 20
-"""Most bytes of queues that are not posted completely; then the oldest of these is dropped."""
-
-MAX_POSTED_BYTES = 64 << 20
-"""Largest queue that is posted, one at a time (bytes)."""
-
 MAX_ASK_BYTES = 64 << 10
 """Longest request for quotes (bytes)."""
 
@@ -81,54 +75,24 @@ class Asks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     jobs: list[Ask]
 
 
-class QueueKeeper:
-    """Holder of the queue that quotes are about, which can be replaced.
+class QuoteServer(uvicorn.Server):
+    """Endpoint on an address, served by :meth:`run` until ``should_exit`` is set or a signal.
 
-    ``read`` makes an asker of what was posted, ``refresh`` returns one if the file has changed.
-    Neither holds anything while it works; one thread refreshes at a time. ``check`` raises an
-    InputError for a queue that is too old by now, given its name and its date.
+    ``asker`` returns that of the queue as it is now; one thread at a time calls it.
     """
 
     def __init__(
         self,
-        read: Callable[[bytes], QueueAsker],
-        refresh: Callable[[], QueueAsker | None] = lambda: None,
-        check: Callable[[str, float], None] = lambda source, date: None,
-    ) -> None:
-        self.read, self._refresh, self._check = read, refresh, check
-        self._asker: QueueAsker | None = None
-
-    def replace(self, asker: QueueAsker) -> None:
-        """Replace the queue."""
-        self._asker = asker
-
-    def asker(self) -> QueueAsker:
-        """Return the asker of the queue as it is now; raise an InputError if it cannot be read."""
-        changed = self._refresh()
-        if changed is not None:
-            self._asker = changed
-        if self._asker is None:
-            raise Problem(503, "no queue is known yet; post one to /state")
-        self._check(self._asker.state.source, self._asker.state.now)
-        return self._asker
-
-
-class QuoteServer(uvicorn.Server):
-    """Endpoint on an address, served by :meth:`run` until ``should_exit`` is set or a signal."""
-
-    def __init__(
-        self,
         address: tuple[str, int],
-        keeper: QueueKeeper,
+        asker: Callable[[], QueueAsker],
         *,
-        post_state: bool = True,
         on_request: Callable[[str], None] = lambda line: None,
         seconds: float = REQUEST_SECONDS,
     ) -> None:
-        self.keeper, self.post_state, self.on_request = keeper, post_state, on_request
+        self._current, self.on_request = asker, on_request
         self._on_loopback = _is_loopback(address[0])
         self._seconds = seconds
-        self._answering, self._posting = _Line(MOST_AT_ONCE), _Line(1)
+        self._answering = _Line(MOST_AT_ONCE)
         self._refresh: asyncio.Task[QueueAsker] | None = None
         self._next_refresh: asyncio.Task[QueueAsker] | None = None
         self._open = _Clients()
@@ -142,7 +106,6 @@ class QuoteServer(uvicorn.Server):
             ("GET", "/schema", self._schema),
             ("GET", "/quote", self._quote),
             ("POST", "/quote", self._quote_jobs),
-            ("POST", "/state", self._post_state),
         ]
         app = Starlette(
             routes=[
@@ -192,23 +155,19 @@ class QuoteServer(uvicorn.Server):
 
     async def _body(self, request: Request) -> bytes:
         """Return the body of a request, if it tells its length and that is not too much."""
-        is_state = request.scope["path"] == "/state"
-        if is_state and not self.post_state:
-            raise Problem(403, "the queue is read from a file here, and cannot be posted")
-        most = MAX_POSTED_BYTES if is_state else MAX_ASK_BYTES
         length = request.headers.get("content-length")
         if length is None:
             raise Problem(411, "a Content-Length is expected")
-        if int(length) > most:
-            raise Problem(413, f"{int(length):,} bytes; at most {most:,} are expected")
-        return await self._open.body_of(request)
+        if int(length) > MAX_ASK_BYTES:
+            raise Problem(413, f"{int(length):,} bytes; at most {MAX_ASK_BYTES:,} are expected")
+        return await request.body()
 
     async def _no_route(self, request: Request, error: Exception) -> Response:
         """Return the refusal of a request for which there is no endpoint."""
         if request.method not in ("GET", "POST"):
             why = f"Unsupported method ({request.method!r})"
             return self._response(request, 501, {"error": why})
-        known = "GET /quote, /state, /schema, /health; POST /quote, /state"
+        known = "GET /quote, /state, /schema, /health; POST /quote"
         try:
             self._check(request)
             raise Problem(404, f"{shown(request.scope['path'])} is not known (known: {known})")
@@ -272,12 +231,6 @@ class QuoteServer(uvicorn.Server):
         found = await self._answering.run(answers)
         return {"state": _about(asker), "jobs": msgspec.to_builtins(found)}
 
-    async def _post_state(self, request: Request, content: bytes) -> Any:
-        asker = await self._posting.run(lambda: self.keeper.read(content))
-        # Whoever was refused meanwhile is not here any more.
-        self.keeper.replace(asker)
-        return _about(asker)
-
     async def _asker(self) -> QueueAsker:
         """Return the asker; that a file cannot be read is not the client's fault.
 
@@ -295,7 +248,7 @@ class QuoteServer(uvicorn.Server):
         if before is not None:
             await asyncio.wait([before])
         self._refresh, self._next_refresh = self._next_refresh, None
-        return await _in_thread(self.keeper.asker)
+        return await _in_thread(self._current)
 
 
 _Endpoint = Callable[[Request, bytes], Awaitable[Any]]
@@ -359,11 +312,10 @@ def _forget(future: asyncio.Future[Any]) -> None:
 
 
 class _Clients:
-    """Open connections, the oldest first, and what was received of bodies that are incomplete."""
+    """Open connections, the oldest first."""
 
     def __init__(self) -> None:
         self._open: dict[_LimitedProtocol, None] = {}
-        self._held: dict[_LimitedProtocol, int] = {}
         limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most = min(MOST_OPEN, max(limit // 2, 16)) if limit > 0 else MOST_OPEN
 
@@ -377,21 +329,6 @@ class _Clients:
     def discard(self, connection: _LimitedProtocol) -> None:
         """Forget a connection."""
         self._open.pop(connection, None)
-        self._held.pop(connection, None)
-
-    async def body_of(self, request: Request) -> bytes:
-        """Return the body of a request; the oldest body is dropped where all are too long."""
-        parts = []
-        connection = next((each for each in self._open if each.scope is request.scope), None)
-        async for part in request.stream():
-            parts.append(part)
-            if connection in self._open and connection is not None:
-                self._held[connection] = self._held.get(connection, 0) + len(part)
-                while sum(self._held.values()) > MOST_HELD_BYTES:
-                    self._drop(next(iter(self._held)))
-        if connection is not None:
-            self._held.pop(connection, None)
-        return b"".join(parts)
 
     def _drop(self, connection: _LimitedProtocol) -> None:
         self.discard(connection)

@@ -18,7 +18,7 @@ from qops_batsim.advice.advise import (
     refused_work,
     utilization,
 )
-from qops_batsim.advice.fit import SIZES, ClassFit
+from qops_batsim.advice.fit import ClassFit, sizes_of
 from qops_batsim.advice.trace_runs import EarliestPromise
 from qops_batsim.economics.charges import PROCESSOR_CLASSES, Categories
 from qops_batsim.experiments.deadline_runs import Contestant
@@ -53,10 +53,15 @@ class Earliness(msgspec.Struct, frozen=True, kw_only=True):
     delays: tuple[float, ...]
 
 
-def earliness(promises: Iterable[EarliestPromise], *, by_processors: bool) -> list[Earliness]:
+def earliness(
+    promises: Iterable[EarliestPromise],
+    *,
+    by_processors: bool,
+    categories: Categories = Categories(),  # noqa: B008 - it is frozen
+) -> list[Earliness]:
     """Return the earliest promises by processors or category, then for all."""
     groups: dict[str, list[EarliestPromise]] = {}
-    labels = Categories().labels()
+    labels, sizes = categories.labels(), sizes_of(categories)
     of = {
         label: PROCESSOR_CLASSES[i % len(PROCESSOR_CLASSES)] if by_processors else label
         for i, label in enumerate(labels)
@@ -68,7 +73,13 @@ def earliness(promises: Iterable[EarliestPromise], *, by_processors: bool) -> li
         groups[of[each.category]].append(each)
         everything.append(each)
     groups["all"] = everything
-    return [_earliness(SIZES.get(name, name), found) for name, found in groups.items() if found]
+    return [_earliness(sizes.get(name, name), found) for name, found in groups.items() if found]
+
+
+def advice_earliness(advice: Advice, *, by_processors: bool) -> list[Earliness]:
+    """Return the earliest promises of an advice."""
+    categories = advice.choices.prices.categories
+    return earliness(advice.promises, by_processors=by_processors, categories=categories)
 
 
 def _earliness(group: str, promises: list[EarliestPromise]) -> Earliness:
@@ -352,29 +363,31 @@ def _scheduler(advice: Advice) -> Setting:
 
 
 def _price(advice: Advice) -> Setting:
-    currency, rate = advice.choices.currency, advice.choices.rate
-    chosen = advice.choices.chosen
-    free, dear = (advice.break_even(penalty).ratio for penalty in (0.0, 1.0))
+    prices, chosen = advice.choices.prices, advice.choices.chosen
+    currency, rate = prices.unit, prices.rate
+    free, dear = (advice.break_even(penalty).ratio for penalty in (0.0, prices.penalty))
     if free is None:
         value, reason = "any", "promises cost no core-hours here: nothing has to be earned back"
     else:
-        lost = advice.charge(advice.choices.easy()).resource - advice.charge(chosen).resource
+        lost = advice.charge(advice.choices.easy(), 0).resource - advice.charge(chosen, 0).resource
         each = rate * lost / advice.counts(chosen).promised
         value = f"about {each:,.4g} {currency} a promise on average"
         reason = (
             f"{free * rate:,.4g} {currency} for a QoS charge of 1: from there on, promised "
             "deadlines earn back what the refused jobs would have paid"
         )
-        if dear is not None:
+        if dear is not None and prices.penalty:
+            times = "" if prices.penalty == 1 else f"{prices.penalty:g} times "
             reason += (
-                f"; from {dear * rate:,.4g} on, if a deadline that EASY misses costs its QoS charge"
+                f"; from {dear * rate:,.4g} on, if a deadline that EASY misses costs {times}its "
+                "QoS charge"
             )
     return Setting(setting="least price of deadlines", value=value, reason=reason)
 
 
 def _published(advice: Advice) -> Setting:
     at = QUANTILES.index(0.9)
-    groups = earliness(advice.promises, by_processors=True)
+    groups = advice_earliness(advice, by_processors=True)
     told = "; ".join(f"{each.group}: {span(each.delays[at])}" for each in groups[:-1])
     return Setting(
         setting="promise to publish",

@@ -21,6 +21,7 @@ from qops_batsim.analysis.metrics.charges import (
 )
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.economics.charges import Categories, SlowdownTable, category_slowdowns
+from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import ChangedOptions, outcomes_of
 from qops_batsim.parameters import EXACT, USERS
@@ -234,6 +235,7 @@ class TraceRuns:
     trace: Workload
     windows: Sequence[TraceWindow]
     what_if: WhatIf = field(default_factory=WhatIf)
+    prices: Prices = field(default_factory=Prices)
     _scaled: tuple[tuple[int, float], dict[str, _UnderEasy]] | None = field(
         default=None, init=False
     )
@@ -253,8 +255,8 @@ class TraceRuns:
         # The prices are those of the trace as its users estimate, in every run of a load.
         table = measured[USERS].table
         references = reference_of_workload(workload, measured[USERS].responses)
-        charged = charge_jobs(outcomes, references, table)
-        report = charge_report(charged, table)
+        charged = charge_jobs(outcomes, references, table, self.prices.function)
+        report = charge_report(charged, table, self.prices)
         categories = [each.category for each in charged]
         easy = case.scheduler == "easy"
         return AdviceRun(
@@ -278,15 +280,16 @@ class TraceRuns:
             part = subset(self.trace, first=window.jobs, skip=window.skip)
             if window.processors is not None:
                 part = on_machine(part, window.processors)
-            easy = run_easy(self.what_if.change(part, case.load, window.number))
+            easy = run_easy(self.what_if.change(part, case.load, window.number), self.prices)
             if self.what_if.estimates != USERS:
                 jobs = easy.workload.jobs
                 ends = {job.id: job.submission_time + easy.responses[job.id] for job in jobs}
-                easy = run_easy(self.what_if.estimate(easy.workload, ends))
+                easy = run_easy(self.what_if.estimate(easy.workload, ends), self.prices)
             self._scaled = key, {USERS: easy}
         measured = self._scaled[1]
         if EXACT in (case.estimates, case.deadlines_by) and EXACT not in measured:
-            measured[EXACT] = run_easy(exact_estimates(measured[USERS].workload))
+            exact = exact_estimates(measured[USERS].workload)
+            measured[EXACT] = run_easy(exact, self.prices)
         return measured
 
 
@@ -304,14 +307,15 @@ class _UnderEasy:
     table: SlowdownTable
 
 
-def run_easy(workload: Workload) -> _UnderEasy:
+def run_easy(workload: Workload, prices: Prices) -> _UnderEasy:
     """Run EASY on a workload."""
     module = make_scheduler("easy")
     outcomes, _ = outcomes_of(workload, make_cluster(workload.processors), module)
     seconds = (outcomes.finish - outcomes.submission).tolist()
     responses = dict(zip(outcomes.ids, seconds, strict=True))
     references = reference_of_workload(workload, responses)
-    return _UnderEasy(workload, responses, category_slowdowns(references.values()))
+    table = category_slowdowns(references.values(), prices.categories, bound=prices.slowdown_bound)
+    return _UnderEasy(workload, responses, table)
 
 
 def give_deadlines(base: Workload, measured: _UnderEasy, case: AdviceCase) -> Workload:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+import typer
+
 from qops_batsim.cli.console import note, print_json, print_table, say
-from qops_batsim.cli.inputs import numbers, run_name
-from qops_batsim.cli.options import AsJson, Run, WorkloadsOfRun, manual
+from qops_batsim.cli.inputs import prices_in, run_name
+from qops_batsim.cli.options import AsJson, PricesFile, Run, WorkloadsOfRun, manual
 from qops_batsim.cli.texts import number_text
 from qops_batsim.errors import InputError
 
@@ -20,34 +22,30 @@ _HOUR = 3600.0
 _about = manual(
     """
     --against PREFIX: Another run of the same workload: tells which of both earns more.
-    --weights W_R,W_Q: Profit is W_R times the resource charge plus W_Q times the QoS charge.
     --reference PREFIX: Run of the same workload that slowdowns are taken from. Default: EASY,
         run now on as many hosts as the workload is for.
-    --run-time-edges A,B,C: Longest run time (seconds) of very short, short and long jobs.
-    --processor-edges A,B,C: Most processors of sequential, narrow and wide jobs.
-    --slowdown-bound SECONDS: Run times below this count as this much in slowdowns. Default: as
-        they are.
-    --penalty FACTOR: A deadline that was asked for and missed costs so many times its QoS
-        charge; 0: nothing.
-    --price MODULE:FUNCTION: Price function of your own; docs/centres.md shows one. Default:
-        that of Islam et al. (2004).
     --fill: Also write category and charges of each job into PREFIX_qos.csv.
+    --example: Print a file of prices, with what holds without one, and end.
     """
 )
+
+
+def _print_example(wanted: bool) -> None:
+    if wanted:
+        from qops_batsim.economics.prices import EXAMPLE
+
+        typer.echo(EXAMPLE.read_text("utf-8"), nl=False)
+        raise typer.Exit
 
 
 def charges(
     run: Run,
     against: Annotated[str | None, _about("--against")] = None,
-    weights: Annotated[str, _about("--weights")] = "1,1",
+    prices: PricesFile = None,
     reference: Annotated[str | None, _about("--reference")] = None,
     workload: WorkloadsOfRun = None,
-    run_time_edges: Annotated[str, _about("--run-time-edges")] = "600,3600,28800",
-    processor_edges: Annotated[str, _about("--processor-edges")] = "1,8,32",
-    slowdown_bound: Annotated[float | None, _about("--slowdown-bound")] = None,
-    price: Annotated[str | None, _about("--price")] = None,
-    penalty: Annotated[float, _about("--penalty")] = 1.0,
     fill: Annotated[bool, _about("--fill")] = False,
+    example: Annotated[bool, _about("--example", callback=_print_example, is_eager=True)] = False,
     as_json: AsJson = False,
 ) -> None:
     """Print what the jobs of a finished run pay, by category and in total.
@@ -56,46 +54,32 @@ def charges(
     the job was in, where queues have prices. QoS charge: mean slowdown of
     the job's category / slowdown that its admitted deadline grants; only for jobs whose
     user asked for a deadline, and it was promised and kept. One that was missed, promised or
-    not, costs its QoS charge (`--penalty`). A job that was killed and started anew is charged once.
+    not, costs its QoS charge. A job that was killed and started anew is charged once.
 
     Examples:
 
     \b
         # What users of a run (qops-batsim run qops) pay:
         qops-batsim charges out/qops
-        # Two policies, and a QoS charge worth an hour of 64 processors:
-        qops-batsim charges out/qops --against out/msb --weights 1,230400
+        # Two policies, by prices of your own:
+        qops-batsim charges --example > prices.toml
+        qops-batsim charges out/qops --against out/msb --prices prices.toml
         # For scripts:
         qops-batsim charges out/qops --json
     """
-    import msgspec
+    from msgspec.structs import replace
 
-    from qops_batsim.advice.charges import ChargeChoices, charge_runs
+    from qops_batsim.advice.charges import charge_runs
     from qops_batsim.analysis.metrics.charges import fill_qos_file
     from qops_batsim.analysis.results.run_files import find_run
-    from qops_batsim.economics.charges import Categories, Weights, islam2004, load_price
-    from qops_batsim.scheduling.plugins import remember
 
-    resource, qos = numbers(weights, "--weights", 2)
-    function = islam2004 if price is None else load_price(price)
-    remember(function)
-    choices = ChargeChoices(
-        weights=Weights(resource=resource, qos=qos),
-        categories=Categories(
-            run_times=_three(run_time_edges, "--run-time-edges"),
-            processors=_three(processor_edges, "--processor-edges"),
-        ),
-        slowdown_bound=slowdown_bound,
-        price=function,
-        penalty=penalty,
-    )
+    chosen = prices_in(prices)
     named = [run] if against is None else [run, against]
     run, against = run_name(run), None if against is None else run_name(against)
     reference = None if reference is None else run_name(reference)
     if fill and run != named[0]:
         raise InputError(f"--fill: {named[0]} is a live journal; a run with files is expected")
-    found = charge_runs(run, against, choices=choices, workloads=workload, reference=reference)
-    replace = msgspec.structs.replace
+    found = charge_runs(run, against, prices=chosen, workloads=workload, reference=reference)
     runs = [replace(each, run=name) for each, name in zip(found.runs, named, strict=True)]
     found = replace(found, runs=runs)
     if as_json:
@@ -106,13 +90,12 @@ def charges(
         note(f"wrote {fill_qos_file(find_run(run), found.runs[0].jobs)}")
 
 
-def _three(text: str, option: str) -> tuple[float, float, float]:
-    first, second, third = numbers(text, option, 3)
-    return first, second, third
-
-
 def _print(found: ChargeComparison) -> None:
-    weights = found.choices.weights
+    prices = found.prices
+    per_second, per_qos = prices.weights
+    rate = f"{per_second:g} * resource charge"
+    if prices.currency:
+        rate = f"{prices.rate:g} {prices.unit} a core-hour"
     totals = [each.report.total for each in found.runs]
     missed, kills = any(each.missed for each in totals), any(each.kills for each in totals)
     for each in found.runs:
@@ -125,9 +108,8 @@ def _print(found: ChargeComparison) -> None:
             print_table(title, [*rows[0]], [[*row.values()] for row in rows])
     for each in found.runs:
         say(
-            f"profit of {each.run}: {each.report.profit:,.2f} "
-            f"({weights.resource:g} * resource charge + {weights.qos:g} * "
-            + (f"(QoS charge - {found.choices.penalty:g} * penalty))" if missed else "QoS charge)")
+            f"profit of {each.run}: {each.report.profit:,.2f} ({rate} + {per_qos:g} * "
+            + (f"(QoS charge - {prices.penalty:g} * penalty))" if missed else "QoS charge)")
         )
     if found.break_even is not None:
         say(_crossing_text(found.break_even, [each.run for each in found.runs]))

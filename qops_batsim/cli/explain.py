@@ -7,12 +7,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from qops_batsim.cli.console import note, print_answer, print_json, print_table, say
-from qops_batsim.cli.inputs import run_name
+from qops_batsim.cli.inputs import prices_in, run_name
 from qops_batsim.cli.options import (
-    AllowCode,
     AsJson,
     Code,
     PricedWorkload,
+    PricesFile,
     Run,
     manual,
     rows_to_list,
@@ -54,11 +54,11 @@ def explain(
     run: Run,
     job: Annotated[str | None, _about("JOB")] = None,
     tolerance: Annotated[float | None, _about("--tolerance", min=0.0)] = None,
+    prices: PricesFile = None,
     workload: PricedWorkload = None,
     first: Annotated[int, rows_to_list("Rows to list of a table.")] = 10,
     events: Annotated[bool, _about("--events")] = False,
     code: Code = None,
-    allow_code: AllowCode = False,
     as_json: AsJson = False,
 ) -> None:
     """Tell why a job was refused, delayed or killed, and what could have been promised.
@@ -83,7 +83,7 @@ def explain(
     from qops_batsim.advice.explain import explain_from_files, explain_job
     from qops_batsim.advice.history import read_history, read_history_if_kept
 
-    allowed = allow_code or code or ()
+    allowed = code or ()
     named, run = run, run_name(run, allowed)
     if events:
         for event in read_history(run).events:
@@ -99,8 +99,8 @@ def explain(
         plain = replace(explain_from_files(run, job), run=named)
         print_json(plain) if as_json else _print_plain(plain, history is not None)
         return
-    prices = price_list(history.info, workload)
-    found = replace(explain_job(history, job_id, prices, tolerance=tolerance), run=named)
+    listed = price_list(history.info, workload, prices_in(prices))
+    found = replace(explain_job(history, job_id, listed, tolerance=tolerance), run=named)
     if as_json:
         print_json(found)
         return
@@ -109,8 +109,8 @@ def explain(
     _print_commitments(found, first)
     if len(found.promises) > 1:
         _print_promises(found.promises, first, found.calendar)
-    if prices.unknown:
-        note(f"no QoS charges: {prices.unknown}")
+    if listed.unknown:
+        note(f"no QoS charges: {listed.unknown}")
 
 
 def _rows(found: Explanation) -> Iterator[tuple[str, str]]:

@@ -17,6 +17,7 @@ from qops_batsim.errors import InputError
 if TYPE_CHECKING:
     from qops_batsim.analysis.results.run import RunResult
     from qops_batsim.dates import Calendar
+    from qops_batsim.economics.prices import Prices
     from qops_batsim.scheduling.plugins import AllowedCode
     from qops_batsim.workload.model import Workload
 
@@ -93,6 +94,16 @@ def read_source(source: str, out: Path) -> Workload:
     path = find_input(source, "workloads")
     refuse_same_file(path, out, "input")
     return read_workload(path)
+
+
+def prices_in(path: Path | None) -> Prices:
+    """Return the prices of a file, the default ones for none."""
+    from qops_batsim.economics.prices import read_prices
+    from qops_batsim.scheduling.plugins import remember
+
+    found = read_prices(path)
+    remember(found.function)
+    return found
 
 
 def refuse_same_file(path: Path, out: Path, what: str) -> None:

@@ -20,7 +20,7 @@ from qops_batsim.cli.console import (
     warn,
 )
 from qops_batsim.cli.inputs import duration
-from qops_batsim.cli.options import AsJson, Quiet, Scheduler, Settings, manual
+from qops_batsim.cli.options import AsJson, Settings, manual
 from qops_batsim.errors import InputError, QopsError, require
 from qops_batsim.version import __version__
 
@@ -38,13 +38,14 @@ app = typer.Typer(
 
 _about = manual(
     """
+    SCHEDULER: Name of the scheduler; `qops-batsim schedulers` lists them.
     --journal, -j FILE: Journal: made anew, or gone on with. All that is known is in it.
     --shadow: Change nothing: jobs run as Slurm has them, and the scheduler is asked what it would
         have done; `live report` tells what that would have come to.
     --partition NAME: Partition whose jobs and nodes it is about. Default: all.
     --poll DURATION: Time between two looks at Slurm.
     --margin DURATION: How much later than at its limit a job may have left its nodes, which
-        promises count in; `live check` says how much this Slurm needs.
+        promises count in; `live check` says how much this Slurm needs. Default: 60s.
     --keep-refused: A refused job waits on without a deadline. Default: it is cancelled.
     --leave-best-effort: Leave jobs without deadline to Slurm, whose partition has to give way
         (docs/live.md). Default: they are held as well, and start behind the promises.
@@ -52,12 +53,12 @@ _about = manual(
         anything bad.
     --release-on-failure: Hand back what is held when the journal cannot be written or read any
         more. Default: it stays held. Exit code 74 in both cases.
-    --scheduler NAME: What decides on the embedded engine. Default: what the journal is of.
+    --scheduler NAME: What decides on the embedded engine, with options as NAME:OPTION=VALUE.
+        Default: what the journal is of.
     --follow: Show the table anew, until a signal ends it.
     JOURNAL: A journal.
     """
 )
-JournalFile = Annotated[Path, _about("--journal")]
 Partition = Annotated[str | None, _about("--partition")]
 Poll = Annotated[str, _about("--poll")]
 OfJournal = Annotated[Path, _about("JOURNAL")]
@@ -65,66 +66,60 @@ OfJournal = Annotated[Path, _about("JOURNAL")]
 
 @app.command()
 def decide(
-    scheduler: Scheduler,
-    journal: JournalFile,
+    journal: Annotated[Path, _about("--journal")],
+    scheduler: Annotated[str | None, _about("SCHEDULER")] = None,
     shadow: Annotated[bool, _about("--shadow")] = False,
     partition: Partition = None,
     poll: Poll = "1s",
-    margin: Annotated[str, _about("--margin")] = "60s",
+    margin: Annotated[str | None, _about("--margin")] = None,
     settings: Settings = None,
     keep_refused: Annotated[bool, _about("--keep-refused")] = False,
     leave_best_effort: Annotated[bool, _about("--leave-best-effort")] = False,
     dry_run: Annotated[bool, _about("--dry-run")] = False,
     release_on_failure: Annotated[bool, _about("--release-on-failure")] = False,
-    quiet: Quiet = False,
 ) -> None:
     """Decide which jobs start when on this Slurm, and which deadlines are promised.
 
     Every waiting job is held, and released when the scheduler starts it. What was decided is in
     the journal before it is done: after an end of any kind, the same command goes on. A scheduler
     with a grace gets one that bears the delays of a poll, unless --set grace says another.
+    Without a scheduler nothing is decided: jobs, starts, ends and nodes are written down, for
+    `live report` with any scheduler.
 
     Examples:
 
     \b
-        qops-batsim live decide qops --journal shadow.db --shadow
+        qops-batsim live decide --journal week.db --poll 5s
+        qops-batsim live qops --journal shadow.db --shadow
         qops-batsim live qops --journal qops.db --partition main --margin 60s
         qops-batsim live qops --journal qops.db --dry-run
     """
-    from qops_batsim.live.centre import LIVE, SHADOW
+    from qops_batsim.live.centre import LIVE, RECORD, SHADOW
     from qops_batsim.live.daemon import about_journal
 
+    deciding = {
+        "--shadow": shadow,
+        "--margin": margin,
+        "--set": settings,
+        "--keep-refused": keep_refused,
+        "--leave-best-effort": leave_best_effort,
+        "--dry-run": dry_run,
+        "--release-on-failure": release_on_failure,
+    }
+    if scheduler is None and (unused := [name for name, given in deciding.items() if given]):
+        raise InputError(f"{unused[0]}: nothing is decided without a scheduler; one is expected")
+    releases = release_on_failure and not (shadow or dry_run)
     step = duration(poll, "--poll", zero=False)
     about = about_journal(
-        SHADOW if shadow else LIVE,
-        scheduler=scheduler,
+        RECORD if scheduler is None else SHADOW if shadow else LIVE,
+        scheduler=scheduler or "",
         settings=settings or [],
         partition=partition,
-        margin=duration(margin, "--margin"),
+        margin=0.0 if scheduler is None else duration(margin or "60s", "--margin"),
         poll=step,
     )
     kept = {"keeps_refused": keep_refused, "takes_best_effort": not leave_best_effort}
-    releases = release_on_failure and not (shadow or dry_run)
-    _run(journal, about, step, kept, dry_run=dry_run, quiet=quiet, releases=releases)
-
-
-@app.command()
-def record(
-    journal: JournalFile, partition: Partition = None, poll: Poll = "1s", quiet: Quiet = False
-) -> None:
-    """Only watch: write down jobs, starts, ends and nodes, for `live report` with any scheduler.
-
-    Examples:
-
-    \b
-        qops-batsim live record --journal week.db --poll 5s
-    """
-    from qops_batsim.live.centre import RECORD
-    from qops_batsim.live.daemon import about_journal
-
-    step = duration(poll, "--poll", zero=False)
-    about = about_journal(RECORD, partition=partition, poll=step)
-    _run(journal, about, step, {}, quiet=quiet)
+    _run(journal, about, step, kept, dry_run=dry_run, releases=releases)
 
 
 def _run(
@@ -133,9 +128,8 @@ def _run(
     poll: float,
     kept: dict[str, bool],
     *,
-    dry_run: bool = False,
-    quiet: bool = False,
-    releases: bool = False,
+    dry_run: bool,
+    releases: bool,
 ) -> None:
     from qops_batsim.live.centre import hand_back
     from qops_batsim.live.daemon import JOURNAL_FAILED
@@ -143,7 +137,7 @@ def _run(
     from qops_batsim.live.slurm import Slurm
 
     try:
-        _follow(path, about, poll, kept, dry_run=dry_run, quiet=quiet)
+        _follow(path, about, poll, kept, dry_run=dry_run)
     except JournalFailure as error:
         stays = "is handed back" if releases else "stays held: `live release-all` hands it back"
         print_error(f"{error}; nothing is decided any more, and what is held {stays}")
@@ -153,9 +147,7 @@ def _run(
         raise typer.Exit(JOURNAL_FAILED) from None
 
 
-def _follow(
-    path: Path, about: About, poll: float, kept: dict[str, bool], *, dry_run: bool, quiet: bool
-) -> None:
+def _follow(path: Path, about: About, poll: float, kept: dict[str, bool], *, dry_run: bool) -> None:
     from qops_batsim.live.centre import LIVE, SHADOW, LiveCentre
     from qops_batsim.live.check import check_slurm, unfiltered
     from qops_batsim.live.daemon import effect_time, follow, settings_when_told, sole_decider
@@ -166,7 +158,7 @@ def _follow(
     manager: ResourceManager = Slurm(about.partition)
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(path, writes=True))
-        stack.enter_context(announce_compiling(quiet))
+        stack.enter_context(announce_compiling())
         known = journal.about
         if known is not None:
             known.check_same(about, path)
@@ -177,7 +169,7 @@ def _follow(
             journal,
             about,
             resend=effect_time(poll),
-            on_line=(lambda line: None) if quiet else _line,
+            on_line=_line,
             **kept,  # type: ignore[arg-type]
         )
         _say_begin(centre, journal, known is not None)
@@ -362,7 +354,6 @@ def check(partition: Partition = None, poll: Poll = "1s", as_json: AsJson = Fals
 def report(
     journal: OfJournal,
     scheduler: Annotated[str | None, _about("--scheduler")] = None,
-    settings: Settings = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell what was promised and kept, and what the embedded engine makes of the same jobs.
@@ -374,14 +365,18 @@ def report(
 
     \b
         qops-batsim live report shadow.db
-        qops-batsim live report week.db --scheduler fqops --set tolerance_factor=2
+        qops-batsim live report week.db --scheduler fqops:tolerance_factor=2
     """
+    from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.live.journal import Journal
     from qops_batsim.live.report import report as read_report
-    from qops_batsim.scheduling.registry import parse_settings
 
+    asked, options = scheduler, None
+    if scheduler is not None:
+        contestant = contestant_of(scheduler)
+        asked, options = contestant.scheduler, contestant.settings
     with Journal(journal) as found, announce_compiling(as_json):
-        told = read_report(found, scheduler, parse_settings(settings or []))
+        told = read_report(found, asked, options)
     if as_json:
         print_json(told)
         return

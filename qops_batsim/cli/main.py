@@ -44,8 +44,8 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Answers for centres and their users": {
         "advise": "Tell what completion times could have been promised on a trace, and at what "
         "price.",
-        "quote": "Tell what could be promised to a new job, at a moment of a run or in a queue as "
-        "it is now.",
+        "quote": "Tell what could have been promised to one more job, at a moment of a run.",
+        "queue": "Tell what can be promised in a queue as it is now, once or over HTTP.",
         "explain": "Tell why a job was refused, delayed or killed, and what could have been "
         "promised.",
         "charges": "Print what the jobs of a finished run pay, by category and in total.",

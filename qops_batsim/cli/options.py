@@ -85,6 +85,8 @@ def with_options(shared: _Command) -> Callable[[_Command], _Command]:
     return decorate
 
 
+A_JOB = "A job that is asked about, processors and estimated run time: 64x2h, 8x7200"
+
 A_RUN = "its PREFIX (of PREFIX_jobs.csv …), a directory with one run, or a _jobs.csv (also .gz)."
 
 _of_runs = manual(
@@ -106,8 +108,11 @@ _of_prices = manual(
     """
     --workload, -w FILE: Workload that was run, for the slowdowns in QoS charges. Default: the one
         that PREFIX_run.json names.
+    --prices FILE: Prices, penalties and edges of categories (TOML); `charges --example` prints one.
+        Default: the charges of Islam et al. (2004), without prices.
     """
 )
+PricesFile = Annotated[Path | None, _of_prices("--prices")]
 PricedWorkload = Annotated[str | None, _of_prices("--workload")]
 
 _to_run = manual(

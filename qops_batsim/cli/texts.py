@@ -93,7 +93,11 @@ def price_text(price: JobPrice | None) -> str:
     if price is None:
         return "price unknown: no estimate"
     qos = "unknown" if price.qos is None else f"{price.qos:,.2f}"
-    return f"resource charge {price.resource:,.0f} processor-s, QoS charge {qos} ({price.category})"
+    cost = "" if price.cost is None else f", together {price.cost:,.2f} {price.currency}"
+    return (
+        f"resource charge {price.resource:,.0f} processor-s, QoS charge {qos}{cost} "
+        f"({price.category})"
+    )
 
 
 def possible_text(possible: PossibleDeadline, arrival: float, calendar: Calendar | None) -> str:

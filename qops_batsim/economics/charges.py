@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from qops_batsim.errors import InputError, require, shown
+from qops_batsim.errors import InputError, shown
 
 RUN_TIME_CLASSES = ("very-short", "short", "long", "very-long")
 """Classes of run time, ascending."""
@@ -238,33 +238,6 @@ def total(charges: Iterable[Charge]) -> Charge:
         resource=math.fsum(each.resource for each in listed),
         qos=math.fsum(each.qos for each in listed),
     )
-
-
-class Weights(msgspec.Struct, frozen=True, kw_only=True):
-    """Worth of a unit of each charge: profit = w_r × resource + w_q × QoS.
-
-    How to combine both is an open problem (Islam et al. 2004, section 1), so it is up to
-    the centre.
-    """
-
-    resource: float = 1.0
-    qos: float = 1.0
-
-    def check(self) -> None:
-        """Raise :class:`~qops_batsim.errors.InputError` if a weight is out of range."""
-        for name in ("resource", "qos"):
-            value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise InputError(f"weight of the {name} charge is {value:g}; 0 or more is expected")
-
-    def profit(self, charge: Charge) -> float:
-        """Return w_r × resource charge + w_q × QoS charge."""
-        return self.resource * charge.resource + self.qos * charge.qos
-
-
-def check_penalty(penalty: float) -> None:
-    """Raise :class:`~qops_batsim.errors.InputError` unless missed deadlines can cost that."""
-    require(0 <= penalty < math.inf, "penalty", penalty, "a number from 0 up is accepted")
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):

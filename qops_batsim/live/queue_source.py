@@ -21,14 +21,14 @@ from qops_batsim.workload.accounting.nodes import NodeSizes
 
 @dataclass
 class QueueSource:
-    """File of a queue, or none, with the choices of reading it, read again when it changes.
+    """File of a queue, with the choices of reading it, read again when it changes.
 
     A queue older than ``max_age`` (seconds), or dated as far ahead of the clock of this machine, is
     refused, but where its date is given by ``now``. Given the ``nodes`` of partitions, the machine
     is those of the partitions selected, which must be all that share them.
     """
 
-    path: Path | None
+    path: Path
     scheduler: str
     settings: Mapping[str, Any]
     machine: int | None = None
@@ -38,6 +38,7 @@ class QueueSource:
     nodes: NodeSizes | None = None
     max_age: float = math.inf
     _seen: tuple[int, int, int] | None = field(default=None, init=False)
+    _asker: QueueAsker | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.nodes is None:
@@ -78,10 +79,15 @@ class QueueSource:
                 f"at most {timedelta(seconds=self.max_age)} is accepted (--max-age), or --now DATE"
             )
 
-    def changed(self) -> QueueAsker | None:
+    def asker(self) -> QueueAsker:
+        """Return the asker of the queue as it is now; raise an InputError if it cannot be read."""
+        self._asker = self._changed() or self._asker
+        assert self._asker is not None
+        self.check_age(self._asker.state.source, self._asker.state.now)
+        return self._asker
+
+    def _changed(self) -> QueueAsker | None:
         """Return an asker of the file, None if it is as it was."""
-        if self.path is None:
-            return None
         if str(self.path) == "-":
             if self._seen is not None:
                 return None
@@ -103,7 +109,7 @@ class QueueSource:
 
     def _of_journal(self) -> QueueAsker | None:
         """Return an asker of a live journal, as of now; None if the file is none."""
-        if self.path is None or not is_journal(self.path):
+        if not is_journal(self.path):
             return None
         from qops_batsim.live.centre import queue_of
 

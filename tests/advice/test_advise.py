@@ -23,6 +23,7 @@ from qops_batsim.advice.trace_runs import (
     prepare,
     run_easy,
 )
+from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import contestant_of
 from qops_batsim.experiments.deadline_workload import give_deadlines as of_the_paper
@@ -38,8 +39,7 @@ CHOICES = AdviceChoices(
     loads=(1.0, 1.3),
     windows=3,
     window_jobs=120,
-    rate=0.5,
-    currency="EUR",
+    prices=Prices(currency="EUR", core_hour=0.5),
 )
 
 
@@ -73,7 +73,7 @@ def test_windows_are_spread_over_the_trace() -> None:
 def test_deadlines_are_those_of_other_commands(trace: Workload, exact: bool) -> None:
     workload = exact_estimates(trace) if exact else trace
     case = AdviceCase(window=0, stringency=0.3)
-    ours = give_deadlines(workload, run_easy(workload), case)
+    ours = give_deadlines(workload, run_easy(workload, Prices()), case)
     paper = of_the_paper(trace, DeadlineChoices(stringency=0.3), keep_estimates=not exact)
     for job, other in zip(ours.jobs, paper.jobs, strict=True):
         assert job.qos is not None
@@ -146,7 +146,8 @@ def test_what_it_costs_adds_up(advice: Advice) -> None:
     assert free.ratio is not None
     assert advice.deadline_price == pytest.approx(0.5 * free.ratio)
     # That is where promises cost nothing, if deadlines that EASY misses do not either.
-    ours, easy = (advice.income(each, 0.0) for each in (choices.chosen, choices.easy()))
+    charges = [advice.charge(each, 0.0) for each in (choices.chosen, choices.easy())]
+    ours, easy = (0.5 * each.resource + advice.deadline_price * each.qos for each in charges)
     assert ours == pytest.approx(easy)
     assert advice.income(choices.easy()) < easy
     work = sum(run.work for run in advice.of(choices.easy())) / 3600
@@ -203,8 +204,8 @@ onload = () => {
 
 def test_the_command(cli, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    options = ("--windows", "1", "--window-jobs", "60", "--loads", "1", "--stringencies", "0.2")
-    command = ("advise", "kth_sp2_1000", "--out", out, *options, "--against", "msb")
+    options = ("--windows", "1x60", "--scheduler", "qops", "--scheduler", "msb")
+    command = ("advise", "kth_sp2_1000", "--out", out, *options)
     done = cli(*command, "--json")
     assert done.exit_code == 0, done.err
     document = json.loads(done.out)
@@ -220,12 +221,9 @@ def test_the_command(cli, tmp_path: Path) -> None:
     ("options", "message"),
     [
         (("--scheduler", "easy"), "'easy' promises nothing"),
-        (("--stringency", "1"), "stringency is 1; a number from -100 to below 1"),
-        (("--loads", "0.5"), "load is 0.5; a number from 1"),
-        (("--loads", "1;2"), "--loads 1;2: numbers separated by commas"),
-        (("--goal", "0"), "goal is 0; a share above 0"),
-        (("--rate", "2"), "--rate 2: is a price"),
-        (("--rate", "-1", "--currency", "EUR"), "rate is -1; a number from 0 up"),
+        (("--windows", "0"), "--windows 0: windows, or windows x jobs, are expected"),
+        (("--windows", "3x"), "--windows 3x: windows, or windows x jobs, are expected"),
+        (("--prices", "gone.toml"), "gone.toml: no such file"),
     ],
 )
 def test_mistakes(cli, tmp_path: Path, options: tuple[str, ...], message: str) -> None:

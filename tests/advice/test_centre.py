@@ -310,7 +310,7 @@ def test_a_fit_is_what_its_waits_say() -> None:
 
 def test_the_command_advises_on_each_partition(cli, dump: Path, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    options = ("--loads", "1", "--stringencies", "0.2", "--against", "msb", "--window-jobs", "100")
+    options = ("--scheduler", "qops", "--scheduler", "msb", "--windows", "1x100")
     done = cli("advise", dump, "--out", out, *options, "--partition", "cpu", "--partition", "short")
     assert done.exit_code == 0, done.err
     assert "cpu: Each of" in done.out

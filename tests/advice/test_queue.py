@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qops_batsim.advice import queue_quote
-from qops_batsim.advice.queue_quote import Ask, QueueAsker, parse_asks
+from qops_batsim.advice.queue_quote import Ask, QueueAsker, parse_job
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text, read_queue
 from qops_batsim.advice.waiting_reasons import Waits, waits_for
 from qops_batsim.errors import InputError
@@ -539,11 +539,8 @@ def test_answers_against_all_orders() -> None:
     assert best >= 0.9 * answered
 
 
-def test_lists_of_jobs() -> None:
-    assert parse_asks("64x2h, 128x30m") == [
-        Ask(processors=64, time=7200.0),
-        Ask(processors=128, time=1800.0),
-    ]
-    for text in ("", "64", "x2h", "64x", "-1x2h", "64x2h,", "9999999999x1h"):
+def test_jobs_that_are_asked_about() -> None:
+    assert [parse_job(each) for each in ("64x2h", "8x7200")] == [(64, 7200.0), (8, 7200.0)]
+    for text in ("", "64", "x2h", "64x", "-1x2h", "64x2h,", "9999999999x1h", "8x0"):
         with pytest.raises(InputError):
-            parse_asks(text)
+            parse_job(text)

@@ -26,12 +26,11 @@ from qops_batsim.advice.queue_quote import QueueAsker
 from qops_batsim.advice.quote_server import (
     MAX_ASK_BYTES,
     MOST_ASKS,
-    QueueKeeper,
     QuoteServer,
     parse_address,
     schema,
 )
-from qops_batsim.cli.quote import serve_quotes
+from qops_batsim.cli.queue import serve_quotes
 from qops_batsim.errors import InputError
 from qops_batsim.live.queue_source import QueueSource
 
@@ -46,13 +45,9 @@ Ask = Callable[..., tuple[int, Any]]
 
 
 def served(
-    source: QueueSource | _Slow, seconds: float = 10.0
+    asker: Callable[[], QueueAsker], seconds: float = 10.0
 ) -> Iterator[tuple[Ask, int, QuoteServer]]:
-    keeper, post_state = QueueKeeper(source.read), True
-    if isinstance(source, QueueSource):
-        keeper = QueueKeeper(source.read, source.changed, source.check_age)
-        post_state = source.path is None
-    server = QuoteServer(("127.0.0.1", 0), keeper, post_state=post_state, seconds=seconds)
+    server = QuoteServer(("127.0.0.1", 0), asker, seconds=seconds)
     port = server.address[1]
 
     def ask(method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
@@ -70,10 +65,19 @@ def served(
     assert not thread.is_alive()
 
 
+def source_of(path: Path, queue: object = QUEUE, **further: Any) -> QueueSource:
+    path.write_text(json.dumps(queue))
+    return QueueSource(path, "qops", {}, **further)
+
+
 @pytest.fixture
-def ask() -> Iterator[Ask]:
-    for found, _, _ in served(QueueSource(None, "qops", {})):
-        assert found("POST", "/state", QUEUE)[0] == 200
+def asker(tmp_path: Path) -> Callable[[], QueueAsker]:
+    return source_of(tmp_path / "queue.json").asker
+
+
+@pytest.fixture
+def ask(asker: Callable[[], QueueAsker]) -> Iterator[Ask]:
+    for found, _, _ in served(asker):
         yield found
 
 
@@ -128,8 +132,7 @@ def test_the_schema_describes_what_is_answered(ask: Ask) -> None:
         ("POST", "/quote", b"[" * 60_000, 400, ""),
         ("POST", "/quote", b"\xff", 400, ""),
         ("POST", "/quote", b" " * (MAX_ASK_BYTES + 1), 413, "at most 65,536"),
-        ("POST", "/state", {"jobs": 1}, 400, "a list of jobs"),
-        ("POST", "/state", b'{"jobs": "\xff"}', 400, "is no JSON"),
+        ("POST", "/state", {"jobs": 1}, 404, "is not known"),
         ("POST", "/quote", b'{"jobs": [{"\xff": 1}]}', 400, ""),
     ],
 )
@@ -145,7 +148,7 @@ def test_requests_that_are_refused(
 
 
 def test_pages_of_other_sites_are_not_answered(ask: Ask) -> None:
-    status, answer = ask("POST", "/state", QUEUE, Origin="https://example.org")
+    status, answer = ask("GET", "/state", Origin="https://example.org")
     assert (status, answer["error"]) == (403, "requests of web pages are not answered")
     for host in ("example.org", "example.org:8080", "127.0.0.1.example.org", "[::1", ""):
         status, answer = ask("GET", "/state", Host=host)
@@ -174,37 +177,38 @@ def test_what_is_no_request_is_told_in_json_too(
     assert answer["error"]
 
 
-def test_clients_that_say_nothing_or_little_keep_nobody_out() -> None:
+def test_clients_that_say_nothing_or_little_keep_nobody_out(
+    asker: Callable[[], QueueAsker],
+) -> None:
     """Idle ones, and those who begin a request of each kind and do not end it."""
     begun = (
         b"",
         b"GET /quote?proc",
         b"POST /quote HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{",
-        b"POST /state HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n\r\n{",
     )
-    for ask, port, _ in served(QueueSource(None, "qops", {}), seconds=60.0):
-        assert ask("POST", "/state", QUEUE)[0] == 200
+    for ask, port, _ in served(asker, seconds=60.0):
         idle = [socket.create_connection(("127.0.0.1", port)) for _ in range(200)]
         for number, each in enumerate(idle):
             each.sendall(begun[number % len(begun)])
         for _ in range(5):
             assert ask("GET", "/quote?processors=4&time=2m")[0] == 200
-            assert ask("POST", "/state", QUEUE)[0] == 200
         for each in idle:
             each.close()
 
 
-def test_slow_clients_are_cut_off() -> None:
-    for _, port, _ in served(QueueSource(None, "qops", {}), seconds=0.3):
+def test_slow_clients_are_cut_off(asker: Callable[[], QueueAsker]) -> None:
+    for _, port, _ in served(asker, seconds=0.3):
         for begun in (b"", b"GET /quote?proc"):
             with socket.create_connection(("127.0.0.1", port), timeout=120) as slow:
                 slow.sendall(begun)
                 assert slow.recv(1000) == b""
 
 
-def test_the_oldest_idle_client_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_idle_client_makes_room(
+    asker: Callable[[], QueueAsker], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(quote_server, "MOST_OPEN", 16)
-    for ask, port, _ in served(QueueSource(None, "qops", {}), seconds=60.0):
+    for ask, port, _ in served(asker, seconds=60.0):
         idle = []
         for _ in range(20):
             idle.append(socket.create_connection(("127.0.0.1", port), timeout=120))
@@ -219,62 +223,27 @@ def test_the_oldest_idle_client_makes_room(monkeypatch: pytest.MonkeyPatch) -> N
             each.close()
 
 
-def test_queues_that_are_never_posted_completely_hold_little(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(quote_server, "MOST_HELD_BYTES", 300_000)
-    head = b"POST /state HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n"
-    for ask, port, _ in served(QueueSource(None, "qops", {}), seconds=60.0):
-        slow = [socket.create_connection(("127.0.0.1", port), timeout=120) for _ in range(2)]
-        for each in slow:
-            each.sendall(head + b" " * 200_000)
-        with suppress(ConnectionResetError):
-            assert slow[0].recv(1000) == b""
-        assert ask("POST", "/state", json.dumps(QUEUE).encode() + b" " * 200_000)[0] == 200
-        for each in slow:
-            each.close()
-
-
-SLOW = [{"id": "slow", "processors": 1, "estimate": 100}]
-
-
 class _Slow:
-    """Reader of queues, and a queue's asker, that go on when they are told to."""
+    """Asker of a queue that goes on when it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, asker: QueueAsker) -> None:
         self.go_on = threading.Event()
-        self.source = QueueSource(None, "qops", {})
+        self.state, self.asker = asker.state, asker
 
-    def read(self, content: bytes) -> QueueAsker:
-        asker = self.source.read(content)
-        if b"slow" in content:
-            self.go_on.wait(120)
-        return asker
+    def ask(self, asked: object) -> object:
+        self.go_on.wait(120)
+        return self.asker.ask(asked)  # type: ignore[arg-type]
 
 
-def test_what_was_refused_for_its_time_changes_nothing() -> None:
-    slow = _Slow()
-    for ask, _, server in served(slow, seconds=120.0):
-        assert ask("POST", "/state", QUEUE)[0] == 200
-        server._seconds = 0.3
-        other = {**QUEUE, "processors": 99, "jobs": SLOW}
-        assert ask("POST", "/state", other) == (503, {"error": "no answer within 0.3 s"})
-        # One queue is read at a time.
-        assert ask("POST", "/state", {**QUEUE, "processors": 98})[0] == 503
-        server._seconds = 120.0
-        assert ask("GET", "/state")[1]["processors"] == 8
-        slow.go_on.set()
-        assert ask("POST", "/state", {**QUEUE, "processors": 9})[0] == 200
-        assert ask("GET", "/state")[1]["processors"] == 9
-
-
-def test_few_wait_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_wait_in_line(asker: Callable[[], QueueAsker], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quote_server, "MOST_IN_LINE", 1)
-    slow = _Slow()
-    for ask, _, _ in served(slow, seconds=60.0):
+    monkeypatch.setattr(quote_server, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(quote_server, "_about", lambda found: {})
+    slow: Any = _Slow(asker())
+    for ask, _, _ in served(lambda: slow, seconds=60.0):
         with ThreadPoolExecutor(4) as pool:
-            posted = {**QUEUE, "jobs": SLOW}
-            answers = [pool.submit(ask, "POST", "/state", posted) for _ in range(4)]
+            query = "/quote?processors=4&time=2m"
+            answers = [pool.submit(ask, "GET", query) for _ in range(4)]
             # One is asked, one waits in line, and two are refused before the first goes on.
             refused = [each.result() for each in islice(as_completed(answers, 120), 2)]
             assert refused == [(503, {"error": "too many requests"})] * 2
@@ -285,8 +254,7 @@ def test_few_wait_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_file_that_cannot_be_read_to_its_end_blocks_nobody(tmp_path: Path) -> None:
     path = tmp_path / "queue.json"
-    path.write_text(json.dumps(QUEUE))
-    for ask, _, server in served(QueueSource(path, "qops", {}), seconds=120.0):
+    for ask, _, server in served(source_of(path).asker, seconds=120.0):
         assert ask("GET", "/state")[0] == 200
         server._seconds = 0.3
         path.unlink()
@@ -304,25 +272,31 @@ def test_a_file_that_cannot_be_read_to_its_end_blocks_nobody(tmp_path: Path) -> 
         assert ask("GET", "/state")[1]["processors"] == 10
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/state", b'{"processors": 8, "now": 1, "processors": 9, "jobs": []}'),
-        ("/state", b'{"now": 1, "processors": 9, "jobs": [{"id": 1, "processors": 1, "id": 2}]}'),
-        ("/state", b'{"jobs": [{"job_id": 1, "cpus": {"number": 1, "number": 2}}]}'),
-        ("/quote", b'{"jobs": [{"processors": 1, "time": 1, "time": 2}]}'),
-    ],
-)
-def test_names_that_are_given_twice_are_refused(ask: Ask, path: str, body: bytes) -> None:
-    status, answer = ask("POST", path, body)
+def test_names_that_are_given_twice_are_refused(ask: Ask) -> None:
+    body = b'{"jobs": [{"processors": 1, "time": 1, "time": 2}]}'
+    status, answer = ask("POST", "/quote", body)
     assert status == 400
     assert "is given twice; once is expected" in answer["error"]
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        '{"processors": 8, "now": 1, "processors": 9, "jobs": []}',
+        '{"now": 1, "processors": 9, "jobs": [{"id": 1, "processors": 1, "id": 2}]}',
+        '{"jobs": [{"job_id": 1, "cpus": {"number": 1, "number": 2}}]}',
+    ],
+)
+def test_names_that_a_queue_gives_twice_are_refused(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "queue.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match="is given twice; once is expected"):
+        QueueSource(path, "qops", {}).asker()
+
+
 def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     path = tmp_path / "queue.json"
-    path.write_text(json.dumps(QUEUE))
-    for ask, _, _ in served(QueueSource(path, "qops", {})):
+    for ask, _, _ in served(source_of(path).asker):
         assert ask("GET", "/quote?processors=4&time=60")[1]["jobs"][0]["response"] == 160.0
         path.write_text(json.dumps({**QUEUE, "jobs": []}))
         assert ask("GET", "/quote?processors=4&time=60")[1]["jobs"][0]["response"] == 60.0
@@ -334,30 +308,23 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
         assert "queue.json" in ask("GET", "/state")[1]["error"]
         path.write_text(json.dumps({**QUEUE, "processors": 9}))
         assert ask("GET", "/state")[1]["processors"] == 9
-        assert ask("POST", "/state", QUEUE)[0] == 403
 
 
 def test_a_file_without_date_is_of_when_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "queue.json"
     path.write_text(json.dumps({"processors": 8, "jobs": []}))
     os.utime(path, (NOW, NOW))
-    asker = QueueSource(path, "qops", {}).changed()
-    assert asker is not None
+    asker = QueueSource(path, "qops", {}).asker()
     assert asker.state.now == NOW
 
 
-@pytest.mark.parametrize("posted", [False, True])
 def test_a_queue_that_nobody_brings_up_to_date_is_not_quoted(
-    tmp_path: Path, posted: bool, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is fresh at first. What is old when it is posted is refused at once."""
+    """It is fresh at first."""
     path, date = tmp_path / "queue.json", time.time()
-    path.write_text(json.dumps({**QUEUE, "now": date, "jobs": []}))
-    source = QueueSource(None if posted else path, "qops", {}, max_age=600)
-    for ask, _, _ in served(source):
-        if posted:
-            assert ask("POST", "/state", {**QUEUE, "jobs": [], "now": date - 601})[0] == 400
-            assert ask("POST", "/state", {**QUEUE, "jobs": [], "now": date})[0] == 200
+    queue = {**QUEUE, "now": date, "jobs": []}
+    for ask, _, _ in served(source_of(path, queue, max_age=600).asker):
         assert ask("GET", "/quote?processors=4&time=60")[0] == 200
         monkeypatch.setattr("qops_batsim.live.queue_source.time.time", lambda: date + 3 * 86_400)
         for request in (("GET", "/quote?processors=4&time=60"), ("GET", "/state")):
@@ -368,19 +335,15 @@ def test_a_queue_that_nobody_brings_up_to_date_is_not_quoted(
         assert ask("GET", "/quote?processors=4&time=60")[0] == 200
 
 
-def test_without_a_queue_there_is_no_quote() -> None:
-    for ask, _, _ in served(QueueSource(None, "qops", {})):
-        status, answer = ask("GET", "/quote?processors=4&time=60")
-        assert (status, answer["error"]) == (503, "no queue is known yet; post one to /state")
-
-
 def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [each for each in sys.modules if each.startswith("starlette")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "starlette", None)
     monkeypatch.delitem(sys.modules, "qops_batsim.advice.quote_server")
     with pytest.raises(InputError, match=r"needs the package starlette.*qops-batsim\[http\]"):
-        serve_quotes(QueueSource(None, "qops", {}), "127.0.0.1:0", any_interface=False)
+        serve_quotes(
+            QueueSource(Path("queue.json"), "qops", {}), "127.0.0.1:0", any_interface=False
+        )
 
 
 def test_only_this_machine_may_ask_unless_allowed() -> None:
@@ -398,9 +361,9 @@ def test_only_this_machine_may_ask_unless_allowed() -> None:
 
 def test_the_command_stops_at_a_signal(tmp_path: Path) -> None:
     path = tmp_path / "queue.json"
-    path.write_text(json.dumps(QUEUE))
-    command = [sys.executable, "-m", "qops_batsim", "quote", "--queue", str(path)]
-    command += ["--now", str(NOW)]
+    jobs = [{"id": 1, "processors": 6, "estimate": 100, "start": (now := time.time())}]
+    path.write_text(json.dumps({"processors": 8, "now": now, "jobs": jobs}))
+    command = [sys.executable, "-m", "qops_batsim", "queue", "serve", str(path)]
     process = subprocess.Popen(
         [*command, "--listen", "127.0.0.1:0"],
         stderr=subprocess.PIPE,

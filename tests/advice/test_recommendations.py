@@ -40,6 +40,7 @@ from qops_batsim.advice.trace_runs import (
 )
 from qops_batsim.analysis.metrics.charges import CategoryCharges
 from qops_batsim.economics.charges import Charge
+from qops_batsim.economics.prices import Prices
 from qops_batsim.experiments.deadline_runs import contestant_of
 from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.tables import Words
@@ -49,8 +50,7 @@ CHOICES = AdviceChoices(
     others=(contestant_of("fqops:tolerance_factor=2"), contestant_of("msb")),
     stringencies=(0.5, 0.0, -1.0),
     loads=(1.0, 1.3),
-    rate=0.5,
-    currency="EUR",
+    prices=Prices(currency="EUR", core_hour=0.5),
 )
 CASES = CHOICES.cases()
 TWICE = "qops, users accept twice as late"
@@ -414,5 +414,5 @@ def test_users_waits_are_told_by_partition_and_account_as_far_as_the_log_has_the
 
 def test_responses_count_from_the_submission() -> None:
     """Two processors: 0 ▓▓▓▓ 4, and the second, submitted at 1 s, waits: 4 ▓▓▓ 7."""
-    found = run_easy(workload_of([(0.0, 2, 4.0, None), (1.0, 2, 3.0, None)], 2))
+    found = run_easy(workload_of([(0.0, 2, 4.0, None), (1.0, 2, 3.0, None)], 2), Prices())
     assert found.responses == {"0": 4.0, "1": 6.0}

@@ -145,8 +145,8 @@ def test_mistakes(text: str, message: str) -> None:
 def test_the_command_shows_both_sides_and_quotes(cli, tmp_path: Path) -> None:
     dump, out = tmp_path / "dump.txt", tmp_path / "report.html"
     dump.write_text(text_of(make_rows((CENTRE[1], CENTRE[3]), 150)))
-    few = ("--loads", "1", "--stringencies", "0.2", "--against", "msb", "--windows", "1")
-    changes = ("--what-if", "load=1.2,processors=+64", "--backtest")
+    few = ("--scheduler", "qops", "--scheduler", "msb", "--windows", "1")
+    changes = ("--what-if", "load=1.2,processors=+64", "--backtest", "1000")
     done = cli("advise", dump, "--out", out, *few, *changes)
     assert done.exit_code == 0, done.err
     page = out.read_text()

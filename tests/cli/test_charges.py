@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
             platform=None,
         )
     return directory
+
+
+@pytest.fixture
+def priced(tmp_path: Path) -> Callable[[str], tuple[str, Path]]:
+    """The option with a file of prices."""
+
+    def option(text: str) -> tuple[str, Path]:
+        path = tmp_path / "prices.toml"
+        path.write_text(text)
+        return "--prices", path
+
+    return option
 
 
 def test_the_table(cli, runs: Path) -> None:
@@ -69,8 +82,9 @@ def test_queues_have_their_prices(cli, runs: Path, tmp_path: Path) -> None:
     assert "queues" not in json.loads(cli("charges", runs / "easy", "--json").out)["runs"][0]
 
 
-def test_json_and_the_break_even_weight(cli, runs: Path) -> None:
-    result = cli("charges", runs / "msb", "--against", runs / "easy", "--json", "--weights", "2,3")
+def test_json_and_the_break_even_weight(cli, runs: Path, priced) -> None:
+    prices = priced('currency = "EUR"\ncore_hour = 7200\nqos_charge = 3\n')
+    result = cli("charges", runs / "msb", "--against", runs / "easy", "--json", *prices)
     assert result.exit_code == 0, result.err
     document = json.loads(result.out)
     msb, easy = document["runs"]
@@ -88,7 +102,7 @@ def test_json_and_the_break_even_weight(cli, runs: Path) -> None:
     assert document["break_even"]["below"] == "second"
     assert document["break_even"]["above"] == "first"
     assert sum(each["charge"]["qos"] for each in msb["categories"]) == pytest.approx(charge["qos"])
-    free = cli("charges", runs / "easy", "--penalty", "0", "--json")
+    free = cli("charges", runs / "easy", *priced("penalty = 0"), "--json")
     assert json.loads(free.out)["runs"][0]["profit"] == pytest.approx(resource)
 
 
@@ -106,9 +120,18 @@ def test_the_reference_run_is_easy(cli, runs: Path) -> None:
     assert first["charge"]["qos"] == pytest.approx(second["charge"]["qos"], rel=1e-6)
 
 
-def test_options_change_the_categories(cli, runs: Path) -> None:
-    options = ("--run-time-edges", "1,2,3", "--processor-edges", "100,200,300", "--json")
-    result = cli("charges", runs / "qops", *options, "--slowdown-bound", "10")
+def test_the_example_is_what_holds_without_one(cli, runs: Path, priced) -> None:
+    example = cli("charges", "--example")
+    assert example.exit_code == 0
+    options = ("charges", runs / "qops", "--json")
+    told = [json.loads(cli(*words).out) for words in (options, (*options, *priced(example.out)))]
+    assert told[0] == told[1]
+
+
+def test_prices_change_the_categories(cli, runs: Path, priced) -> None:
+    edges = "[categories]\nrun_times = [1, 2, 3]\nprocessors = [100, 200, 300]\n"
+    options = ("--json", *priced(f"slowdown_bound = 10\n{edges}"))
+    result = cli("charges", runs / "qops", *options)
     assert result.exit_code == 0, result.err
     document = json.loads(result.out)
     assert document["categories"] == {"run_times": [1, 2, 3], "processors": [100, 200, 300]}
@@ -134,14 +157,14 @@ def test_filling_in(cli, runs: Path, tmp_path: Path) -> None:
     assert cli("verify", tmp_path / "qops").exit_code == 0
 
 
-def test_a_price_of_ones_own(cli, runs: Path, tmp_path: Path, monkeypatch) -> None:
+def test_a_price_of_ones_own(cli, runs: Path, tmp_path: Path, monkeypatch, priced) -> None:
     (tmp_path / "our_prices.py").write_text(
         "from qops_batsim.economics.charges import Charge\n"
         "def flat(job):\n"
         "    return Charge(resource=1.0, qos=0.5)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    result = cli("charges", runs / "qops", "--price", "our_prices:flat", "--json")
+    result = cli("charges", runs / "qops", *priced('function = "our_prices:flat"'), "--json")
     assert result.exit_code == 0, result.err
     total = json.loads(result.out)["runs"][0]["total"]
     assert total["charge"]["resource"] == total["charged_jobs"]
@@ -159,32 +182,56 @@ def test_a_price_of_ones_own(cli, runs: Path, tmp_path: Path, monkeypatch) -> No
     ],
 )
 def test_a_price_of_ones_own_that_fails(
-    cli, runs: Path, tmp_path: Path, monkeypatch, function: str, frames: str, message: str
+    cli,
+    runs: Path,
+    tmp_path: Path,
+    monkeypatch,
+    priced,
+    function: str,
+    frames: str,
+    message: str,
 ) -> None:
     (tmp_path / "own_prices.py").write_text(
         "def broken(job):\n    return 1 / 0\n\n\ndef nothing(job):\n    pass\n"
     )
     (tmp_path / "failing_module.py").write_text("raise RuntimeError('no')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    result = cli("charges", runs / "qops", "--price", function)
+    result = cli("charges", runs / "qops", *priced(f'function = "{function}"'))
     assert result.exit_code == 2
     assert frames in result.err
     assert message in result.err.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("core_hour = 1", "a price is expected with what it is in: currency and core_hour"),
+        ('currency = "EUR"', "currency and core_hour, also beside qos_charge"),
+        ("penalty = -2", "prices.toml: penalty is -2; a number from 0 up"),
+        ('currency = "EUR"\ncore_hour = nan', "core_hour is nan"),
+        ("weights = [1, 2]", "unknown field `weights`"),
+        ("[categories]\nrun_times = [1, 2]", "of length 3"),
+        ("[categories]\nrun_times = [3, 2, 1]", "edges of run times are 3, 2, 1; three ascending"),
+        ("[categories]\nprocessors = [0, 1, 2]", "edges of processors are 0, 1, 2"),
+        ("[categories]\nprocessors = [1, 2, inf]", "edges of processors are 1, 2, inf"),
+        ("slowdown_bound = 0", "slowdown_bound is 0"),
+        ('function = "nowhere"', "price is 'nowhere'; MODULE:FUNCTION is expected"),
+        ("function = 3", "price is '3'; MODULE:FUNCTION is expected"),
+        ('function = "math:nothing"', "no function 'nothing'"),
+        ("x =", "prices (TOML) are expected"),
+    ],
+)
+def test_prices_that_are_none(cli, runs: Path, priced, text: str, message: str) -> None:
+    result = cli("charges", runs / "qops", *priced(text))
+    assert result.exit_code == 2
+    assert message in result.err
+    assert len(result.err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--weights", "1"), "--weights 1: 2 numbers separated by commas are expected"),
-        (("--weights", "1,x"), "--weights 1,x: 2 numbers"),
-        (("--weights", "1,-2"), "weight of the qos charge is -2"),
-        (("--run-time-edges", "1,2"), "--run-time-edges 1,2: 3 numbers"),
-        (("--run-time-edges", "3,2,1"), "edges of run times are 3, 2, 1; three ascending"),
-        (("--processor-edges", "0,1,2"), "edges of processors are 0, 1, 2"),
-        (("--processor-edges", "1,2,inf"), "--processor-edges 1,2,inf: 3 numbers"),
-        (("--slowdown-bound", "0"), "slowdown bound is 0"),
-        (("--price", "nowhere"), "price is 'nowhere'; MODULE:FUNCTION is expected"),
-        (("--price", "math:nothing"), "no function 'nothing'"),
+        (("--prices", "nowhere.toml"), "nowhere.toml: no such file"),
         (("--against", "nowhere"), "nowhere: no such run"),
         (("--reference", "nowhere"), "nowhere: no such run"),
         (("--workload", "nowhere.json"), "nowhere.json: no such file"),

@@ -39,7 +39,8 @@ def runs(folder: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
             assert result.exit_code == 0, result.err
 
 
-QUOTE = ("quote", "--processors", "64", "--runtime", "2h")
+def quoted(state: str, *options: str, job: str = "64x2h") -> tuple[str, ...]:
+    return ("quote", state, job, *options)
 
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "centres.md"
@@ -68,7 +69,7 @@ def test_a_run_tells_of_its_decision_log(cli: Cli) -> None:
 
 
 def test_a_quote_in_words(cli: Cli) -> None:
-    result = cli(*QUOTE, "--state", "out/qops@2d", "--deadline", "6h")
+    result = cli(*quoted("out/qops@2d", "--deadline", "6h"))
     assert result.exit_code == 0, result.err
     assert result.err == ""
     lines = result.out.splitlines()
@@ -84,7 +85,7 @@ def test_a_quote_in_words(cli: Cli) -> None:
 
 
 def test_a_quote_that_is_granted(cli: Cli) -> None:
-    result = cli(*QUOTE, "--state", "out/qops@2d", "--deadline", "1d", "--json")
+    result = cli(*quoted("out/qops@2d", "--deadline", "1d", "--json"))
     found = json.loads(result.out)
     assert found["admitted"] is True
     assert found["requested_deadline"] == 3 * 86400
@@ -94,13 +95,13 @@ def test_a_quote_that_is_granted(cli: Cli) -> None:
     # What is quoted as the earliest is granted, and nothing an hour earlier is.
     seconds = found["earliest"]["deadline"] - found["time"]
     for deadline, admitted in ((seconds, True), (seconds - 3600, False)):
-        again = cli(*QUOTE, "--state", "out/qops@2d", "--deadline", str(deadline), "--json")
+        again = cli(*quoted("out/qops@2d", "--deadline", str(deadline), "--json"))
         assert json.loads(again.out)["admitted"] is admitted
 
 
 def test_a_quote_changes_nothing(cli: Cli) -> None:
     before = {path: path.read_bytes() for path in Path("out").iterdir()}
-    one, two = (cli(*QUOTE, "--state", "out/kill@100000").out for _ in range(2))
+    one, two = (cli(*quoted("out/kill@100000")).out for _ in range(2))
     assert one == two
     assert {path: path.read_bytes() for path in Path("out").iterdir()} == before
 
@@ -108,33 +109,51 @@ def test_a_quote_changes_nothing(cli: Cli) -> None:
 def test_before_a_moment(cli: Cli) -> None:
     first = json.loads(cli("explain", "out/qops", "--events").out.splitlines()[0])
     state = f"out/qops@{first['date']}"
-    after = json.loads(cli(*QUOTE, "--state", state, "--json").out)
-    before = json.loads(cli(*QUOTE, "--state", state, "--before", "--json").out)
+    after = json.loads(cli(*quoted(state, "--json")).out)
+    before = json.loads(cli(*quoted(state, "--before", "--json")).out)
     assert (before["running_jobs"], after["running_jobs"]) == (0, 1)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--state", "out/qops"), "--state out/qops: PREFIX@TIME is expected, as in out/qops@6h"),
-        (("--state", "out/qops@soon"), "--state out/qops@soon: TIME is 'soon'; a duration"),
-        (
-            ("--state", "out/qops@90d"),
-            "a date from 0 to 407,888 s, the end of the run, is expected",
-        ),
-        (("--state", "out/nothing@1h"), "out/nothing: no such run"),
-        (("--state", "out/easy@0"), "scheduler 'easy' keeps no decision log"),
-        (("--state", "out/qops@1d", "--deadline", "0"), "--deadline is 0; more than 0"),
-        (("--state", "out/qops@1d", "--processors", "129"), "processors is 129; a number from 1"),
-        (("--state", "out/qops@1d", "--workload", "gone.json"), "gone.json: no such file"),
+        (("out/qops",), "out/qops: RUN@TIME is expected, as in out/qops@6h"),
+        (("out/qops@soon",), "out/qops@soon: TIME is 'soon'; a duration"),
+        (("out/qops@90d",), "a date from 0 to 407,888 s, the end of the run, is expected"),
+        (("out/nothing@1h",), "out/nothing: no such run"),
+        (("out/easy@0",), "scheduler 'easy' keeps no decision log"),
+        (("out/qops@1d", "--deadline", "0"), "--deadline is 0; more than 0"),
+        (("out/qops@1d", "--workload", "gone.json"), "gone.json: no such file"),
+        (("out/qops@1d", "--prices", "gone.toml"), "gone.toml: no such file"),
     ],
 )
 def test_quotes_that_cannot_be_made(cli: Cli, arguments: tuple[str, ...], message: str) -> None:
-    result = cli(*QUOTE, *arguments)
+    result = cli(*quoted(*arguments))
     assert result.exit_code == 2
     assert result.out == ""
     assert result.err.count("\n") == 1
     assert message in result.err
+
+
+def test_a_job_that_is_too_wide_is_not_quoted(cli: Cli) -> None:
+    result = cli(*quoted("out/qops@1d", job="129x2h"))
+    assert (result.exit_code, result.out) == (2, "")
+    assert "processors is 129; a number from 1" in result.err
+
+
+def test_prices_of_the_centre_are_told(cli: Cli, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text('currency = "EUR"\ncore_hour = 0.5\nqos_charge = 10\n')
+    options = ("--deadline", "1d", "--prices", str(prices))
+    price = json.loads(cli(*quoted("out/qops@2d", *options, "--json")).out)["granted"]["price"]
+    assert price["cost"] == pytest.approx(0.5 * 128 + 10 * price["qos"])
+    assert f"together {price['cost']:,.2f} EUR" in cli(*quoted("out/qops@2d", *options)).out
+    assert " EUR " in cli("explain", "out/qops", "29", "--prices", prices).out
+    without = json.loads(cli(*quoted("out/qops@2d", "--deadline", "1d", "--json")).out)
+    assert set(without["granted"]["price"]) == {"category", "resource", "qos"}
+    prices.write_text("[categories]\nrun_times = [1, 2, 3]\n")
+    price = json.loads(cli(*quoted("out/qops@2d", *options, "--json")).out)["granted"]["price"]
+    assert price["category"] == "very-long-very-wide"
 
 
 def test_a_refused_job_in_words(cli: Cli) -> None:
@@ -243,24 +262,9 @@ def test_a_deadline_holds_for_all_jobs_that_a_queue_is_asked_about(
 ) -> None:
     queue = tmp_path / "queue.json"
     queue.write_text('{"processors": 8, "now": 0, "jobs": []}')
-    found = cli("quote", "--queue", queue, "--now", 0, "--ask", "8x1h,4x3h", "--deadline", "2h")
+    found = cli("queue", "quote", queue, "8x1h", "4x3h", "--now", 0, "--deadline", "2h")
     lines = [line for line in found.out.splitlines() if " h" in line and "│" in line]
     assert [line.split()[-1] for line in lines] == ["yes", "no"], found.out
-
-
-@pytest.mark.parametrize(
-    ("given", "needed"),
-    [
-        (("--state", "out/qops@1d", "--ask", "8x1h"), "--ask: is of use only without --state"),
-        (("--queue", "queue.json", "--before"), "--before is of use only with --state"),
-    ],
-)
-def test_options_that_would_not_be_looked_at_are_refused(
-    cli: Cli, given: tuple[str, ...], needed: str
-) -> None:
-    found = cli("quote", *given, "--processors", "8", "--runtime", "1h")
-    assert found.exit_code == 2
-    assert needed in found.err
 
 
 def test_dates_of_the_calendar_are_told(cli: Cli, tmp_path: Path) -> None:
@@ -274,11 +278,10 @@ def test_dates_of_the_calendar_are_told(cli: Cli, tmp_path: Path) -> None:
         assert " s (" not in out
     found = json.loads(cli("explain", "qops", "8", "--json").out)
     assert found["calendar"] == {"unix_start": 953982000, "time_zone": "Europe/Stockholm"}
-    ask = ["--processors", "1", "--runtime", "1m"]
-    by_date = cli("quote", "--state", "qops@2000-03-25T12:00:10", *ask).out
+    by_date = cli("quote", "qops@2000-03-25T12:00:10", "1x1m").out
     assert "at 2000-03-25 12:00:10 (10 s)" in by_date
-    assert by_date == cli("quote", "--state", "qops@10", *ask).out
-    undated = cli("quote", "--state", "out/qops@2000-03-25", *ask)
+    assert by_date == cli("quote", "qops@10", "1x1m").out
+    undated = cli("quote", "out/qops@2000-03-25", "1x1m")
     assert undated.exit_code == 2
     assert "the run does not tell the date of its second 0" in undated.err
 

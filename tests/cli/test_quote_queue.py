@@ -1,4 +1,4 @@
-"""``qops-batsim quote --queue`` at the command line."""
+"""``qops-batsim queue quote`` at the command line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOW = ("--now", "1780000000")
 
 
 def test_a_list_of_jobs_is_a_table(cli, queue: Path) -> None:
-    done = cli("quote", "--queue", queue, *NOW, "--ask", "2x1m,8x2m")
+    done = cli("queue", "quote", queue, "2x1m", "8x2m", *NOW)
     assert done.exit_code == 0, done.err
     assert "2 of 8 processors free, jobs: 1 running, 1 waiting" in " ".join(done.out.split())
     assert "1 min" in done.out
@@ -41,13 +41,12 @@ def test_a_list_of_jobs_is_a_table(cli, queue: Path) -> None:
     assert "left out: 1 wider than the machine" in done.err
     assert "1 promises cannot be kept as it is: 4712" in done.err
     assert all(len(line) <= 80 for line in done.out.splitlines()[1:])
-    found = json.loads(cli("quote", "--queue", queue, *NOW, "--ask", "2x1m,8x2m", "--json").out)
+    found = json.loads(cli("queue", "quote", queue, "2x1m", "8x2m", *NOW, "--json").out)
     assert [each["response"] for each in found["jobs"]] == [60.0, 320.0]
 
 
 def test_one_job_with_a_deadline(cli, queue: Path) -> None:
-    one = ("--processors", "8", "--runtime", "60", "--deadline", "3m")
-    done = cli("quote", "--queue", queue, *NOW, *one)
+    done = cli("queue", "quote", queue, "8x60", "--deadline", "3m", *NOW)
     assert done.exit_code == 0, done.err
     assert "8 x 1 min: refused: " in done.out
 
@@ -55,25 +54,19 @@ def test_one_job_with_a_deadline(cli, queue: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "--state PREFIX@TIME or --queue FILE is expected"),
-        (("--state", "x@1", "--queue", "QUEUE"), "one of the two"),
-        (("--state", "x@1", "--ask", "1x1"), "--ask: is of use only without --state"),
-        (("--state", "x@1"), "--processors N and --runtime DURATION are expected"),
-        (("--queue", "QUEUE"), "--ask LIST, or --processors N and --runtime"),
-        (("--queue", "QUEUE", "--ask", "1x1", "--runtime", "3"), "--ask LIST, or --processors"),
-        (
-            ("--queue", "QUEUE", *NOW, "--ask", "9x1h"),
-            "processors is 9; a whole number from 1 to 8",
-        ),
-        (("--queue", "QUEUE", "--ask", "1x1h", "--now", "today"), "--now is 'today'"),
-        (("--queue", "QUEUE", *NOW, "--ask", "1x1h", "--scheduler", "easy"), "promises nothing"),
-        (("--state", "x@1", "--max-age", "1d"), "--max-age: is of use only without --state"),
-        (("--listen", "0.0.0.0:1"), "every machine in the network could ask"),
-        (("--queue", "/no/file", "--listen", "127.0.0.1:0"), "/no/file: No such file"),
+        (("QUEUE",), "Missing argument"),
+        (("QUEUE", "8"), "'8': PROCESSORSxTIME is expected, as 64x2h"),
+        (("QUEUE", "9x1h", *NOW), "processors is 9; a whole number from 1 to 8"),
+        (("QUEUE", "1x1h", "--now", "today"), "--now is 'today'"),
+        (("QUEUE", "1x1h", *NOW, "--scheduler", "easy"), "promises nothing"),
+        (("QUEUE", "1x1h", *NOW, "--scheduler", "qops:k=1"), "no option 'k'"),
+        (("serve", "QUEUE", "--listen", "0.0.0.0:1"), "every machine in the network could ask"),
+        (("serve", "/no/file", "--listen", "127.0.0.1:0"), "/no/file: No such file"),
     ],
 )
 def test_mistakes(cli, queue: Path, options: tuple[str, ...], message: str) -> None:
-    done = cli("quote", *(str(queue) if each == "QUEUE" else each for each in options))
+    words = options if options[0] == "serve" else ("quote", *options)
+    done = cli("queue", *(str(queue) if each == "QUEUE" else each for each in words))
     assert done.exit_code == 2
     assert message in done.err
 
@@ -97,7 +90,7 @@ def test_a_queue_that_is_days_old_or_ahead_is_refused(
     path.write_text(json.dumps(data))
     if form == "written":
         os.utime(path, (date, date))
-    ask = ("quote", "--queue", path, "--machine", 8, "--ask", "8x1h")
+    ask = ("queue", "quote", path, "8x1h", "--processors", 8)
     refused = cli(*ask)
     words = " ".join(refused.err.split())
     assert (refused.exit_code, refused.out) == (2, "")
@@ -148,11 +141,11 @@ def test_nodes_that_another_partition_has_are_not_free(
     queue.write_text(json.dumps(squeue(("short", "RUNNING", 4), ("long", "RUNNING", 2))))
     given = [word for name in chosen for word in ("--partition", name)]
     if nodes is None:
-        given += ["--machine", "8"]
+        given += ["--processors", "8"]
     else:
         (tmp_path / "nodes.txt").write_text(f"NODELIST|PARTITION|CPUS|GRES\n{LISTS[nodes]}")
         given += ["--nodes", str(tmp_path / "nodes.txt")]
-    done = cli("quote", "--queue", queue, *given, "--ask", "2x10m")
+    done = cli("queue", "quote", queue, "2x10m", *given)
     assert told in " ".join((done.out + done.err).split())
     assert done.exit_code == (0 if "free" in told else 2)
 
@@ -176,7 +169,7 @@ def test_nodes_that_are_down_are_told(
             for at, state in enumerate(states)
         )
     )
-    done = cli("quote", "--queue", queue, "--nodes", nodes, "--ask", "1x10m")
+    done = cli("queue", "quote", queue, "1x10m", "--nodes", nodes)
     told = f"{away} nodes are down or drained, and counted as if they were there"
     assert (told in done.err) == (away > 0)
     assert "1 of 5 processors free" in done.out
@@ -185,7 +178,7 @@ def test_nodes_that_are_down_are_told(
 def test_several_partitions_on_one_machine_are_told(cli, tmp_path: Path) -> None:
     queue = tmp_path / "squeue.json"
     queue.write_text(json.dumps(squeue(("short", "RUNNING", 4), ("long", "PENDING", 2))))
-    done = cli("quote", "--queue", queue, "--machine", 8, "--ask", "2x10m")
+    done = cli("queue", "quote", queue, "2x10m", "--processors", 8)
     assert done.exit_code == 0
     said = "not sure: 2 of several partitions (long, short), planned as if these had the same nodes"
     assert said in " ".join(done.err.split())

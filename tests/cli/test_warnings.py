@@ -122,7 +122,7 @@ def test_runs_of_different_workloads(cli: Cli) -> None:
             "9 jobs were asked for, but there are only 8",
         ),
         (
-            ("advise", "tiny_8", "--loads", 1, "--windows", 9, "--stringencies", "0.2"),
+            ("advise", "tiny_8", "--windows", 9),
             "9 windows were asked for, but there are only 8",
         ),
     ],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+import tomllib
 
 import pytest
 from hypothesis import assume, given
@@ -13,7 +15,6 @@ from qops_batsim.economics.charges import (
     Charge,
     ReferenceJob,
     SlowdownTable,
-    Weights,
     break_even,
     category_slowdowns,
     islam2004,
@@ -21,6 +22,7 @@ from qops_batsim.economics.charges import (
     served_job,
     total,
 )
+from qops_batsim.economics.prices import EXAMPLE, Prices, read_prices
 from qops_batsim.errors import InputError
 
 CATEGORY = "very-short-sequential"
@@ -94,14 +96,22 @@ def test_later_deadlines_cost_less(run_time: float, slowdown: float, factor: flo
 def test_total_and_profit() -> None:
     paid = total([Charge(resource=10.0, qos=0.1)] * 10)
     assert paid == Charge(resource=100.0, qos=1.0)
-    assert Weights(resource=2.0, qos=50.0).profit(paid) == 250.0
+    assert Prices().profit(paid) == 101.0
+    prices = Prices(currency="EUR", core_hour=7200.0, qos_charge=50.0)
+    assert prices.profit(paid) == 250.0
     assert total([]) == Charge()
 
 
-@pytest.mark.parametrize("weight", [-1.0, math.inf, math.nan])
-def test_unusable_weights_are_refused(weight: float) -> None:
-    with pytest.raises(InputError, match="weight of the qos charge is"):
-        Weights(qos=weight).check()
+@pytest.mark.parametrize("price", [-1.0, math.inf, math.nan])
+def test_unusable_prices_are_refused(price: float) -> None:
+    with pytest.raises(InputError, match="prices: qos_charge is"):
+        Prices(currency="EUR", core_hour=1.0, qos_charge=price).check()
+
+
+def test_the_example_has_the_defaults() -> None:
+    assert read_prices(EXAMPLE) == read_prices(None) == Prices()
+    commented = re.findall(r"(?m)^# (\w+) = ", EXAMPLE.read_text("utf-8"))
+    assert {*commented, *tomllib.loads(EXAMPLE.read_text("utf-8"))} == {*Prices.__struct_fields__}
 
 
 def test_break_even_of_two_crossing_policies() -> None:
@@ -127,6 +137,10 @@ def test_no_break_even(first, second, better: str) -> None:
     assert break_even(one, two) == BreakEven(ratio=None, below=better, above=better)
 
 
+def _at(ratio: float) -> Prices:
+    return Prices(currency="core-s", core_hour=3600.0, qos_charge=ratio)
+
+
 amounts = st.integers(0, 10**6).map(float)
 
 
@@ -140,13 +154,13 @@ def test_the_better_policy_earns_more(r1, q1, r2, q2, factor: float) -> None:
     if found.ratio is None:
         ratio = factor
     else:
-        at = Weights(qos=found.ratio)
+        at = _at(found.ratio)
         assert at.profit(first) == pytest.approx(at.profit(second))
         assert mirrored.ratio == found.ratio
         assume(abs(factor - 1) > 0.01)
         ratio = found.ratio * factor
     better = found.below if found.ratio is None or factor < 1 else found.above
-    gain = Weights(qos=ratio).profit(first) - Weights(qos=ratio).profit(second)
+    gain = _at(ratio).profit(first) - _at(ratio).profit(second)
     assert {"first": gain > 0, "second": gain < 0, "equal": gain == 0}[better]
 
 

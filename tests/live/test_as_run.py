@@ -295,7 +295,7 @@ def test_quotes_are_given_for_its_queue(
     journal: str, site: Site, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One job of 600 s and the margin is before the new one; another can wait for it."""
-    words = ["quote", "--queue", journal, "--now", str(site.fake.now), "--ask", "4x10m", "--json"]
+    words = ["queue", "quote", journal, "4x10m", "--now", str(site.fake.now), "--json"]
     told = json.loads(run(capsys, monkeypatch, *words))
     (answer,) = told["jobs"]
     assert answer["wait"] == pytest.approx(660 - 4, abs=3)
@@ -314,19 +314,19 @@ def test_the_journal_of_a_process_that_has_ended_is_too_old(
             "qops_batsim.live.queue_source.time.time", lambda at=site.fake.now + later: at
         )
         if is_told:
-            assert source.changed() is not None
+            assert source.asker() is not None
         else:
             with pytest.raises(InputError, match=r"2 days, 0:00:0\d old; at most 1:00:00"):
-                source.changed()
+                source.asker()
 
 
 def test_the_endpoint_answers_from_it(journal: str, site: Site) -> None:
     from threading import Thread
 
-    from qops_batsim.advice.quote_server import QueueKeeper, QuoteServer
+    from qops_batsim.advice.quote_server import QuoteServer
 
     source = QueueSource(Path(journal), "qops", {}, now=site.fake.now)
-    server = QuoteServer(("127.0.0.1", 0), QueueKeeper(source.read, source.changed))
+    server = QuoteServer(("127.0.0.1", 0), source.asker)
     thread = Thread(target=server.run, daemon=True)
     thread.start()
     host, port = server.address

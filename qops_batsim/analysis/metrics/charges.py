@@ -29,12 +29,11 @@ from qops_batsim.economics.charges import (
     ReferenceJob,
     ServedJob,
     SlowdownTable,
-    Weights,
-    check_penalty,
     islam2004,
     served_job,
     total,
 )
+from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.files import read_text
 from qops_batsim.jobs import is_number
@@ -91,7 +90,7 @@ class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChargeReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The charges of a run by category, in total, and the profit by the weights used.
+    """The charges of a run by category, in total, and the profit by the prices used.
 
     ``queues`` are the charges by queue of a scheduler with priced ones, the dearest first.
     """
@@ -201,7 +200,7 @@ def _pay(
 ) -> Charge:
     """Return the charge of a job with a deadline (seconds; NaN for none)."""
     served = served_job(table, **job, deadline=None if math.isnan(deadline) else deadline)
-    return _charge(price, served, job_id)
+    return charge_of(price, served, job_id)
 
 
 def _reference(references: References, job_id: str, processors: float) -> ReferenceJob:
@@ -220,7 +219,7 @@ def _reference(references: References, job_id: str, processors: float) -> Refere
     return found
 
 
-def _charge(price: PriceFunction, served: ServedJob, job_id: str) -> Charge:
+def charge_of(price: PriceFunction, served: ServedJob, job_id: str) -> Charge:
     """Return the charge of a price function, checked to be of finite numbers."""
     try:
         charge: object = price(served)
@@ -246,17 +245,10 @@ def _charge(price: PriceFunction, served: ServedJob, job_id: str) -> Charge:
 def charge_report(
     charged: Sequence[JobCharge],
     table: SlowdownTable,
-    weights: Weights | None = None,
-    *,
-    penalty: float = 1.0,
+    prices: Prices = Prices(),  # noqa: B008 - it is frozen
 ) -> ChargeReport:
-    """Return charges by category (in the order of their labels) and in total; O(jobs).
-
-    ``penalty`` is how many times its QoS charge a missed deadline costs.
-    """
-    weights = weights or Weights()
-    weights.check()
-    check_penalty(penalty)
+    """Return charges by category (in the order of their labels) and in total; O(jobs)."""
+    prices.check()
     groups: dict[str, list[JobCharge]] = {label: [] for label in table.categories.labels()}
     for each in charged:
         groups[each.category].append(each)
@@ -269,7 +261,7 @@ def charge_report(
     return ChargeReport(
         categories=tuple(_sum_up(name, means[name], jobs) for name, jobs in groups.items()),
         total=everything,
-        profit=weights.profit(everything.income(penalty)),
+        profit=prices.profit(everything.income(prices.penalty)),
         queues=tuple(_sum_up(name, None, jobs) for (_, name), jobs in sorted(by_queue.items())),
     )
 

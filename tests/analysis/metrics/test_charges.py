@@ -26,9 +26,9 @@ from qops_batsim.economics.charges import (
     Charge,
     ReferenceJob,
     ServedJob,
-    Weights,
     category_slowdowns,
 )
+from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_workload import deadline_workload
 from qops_batsim.jobs import Job, QosRequest
@@ -41,6 +41,11 @@ from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.model import Workload, delay_profile
 from support.ended_runs import ended_columns
+
+
+def priced(qos_charge: float, penalty: float = 1.0) -> Prices:
+    """Prices with which a processor-second costs 1."""
+    return Prices(currency="core-s", core_hour=3600.0, qos_charge=qos_charge, penalty=penalty)
 
 
 def job(job_id: str, submission: float, size: int, run_time: float, **qos: object) -> Job:
@@ -140,11 +145,11 @@ def test_a_missed_deadline_brings_nothing_and_costs_its_charge(write_run, worklo
     assert (two.charge, two.penalty) == (Charge(resource=4000.0), 4 / 1.2)
     assert [each.penalty for each in (artificial, refused, other)] == [None, None, None]
     assert charge_jobs(asked, REFERENCE, TABLE, grace=10.0)[0].penalty is None
-    report = charge_report([one, two], TABLE, Weights(resource=1.0, qos=9.0), penalty=2.0)
+    report = charge_report([one, two], TABLE, priced(9.0, penalty=2.0))
     assert (report.total.missed, report.total.penalty) == (2, 4 / 0.9 + 4 / 1.2)
     assert report.profit == pytest.approx(4200 - 9 * 2 * (4 / 0.9 + 4 / 1.2))
     with pytest.raises(InputError, match="penalty is -1; a number from 0 up is accepted"):
-        charge_report([one], TABLE, penalty=-1.0)
+        charge_report([one], TABLE, Prices(penalty=-1.0))
 
 
 def test_a_killed_job_is_charged_once_and_its_lost_work_is_not(write_run, workload) -> None:
@@ -168,7 +173,7 @@ def test_a_job_that_never_ends_by_itself_pays_nothing() -> None:
 
 def test_the_report_adds_up(write_run, workload: Workload) -> None:
     charged = charged_of(make_run(write_run, killed=True), workload)
-    report = charge_report(list(charged.values()), TABLE, Weights(resource=1.0, qos=30.0))
+    report = charge_report(list(charged.values()), TABLE, priced(30.0))
     assert report.total.jobs == 5
     assert report.total.charged_jobs == 4
     assert report.total.charged_work == report.total.charge.resource == 4270.0

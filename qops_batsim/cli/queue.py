@@ -1,0 +1,219 @@
+"""``qops-batsim queue``: deadlines that can be promised in a machine's queue as it is now."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from qops_batsim.cli.console import announce_compiling, note, print_json, print_table, say
+from qops_batsim.cli.inputs import duration
+from qops_batsim.cli.options import A_JOB, Accounts, AsJson, Qos, Reservations, manual, with_options
+from qops_batsim.cli.texts import duration_text
+from qops_batsim.errors import InputError
+
+if TYPE_CHECKING:
+    from qops_batsim.advice.queue_quote import QueueAnswer
+    from qops_batsim.live.queue_source import QueueSource
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Tell what can be promised to new jobs in a machine's queue as it is now.\n\n"
+    "Running and waiting jobs become a plan, which is asked; nothing is changed by that. "
+    "docs/centres.md has more.",
+)
+
+_about = manual(
+    f"""
+    QUEUE: The queue: of `squeue --json`, in the form of docs/centres.md, or the journal of
+        `live`; - for standard input.
+    JOB...: {A_JOB}; each as if it were the only new one.
+    --deadline DURATION: By when each job must end, counted from the queue's date: 6h. Default: no
+        deadline; the earliest one is told.
+    --processors N: Processors of the machine, which squeue does not tell.
+    --partition NAME: Of squeue, take the jobs of this partition (repeatable); --processors is its
+        size.
+    --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
+        NODELIST, CPUS and GRES. Their cores are the machine, and partitions with nodes of their own
+        are told from those that share them.
+    --now DATE: Date of the queue: seconds since 1970, or an ISO date with its offset from UTC.
+        Default: what the queue tells, else when its file was written, or now.
+    --max-age DURATION: Refuse a queue that is older, or dated as far ahead, but with --now.
+    --scheduler NAME: Whose search looks for promises, with options as NAME:OPTION=VALUE.
+    --may-wait: Waiting jobs without a promise may be put off. Default: they keep the end that
+        is planned for them now.
+    --listen ADDRESS:PORT: Where to answer.
+    --any-interface: Listen where other machines can ask, too.
+    """
+)
+
+
+def _of_queue(
+    processors: Annotated[int | None, _about("--processors", min=1)] = None,
+    partition: Annotated[list[str] | None, _about("--partition")] = None,
+    qos: Qos = None,
+    account: Accounts = None,
+    reservation: Reservations = None,
+    nodes: Annotated[Path | None, _about("--nodes")] = None,
+    max_age: Annotated[str, _about("--max-age")] = "1h",
+    scheduler: Annotated[str, _about("--scheduler")] = "qops",
+    may_wait: Annotated[bool, _about("--may-wait")] = False,
+) -> None:
+    """Have the options of both commands."""
+
+
+def _source(queue: Path, given: dict[str, Any], now: float | None = None) -> QueueSource:
+    from qops_batsim.experiments.deadline_runs import contestant_of
+    from qops_batsim.live.queue_source import QueueSource
+    from qops_batsim.workload.accounting.nodes import read_nodes
+
+    chosen = {name: given[name] or () for name in ("partition", "qos", "account", "reservation")}
+    nodes, contestant = given["nodes"], contestant_of(given["scheduler"])
+    some = any(chosen.values()) or nodes is not None
+    return QueueSource(
+        queue,
+        contestant.scheduler,
+        contestant.settings,
+        given["processors"],
+        now,
+        given["may_wait"],
+        selection=chosen if some else {},
+        nodes=None if nodes is None else read_nodes(nodes),
+        max_age=duration(given["max_age"], "--max-age", zero=False),
+    )
+
+
+@app.command()
+@with_options(_of_queue)
+def quote(
+    queue: Annotated[Path, _about("QUEUE")],
+    jobs: Annotated[list[str], _about("JOB...")],
+    deadline: Annotated[str | None, _about("--deadline")] = None,
+    now: Annotated[str | None, _about("--now")] = None,
+    as_json: AsJson = False,
+    **given: Any,
+) -> None:
+    """Tell which end can be promised to new jobs, and whether a deadline can.
+
+    Examples:
+
+    \b
+        squeue --json | qops-batsim queue quote - 64x2h 128x30m --processors 1024
+        qops-batsim queue quote squeue.json 8x6h --partition gpu --nodes nodes.txt
+        qops-batsim queue quote qops.db 4x10m --deadline 2h
+    """
+    from qops_batsim.advice.queue_quote import Ask, parse_job
+    from qops_batsim.advice.queue_state import date_text
+
+    until = None if deadline is None else duration(deadline, "--deadline", zero=False)
+    asks = [
+        Ask(processors=processors, time=run_time, deadline=until)
+        for processors, run_time in map(parse_job, jobs)
+    ]
+    with announce_compiling(as_json):
+        asker = _source(queue, given, _date(now)).asker()
+        answers = [asker.ask(each) for each in asks]
+    if as_json:
+        state = {"now": asker.state.now, "left_out": asker.state.left_out, "late": asker.late}
+        unsure = {"unsure": asker.state.unsure} if asker.state.unsure else {}
+        print_json({"state": state | unsure, "jobs": answers})
+        return
+    say(
+        f"{asker.state.source} at {date_text(asker.state.now)}: {asker.free:,} of "
+        f"{asker.state.processors:,} processors free, jobs: {asker.running:,} running, "
+        f"{asker.waiting:,} waiting"
+    )
+    for reason, count in asker.state.left_out.items():
+        note(f"left out: {count:,} {reason}")
+    for reason, count in asker.state.unsure.items():
+        note(f"not sure: {count:,} {reason}")
+    if asker.late:
+        note(f"{len(asker.late):,} promises cannot be kept as it is: {', '.join(asker.late[:5])}")
+    rows = [_queue_row(each) for each in answers]
+    print_table(
+        "Earliest promises, each as if it were the only new job",
+        [*rows[0]],
+        [[*row.values()] for row in rows],
+    )
+    for each in answers:
+        if each.reason:
+            say(f"{each.processors} x {duration_text(each.time)}: refused: {each.reason}")
+
+
+def _date(text: str | None) -> float | None:
+    """Return a date in seconds since 1970."""
+    from qops_batsim.advice.queue_state import date_of
+
+    try:
+        return None if text is None else date_of(float(text), "--now")
+    except ValueError:
+        return date_of(text, "--now")
+
+
+def _queue_row(answer: QueueAnswer) -> dict[str, str]:
+    row = {
+        "processors": f"{answer.processors:,}",
+        "run time": duration_text(answer.time),
+        "starts in": "-" if answer.wait is None else duration_text(answer.wait),
+        "ends in": "none" if answer.response is None else duration_text(answer.response),
+        "promised end": answer.end_date or "none can be promised",
+    }
+    if answer.admitted is not None:
+        row["as asked"] = "yes" if answer.admitted else "no"
+    return row
+
+
+@app.command()
+@with_options(_of_queue)
+def serve(
+    queue: Annotated[Path, _about("QUEUE")],
+    listen: Annotated[str, _about("--listen")] = "127.0.0.1:8080",
+    any_interface: Annotated[bool, _about("--any-interface")] = False,
+    **given: Any,
+) -> None:
+    """Answer requests for quotes over HTTP, until a signal ends it.
+
+    The queue is read again whenever its file changes. Needs the extra http.
+
+    Examples:
+
+    \b
+        qops-batsim queue serve squeue.json --processors 1024
+        curl 'http://127.0.0.1:8080/quote?processors=64&time=2h'
+    """
+    serve_quotes(_source(queue, given), listen, any_interface=any_interface)
+
+
+def serve_quotes(source: QueueSource, address: str, *, any_interface: bool) -> None:
+    """Answer requests until a signal ends it."""
+    from qops_batsim.advice.queue_quote import Ask, QueueAsker
+    from qops_batsim.advice.queue_state import QueuedJob, QueueState
+    from qops_batsim.kernels import compiling
+    from qops_batsim.signals import EndingSignal
+
+    try:
+        from qops_batsim.advice.quote_server import QuoteServer, parse_address
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"--listen needs the package {error.name} (pip install 'qops-batsim[http]')"
+        ) from None
+    place = parse_address(address, any_interface=any_interface)
+    job = QueuedJob(id="1", processors=1, estimate=1.0)
+    with compiling(), announce_compiling():
+        # The first to ask does not wait for kernels, and wrong options are told at once.
+        state = QueueState(source="a queue", processors=1, now=0.0, jobs=[job])
+        QueueAsker(state, source.scheduler, source.settings).ask(Ask(processors=1, time=1.0))
+        source.asker()
+    try:
+        server = QuoteServer(place, source.asker, on_request=note)
+    except OSError as error:
+        raise InputError(
+            f"--listen {address}: {error.strerror or error}; a free port is expected"
+        ) from None
+    host, port = server.address
+    note(f"listens at http://{host}:{port}")
+    with compiling(), suppress(KeyboardInterrupt, EndingSignal):
+        server.run()
+    note("stopped")

@@ -1,0 +1,119 @@
+"""Prices of a centre: one file (TOML) that ``charges``, ``advise``, ``quote`` and ``explain`` read.
+
+How to combine the resource and the QoS charge is an open problem (Islam et al. 2004, section 1), so
+it is up to the centre: a core-hour has a price, and so has a QoS charge of 1.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from qops_batsim.economics.charges import (
+    Categories,
+    Charge,
+    PriceFunction,
+    islam2004,
+    load_price,
+)
+from qops_batsim.errors import InputError, require
+from qops_batsim.files import read_text
+
+EXAMPLE = Path(__file__).with_name("prices.toml")
+"""A file with all that can be set, as it is by default."""
+
+HOUR = 3600.0
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Prices, and what they follow from.
+
+    Attributes
+    ----------
+    currency, core_hour
+        Price of a core-hour; without one, what things cost is not known.
+    qos_charge
+        Price of a QoS charge of 1.
+    penalty
+        How many times its QoS charge a missed deadline costs the centre.
+    slowdown_bound
+        Run times below it (seconds) count as this much in slowdowns; None: as they are.
+    categories
+        Edges of the classes of run time and processors.
+    function
+        The charge of one job, in a file ``"MODULE:FUNCTION"``.
+    """
+
+    currency: str | None = None
+    core_hour: float | None = None
+    qos_charge: float | None = None
+    penalty: float = 1.0
+    slowdown_bound: float | None = None
+    categories: Categories = Categories()
+    function: PriceFunction = islam2004
+
+    def check(self, where: str = "prices") -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        for name in ("core_hour", "qos_charge", "penalty"):
+            value = getattr(self, name)
+            fits = value is None or 0 <= value < math.inf
+            require(fits, f"{where}: {name}", value, "a number from 0 up is accepted")
+        bound = self.slowdown_bound
+        fits = bound is None or 0 < bound < math.inf
+        require(fits, f"{where}: slowdown_bound", bound, "a number of seconds above 0 is accepted")
+        priced = [self.currency, self.core_hour]
+        if None in priced and [*priced, self.qos_charge] != [None] * 3:
+            raise InputError(
+                f"{where}: a price is expected with what it is in: currency and core_hour, also "
+                "beside qos_charge"
+            )
+        self.categories.check()
+
+    @property
+    def rate(self) -> float:
+        """Price of a core-hour in :attr:`unit`."""
+        return 1.0 if self.core_hour is None else self.core_hour
+
+    @property
+    def unit(self) -> str:
+        """What prices are in: without a currency, core-hours."""
+        return self.currency or "core-h"
+
+    @property
+    def weights(self) -> tuple[float, float]:
+        """Worth of a processor-second and of a QoS charge of 1: without prices, 1 each."""
+        if self.core_hour is None:
+            return 1.0, 1.0
+        return self.core_hour / HOUR, self.qos_charge or 0.0
+
+    def profit(self, charge: Charge) -> float:
+        """Return what charges are worth together."""
+        resource, qos = self.weights
+        return resource * charge.resource + qos * charge.qos
+
+
+def place_of(function: Any) -> str:
+    """Return where a price function lies, as a file of prices has it."""
+    return f"{function.__module__}:{function.__name__}"
+
+
+def read_prices(path: str | Path | None) -> Prices:
+    """Return the prices of a file (TOML), the default ones for none."""
+    if path is None:
+        return Prices()
+    what = "prices (TOML)"
+    text = read_text(path, what=what)
+
+    def function(kind: Any, name: Any) -> PriceFunction:
+        return load_price(str(name))
+
+    try:
+        found = msgspec.convert(tomllib.loads(text), Prices, dec_hook=function)
+    except (ValueError, msgspec.ValidationError, RecursionError) as error:
+        raise InputError(f"{path}: {error}; {what} are expected") from None
+    found.check(f"{path}")
+    return found
