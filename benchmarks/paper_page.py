@@ -1,12 +1,12 @@
 """What a reproduction found out, put into the page about it: verdicts, choices and tables.
 
-The same runs as ``qops-batsim papers run PAPER --out DIR``, which are kept in DIR, so that the
+The same runs as ``python studies/PAPER --out DIR``, which are kept in DIR, so that the
 study can be interrupted. The logs are read from QOPS_SHARED (default ../shared).
 
-    python benchmarks/paper_page.py PAPER [--out DIR] [--parallel 2] [--seeds N] [--quick]
+    python benchmarks/report_page.py PAPER [--out DIR] [--parallel 2] [--seeds N] [--quick]
         [--write docs/PAPER.md] [--pictures docs/pictures]
-    python benchmarks/paper_page.py islam2003 --figure 57 --load 1.6   # a part of the study
-    python benchmarks/paper_page.py islam2004 --profit                 # its claim about profit
+    python benchmarks/report_page.py islam2003 --figure 57 --load 1.6   # a part of the study
+    python benchmarks/report_page.py islam2004 --profit                 # its claim about profit
 """
 
 from __future__ import annotations
@@ -15,23 +15,24 @@ import argparse
 import os
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import msgspec
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from qops_batsim.papers.claims import Claim, as_checks, jointly_judged
-from qops_batsim.papers.islam2003.paper import run_with
-from qops_batsim.papers.islam2003.study import FULL, QUICK
-from qops_batsim.papers.islam2004.claims import Judge
-from qops_batsim.papers.islam2004.runs import Results, run_study
-from qops_batsim.papers.islam2004.study import FULL as FULL_2004
-from qops_batsim.papers.islam2004.study import Case, Study
-from qops_batsim.papers.logs import BATCH_PARTITION, CTC, read_log
-from qops_batsim.papers.pictures import draw_figures
-from qops_batsim.papers.report import PaperReport, PaperRequest, run_paper
+from qops_batsim.experiments.claims import Claim, as_checks, jointly_judged
+from qops_batsim.experiments.report import StudyReport, StudyRequest
+from qops_batsim.experiments.report_pictures import draw_figures
 from qops_batsim.workload.conversion import convert_log
+from studies.islam2003.paper import run_with
+from studies.islam2003.study import FULL, QUICK
+from studies.islam2004.claims import Judge
+from studies.islam2004.runs import Results, run_study
+from studies.islam2004.study import FULL as FULL_2004
+from studies.islam2004.study import Case, Study
+from studies.logs import BATCH_PARTITION, CTC, read_log
 from studies.shared import print_or_put
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -67,8 +68,8 @@ def _file_name(figure: str) -> str:
 
 
 def part_of_2003(
-    figures: list[int], loads: list[float] | None, request: PaperRequest
-) -> PaperReport:
+    figures: list[int], loads: list[float] | None, request: StudyRequest
+) -> StudyReport:
     """Return the report on some figures of 2003, with the claims for which they suffice."""
     whole = QUICK if request.quick else FULL
     nothing = {"reading_sources": (), "windows": (), "laxities": ()}
@@ -97,13 +98,13 @@ def profit_claims(results: Results) -> list[Claim]:
     return jointly_judged([*judge.whole("p", judge.told("p")), *checks])
 
 
-def profit_of_2004(request: PaperRequest) -> PaperReport:
+def profit_of_2004(request: StudyRequest) -> StudyReport:
     """Return the report on the claim about profit, on the machine of the paper."""
     study = ProfitStudy(**msgspec.structs.asdict(request.seeded(FULL_2004)))
     workload = convert_log(read_log(request, CTC), processors=BATCH_PARTITION).workload
     results = run_study(workload, study, request)
     claims = profit_claims(results)
-    return PaperReport(paper="islam2004", quick=False, choices={}, data={}, claims=claims)
+    return StudyReport(study="islam2004", quick=False, choices={}, data={}, claims=claims)
 
 
 def main() -> None:
@@ -129,7 +130,7 @@ def main() -> None:
         if done % 50 == 0:
             print(f"{done} of {total} runs", file=sys.stderr, flush=True)
 
-    request = PaperRequest(
+    request = StudyRequest(
         traces=SHARED / "traces",
         workers=arguments.parallel,
         seeds=arguments.seeds,
@@ -142,7 +143,7 @@ def main() -> None:
     elif arguments.profit:
         report = profit_of_2004(request)
     else:
-        report = run_paper(paper, request)
+        report = import_module(f"studies.{paper}.paper").run(request)
     if arguments.pictures is not None:
         drawn = [figure for figure in report.figures if figure.name in DRAWN[paper]]
         named = [

@@ -16,9 +16,6 @@ What differs is listed; the exit code is 1 if anything does.
 
 runs random small schedules in this Python instead and compares their outcomes with
 ``held_digests.json`` (see ``held_cases.py``); ``--show`` prints the outcome of one case.
-
-Where the source papers' logs are at hand (QOPS_SHARED, default ../shared), ``--logs`` also
-runs the papers on their quick settings.
 """
 
 from __future__ import annotations
@@ -47,7 +44,6 @@ from qops_batsim.scheduling.decision_rows import events_of
 from qops_batsim.scheduling.refusal import Refusal
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED = Path(os.environ.get("QOPS_SHARED", ROOT.parent / "shared")).resolve()
 WORKLOADS = sorted(path.stem for path in (ROOT / "workloads").glob("*.json"))
 SHARING = {"aroma_mixed": "aroma_grid"}
 """Shipped workloads that need a platform of their own."""
@@ -131,13 +127,6 @@ def other_cases() -> Iterator[Case]:
          "--seeds", "1", "--out", "d"],
     ]  # fmt: skip
     yield "schedulers", [["schedulers"], *(["schedulers", name] for name in ("qops", "aroma"))]
-
-
-def paper_cases() -> Iterator[Case]:
-    """Yield the papers on their quick settings."""
-    for paper in ("talby1999", "islam2004", "pascal2004"):
-        command = ["papers", "run", paper, "--quick", "--traces", str(SHARED / "traces")]
-        yield f"paper {paper}", [[*command, "--json"]]
 
 
 def outcome(program: str, commands: list[list[str]], folder: Path) -> dict[str, bytes]:
@@ -256,7 +245,6 @@ def main() -> int:
     parser.add_argument("--show", type=int, help="only print the outcome of this held case")
     parser.add_argument("--keep-digests", action="store_true", help="keep those of the held cases")
     parser.add_argument("--only", default="", help="only cases whose name holds this word")
-    parser.add_argument("--logs", action="store_true", help="the papers as well")
     parser.add_argument("--runs-only", action="store_true", help="not what reads the runs' files")
     parser.add_argument("--keep", help="folder for the files (default: a temporary one)")
     parser.add_argument("--workers", type=int, default=2, help="cases at once")
@@ -265,7 +253,7 @@ def main() -> int:
         return held_cases.check(arguments.only, write=arguments.keep_digests, show=arguments.show)
     if arguments.after is None:
         parser.error("two commands are expected, or --held")
-    cases = [*run_cases(), *other_cases(), *(paper_cases() if arguments.logs else [])]
+    cases = [*run_cases(), *other_cases()]
     cases = [case for case in cases if arguments.only in case[0]]
     if arguments.runs_only:
         cases = [(name, commands[:1]) for name, commands in cases if "/" in name]

@@ -22,6 +22,7 @@ BASE = {
     "tables",
     "timing",
     "jobs",
+    "lazy",
     "shipped",
     "signals",
     "version",
@@ -46,8 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "adapters": _BELOW_RUNNING | {"running", "optimum", "experiments"},
     "advice": _BELOW_RUNNING | {"running", "experiments"},
     "live": _BELOW_RUNNING | {"running", "advice"},
-    "papers": _BELOW_RUNNING | {"running", "experiments", "advice", "optimum"},
-    "cli": _BELOW_RUNNING | {"running", "experiments", "advice", "optimum", "papers", "live"},
+    "cli": _BELOW_RUNNING | {"running", "experiments", "advice", "optimum", "live"},
 }
 """Rooms of the package with what each may import beside itself and the base."""
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.papers.report import PAPERS
-
 NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+PAPERS = ("islam2003", "islam2004", "pascal2004", "talby1999")
 FILES = sorted(NOTEBOOKS.glob("*.ipynb"))
 
 

@@ -37,7 +37,7 @@ LONGEST_MESSAGE = 2048
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
-GROUPS = ("workload", "platform", "study", "papers")
+GROUPS = ("workload", "platform", "study")
 """Commands that have commands."""
 
 # The same command again is there at once.
@@ -61,8 +61,12 @@ class Ended:
     """What went wrong in a way that nothing may, in few words."""
 
 
-def call(arguments: Sequence[str], seconds: int = SECONDS) -> Ended:
-    """Run a command of the command line."""
+def call(
+    arguments: Sequence[str],
+    seconds: int = SECONDS,
+    main: Callable[[], None] = command_line.main,
+) -> Ended:
+    """Run a command of the command line, or another that ``main`` runs."""
     output, errors = io.StringIO(), io.StringIO()
     before, sys.argv = sys.argv, ["qops-batsim", *arguments]
     code: Any = None
@@ -74,7 +78,7 @@ def call(arguments: Sequence[str], seconds: int = SECONDS) -> Ended:
             contextlib.redirect_stderr(errors),
             within(seconds),
         ):
-            command_line.main()
+            main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except Hang:

@@ -19,23 +19,23 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from commands import Ended, call
 from mutated_files import RUNS, larder
 
 from qops_batsim import simulate
+from qops_batsim.cli import study_command
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.errors import InputError
-from qops_batsim.papers import report
+from qops_batsim.experiments import Figure, Panel, Series, Specification, StudyReport, StudyRequest
 
 if TYPE_CHECKING:
     from harness import Tally
@@ -83,44 +83,49 @@ COMPARE = (
     *("--out", "x", "--seeds"),
 )
 
-PAPER = ("papers", "run", "tiny", "--out", "x", "--seeds")
+STUDY = ("study", "--out", "x", "--seeds")
+"""Not a command line: a study that takes no logs and no time."""
 
 
 def scene_of(rng: random.Random) -> Scene:
     runs: list[tuple[str, ...]] = [*map(run_command, RUNS), ENGINE]
-    kind = rng.choice(["run"] * 5 + ["fill"] * 2 + ["compare", "papers"])
+    kind = rng.choice(["run"] * 5 + ["fill"] * 2 + ["compare", "study"])
     if kind == "run":
         earlier, writer = rng.choice([None, *runs]), rng.choice(runs)
         return Scene(earlier, writer, "x_")
     if kind == "fill":
         name = rng.choice(["msb", "qops", "fqops", "slack"])
         return Scene(("run", name, "-w", JOBS, "-o", "x", "-q"), FILL, "x_")
-    command = COMPARE if kind == "compare" else PAPER
+    command = COMPARE if kind == "compare" else STUDY
     return Scene(rng.choice([None, (*command, "2")]), (*command, "1"), "x/")
 
 
 def prepare() -> None:
-    """Make the inputs, and add a paper that takes no logs and no time."""
-    module = ModuleType("qops_batsim.papers.tiny.paper")
-    module.run = _tiny_paper  # type: ignore[attr-defined]
-    sys.modules["qops_batsim.papers.tiny.paper"] = module
-    report.PAPERS["tiny"] = "A paper for tests"  # type: ignore[index]
+    """Make the inputs."""
     larder()
 
 
-def _tiny_paper(request: report.PaperRequest) -> report.PaperReport:
+def _tiny_study(request: StudyRequest) -> StudyReport:
     seeds = range(1, (request.seeds or 1) + 1)
     found = request.run(float, seeds, float, "made of nothing")
-    line = report.Series(label="a", x=tuple(map(float, seeds)), y=tuple(found.values()))
-    panel = report.Panel(title="", x_label="x", y_label="y", series=(line,))
-    figure = report.Figure(name="figure1", title="A line", panels=(panel,))
-    return report.PaperReport(
-        paper="tiny", quick=True, choices={}, data={"n": len(found)}, figures=[figure]
+    line = Series(label="a", x=tuple(map(float, seeds)), y=tuple(found.values()))
+    panel = Panel(title="", x_label="x", y_label="y", series=(line,))
+    figure = Figure(name="figure1", title="A line", panels=(panel,))
+    return StudyReport(
+        study="tiny", quick=True, choices={}, data={"n": len(found)}, figures=[figure]
     )
+
+
+TINY = SimpleNamespace(
+    SPECIFICATION=Specification(title="A tiny study", cost=("0 s", "0 s"), options=("seeds",)),
+    run=_tiny_study,
+)
 
 
 def perform(command: Sequence[str]) -> Ended:
     """Do what a command says in the current folder."""
+    if command[0] == "study":
+        return call(command[1:], seconds=60, main=functools.partial(study_command, TINY))
     if command[0] != "engine":
         return call(command, seconds=60)
     _, scheduler, workload, platform = command

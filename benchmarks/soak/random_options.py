@@ -44,8 +44,7 @@ COMMANDS: Sequence[Sequence[str]] = [
     ["workload", "classes", "d.json", "o.json"],
     ["workload", "mixed", "o.json", "--applications", "5"],
     ["platform", "cluster", "o.xml", "--hosts", "4"],
-    *(["platform", "show", "n.xml"], ["platform", "list"], ["papers", "list"]),
-    ["papers", "run", "talby1999", "--traces", "nowhere"],
+    *(["platform", "show", "n.xml"], ["platform", "list"]),
     ["shim", "o"],
 ]
 """Commands that end well, but for some without a partner; ``workload fetch`` would download."""

@@ -22,6 +22,9 @@ from qops_batsim.errors import InputError, QopsError, one_line, printable
 from qops_batsim.files import check_writable
 from qops_batsim.scheduling.plugins import frames_of_plugins
 
+program = "qops-batsim"
+"""Beginning of the command that is running."""
+
 copies: dict[str, str] = {}
 """Names by which users know the files that this command has made of a journal, by prefix."""
 
@@ -218,7 +221,7 @@ class Bar:
 
 def command_line() -> str:
     """Return the command that is running, as it could be typed again."""
-    return shlex.join(["qops-batsim", *sys.argv[1:]])
+    return shlex.join([*program.split(), *sys.argv[1:]])
 
 
 def make_directory(path: Path, option: str) -> None:

@@ -20,6 +20,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from qops_batsim.cli import console
 from qops_batsim.cli.console import print_error, print_failure, warn
 from qops_batsim.errors import require_utf8
 from qops_batsim.garbage import no_garbage_collection_at_exit
@@ -60,7 +61,6 @@ COMMANDS: dict[str, dict[str, str]] = {
         "judged.",
         "benchmark": "Score schedulers on equal cases, against what is possible at best.",
         "bound": "Bound what any scheduler could admit, and search for the best schedule.",
-        "papers": "Run the experiments of the source papers again, beside the papers' numbers.",
     },
     "With Batsim": {
         "serve": "Serve a scheduler's decisions to Batsim 3.1 to 4.2 or 5, or to another engine.",
@@ -221,6 +221,14 @@ _INTERRUPTED = 130
 
 def main() -> None:
     """Run the command line; a user's mistake ends in one line and exit code 2."""
+    named = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    completing = "_QOPS_BATSIM_COMPLETE" in os.environ
+    run_app(partial(command_line, None if completing else named), "qops-batsim")
+
+
+def run_app(make: Callable[[], typer.Typer], program: str) -> None:
+    """Run a command line that a function makes, as users begin it, and end."""
+    console.program = program
     no_garbage_collection_at_exit()
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # It was closed from the beginning, as by >&-.
@@ -230,7 +238,7 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _warnings_as_lines():
-            sys.exit(_run())
+            sys.exit(_run(make))
     except BrokenPipeError:
         # The reader of our output (head, less) has gone: nothing left to say. Typer ends with 1 in
         # this case as well.
@@ -267,14 +275,12 @@ def _warnings_as_lines() -> Iterator[None]:
         yield
 
 
-def _run() -> int:
+def _run(make: Callable[[], typer.Typer]) -> int:
     """Run the command line and print errors; return the exit code."""
     try:
         require_utf8(sys.argv[1:])
-        named = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
-        completing = "_QOPS_BATSIM_COMPLETE" in os.environ
         with ending_signals_raise():
-            code = command_line(None if completing else named)(standalone_mode=False)
+            code = make()(standalone_mode=False)
     except _CommandLineError as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message())  # type: ignore[attr-defined]
@@ -283,7 +289,7 @@ def _run() -> int:
             while context is not None and context.parent is not None:
                 words.insert(0, context.info_name)
                 context = context.parent
-            hint = f" (`{' '.join(['qops-batsim', *words])}`)"
+            hint = f" (`{' '.join([console.program, *words])}`)"
             print_error(f"{error.format_message()}{hint}".replace("\n", " "))  # type: ignore[attr-defined]
         return 2
     except (KeyboardInterrupt, typer.Abort):

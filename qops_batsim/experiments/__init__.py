@@ -1,1 +1,103 @@
 """Many runs: cases and seeds, intervals, comparisons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from qops_batsim.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from qops_batsim.experiments.best_lines import LINES as LINES
+    from qops_batsim.experiments.best_lines import BoundCase as BoundCase
+    from qops_batsim.experiments.best_lines import BoundSearch as BoundSearch
+    from qops_batsim.experiments.best_lines import Unadmitted as Unadmitted
+    from qops_batsim.experiments.best_lines import bound_case as bound_case
+    from qops_batsim.experiments.best_lines import mean_unadmitted as mean_unadmitted
+    from qops_batsim.experiments.claims import CONFIRMED as CONFIRMED
+    from qops_batsim.experiments.claims import ENOUGH as ENOUGH
+    from qops_batsim.experiments.claims import INCONCLUSIVE as INCONCLUSIVE
+    from qops_batsim.experiments.claims import NOT_JUDGED as NOT_JUDGED
+    from qops_batsim.experiments.claims import TOO_FEW as TOO_FEW
+    from qops_batsim.experiments.claims import Claim as Claim
+    from qops_batsim.experiments.claims import Told as Told
+    from qops_batsim.experiments.claims import Values as Values
+    from qops_batsim.experiments.claims import as_checks as as_checks
+    from qops_batsim.experiments.claims import averages as averages
+    from qops_batsim.experiments.claims import by_seed as by_seed
+    from qops_batsim.experiments.claims import changes as changes
+    from qops_batsim.experiments.claims import claim_with_parts as claim_with_parts
+    from qops_batsim.experiments.claims import differences as differences
+    from qops_batsim.experiments.claims import ends_of as ends_of
+    from qops_batsim.experiments.claims import invariant_claim as invariant_claim
+    from qops_batsim.experiments.claims import jointly_judged as jointly_judged
+    from qops_batsim.experiments.claims import range_claim as range_claim
+    from qops_batsim.experiments.claims import sign_claim as sign_claim
+    from qops_batsim.experiments.claims import slopes as slopes
+    from qops_batsim.experiments.claims import untested_claim as untested_claim
+    from qops_batsim.experiments.claims import whole_claims as whole_claims
+    from qops_batsim.experiments.deadline_runs import BLIND as BLIND
+    from qops_batsim.experiments.deadline_runs import ChangedOptions as ChangedOptions
+    from qops_batsim.experiments.deadline_runs import DeadlineCase as DeadlineCase
+    from qops_batsim.experiments.deadline_runs import DeadlineRuns as DeadlineRuns
+    from qops_batsim.experiments.deadline_runs import Scenario as Scenario
+    from qops_batsim.experiments.deadline_runs import checked_outcomes as checked_outcomes
+    from qops_batsim.experiments.deadline_runs import outcomes_of as outcomes_of
+    from qops_batsim.experiments.report import SHIFT as SHIFT
+    from qops_batsim.experiments.report import Figure as Figure
+    from qops_batsim.experiments.report import Panel as Panel
+    from qops_batsim.experiments.report import Quantity as Quantity
+    from qops_batsim.experiments.report import Series as Series
+    from qops_batsim.experiments.report import StudyReport as StudyReport
+    from qops_batsim.experiments.report import StudyRequest as StudyRequest
+    from qops_batsim.experiments.report import claim_value as claim_value
+    from qops_batsim.experiments.report import line_of_means as line_of_means
+    from qops_batsim.experiments.report import relative_difference as relative_difference
+    from qops_batsim.experiments.report import repeated as repeated
+    from qops_batsim.experiments.report_pictures import draw_figure as draw_figure
+    from qops_batsim.experiments.report_pictures import draw_figures as draw_figures
+    from qops_batsim.experiments.report_table import ReportColumn as ReportColumn
+    from qops_batsim.experiments.report_table import ReportTable as ReportTable
+    from qops_batsim.experiments.report_table import number_text as number_text
+    from qops_batsim.experiments.run_table import RunTable as RunTable
+    from qops_batsim.experiments.specification import Change as Change
+    from qops_batsim.experiments.specification import Specification as Specification
+    from qops_batsim.experiments.specification import read_specification as read_specification
+    from qops_batsim.experiments.specification import read_toml as read_toml
+    from qops_batsim.experiments.statistics import AMOUNT as AMOUNT
+    from qops_batsim.experiments.statistics import SHARE as SHARE
+    from qops_batsim.experiments.statistics import Interval as Interval
+    from qops_batsim.experiments.statistics import Limits as Limits
+    from qops_batsim.experiments.statistics import limits_of as limits_of
+    from qops_batsim.experiments.statistics import limits_of_difference as limits_of_difference
+    from qops_batsim.experiments.statistics import mean_interval as mean_interval
+    from qops_batsim.experiments.statistics import nested_interval as nested_interval
+    from qops_batsim.experiments.statistics import paired_difference as paired_difference
+    from qops_batsim.experiments.statistics import ratio_of_means as ratio_of_means
+else:
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "best_lines": "BoundCase BoundSearch LINES Unadmitted bound_case mean_unadmitted",
+            "claims": (
+                "CONFIRMED Claim ENOUGH INCONCLUSIVE NOT_JUDGED TOO_FEW Told Values as_checks "
+                "averages by_seed changes claim_with_parts differences ends_of invariant_claim "
+                "jointly_judged range_claim sign_claim slopes untested_claim whole_claims"
+            ),
+            "deadline_runs": (
+                "BLIND ChangedOptions DeadlineCase DeadlineRuns Scenario checked_outcomes "
+                "outcomes_of"
+            ),
+            "report": (
+                "Figure Panel Quantity SHIFT Series StudyReport StudyRequest claim_value "
+                "line_of_means relative_difference repeated"
+            ),
+            "report_pictures": "draw_figure draw_figures",
+            "report_table": "ReportColumn ReportTable number_text",
+            "run_table": "RunTable",
+            "specification": "Change Specification read_specification read_toml",
+            "statistics": (
+                "AMOUNT Interval Limits SHARE limits_of limits_of_difference mean_interval "
+                "nested_interval paired_difference ratio_of_means"
+            ),
+        },
+    )

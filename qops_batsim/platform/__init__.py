@@ -1,8 +1,27 @@
 """Hosts, host sets and SimGrid platforms."""
 
-from qops_batsim.platform.hostset import HostSet
-from qops_batsim.platform.model import Host, Link, Platform
-from qops_batsim.platform.simgrid_read import read_platform
-from qops_batsim.platform.simgrid_write import write_platform
+from __future__ import annotations
 
-__all__ = ["Host", "HostSet", "Link", "Platform", "read_platform", "write_platform"]
+from typing import TYPE_CHECKING
+
+from qops_batsim.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from qops_batsim.platform.generate import make_cluster as make_cluster
+    from qops_batsim.platform.hostset import HostSet as HostSet
+    from qops_batsim.platform.model import Host as Host
+    from qops_batsim.platform.model import Link as Link
+    from qops_batsim.platform.model import Platform as Platform
+    from qops_batsim.platform.simgrid_read import read_platform as read_platform
+    from qops_batsim.platform.simgrid_write import write_platform as write_platform
+else:
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "generate": "make_cluster",
+            "hostset": "HostSet",
+            "model": "Host Link Platform",
+            "simgrid_read": "read_platform",
+            "simgrid_write": "write_platform",
+        },
+    )

@@ -5,7 +5,49 @@ or write (naming file, line or field) and for a parameter out of range, a job or
 that it has no use for (naming it, its value and what is accepted).
 """
 
-from qops_batsim.workload.batsim_json import format_workload, read_workload, write_workload
-from qops_batsim.workload.model import Workload, delay_profile
+from __future__ import annotations
 
-__all__ = ["Workload", "delay_profile", "format_workload", "read_workload", "write_workload"]
+from typing import TYPE_CHECKING
+
+from qops_batsim.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from qops_batsim.jobs import QOS_CLASSES as QOS_CLASSES
+    from qops_batsim.workload.batsim_json import format_workload as format_workload
+    from qops_batsim.workload.batsim_json import read_workload as read_workload
+    from qops_batsim.workload.batsim_json import write_workload as write_workload
+    from qops_batsim.workload.conversion import Repairs as Repairs
+    from qops_batsim.workload.conversion import convert_log as convert_log
+    from qops_batsim.workload.deadlines import DAY as DAY
+    from qops_batsim.workload.delay_jobs import exact_estimates as exact_estimates
+    from qops_batsim.workload.generate import packed_workload as packed_workload
+    from qops_batsim.workload.log import Records as Records
+    from qops_batsim.workload.model import Workload as Workload
+    from qops_batsim.workload.model import delay_profile as delay_profile
+    from qops_batsim.workload.service_classes import APART as APART
+    from qops_batsim.workload.service_classes import TOGETHER as TOGETHER
+    from qops_batsim.workload.service_classes import ClassChoices as ClassChoices
+    from qops_batsim.workload.service_classes import LogFacts as LogFacts
+    from qops_batsim.workload.service_classes import application_of as application_of
+    from qops_batsim.workload.service_classes import assign_classes as assign_classes
+    from qops_batsim.workload.service_classes import name_queues as name_queues
+    from qops_batsim.workload.swf import SwfLog as SwfLog
+    from qops_batsim.workload.swf import read_swf as read_swf
+else:
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "batsim_json": "format_workload read_workload write_workload",
+            "conversion": "Repairs convert_log",
+            "deadlines": "DAY",
+            "delay_jobs": "exact_estimates",
+            "generate": "packed_workload",
+            "log": "Records",
+            "model": "Workload delay_profile",
+            "service_classes": (
+                "APART QOS_CLASSES ClassChoices LogFacts TOGETHER application_of assign_classes "
+                "name_queues"
+            ),
+            "swf": "SwfLog read_swf",
+        },
+    )

@@ -16,8 +16,6 @@ COMMANDS = {
     "serve": ["serve", "easy", "-s", "ipc://{folder}/s", "--timeout", "1", "--out", "{below}/x"],
     "compare": ["compare", "easy", "-w", "tiny_8", "--out", "{below}"],
     "compare, page": ["compare", "easy", "-w", "tiny_8", "--html", "{below}/x.html"],
-    "papers": ["papers", "run", "talby1999", "--out", "{below}/x"],
-    "papers, page": ["papers", "run", "talby1999", "--html", "{below}/x.html"],
     "engine": ["engine", "-p", "sp2_128", "-s", "ipc://{folder}/s", "-e", "{below}/x"],
 }
 

@@ -11,17 +11,17 @@ import pytest
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.claims import averages, differences
 from qops_batsim.experiments.compare import compare
 from qops_batsim.experiments.deadline_runs import Scenario, contestants_of
 from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.experiments.study import InputIdentities, Study, StudyLog, Window
 from qops_batsim.experiments.study_report import summaries
 from qops_batsim.experiments.study_runs import CellOutcome, Description, StudyRuns
-from qops_batsim.papers.claims import averages, differences
-from qops_batsim.papers.islam2003 import runs as islam2003
-from qops_batsim.papers.islam2003 import study as study2003
-from qops_batsim.papers.islam2004 import runs as islam2004
-from qops_batsim.papers.islam2004 import study as study2004
+from studies.islam2003 import runs as islam2003
+from studies.islam2003 import study as study2003
+from studies.islam2004 import runs as islam2004
+from studies.islam2004 import study as study2004
 
 OWN = ("msb", "qops", "qops:k_factor=1", "mrt")
 

@@ -1,0 +1,144 @@
+"""Figures of a study as pictures, and its report as one page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import matplotlib
+import msgspec
+
+from qops_batsim.analysis.plots.drawing import COLORS, MARKERS
+from qops_batsim.experiments.claims import METHOD
+from qops_batsim.experiments.page import PageFacts, PagePicture, PageTable, html_page
+from qops_batsim.experiments.pictures import draw_band, error_bars, panels
+from qops_batsim.experiments.pool import KeptRuns, Workers, run_cases
+from qops_batsim.experiments.report import Figure, Panel, StudyReport, claim_table
+from qops_batsim.files import atomic_write
+
+_PAPER_COLOR = "#777777"
+
+
+class Drawer(msgspec.Struct, frozen=True, kw_only=True):
+    """A way to draw figures: in how many processes, and where pictures are kept.
+
+    A kept picture is known by the data it was drawn from, and is not drawn again. ``on_progress``
+    is called with the number of pictures done and to do.
+    """
+
+    workers: Workers = 1
+    kept: Path | None = None
+    on_progress: Callable[[int, int], None] | None = None
+
+    def pictures(self, figures: Sequence[Figure], ending: str) -> list[bytes]:
+        """Return pictures (png, pdf or svg) of figures; kept ones of other figures are removed."""
+        kept = None
+        if self.kept is not None:
+            made_of = ["pictures", ending, matplotlib.__version__]
+            kept = KeptRuns(self.kept / "drawn" / ending, bytes, made_of)
+        work, progress = partial(_picture, ending=ending), self.on_progress
+        found = run_cases(work, figures, workers=self.workers, kept=kept, on_progress=progress)
+        if kept is not None:
+            kept.clear(but=figures)
+        return [found[figure] for figure in figures]
+
+
+def _picture(figure: Figure, *, ending: str) -> bytes:
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / f"figure.{ending}"
+        draw_figure(figure, path)
+        return path.read_bytes()
+
+
+def draw_figures(
+    figures: Sequence[Figure],
+    directory: str | Path,
+    *,
+    ending: str = "png",
+    drawer: Drawer = Drawer(),  # noqa: B008 - it is frozen
+) -> list[Path]:
+    """Draw figures (png, pdf or svg) into an existing directory, one file each."""
+    paths = []
+    for figure, content in zip(figures, drawer.pictures(figures, ending), strict=True):
+        name = f"figure{figure.name}" if figure.name.isdecimal() else figure.name
+        paths.append(Path(directory) / f"{name}.{ending}")
+        with atomic_write(paths[-1]) as stream:
+            stream.write(content)
+    return paths
+
+
+def draw_figure(figure: Figure, path: str | Path | None = None) -> Any:
+    """Draw a figure into a picture (png, pdf or svg), if one is named; return matplotlib's."""
+    with panels(path, len(figure.panels), (5.8, 4.0), (0.4, 0.6)) as (canvas, places):
+        canvas.suptitle(figure.title, fontsize=12)
+        for axes, panel in zip(places, figure.panels, strict=True):
+            _draw(axes, panel)
+    return canvas
+
+
+def _draw(axes: Any, panel: Panel) -> None:
+    (_bars if panel.kind == "bars" else _lines)(axes, panel)
+    axes.set_title(panel.title, fontsize=10)
+    axes.set_xlabel(panel.x_label)
+    axes.set_ylabel(panel.y_label)
+    if len(panel.series) > 1:
+        axes.legend()
+
+
+def _lines(axes: Any, panel: Panel) -> None:
+    for index, series in enumerate(panel.series):
+        # Measured lines keep their colours beside the paper's.
+        color = _PAPER_COLOR if series.from_paper else COLORS[index % len(COLORS)]
+        style = {"linestyle": "--" if series.from_paper else "-", "color": color, "markersize": 4.5}
+        if not isinstance(series.limit, msgspec.UnsetType):
+            axes.plot(series.x, series.y, series.limit, label=series.label, color="black")
+            continue
+        marker = MARKERS[index % len(MARKERS)]
+        axes.plot(series.x, series.y, label=series.label, marker=marker, **style)
+        if series.low is not None and series.high is not None:
+            draw_band(axes, series.x, series.low, series.high, color)
+
+
+def _bars(axes: Any, panel: Panel) -> None:
+    names = list(dict.fromkeys(str(x) for series in panel.series for x in series.x))
+    width = 0.8 / len(panel.series)
+    for index, series in enumerate(panel.series):
+        shift = (index - (len(panel.series) - 1) / 2) * width
+        places = [names.index(str(x)) + shift for x in series.x]
+        bars = None
+        if series.low is not None and series.high is not None:
+            bars = error_bars(series.y, series.low, series.high)
+        color = _PAPER_COLOR if series.from_paper else COLORS[index % len(COLORS)]
+        axes.bar(places, series.y, width, label=series.label, color=color, yerr=bars, capsize=2)
+    if len(panel.series) > 1:
+        # Room for the legend above the bars.
+        axes.margins(y=0.05 + 0.09 * len(panel.series))
+    axes.set_xticks(range(len(names)), names, rotation=30 if len(names) > 5 else 0)
+
+
+def report_page(
+    report: StudyReport,
+    title: str,
+    command: str,
+    drawer: Drawer = Drawer(),  # noqa: B008
+) -> str:
+    """Return a report as HTML, with its title; ``command`` made it."""
+    pictures = zip(report.figures, drawer.pictures(report.figures, "svg"), strict=True)
+    headings, rows = claim_table(report.claims)
+    claims = PageTable(title="Claims of the paper", headings=headings, rows=rows, note=METHOD)
+    part = "The part that takes few minutes" if report.quick else "The whole study"
+    verdicts = ", ".join(f"{count} {name}" for name, count in report.verdicts().items())
+    return html_page(
+        title,
+        f"{part}, simulated again. Claims: {verdicts or 'none'}.",
+        {
+            "Verdicts": [claims] if rows else [],
+            "Figures": [PagePicture(title=each.title, svg=svg) for each, svg in pictures],
+            "Tables": [each.block() for each in report.tables],
+            "Choices": [PageFacts(facts=report.choices)],
+        },
+        command,
+    )

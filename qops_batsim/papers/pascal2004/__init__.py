@@ -1,1 +1,0 @@
-"""Pascal, Richard, Miegemolle and Monteil (2004): AROMA."""

@@ -1,1 +1,0 @@
-"""Talby and Feitelson (1999): slack-based backfilling."""

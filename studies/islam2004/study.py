@@ -1,0 +1,245 @@
+"""Specification of Islam et al. (2004): parameters of the experiments, cases, choices.
+
+The paper's results are curves only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from qops_batsim.economics import Categories
+from qops_batsim.experiments import SHIFT, read_specification
+from qops_batsim.scheduling import make_scheduler
+from qops_batsim.workload import Workload
+
+SPECIFICATION = read_specification(Path(__file__).parent)
+
+STRINGENCY = 0.2
+"""S of all experiments (section 5)."""
+
+SLACK_LOADS = (1.3, 1.6)
+SLACK_FACTORS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+"""Of Figures 6 and 7; the slack factors also of Figures 8 to 11."""
+
+KILL_LOAD = 1.6
+KILL_TOLERANCE_FACTORS = (2.0, 4.0)
+"""Of Figures 8 to 11."""
+
+DEADLINE_SHARE = 0.2
+"""Share of the jobs with a user's deadline in Figures 10 and 11."""
+
+
+FULL_JOBS, QUICK_JOBS = 5000, 2000
+
+ToleranceKind = Literal["fixed", "random"]
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One set of parameters.
+
+    Users of ``deadline_share`` of the jobs ask for a deadline. Tolerance ``"fixed"``: all users
+    have the tolerance factor (TF); ``"random"``: each has one between 0 and twice that. The
+    ``reading`` of the paper is one of :data:`READINGS`, or the usual one.
+    """
+
+    load: float
+    deadline_share: float = 1.0
+    tolerance: ToleranceKind = "fixed"
+    tolerance_factor: float = 1.0
+    slack_factor: float = 1.0
+    kill_and_restart: bool = False
+    reading: str = ""
+
+    def simulated(self) -> Case:
+        """Return the case that stands for all those that cannot differ from this one.
+
+        With a fixed TF below SF no user accepts an offer (section 7), so that it does not
+        matter by how much.
+        """
+        if self.tolerance == "fixed" and self.tolerance_factor < self.slack_factor:
+            return msgspec.structs.replace(self, tolerance_factor=1.0, slack_factor=2.0)
+        return self
+
+    def settings(self, seed: int) -> dict[str, Any]:
+        """Return the options of the scheduler."""
+        options: dict[str, Any] = {
+            "tolerance": self.tolerance,
+            "tolerance_factor": self.tolerance_factor,
+            "slack_factor": self.slack_factor,
+            "seed": seed,
+        }
+        if self.kill_and_restart:
+            options["kill_and_restart"] = True
+        return options | READINGS.get(self.reading, {})
+
+
+READINGS: dict[str, dict[str, Any]] = {
+    "on_failure=reject": {"on_failure": "reject"},
+    "order=earliest_deadline": {"order": "earliest_deadline"},
+    "k_factor=0": {"k_factor": 0},
+    "retry_count=1": {"retry_count": 1},
+    "retry_count=60": {"retry_count": 60},
+}
+"""Options that differ from the usual reading, where the paper leaves one, by name."""
+
+OTHER_EDGES = Categories(run_times=(1800.0, 14_400.0, 86_400.0), processors=(4, 16, 64))
+"""Categories with later edges: 30 min, 4 h, a day; 4, 16 and 64 processors."""
+
+
+class Study(msgspec.Struct, frozen=True, kw_only=True):
+    """Simulations of a study.
+
+    First what varies in Figures 3 to 5, then in Figures 6 and 7 (the slack factors also in
+    Figures 8 to 11), then in Figures 8 to 11 (the share in Figures 10 and 11). Each seed
+    chooses duplicates, random tolerance factors and whose jobs have deadlines, and begins
+    ``SHIFT`` jobs later in the log, of which it has ``jobs``. The
+    ``readings`` are run at the highest load.
+    """
+
+    loads: tuple[float, ...]
+    tolerance_factors: tuple[float, ...]
+    slack_loads: tuple[float, ...]
+    slack_tolerance_factors: tuple[float, ...]
+    slack_factors: tuple[float, ...]
+    kill_load: float
+    kill_tolerance_factors: tuple[float, ...]
+    deadline_share: float
+    seeds: tuple[int, ...]
+    jobs: int = FULL_JOBS
+    readings: tuple[str, ...] = ()
+
+    def tolerance_cases(self, load: float, kind: ToleranceKind = "fixed") -> list[Case]:
+        """Return the cases over the tolerance factors."""
+        factors = self.tolerance_factors
+        return [Case(load=load, tolerance=kind, tolerance_factor=factor) for factor in factors]
+
+    def slack_cases(self, load: float, factor: float) -> list[Case]:
+        """Return the cases over the slack factors, with a tolerance factor."""
+        slacks = self.slack_factors
+        return [Case(load=load, tolerance_factor=factor, slack_factor=each) for each in slacks]
+
+    def kill_cases(self, share: float, factor: float, kill: bool) -> list[Case]:
+        """Return the cases over the slack factors, with or without kills."""
+        return [
+            msgspec.structs.replace(case, deadline_share=share, kill_and_restart=kill)
+            for case in self.slack_cases(self.kill_load, factor)
+        ]
+
+    def all_kill_cases(self) -> list[Case]:
+        """Return the cases of Figures 8 to 11, those without kills before those with them."""
+        return [
+            msgspec.structs.replace(case, kill_and_restart=kill)
+            for share in (1.0, self.deadline_share)
+            for factor in self.kill_tolerance_factors
+            for case in self.kill_cases(share, factor, False)
+            for kill in (False, True)
+        ]
+
+    def cases(self) -> list[Case]:
+        """Return every case of the figures that has to be simulated, each once."""
+        found = []
+        for load in self.loads:
+            found += self.tolerance_cases(load, "fixed") + self.tolerance_cases(load, "random")
+        for load in self.slack_loads:
+            for factor in self.slack_tolerance_factors:
+                found += self.slack_cases(load, factor)
+        found += self.all_kill_cases()
+        for reading in self.readings:
+            found += [case for pair in self.reading_pairs(reading).values() for case in pair]
+        return list(dict.fromkeys(case.simulated() for case in found))
+
+    def reading_pairs(self, reading: str) -> dict[str, tuple[Case, Case]]:
+        """Return cases with more tolerance, and with kills, each beside that without, by name."""
+        first, last = (
+            Case(load=self.kill_load, tolerance_factor=factor, reading=reading)
+            for factor in (self.tolerance_factors[0], self.tolerance_factors[-1])
+        )
+        factor = self.kill_tolerance_factors[-1]
+        plain = msgspec.structs.replace(first, tolerance_factor=factor, slack_factor=2.0)
+        killing = msgspec.structs.replace(plain, kill_and_restart=True)
+        return {"tolerance": (last, first), "kills": (killing, plain)}
+
+    def income_pairs(self) -> dict[str, tuple[tuple[str, Case], tuple[str, Case]]]:
+        """Return ways to run a centre, two of which are compared by what they earn, by name.
+
+        The first is expected to have the higher resource charge, the second the higher QoS charge.
+        """
+        least, top = self.tolerance_factors[0], self.tolerance_factors[-1]
+        slack_top, most = self.slack_tolerance_factors[-1], self.slack_factors[-1]
+        high, low = (Case(load=self.kill_load, tolerance_factor=each) for each in (top, least))
+        none = Case(load=self.slack_loads[-1], tolerance_factor=slack_top)
+        slack, at = msgspec.structs.replace(none, slack_factor=most), f"(TF = {slack_top:g})"
+        pairs = {
+            "tolerance": ((f"TF = {top:g}", high), (f"TF = {least:g}", low)),
+            "slack": ((f"SF = 1 {at}", none), (f"SF = {most:g} {at}", slack)),
+        }
+        for share in (1.0, self.deadline_share):
+            for factor in self.kill_tolerance_factors:
+                plain = Case(load=self.kill_load, deadline_share=share, tolerance_factor=factor)
+                killing = msgspec.structs.replace(plain, kill_and_restart=True)
+                name = f"kills (TF = {factor:g}, SF = 1, {100 * share:g} % deadline jobs)"
+                pairs[name] = (("no kills", plain), (name, killing))
+        return pairs
+
+    def runs(self) -> list[tuple[Case, int]]:
+        """Return every case with each of its seeds.
+
+        Those of one workload follow each other, the longest first.
+        """
+        wanted = [(case, seed) for case in self.cases() for seed in self.seeds]
+        return sorted(wanted, key=lambda each: (-each[0].load, each[0].deadline_share, each[1]))
+
+
+SCHEDULER = "fqops"
+
+FULL = Study(
+    loads=(1.0, 1.2, 1.3, 1.4, 1.6),
+    tolerance_factors=(1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0),
+    slack_loads=SLACK_LOADS,
+    slack_tolerance_factors=(1.0, 2.0, 4.0, 6.0, 8.0, 10.0),
+    slack_factors=SLACK_FACTORS,
+    kill_load=KILL_LOAD,
+    kill_tolerance_factors=KILL_TOLERANCE_FACTORS,
+    deadline_share=DEADLINE_SHARE,
+    seeds=tuple(range(1, 21)),
+    readings=tuple(READINGS),
+)
+"""All figures, and the readings."""
+
+COARSE = msgspec.structs.replace(
+    FULL,
+    loads=(1.0, 1.3, 1.6),
+    tolerance_factors=(1.0, 2.0, 4.0, 10.0),
+    slack_tolerance_factors=(2.0, 4.0, 10.0),
+    slack_factors=(1.0, 2.0, 6.0),
+    readings=(),
+)
+"""All figures with few points."""
+
+QUICK = msgspec.structs.replace(COARSE, seeds=(1, 2, 3), jobs=QUICK_JOBS)
+"""The quick part: on the first machine only, with too few seeds for verdicts."""
+
+
+def choices(parts: Sequence[tuple[Workload, Study]]) -> dict[str, str]:
+    """Return the choices of studies on traces, in words."""
+    options = msgspec.to_builtins(make_scheduler(SCHEDULER).options)
+    varied = Case(load=1.0, kill_and_restart=True).settings(0)
+    fixed = {name: value for name, value in options.items() if name not in varied}
+    machines = ", ".join(
+        f"{Path(trace.source).name} on {trace.processors} processors" for trace, _ in parts
+    )
+    seeds = " and ".join(dict.fromkeys(str(len(study.seeds)) for _, study in parts))
+    (_, study), *_ = parts
+    said = ", ".join(f"{name} = {value}" for name, value in fixed.items())
+    return SPECIFICATION.told_choices(
+        jobs=study.jobs,
+        machines=machines,
+        others=100 * (1 - study.deadline_share),
+        seeds=seeds,
+        shift=SHIFT,
+        scheduler=f"{SCHEDULER} with {said}",
+    )

@@ -1,0 +1,253 @@
+"""Claims judged by themselves, together, and by their parts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from qops_batsim.experiments.claims import (
+    DECIDED,
+    Claim,
+    changes,
+    combined_claim,
+    invariant_claim,
+    jointly_judged,
+    range_claim,
+    sign_claim,
+)
+from qops_batsim.experiments.statistics import ERROR, Interval, mean_interval
+
+# A mean of 2 whose interval just excludes 0, and one far from it.
+NEAR = mean_interval([1.0, 2.0, 3.0, -1.6, 5.6] * 2)
+FAR = mean_interval([1.9, 2.0, 2.1, 1.9, 2.1] * 2)
+FEW = mean_interval([1.0, 1.1, 1.2])
+OPEN = mean_interval([-1.0, 1.0, 0.0, -0.5, 0.6] * 2)
+
+
+@pytest.mark.parametrize(
+    ("ends", "sign", "verdict"),
+    [
+        ((1.0, 3.0), +1, "confirmed"),
+        ((1.0, 3.0), -1, "not confirmed"),
+        ((-1.0, 5.0), +1, "inconclusive"),
+        ((-3.0, -1.0), -1, "confirmed"),
+        ((-0.001, 1.0), +1, "inconclusive"),
+        ((0.0, 0.0), +1, "inconclusive"),
+    ],
+)
+def test_by_itself_a_claim_needs_the_whole_interval(
+    ends: tuple[float, float], sign: int, verdict: str
+) -> None:
+    low, high = ends
+    found = Interval(mean=(low + high) / 2, low=low, high=high, count=10)
+    claim = sign_claim("a", "it grows", found, sign, paper=4.0, section="5")
+    assert claim.verdict == verdict
+    assert (claim.value, claim.interval, claim.count) == (found.mean, ends, 10)
+    assert (claim.paper, claim.section) == (4.0, "5")
+    (judged,) = jointly_judged([claim])
+    assert (judged.verdict, judged.corrected) == (verdict, claim.chance)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (1.0, 3.0, "confirmed"),
+        (1.97, 3.0, "inconclusive"),
+        (3.0, 5.0, "not confirmed"),
+        (-5.0, 1.0, "not confirmed"),
+    ],
+)
+def test_a_claim_about_a_size_is_judged_on_the_size(low: float, high: float, verdict: str) -> None:
+    claim = range_claim("a", "by 3 to 5 %", FAR, low, high)
+    assert claim.verdict == verdict
+    assert claim.expected == (low, high)
+
+
+@pytest.mark.parametrize(
+    ("ends", "margin", "verdict"),
+    [
+        ((-0.2, 0.3), 0.5, "no difference"),
+        ((-0.2, 0.3), 0.25, "inconclusive"),
+        # Surely above 0, and surely less than what counts.
+        ((0.3, 0.45), 0.5, "no difference"),
+        ((0.29, 0.33), 1.0, "no difference"),
+        ((0.02, 0.1), 0.5, "no difference"),
+        # Surely above 0, and perhaps more than what counts.
+        ((0.3, 0.7), 0.5, "confirmed"),
+        ((0.9, 1.1), 0.5, "confirmed"),
+        ((-0.7, -0.3), 0.5, "not confirmed"),
+        ((-0.45, -0.3), 0.5, "no difference"),
+        ((-0.9, -0.6), 0.5, "not confirmed"),
+    ],
+)
+def test_less_than_the_margin_is_no_difference(
+    ends: tuple[float, float], margin: float, verdict: str
+) -> None:
+    low, high = ends
+    found = Interval(mean=(low + high) / 2, low=low, high=high, count=10)
+    claim = sign_claim("a", "it grows", found, +1, margin=margin)
+    assert (claim.verdict, claim.margin) == (verdict, margin)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("mean", [-0.9, -0.31, 0.0, 0.02, 0.31, 0.5, 0.8, 0.999, 1.001, 3.0])
+def test_no_amount_of_data_confirms_what_was_no_difference(mean: float, sign: int) -> None:
+    verdicts = []
+    for width in np.geomspace(30.0, 1e-12, 60):
+        found = Interval(mean=mean, low=mean - width, high=mean + width, count=20)
+        one = sign_claim("a", "", found, sign, margin=1.0)
+        others = [sign_claim(f"{n}", "", FAR, 1) for n in range(5)]
+        # By itself, among others, and as a part.
+        whole = combined_claim("b", "", [one, *others])
+        both = jointly_judged([one, *others])[0], jointly_judged([whole])[0]
+        verdicts.append((one.verdict, *(each.verdict for each in both)))
+    for way in zip(*verdicts, strict=True):
+        assert way[0] == "inconclusive"
+        if "no difference" in way:
+            assert set(way[way.index("no difference") :]) == {"no difference"}
+        assert ("no difference" in way) == (abs(mean) < 1)
+
+
+def test_changes_are_told_in_percent_and_judged_by_logarithms() -> None:
+    halves = changes([1.0 + 0.01 * n for n in range(10)], [2.0] * 10)
+    claim = range_claim("a", "it halves", halves, -51.0, -45.0, relative=True)
+    assert claim.value == pytest.approx(100 * (math.exp(sum(halves) / 10) - 1))
+    assert claim.interval is not None
+    assert claim.interval[0] < -47.5 < claim.interval[1]
+    assert (claim.verdict, claim.expected) == ("confirmed", (-51.0, -45.0))
+    # A ratio and its inverse have the same chance.
+    doubled = sign_claim("b", "", [-value for value in halves], 1, relative=True)
+    assert doubled.chance == sign_claim("c", "", halves, -1, relative=True).chance
+    like = changes([1.0 + 0.001 * n for n in range(10)], [1.005] * 10)
+    assert sign_claim("d", "", like, 1, margin=5.0, relative=True).verdict == "no difference"
+
+
+@pytest.mark.parametrize("values", [[5.0], [5.0, 5.1], [5.0, 5.1, 5.2]])
+def test_too_few_repetitions_are_not_judged(values: list[float]) -> None:
+    claim = sign_claim("a", "", mean_interval(values), +1, margin=0.5)
+    assert (claim.verdict, claim.chance) == ("too few to judge", None)
+    assert jointly_judged([claim]) == [claim]
+
+
+def test_among_many_claims_each_needs_more() -> None:
+    near = sign_claim("near", "", NEAR, +1)
+    far = sign_claim("far", "", FAR, +1)
+    alone = jointly_judged([near])[0]
+    assert (alone.verdict, alone.corrected) == ("confirmed", near.chance)
+    fact = invariant_claim("fact", "it holds", 1)
+    few = sign_claim("few", "", FEW, +1)
+    others = [sign_claim(f"open {number}", "", FAR, +1) for number in range(5)]
+    judged = {claim.id: claim for claim in jointly_judged([near, far, fact, few, *others])}
+    assert near.chance is not None
+    # The greatest of seven: the others are more certain, and only they pay for all.
+    assert judged["near"].corrected == near.chance
+    assert judged["near"].verdict == "confirmed"
+    assert judged["far"].corrected == pytest.approx(7 * far.chance)
+    assert (judged["fact"].verdict, judged["few"].verdict) == ("not confirmed", "too few to judge")
+    both = jointly_judged([near, sign_claim("too", "", NEAR, +1)])
+    assert [claim.verdict for claim in both] == ["inconclusive", "inconclusive"]
+
+
+def test_families_are_judged_apart() -> None:
+    one, other = (sign_claim(name, "", NEAR, +1, section=name) for name in ("5.1", "5.2"))
+    assert [claim.verdict for claim in jointly_judged([one, other])] == ["confirmed"] * 2
+
+
+def test_a_claim_with_parts_holds_if_they_all_do() -> None:
+    def verdict(*parts: Claim) -> str:
+        whole = combined_claim("a", "all of it", parts, section="6.1")
+        assert whole.parts == tuple(part.id for part in parts)
+        judged = jointly_judged([whole, *parts])[0]
+        assert judged.section == "6.1"
+        assert judged.interval is not None or judged.kind == "invariant"
+        return judged.verdict
+
+    good, bad = sign_claim("good", "", FAR, +1), sign_claim("bad", "", FAR, -1)
+    unknown = sign_claim("unknown", "", OPEN, +1)
+    few = sign_claim("few", "", FEW, +1)
+    alike = sign_claim("alike", "", OPEN, +1, margin=2.0)
+    assert verdict(good) == "confirmed"
+    assert verdict(good, few) == "too few to judge"
+    assert verdict(good, unknown) == "inconclusive"
+    assert verdict(good, alike) == "no difference"
+    assert verdict(alike, bad) == "not confirmed"
+    assert verdict(good, few, unknown) == "too few to judge"
+    assert verdict(good, few, unknown, bad) == "not confirmed"
+    fact, wrong = (invariant_claim(f"{count}", "", count) for count in (0, 3))
+    assert verdict(fact, fact) == verdict(fact, good) == "confirmed"
+    assert verdict(fact, wrong) == verdict(wrong, good) == "not confirmed"
+    # That nothing was violated says nothing about a mean.
+    assert verdict(fact, unknown) == "inconclusive"
+
+
+def test_a_whole_counts_once_and_its_parts_are_judged_by_themselves() -> None:
+    near, far = sign_claim("near", "", NEAR, +1), sign_claim("far", "", FAR, +1)
+    whole, other = combined_claim("a", "", [near, far]), sign_claim("b", "", NEAR, +1)
+    # All parts hold: as certain as the least certain of them.
+    assert (whole.verdict, whole.chance, whole.decided_by) == ("confirmed", near.chance, "near")
+    assert whole.value == near.value
+    judged = {claim.id: claim for claim in jointly_judged([whole, near, far, other])}
+    assert near.chance is not None
+    assert judged["a"].corrected == pytest.approx(2 * near.chance)
+    assert [judged[name].verdict for name in ("a", "b")] == ["inconclusive"] * 2
+    assert (judged["near"], judged["far"]) == (near, far)
+    # One part does not: that one of two does so by chance is twice as likely.
+    lower = sign_claim("lower", "", FAR, -1)
+    refuted = combined_claim("a", "", [near, lower])
+    assert (refuted.verdict, refuted.decided_by) == ("not confirmed", "lower")
+    assert refuted.chance == pytest.approx(2 * lower.chance)
+
+
+def test_without_data_nothing_is_certain() -> None:
+    nothing = range_claim("a", "", [])
+    whole = combined_claim("b", "", [nothing, sign_claim("c", "", FAR, 1)])
+    assert (nothing.verdict, whole.verdict, whole.chance) == ("not judged", "not judged", None)
+    # Nor are equal numbers: they may be one run many times.
+    same = sign_claim("d", "", [1.0] * 10, 1)
+    assert same.chance == 2 * 0.5**10
+
+
+TRUTHS = {"none": 0.0, "small": 0.2, "large": 1.5}
+"""True means of made-up differences, in standard deviations of one."""
+
+MARGIN = 0.25
+
+
+def _drawn(random: np.random.Generator, mean: float, skewed: bool) -> list[float]:
+    """Return twenty differences with this mean and a standard deviation of 1."""
+    if not skewed:
+        return list(random.normal(mean, 1.0, 20))
+    # A gamma distribution of skewness 1.
+    return list(mean + (random.gamma(4.0, 1.0, 20) - 4.0) / 2.0)
+
+
+def _is_wrong(claim: Claim, mean: float) -> bool:
+    """Tell whether a verdict contradicts the true mean."""
+    if claim.verdict == "confirmed":
+        return mean <= 0
+    if claim.verdict == "not confirmed":
+        return mean >= 0
+    return claim.verdict == "no difference" and abs(mean) >= MARGIN
+
+
+def test_verdicts_on_made_up_studies_with_known_effects() -> None:
+    """Of 400 studies of eight claims, at most 5 % have a wrong one; large effects are decided."""
+    random = np.random.default_rng(26)
+    wrong = large = decided = 0
+    for number in range(400):
+        truths = random.choice(list(TRUTHS.values()), 8) * random.choice([-1, 1], 8)
+        judged = jointly_judged(
+            [
+                sign_claim(str(place), "", _drawn(random, mean, number % 2 == 1), 1, margin=MARGIN)
+                for place, mean in enumerate(truths)
+            ]
+        )
+        wrong += any(map(_is_wrong, judged, truths))
+        for claim, mean in zip(judged, truths, strict=True):
+            if abs(mean) == TRUTHS["large"]:
+                large += 1
+                decided += claim.verdict in DECIDED
+    assert wrong / 400 <= ERROR
+    assert decided / large >= 0.8

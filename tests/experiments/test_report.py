@@ -1,0 +1,259 @@
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from qops_batsim.errors import InputError
+from qops_batsim.experiments import report_pictures as pictures
+from qops_batsim.experiments.claims import Claim
+from qops_batsim.experiments.report import (
+    Figure,
+    Panel,
+    Series,
+    StudyReport,
+    StudyRequest,
+    relative_difference,
+    series_of,
+)
+from qops_batsim.experiments.report_pictures import Drawer, draw_figures
+from qops_batsim.experiments.report_table import ReportColumn, ReportTable
+
+WAITS_GROW = Claim(
+    id="a",
+    text="waits grow",
+    section="5.2",
+    verdict="confirmed",
+    value=10.0,
+    parts=("a.first",),
+)
+
+
+def a_report() -> StudyReport:
+    lines = Panel(
+        title="waits",
+        x_label="load",
+        y_label="seconds",
+        series=(
+            Series(label="here", x=(1.0, 1.2), y=(10.0, 20.0), low=(9.0, 18.0), high=(12.0, 21.0)),
+            Series(label="paper", x=(1.0, 1.2), y=(11.0, 19.0), from_paper=True),
+        ),
+    )
+    bars = Panel(
+        title="months",
+        x_label="month",
+        y_label="seconds",
+        kind="bars",
+        series=(Series(label="here", x=("May", "June"), y=(3.0, 4.0), low=(2, 3), high=(4, 5)),),
+    )
+    return StudyReport(
+        study="test",
+        quick=True,
+        choices={"load": "by duplication"},
+        data={"table1": {"waiting_time": 12.5}},
+        tables=[
+            ReportTable(
+                title="Waits",
+                columns={"load": "load", "wait": "s"},
+                rows=({"load": 1.0, "wait": 12345.678}, {"load": "x", "wait": None}),
+                note="Means.",
+            )
+        ],
+        figures=[Figure(name="figure1", title="Waits over load", panels=(lines, bars))],
+        claims=[WAITS_GROW],
+    )
+
+
+def test_the_document_has_data_claims_and_figures_as_plain_values() -> None:
+    document = json.loads(json.dumps(a_report().document(), allow_nan=False))
+    assert document["table1"] == {"waiting_time": 12.5}
+    assert document["claims"] == [
+        {
+            "id": "a",
+            "text": "waits grow",
+            "verdict": "confirmed",
+            "section": "5.2",
+            "family": "",
+            "kind": "mean",
+            "value": 10.0,
+            "interval": None,
+            "count": None,
+            "expected": None,
+            "margin": None,
+            "paper": None,
+            "chance": None,
+            "corrected": None,
+            "parts": ["a.first"],
+            "decided_by": "",
+            "leaning": "inconclusive",
+            "ours": False,
+        }
+    ]
+    assert "Holm" in document["judged"]
+    series = document["figures"]["figure1"]["panels"][0]["series"]
+    assert [each["from_paper"] for each in series] == [False, True]
+    assert series[0]["low"] == [9.0, 18.0]
+
+
+def test_cells_become_readable_text() -> None:
+    assert a_report().tables[0].text_rows() == [["1.00", "12,346"], ["x", "-"]]
+    table = ReportTable(title="", columns={"n": "n"}, rows=({"n": 28284}, {"n": -0.126}))
+    assert table.text_rows() == [["28,284"], ["-0.13"]]
+
+
+def test_a_column_says_where_its_values_are_and_how_they_read() -> None:
+    table = ReportTable(
+        title="",
+        columns={
+            "paper.wait": ReportColumn("difference", "{:+.1f} %"),
+            "wait": ReportColumn("kind", lambda wait: "long" if wait > 9 else "short"),
+        },
+        rows=({"wait": 10, "paper": {"wait": 2.0}}, {"wait": 1, "paper": None}, {}),
+    )
+    assert table.headings() == ["difference", "kind"]
+    assert table.text_rows() == [["+2.0 %", "long"], ["-", "short"], ["-", "-"]]
+
+
+def test_keys_of_inner_values_may_have_dots() -> None:
+    columns = {f"jobs.{factor}": factor for factor in ("1", "1.5", "2.5")}
+    table = ReportTable(title="", columns=columns, rows=({"jobs": {"1": 80.0, "1.5": 70.0}},))
+    assert table.text_rows() == [["80.00", "70.00"]]
+    # No row has a value of 2.5.
+    assert table.headings() == ["1", "1.5"]
+    assert ReportTable(title="", columns=columns, rows=()).headings() == ["1", "1.5", "2.5"]
+
+
+def test_a_series_leaves_out_what_is_not_known() -> None:
+    rows = [{"x": 1.0, "y": 2.0}, {"x": 2.0, "y": None}, {"x": 3.0, "y": 0.0}]
+    assert series_of("a", rows, "x", "y") == Series(label="a", x=(1.0, 3.0), y=(2.0, 0.0))
+
+
+def test_the_report_in_markdown() -> None:
+    report = a_report()
+    part = Claim(
+        id="a.first",
+        text="they do",
+        verdict="confirmed",
+        value=1.0,
+        interval=(0.5, 2.0),
+        corrected=0.0004,
+    )
+    report.claims = [*report.claims, part]
+    lines = report.markdown().splitlines()
+    assert "| **a** | **5.2** | **waits grow** | **+10.00** |  |  | **confirmed** |" in lines
+    assert lines[lines.index("### The paper's claims") + 2] == "Without parts: 1 confirmed."
+    assert "### Robustness checks of ours" not in lines
+    assert "| a.first |  | they do | +1.00 | [+0.50, +2.00] | < 0.001 | confirmed |" in lines
+    assert "- load: by duplication" in lines
+    table = lines[lines.index("### Waits") :]
+    assert table == [
+        "### Waits",
+        "",
+        "Means.",
+        "",
+        "| load | s |",
+        "|---|---|",
+        "| 1.00 | 12,346 |",
+        "| x | - |",
+    ]
+
+
+def test_robustness_checks_are_counted_apart() -> None:
+    report = a_report()
+    other = Claim(id="b", text="elsewhere too", verdict="not confirmed", value=1.0, ours=True)
+    report.claims = [*report.claims, other]
+    assert (report.verdicts(), report.verdicts(ours=True)) == (
+        {"confirmed": 1},
+        {"not confirmed": 1},
+    )
+    assert repr(report).endswith(": 1 confirmed>")
+    assert [claim.id for claim in report.outcomes(ours=True)["decided against"]] == ["b"]
+    assert list(report.claims_frame().index) == ["a", "b"]
+    lines = report.markdown().splitlines()
+    behind = lines[lines.index("### Robustness checks of ours") :]
+    assert behind[2] == "Without parts: 1 not confirmed."
+    assert not any("waits grow" in line for line in behind)
+    assert any("elsewhere too" in line for line in behind)
+
+
+def test_bars_have_their_intervals() -> None:
+    _, months = pictures.draw_figure(a_report().figures[0]).axes
+    (ends,) = (each.get_segments() for each in months.collections)
+    assert [[float(y) for _, y in each] for each in ends] == [[2.0, 4.0], [3.0, 5.0]]
+
+
+def test_pictures_are_drawn_and_equal_for_equal_data(tmp_path: Path) -> None:
+    (first,) = draw_figures(a_report().figures, tmp_path)
+    before = first.read_bytes()
+    assert before.startswith(b"\x89PNG")
+    (again,) = draw_figures(a_report().figures, tmp_path)
+    assert again.read_bytes() == before
+
+
+def test_only_figures_whose_data_changed_are_drawn_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figures = list(a_report().figures)
+    figures.append(msgspec.structs.replace(figures[0], name="figure2", title="Another"))
+    drawn: list[str] = []
+    draw = pictures.draw_figure
+
+    def counted(figure: Figure, path: Path) -> None:
+        drawn.append(figure.title)
+        draw(figure, path)
+
+    monkeypatch.setattr(pictures, "draw_figure", counted)
+    heard: list[tuple[int, int]] = []
+    drawer = Drawer(kept=tmp_path, on_progress=lambda *numbers: heard.append(numbers))
+    before = drawer.pictures(figures, "svg")
+    assert drawer.pictures(figures, "svg") == before
+    assert len(drawn) == 2
+    assert heard == [(1, 2), (2, 2), (2, 2)]
+    changed = msgspec.structs.replace(figures[1], title="Changed")
+    assert drawer.pictures([figures[0], changed], "svg")[0] == before[0]
+    assert drawn[2:] == ["Changed"]
+    # The picture of what is shown no more is not kept.
+    assert len(list((tmp_path / "drawn" / "svg").iterdir())) == 2
+
+
+def test_progress_of_several_runs_counts_all_their_cases(tmp_path: Path) -> None:
+    heard: list[tuple[int, int]] = []
+    request = StudyRequest(out=tmp_path, on_progress=lambda *numbers: heard.append(numbers))
+    for _ in range(2):
+        parts = request.in_parts(3)
+        parts.run(abs, [1, 2], int, "first")
+        parts.run(abs, [], int, "none")
+        parts.run(abs, [3], int, "last")
+    # The second time all are kept, and told at once.
+    assert heard == [(1, 3), (2, 3), (3, 3), (2, 3), (3, 3)]
+
+
+def test_relative_difference_is_in_percent() -> None:
+    assert relative_difference(2034.0, 2401.0) == pytest.approx(-15.285, abs=1e-3)
+
+
+def test_a_log_is_found_in_the_given_directory_or_the_shared_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "traces").mkdir()
+    log = tmp_path / "traces" / "some.swf.gz"
+    log.write_bytes(b"")
+    assert StudyRequest(traces=tmp_path / "traces").find_log("some.swf.gz") == log
+    monkeypatch.setenv("QOPS_SHARED", str(tmp_path))
+    assert StudyRequest().find_log("some.swf.gz") == log
+
+
+def test_of_several_files_the_first_that_is_there_is_taken(tmp_path: Path) -> None:
+    request = StudyRequest(traces=tmp_path)
+    (tmp_path / "b.swf.gz").write_bytes(b"")
+    assert request.find_log("a.swf.gz", "b.swf.gz") == tmp_path / "b.swf.gz"
+    (tmp_path / "a.swf.gz").write_bytes(b"")
+    assert request.find_log("a.swf.gz", "b.swf.gz") == tmp_path / "a.swf.gz"
+
+
+def test_a_missing_log_is_one_error_that_says_how_to_get_it(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        StudyRequest(traces=tmp_path).find_log("KTH.swf.gz", fetch="kth-sp2")
+    assert str(tmp_path) in str(error.value)
+    assert "qops-batsim workload fetch kth-sp2" in str(error.value)
+    assert "--traces DIR" in str(error.value)
