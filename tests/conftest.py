@@ -20,8 +20,10 @@ from support import needs
 ROOT = Path(__file__).resolve().parent.parent
 
 # No test depends on how fast a machine is, nor on how wide its terminal is (pytest-xdist says 80).
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+# Examples are few; .ci/run makes many of them (--hypothesis-profile=many) with the sweeps.
+settings.register_profile("many", deadline=None, max_examples=200)
+settings.register_profile("few", deadline=None, max_examples=40)
+settings.load_profile("few")
 os.environ.pop("COLUMNS", None)
 
 
@@ -82,6 +84,16 @@ def only_compiled(a_process_of_its_own: None) -> Iterator[None]:
     """Run no kernel as Python: for tests whose kernels take longer so than compiling them."""
     with kernels.compiling():
         yield
+
+
+FEW = 5
+"""A sweep tries so many times more random cases (:func:`many`)."""
+
+
+@pytest.fixture(params=[FEW, pytest.param(1, marks=pytest.mark.sweep)], ids=["few", "many"])
+def many(request: pytest.FixtureRequest) -> Callable[[int], range]:
+    """Give the numbers of random cases: all of so many in a sweep, else one in :data:`FEW`."""
+    return lambda count: range(-(-count // request.param))
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qops_batsim import tables
@@ -55,7 +55,6 @@ def written(column: Column, rows: int) -> list[str]:
     return b"".join(format_rows([column], rows)).decode().split("\n")[:-1]
 
 
-@settings(deadline=None)
 @given(st.lists(NUMBERS, min_size=1))
 @example([0.0, -0.0, 5e-7, 1.5e-6, 2.5e-6, -5e-7, 1e-300, 0.9999995, 0.99999949, 2.0**-7])
 @example([2.0**62, 2.0**63, 2.0**53 - 1, 2.0**53 / 1e6, 1e308, math.inf, -math.inf])
@@ -73,7 +72,6 @@ def test_what_is_not_a_number_is_an_empty_cell() -> None:
     assert written(np.array([1.0, math.nan, -math.nan]), 3) == ["1.000000", "", ""]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.one_of(st.integers(0, 10**13).map(float), NUMBERS), min_size=1),
     st.booleans(),
@@ -88,13 +86,11 @@ def test_dates_with_six_digits_are_those_of_printf(values: list[float], whole: b
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(-(2**62), 2**62)))
 def test_whole_numbers_are_written_in_full(values: list[int]) -> None:
     assert written(np.array(values, np.int64), len(values)) == list(map(str, values))
 
 
-@settings(deadline=None)
 @given(st.lists(st.sets(st.integers(0, 30)).map(sorted)))
 def test_sets_are_written_as_intervals(sets: list[list[int]]) -> None:
     offsets, bounds = [0], []
@@ -111,7 +107,6 @@ def test_sets_are_written_as_intervals(sets: list[list[int]]) -> None:
         assert each == [n for end in ends for n in range(int(end[0]), int(end[-1]) + 1)]
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_rows_are_the_cells_side_by_side(data: st.DataObject) -> None:
     rows = data.draw(st.integers(0, 20))
@@ -133,7 +128,6 @@ def test_rows_are_the_cells_side_by_side(data: st.DataObject) -> None:
     assert found == "".join(expected)
 
 
-@settings(deadline=None)
 @given(st.lists(NUMBERS))
 def test_few_rows_are_written_alike_by_plain_python(values: list[float]) -> None:
     column = np.array([*values, math.nan], float)
@@ -173,7 +167,6 @@ WRITTEN = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(WRITTEN, min_size=1, max_size=40), st.sampled_from(["", "inf", "-inf", "nan"]))
 def test_numbers_are_correctly_rounded(cells: list[str], odd: str) -> None:
     cells = [*cells, odd]
@@ -217,7 +210,6 @@ def quoted(cell: str) -> str:
     return f'"{doubled}"' if any(each in cell for each in '",\n') or not cell else cell
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -302,7 +294,6 @@ def test_what_batsim_writes_is_read_by_polars() -> None:
     assert table.texts["text"][:] == ["a\nb"]
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.from_regex(r"\A(w0!)?[0-9a#]{0,3}\Z"), min_size=1, max_size=12),
     st.lists(st.from_regex(r"\A[0-9a#]{0,3}\Z"), unique=True),

@@ -21,7 +21,7 @@ from qops_batsim.shipped import shipped_directory
 from support.ecosystem import OUR_SCHEDULERS, Example, Processes, delays, four_hosts
 
 TESTS = Path(__file__).resolve().parent.parent
-SCRIPT = Path(__file__).with_name("batsim_py_session.py")
+SCRIPT = TESTS / "support" / "batsim_py_session.py"
 BATSIM_PY = "batsim-py==1.0.5"
 
 WITH_ENERGY = EngineOptions(energy=True)

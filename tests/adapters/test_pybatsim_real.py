@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import zmq
 
-from adapters.time_limit import TimeLimit, TimeLimitOptions
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.events import (
@@ -21,6 +20,7 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.protocol.messages import Message, Stamped, decode_decisions, encode_message
 from support.ecosystem import OUR_SCHEDULERS, Example, Processes, delays, four_hosts
+from support.time_limit import TimeLimit, TimeLimitOptions
 
 TESTS = Path(__file__).resolve().parent.parent
 VERSION_3 = "pybatsim==3.2.1"
@@ -130,7 +130,7 @@ def test_the_documented_file_is_a_scheduler_of_pybatsim_3(
 
 
 OWN_FILE = """
-from adapters.time_limit import TimeLimit
+from support.time_limit import TimeLimit
 
 from qops_batsim.adapters.pybatsim import pybatsim_scheduler
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.advice import queue_quote
@@ -370,7 +370,6 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.dictionaries(names, values, max_size=6), st.lists(values, max_size=4))
 def test_odd_queues_are_answered_or_refused(data: dict[str, Any], jobs: list[Any]) -> None:
     content = json.dumps({**data, "jobs": jobs}).encode()
@@ -378,7 +377,6 @@ def test_odd_queues_are_answered_or_refused(data: dict[str, Any], jobs: list[Any
         QueueAsker(read_queue(content, "q", processors=8, now=NOW)).ask(Ask(processors=3, time=60))
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=60))
 def test_odd_bytes_are_refused(content: bytes) -> None:
     with pytest.raises(InputError):

@@ -6,7 +6,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.engine import fluid
@@ -156,7 +156,6 @@ systems = st.lists(st.floats(1.0, 1e9), min_size=1, max_size=5).flatmap(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(systems)
 def test_no_resource_gives_more_than_it_has_and_no_action_starves(
     system: tuple[list[float], list[dict[int, float]]],

@@ -5,7 +5,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from qops_batsim.engine import simulation as engine
 from qops_batsim.engine.simulation import Simulation
@@ -134,7 +134,6 @@ def workloads(draw: st.DrawFn) -> Workload:
 
 
 @given(workload=workloads(), seed=st.integers(0, 99), patience=st.integers(0, 30))
-@settings(max_examples=200)
 def test_both_sides_hear_the_same_whatever_they_decide(
     workload: Workload, seed: int, patience: int
 ) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
@@ -210,7 +210,6 @@ def platforms(draw: Callable[[st.SearchStrategy], object]) -> Platform:
     return parts.platform()
 
 
-@settings(max_examples=100, deadline=None)
 @given(platforms())
 def test_round_trip(platform: Platform) -> None:
     text = format_platform(platform)

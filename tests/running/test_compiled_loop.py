@@ -270,7 +270,7 @@ def workloads(draw: st.DrawFn, shortest: float = 0.0) -> Workload:
 
 @pytest.mark.parametrize(("scheduler", "options"), COMPILED)
 @given(workload=workloads())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_random_workloads_give_the_same_files(
     workload: Workload,
     scheduler: Named,
@@ -281,7 +281,7 @@ def test_random_workloads_give_the_same_files(
 
 @pytest.mark.parametrize(("scheduler", "options"), ON_FEWER)
 @given(workload=workloads(shortest=2e-6))
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=EXAMPLES)
 def test_random_workloads_of_longer_jobs_give_the_same_files(
     workload: Workload,
     scheduler: Named,
@@ -304,7 +304,7 @@ def test_random_workloads_of_longer_jobs_give_the_same_files(
     ],
 )
 @given(workload=workloads(), wanted=st.lists(st.integers(0, 20), min_size=14, max_size=14))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_fixed_starts_give_the_same_files(
     workload: Workload,
     wanted: list[int],

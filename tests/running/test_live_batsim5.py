@@ -19,12 +19,12 @@ from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.swf import read_swf
 from support.batsim5_probes import PROBES, ProbeDecider, jobs_of, recorded_probes
 from support.live_batsim5 import (
-    difference,
     difference_in_process,
     equal_to_the_byte,
     run_both,
     run_case,
 )
+from support.live_engines import difference
 from support.random_simulations import SCHEDULERS, SPEED, document, random_case
 
 pytestmark = pytest.mark.usefixtures("batsim5")

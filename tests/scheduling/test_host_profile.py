@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.platform.hostset import HostSet
@@ -14,6 +15,8 @@ from qops_batsim.scheduling.arrays import new_profile
 from qops_batsim.scheduling.host_fits import count_free, earlier_hosts, earliest_hosts
 from qops_batsim.scheduling.host_words import bit_count, keep_lowest
 from qops_batsim.scheduling.profile import change
+
+Many = Callable[[int], range]
 
 HOSTS = 70
 HORIZON = 40
@@ -27,7 +30,6 @@ def mask_of(row: np.ndarray) -> int:
     return int(row[0]) | int(row[1]) << 64
 
 
-@settings(deadline=None)
 @given(st.integers(0, 2**HOSTS - 1), st.integers(0, HOSTS))
 def test_bits_are_counted_and_the_lowest_kept(mask: int, wanted: int) -> None:
     row = words(mask)
@@ -43,7 +45,6 @@ requests = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(requests)
 def test_any_sequence_agrees_with_the_oracle(asked: list[tuple[int, int, int, bool]]) -> None:
     everything = 2**HOSTS - 1
@@ -86,9 +87,9 @@ def test_too_wide_a_job_never_fits() -> None:
     assert mask_of(row) == 0b1011
 
 
-def test_a_planned_job_fits_in_earlier_as_the_oracle_says() -> None:
+def test_a_planned_job_fits_in_earlier_as_the_oracle_says(many: Many) -> None:
     rng = random.Random(5)
-    for _ in range(300):
+    for _ in many(300):
         profile, naive = new_profile(words(0b11111111)), [0b11111111] * 60
         for _ in range(rng.randint(0, 12)):
             start, length = rng.randint(0, 30), rng.randint(1, 12)

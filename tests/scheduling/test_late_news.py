@@ -199,8 +199,8 @@ def busy_workload(rng: random.Random, hosts: int, jobs: int = 80) -> Workload:
     ("scheduler", "options"),
     [
         ("qops", {}),
-        ("msb", {}),
-        ("mrt", {}),
+        pytest.param("msb", {}, marks=pytest.mark.sweep),
+        pytest.param("mrt", {}, marks=pytest.mark.sweep),
         ("fqops", {"tolerance_factor": 4.0, "slack_factor": 2.0}),
         ("fqops", {"tolerance_factor": 4.0, "kill_and_restart": True}),
     ],
@@ -230,9 +230,13 @@ def test_promises_hold_on_platforms_with_latencies_and_as_many_jobs_are_admitted
 
 @pytest.mark.parametrize(
     ("scheduler", "options"),
-    [("easy", {}), ("conservative", {"reserve": "processors"}), ("conservative", {})],
+    [
+        ("easy", {}),
+        ("conservative", {"reserve": "processors"}),
+        pytest.param("conservative", {}, marks=pytest.mark.sweep),
+    ],
 )
-@pytest.mark.parametrize("latency", [50e-6, 1e-3])
+@pytest.mark.parametrize("latency", [pytest.param(50e-6, marks=pytest.mark.sweep), 1e-3])
 def test_waits_are_those_of_a_machine_without_latencies(
     scheduler: str, options: dict[str, str], latency: float
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
@@ -175,7 +175,6 @@ rows = st.lists(
 ).map(lambda drawn: sorted(drawn, key=lambda row: row[0]))
 
 
-@settings(max_examples=300, deadline=None)
 @given(rows, st.sampled_from(["queue", "machine"]), st.none() | st.integers(1, 3))
 def test_starts_agree_with_a_naive_simulation(
     rows: list[Row], blocked: str, limit: int | None

@@ -15,6 +15,7 @@ Cli = Callable[..., Any]
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "own-scheduler.md"
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(not PAGE.is_file(), reason="no documentation beside the tests")
 def test_every_command_of_the_page_works(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

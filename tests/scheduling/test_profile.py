@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.scheduling.arrays import new_profile
@@ -86,7 +86,6 @@ def test_dates_are_rounded_to_whole_microseconds_and_durations_up_to_them() -> N
     assert len(profile.steps()) == 5
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(
         st.tuples(st.floats(0, 1e9), st.floats(0, 1e-3) | st.floats(0, 1e6), st.integers(1, 3)),
@@ -157,7 +156,6 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(operations)
 def test_any_sequence_agrees_with_the_oracle(steps: list[tuple[str, int, int, int]]) -> None:
     profile, naive = AvailabilityProfile(5), NaiveProfile(5)

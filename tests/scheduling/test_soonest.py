@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 
 from qops_batsim.scheduling.arrays import new_profile
 from qops_batsim.scheduling.profile import earliest_fit, reserve
 from qops_batsim.scheduling.soonest import clear, copy_bounds, new_bounds, soonest_fit
 
+Many = Callable[[int], range]
 
-def test_bounds_change_no_fit() -> None:
+
+def test_bounds_change_no_fit(many: Many) -> None:
     rng = random.Random(3)
     bounds, others = new_bounds(), new_bounds()
-    for _ in range(300):
+    for _ in many(300):
         machine, now = rng.choice([5, 64, 5000]), float(rng.randint(0, 9))
         profile = new_profile(machine, 200)
         profile.times[0] = now

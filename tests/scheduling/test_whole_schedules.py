@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,8 @@ from support import market_oracles as markets
 from support import planning_oracles as oracles
 from support.planning_oracles import Change, Outcome, SlackRules, Task
 from support.slack_oracles import Weights
+
+Many = Callable[[int], range]
 
 
 def outcome_of(
@@ -130,13 +133,10 @@ def random_changes(rng: random.Random, machine: int) -> list[Change]:
     return changes
 
 
-CASES = 60
-
-
 @pytest.mark.parametrize("leaving", [False, True])
 @pytest.mark.parametrize("reserve", ["hosts", "processors"])
-def test_conservative_agrees_with_its_oracle(reserve: str, leaving: bool) -> None:
-    for seed in range(CASES):
+def test_conservative_agrees_with_its_oracle(reserve: str, leaving: bool, many: Many) -> None:
+    for seed in many(60):
         rng = random.Random(f"conservative {reserve} {leaving} {seed}")
         machine = rng.randint(2, 16)
         outlive = rng.random() < 0.3
@@ -162,11 +162,12 @@ SEARCHES: list[tuple[str, dict[str, Any]]] = [
 @pytest.mark.parametrize("leaving", [False, True])
 @pytest.mark.parametrize(("scheduler", "settings"), SEARCHES)
 def test_deadline_schedulers_agree_with_their_oracles(
-    scheduler: str, settings: dict[str, Any], leaving: bool
+    scheduler: str, settings: dict[str, Any], leaving: bool, many: Many
 ) -> None:
     ask = partial(getattr(admission_oracles, scheduler), **settings)
     accepted = refused = renewed = 0
-    for seed in range(CASES):
+    seeds = many(90)
+    for seed in seeds:
         rng = random.Random(f"{scheduler} {settings} {leaving} {seed}")
         machine = rng.randint(2, 9)
         tasks = random_tasks(rng, machine, outlive=rng.random() < 0.5, deadlines=True, count=20)
@@ -177,8 +178,8 @@ def test_deadline_schedulers_agree_with_their_oracles(
         accepted += sum(start is not None for start in expected.starts.values())
         refused += sum(start is None for start in expected.starts.values())
         renewed += len(expected.renewals)
-    assert refused > 40
-    assert accepted > 150
+    assert refused > len(seeds) / 2
+    assert accepted > 2 * len(seeds)
     assert bool(renewed) == leaving
 
 
@@ -196,7 +197,7 @@ SLACKS = [
 
 @pytest.mark.parametrize("leaving", [False, True])
 @pytest.mark.parametrize("rules", SLACKS, ids=lambda rules: rules.heuristic)
-def test_slack_agrees_with_its_oracle(rules: SlackRules, leaving: bool) -> None:
+def test_slack_agrees_with_its_oracle(rules: SlackRules, leaving: bool, many: Many) -> None:
     settings = {
         "slack_factor": rules.slack_factor,
         "average_wait": rules.average_wait,
@@ -209,7 +210,7 @@ def test_slack_agrees_with_its_oracle(rules: SlackRules, leaving: bool) -> None:
         "priority_weight": rules.weights.priority,
         "fairness_weight": rules.weights.fairness,
     }
-    for seed in range(CASES // 2):
+    for seed in many(30):
         rng = random.Random(f"slack {rules} {leaving} {seed}")
         machine = rng.randint(2, 7)
         # What outlives its estimate is looked at by calls that depend on the last bits.
@@ -246,10 +247,11 @@ def busy_hours(rng: random.Random, machine: int) -> list[Task]:
 
 
 @pytest.mark.parametrize("options", MARKETS, ids=lambda options: options.worth)
-def test_foresight_agrees_with_its_oracle(options: markets.Options) -> None:
+def test_foresight_agrees_with_its_oracle(options: markets.Options, many: Many) -> None:
     settings = {name: getattr(options, name) for name in options.__dataclass_fields__}
     too_dear = with_room = 0
-    for seed in range(CASES // 4):
+    seeds = many(20)
+    for seed in seeds:
         rng = random.Random(f"foresight {options} {seed}")
         machine = rng.choice([6, 12, 20])
         tasks = busy_hours(rng, machine)
@@ -259,5 +261,5 @@ def test_foresight_agrees_with_its_oracle(options: markets.Options) -> None:
         check(outcome_of("foresight", machine, tasks, [], settings | qops, unit=60.0), expected)
         too_dear += search.too_dear
         with_room += search.with_room
-    assert too_dear > 1
-    assert with_room > 10
+    assert too_dear >= len(seeds) // 10
+    assert with_room >= len(seeds) // 4

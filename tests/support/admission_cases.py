@@ -14,7 +14,7 @@ from qops_batsim.scheduling.arrays import new_claims, new_queue
 from qops_batsim.scheduling.profile import running_profile
 from qops_batsim.scheduling.refusal import Refusal
 from qops_batsim.scheduling.table import SlotTable
-from support.admission_oracles import Asking, Case, Seconds, seconds_with
+from support.admission_oracles import Asking, Case, seconds_with
 
 
 class Found(NamedTuple):
@@ -68,7 +68,7 @@ def random_case(rng: random.Random, most_waiting: int = 7) -> Case:
     waiting.sort(key=lambda entry: (entry[1], entry[0].slot))
     new = Asking(count, rng.randint(1, machine), estimate())
     if new.estimate < math.inf and rng.random() < 0.95:
-        alone = Seconds(Case(machine, now, tuple(running), (), new)).earliest(new)
+        alone = seconds_with(Case(machine, now, tuple(running), (), new), {}).earliest(new)
         if alone < math.inf:
             late = rng.randint(-1, 2 * spare)
             new = Asking(count, new.processors, new.estimate, alone + new.estimate + late)
@@ -121,7 +121,7 @@ def starts_in(draft: Draft) -> dict[int, float]:
 
 def free_by_second(draft: Draft, case: Case) -> list[int]:
     """Free processors in each second that the references count."""
-    seconds = np.arange(case.now, Seconds(case).end)
+    seconds = np.arange(case.now, seconds_with(case, {}).end)
     times, free, size = draft.profile
     index = np.searchsorted(times[: size[0]], seconds, side="right") - 1
     return free[index].tolist()

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from support.seconds import Seconds
+
 
 @dataclass(frozen=True)
 class Asking:
@@ -65,42 +67,6 @@ class Answer:
     tried: int = 0
 
 
-class Seconds:
-    """Processors in use, second by second; whatever is in use in the last one stays so."""
-
-    def __init__(self, case: Case) -> None:
-        dates = [end for _, end in case.running]
-        dates += [start + job.estimate for job, start in case.waiting]
-        dates += [start for _, start in case.waiting]
-        latest = max([d for d in dates if d < math.inf], default=0)
-        work = sum(job.estimate for job in case.jobs if job.estimate < math.inf)
-        self.first = case.now
-        self.end = int(max(latest, case.now) + work) + 2
-        self.machine = case.machine
-        self.used = [0] * self.end
-        for processors, end in case.running:
-            self.take(self.first, end - self.first, processors)
-
-    def take(self, start: float, duration: float, processors: int) -> None:
-        if start < math.inf:
-            for second in range(int(start), int(min(start + duration, self.end))):
-                self.used[second] += processors
-
-    def earliest(self, job: Asking) -> float:
-        """The first second from which the job's processors are free; infinite if none."""
-        for start in range(self.first, self.end):
-            # A job of no length still needs its processors when it starts.
-            until = int(min(start + max(job.estimate, 1), self.end))
-            if all(self.used[s] + job.processors <= self.machine for s in range(start, until)):
-                return start
-        return math.inf
-
-    def place(self, job: Asking) -> float:
-        start = self.earliest(job)
-        self.take(start, job.estimate, job.processors)
-        return start
-
-
 def in_time(job: Asking, start: float) -> bool:
     return job.deadline == math.inf or start + job.estimate <= job.deadline
 
@@ -119,7 +85,8 @@ ORDERS = {"least_laxity": by_least_laxity, "earliest_deadline": by_earliest_dead
 
 def seconds_with(case: Case, starts: dict[int, float]) -> Seconds:
     """The machine with the running jobs and jobs that start at the given dates."""
-    seconds = Seconds(case)
+    dates = [date for job, start in case.waiting for date in (start, start + job.estimate)]
+    seconds = Seconds(case.machine, case.now, case.running, dates, case.jobs)
     for job in case.jobs:
         if job.slot in starts:
             seconds.take(starts[job.slot], job.estimate, job.processors)
@@ -158,7 +125,7 @@ def qops(
             to_place.remove(case.new)
             to_place.insert(0, case.new)
         if fit is None:
-            room = math.floor(headroom * (case.machine - Seconds(case).used[-1]) + 1e-9)
+            room = math.floor(headroom * (case.machine - seconds_with(case, {}).used[-1]) + 1e-9)
             fit = partial(fit_beside, case.now, room, patient)
         answer = _qops_at(case, stay, to_place, key, k_factor, undo, give_up_hopeless, point, fit)
         if answer.starts is not None:

@@ -46,49 +46,6 @@ def used(jobs: list[SmallJob], starts: dict[int, int], second: int) -> int:
     )
 
 
-def easy(machine: int, jobs: list[SmallJob]) -> list[int]:
-    """EASY backfilling with the shadow time found by trying every second."""
-    starts: dict[int, int] = {}
-    waiting = sorted(range(len(jobs)), key=lambda index: (jobs[index].submission, index))
-    now = 0
-    while waiting:
-        arrived = [index for index in waiting if jobs[index].submission <= now]
-        free = machine - used(jobs, starts, now)
-        while arrived and jobs[arrived[0]].processors <= free:
-            head = arrived.pop(0)
-            starts[head] = now
-            waiting.remove(head)
-            free -= jobs[head].processors
-        if arrived:
-            head = arrived[0]
-
-            def expected_free(second: int, now: int = now) -> int:
-                # Running jobs are expected to last for their estimate.
-                return machine - sum(
-                    jobs[index].processors
-                    for index, start in starts.items()
-                    if now < start + jobs[index].lasts and second < start + jobs[index].estimate
-                )
-
-            shadow = now
-            while expected_free(shadow) < jobs[head].processors:
-                shadow += 1
-            extra = expected_free(shadow) - jobs[head].processors
-            for index in arrived[1:]:
-                job = jobs[index]
-                if job.processors > free:
-                    continue
-                in_time = now + job.estimate <= shadow
-                if in_time or job.processors <= extra:
-                    starts[index] = now
-                    waiting.remove(index)
-                    free -= job.processors
-                    if not in_time:
-                        extra -= job.processors
-        now += 1
-    return [starts[index] for index in range(len(jobs))]
-
-
 def conservative(machine: int, jobs: list[SmallJob]) -> tuple[list[int], dict[int, list[int]]]:
     """Conservative backfilling, planning processors; returns starts and promises by job.
 

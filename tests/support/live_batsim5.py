@@ -20,7 +20,7 @@ from qops_batsim.errors import QopsError
 from qops_batsim.platform import read_platform
 from qops_batsim.running.run import BatsimCall, Run, run
 from support import live_engines
-from support.live_engines import SECONDS, described
+from support.live_engines import SECONDS, described, difference
 from support.needs import real_batsim5
 from support.random_simulations import SCHEDULERS, Case, random_case, without_network
 
@@ -52,12 +52,6 @@ def run_both(*given: Any, **further: Any) -> tuple[Run, Run]:
 def run_case(case: Case, directory: Path) -> tuple[Run, Run]:
     """Run a case with both engines."""
     return live_engines.run_case(case, directory, run_both)
-
-
-def difference(runs: tuple[Run, Run]) -> str:
-    """Return how the jobs of two runs differ by more than a microsecond; empty if they do not."""
-    compared = compare_runs(runs[0].result, runs[1].result)
-    return "" if compared.equal else described(compared)
 
 
 def equal_to_the_byte(runs: tuple[Run, Run]) -> bool:

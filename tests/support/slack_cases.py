@@ -16,7 +16,7 @@ from qops_batsim.scheduling.slack.search import (
     cheapest_schedule,
     new_room,
 )
-from support.slack_oracles import Case, New, Schedule, Seconds, Waiting, Weights
+from support.slack_oracles import Case, New, Schedule, Waiting, Weights, seconds_of
 
 
 def random_case(rng: random.Random, *, null: bool, jobs: int = 5, endless: float = 0.0) -> Case:
@@ -37,13 +37,13 @@ def random_case(rng: random.Random, *, null: bool, jobs: int = 5, endless: float
         priority = rng.choice([1 / 6, 0.3, 0.5, 1.0])
         new = New(rng.randint(1, machine), rng.randint(1, 12), priority, latest)
     case = Case(machine, now, tuple(running), (), new, weights)
-    seconds = Seconds(Case(machine, now, tuple(running), (Waiting(0, 1, 300, now),), new))
+    seconds = seconds_of(Case(machine, now, tuple(running), (Waiting(0, 1, 300, now),), new))
     waiting = []
     for slot in rng.sample(range(9), rng.randint(0, jobs)):
         processors = rng.randint(1, machine)
         estimate = math.inf if rng.random() < endless else rng.randint(1, 9)
         seconds.first = now + rng.choice([0, 0, 0, rng.randint(0, 9)])
-        start = seconds.place(processors, estimate)
+        start = seconds.place(Waiting(slot, processors, estimate, now))
         first_slack = rng.choice([0, 1, 5, 20, 60])
         slack = rng.choice([0, first_slack, rng.randint(0, 60)])
         priority = rng.choice([0.0, 0.1, 0.5, 0.5, 1.0])
@@ -109,7 +109,7 @@ def check_profile(
     case: Case, starts: dict[int, float], new_start: float, times: np.ndarray, free: np.ndarray
 ) -> None:
     """The profile says what the running jobs and the schedule leave free."""
-    seconds = Seconds(case)
+    seconds = seconds_of(case)
     for job in case.waiting:
         seconds.take(starts[job.slot], job.estimate, job.processors)
     seconds.take(new_start, case.new.estimate, case.new.processors)

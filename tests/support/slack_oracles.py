@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import permutations
 
+from support.seconds import Seconds
+
 
 @dataclass(frozen=True)
 class Waiting:
@@ -74,33 +76,11 @@ class Schedule:
     moved: int
 
 
-class Seconds:
-    """Processors in use, second by second; whatever is in use in the last one stays so."""
-
-    def __init__(self, case: Case) -> None:
-        dates = [case.now, *(end for _, end in case.running)]
-        dates += [job.start + job.estimate for job in case.waiting]
-        work = [job.estimate for job in case.waiting] + [case.new.estimate]
-        self.first = case.now
-        self.end = int(max(d for d in dates if d < math.inf))
-        self.end += int(sum(w for w in work if w < math.inf)) + 2
-        self.machine = case.machine
-        self.used = [0] * self.end
-        for processors, end in case.running:
-            self.take(self.first, end - self.first, processors)
-
-    def take(self, start: float, duration: float, processors: int) -> None:
-        if start < math.inf:
-            for second in range(int(start), int(min(start + duration, self.end))):
-                self.used[second] += processors
-
-    def place(self, processors: int, duration: float) -> float:
-        for start in range(self.first, self.end):
-            until = int(min(start + max(duration, 1), self.end))
-            if all(self.used[s] + processors <= self.machine for s in range(start, until)):
-                self.take(start, duration, processors)
-                return start
-        return math.inf
+def seconds_of(case: Case) -> Seconds:
+    """The machine with the running jobs."""
+    jobs = [*case.waiting, case.new]
+    dates = [job.start + job.estimate for job in case.waiting]
+    return Seconds(case.machine, case.now, case.running, dates, jobs)
 
 
 def cost(case: Case, job: Waiting, start: float) -> float:
@@ -171,28 +151,28 @@ def schedules(case: Case, heuristic: str) -> Iterator[Schedule]:
 
 
 def scheduled(case: Case, position: int, order: list[Waiting]) -> Schedule:
-    seconds = Seconds(case)
+    seconds = seconds_of(case)
     starts = {}
     for job in case.waiting[:position]:
         starts[job.slot] = job.start
         seconds.take(job.start, job.estimate, job.processors)
     new_start: float = case.now
     if case.new.processors:
-        new_start = seconds.place(case.new.processors, case.new.estimate)
+        new_start = seconds.place(case.new)
     for job in order:
-        starts[job.slot] = seconds.place(job.processors, job.estimate)
+        starts[job.slot] = seconds.place(job)
     return Schedule(starts, new_start, *price(case, starts, new_start))
 
 
 def compressed(case: Case) -> Schedule:
     """Section 3.2: one by one in order of promised start, each to its earliest fit."""
-    seconds = Seconds(case)
+    seconds = seconds_of(case)
     for job in case.waiting:
         seconds.take(job.start, job.estimate, job.processors)
     starts = {job.slot: job.start for job in case.waiting}
     for job in case.waiting[case.fixed :]:
         seconds.take(job.start, job.estimate, -job.processors)
-        starts[job.slot] = seconds.place(job.processors, job.estimate)
+        starts[job.slot] = seconds.place(job)
     return Schedule(starts, case.now, *price(case, starts, case.now))
 
 

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
@@ -86,7 +86,6 @@ def test_old_deadlines_are_replaced_and_walltimes_count() -> None:
     assert without_deadlines(old).jobs[0].fields["qos"] == {"memory": 3}
 
 
-@settings(deadline=None)
 @given(
     shares=st.tuples(st.floats(0, 1), st.floats(0, 1)).map(sorted),
     seed=st.integers(0, 1000),
@@ -116,7 +115,6 @@ def test_scaling_the_load_hardly_changes_which_jobs_have_a_deadline() -> None:
     )
 
 
-@settings(deadline=None)
 @given(stringency=st.floats(0, 0.999), share=st.floats(0, 1), seed=st.integers(0, 9))
 def test_every_deadline_can_be_met_on_an_empty_machine(
     stringency: float, share: float, seed: int

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
@@ -127,7 +127,6 @@ rows = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(rows)
 def test_predictions_are_those_of_a_naive_search(found: list[Row]) -> None:
     jobs = workload(found).jobs
@@ -145,7 +144,6 @@ def test_predictions_are_those_of_a_naive_search(found: list[Row]) -> None:
     assert made.tolist() == expected
 
 
-@settings(deadline=None)
 @given(
     rows,
     st.sampled_from(MODELS),

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.workload.estimates import EstimateModel, nearest_value, sample_estimates
@@ -51,7 +51,6 @@ def test_run_time_equal_to_a_value_may_take_it() -> None:
     assert set(estimates.tolist()) == {HOUR, 4 * HOUR}
 
 
-@settings(deadline=None)
 @given(
     name=st.sampled_from(sorted(PRESETS)),
     given_times=st.lists(st.integers(1, 400_000), min_size=1, max_size=50),

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
@@ -44,7 +44,6 @@ def test_same_arguments_same_file_other_seed_another(preset: str) -> None:
     assert first != format_workload(generate_workload(preset, jobs=50, seed=5))
 
 
-@settings(deadline=None)
 @given(
     preset=st.sampled_from(sorted(PRESETS)),
     load=st.floats(0.05, 3),

@@ -3,7 +3,7 @@ import math
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
@@ -42,7 +42,6 @@ def test_gamma_table_agrees_with_closed_forms() -> None:
     assert np.abs(half - expected).max() < 1e-5
 
 
-@settings(deadline=None)
 @given(shape=st.floats(0.05, 1000), scale=st.floats(0.01, 100))
 def test_gamma_quantile_inverts_the_distribution_function(shape: float, scale: float) -> None:
     table = gamma_table(shape, scale)
@@ -69,7 +68,6 @@ def test_sizes_stay_powers_of_two_within_a_machine_that_is_none() -> None:
     assert others.min() >= 2
 
 
-@settings(deadline=None)
 @given(processors=st.integers(1, 100_000), name=st.sampled_from(sorted(PRESETS)))
 def test_jobs_fit_any_machine(processors: int, name: str) -> None:
     model = PRESETS[name].model.for_machine(processors)
@@ -130,7 +128,6 @@ def test_arrivals_follow_the_daily_cycle() -> None:
     assert np.abs(counts / counts.mean() - weights).max() < 0.25
 
 
-@settings(deadline=None)
 @given(time=st.floats(0, 1e8), step=st.floats(0, 1e6))
 def test_clock_never_runs_backwards_and_agrees_at_midnight(time: float, step: float) -> None:
     arrivals = BATCH.arrivals
@@ -140,7 +137,6 @@ def test_clock_never_runs_backwards_and_agrees_at_midnight(time: float, step: fl
     assert abs(before - time) < SECONDS_A_DAY
 
 
-@settings(deadline=None)
 @given(period=st.floats(1, 1e9), seed=st.integers(0, 50), jobs=st.integers(2, 40))
 def test_period_is_as_asked(period: float, seed: int, jobs: int) -> None:
     submitted = sample_submissions(BATCH, jobs, seed, period=period)

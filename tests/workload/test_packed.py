@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
@@ -10,7 +10,6 @@ from qops_batsim.workload.delay_jobs import run_times
 from qops_batsim.workload.generate import packed_workload
 
 
-@settings(deadline=None)
 @given(
     processors=st.integers(1, 100),
     jobs=st.integers(1, 80),

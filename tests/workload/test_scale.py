@@ -1,7 +1,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
@@ -35,7 +35,6 @@ def test_load_one_is_the_trace_itself(method: str) -> None:
     assert run_times(same) == run_times(TRACE)
 
 
-@settings(deadline=None)
 @given(
     loads=st.tuples(st.floats(1, 4), st.floats(1, 4)).map(sorted),
     seed=st.integers(0, 10),
@@ -51,7 +50,6 @@ def test_loads_nest(loads: list[float], seed: int, same_time: bool) -> None:
     assert [job.id for job in large.jobs if job.id in ids] == [job.id for job in small.jobs]
 
 
-@settings(deadline=None)
 @given(load=st.floats(1, 4), seed=st.integers(0, 10), same_time=st.booleans())
 def test_duplicates_are_copies_that_know_their_origin(
     load: float, seed: int, same_time: bool
@@ -136,7 +134,6 @@ def test_expansion_multiplies_all_times() -> None:
     assert run_times(scale_load(workload, 0.01, method="expansion")) == [0.6] * 3
 
 
-@settings(deadline=None)
 @given(load=st.floats(0.01, 100))
 def test_expansion_keeps_which_jobs_run_into_the_walltime(load: float) -> None:
     def killed(workload: Workload) -> dict[str, bool]:

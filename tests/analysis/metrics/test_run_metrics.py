@@ -146,9 +146,7 @@ def packed_runs(draw):
     return hosts, jobs
 
 
-@settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(packed_runs())
 def test_metrics_agree_with_counting_second_by_second(write_run, drawn):
     hosts, table = drawn

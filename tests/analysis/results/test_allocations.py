@@ -2,7 +2,7 @@
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.analysis.results.allocations import AllocationError, read_allocations
@@ -27,7 +27,6 @@ def outcome(texts):
         return error.row, str(error)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(USUAL + ODD) | HOSTS, max_size=8))
 def test_in_bulk_and_one_by_one_are_the_same(texts):
     assert outcome(in_bulk(texts)) == outcome(texts)

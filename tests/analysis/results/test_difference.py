@@ -239,9 +239,7 @@ def test_missing_jobs_are_no_latency(compare, write_run):
     shifts=st.lists(st.sampled_from([0, 5e-7, 1e-5, 0.009, 0.02, 3]), min_size=20, max_size=20),
     hosts=st.lists(st.sampled_from(["0", "0-1", "0 1", "2"]), min_size=20, max_size=20),
 )
-@settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_comparing_is_symmetric(write_run, starts, shifts, hosts):
     ran = write_run.ran
     a = [ran(str(n), 0, 2, start, 5, [0, 1]) for n, start in enumerate(starts)]

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conftest import Ran
@@ -23,7 +23,6 @@ JOBS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(JOBS)
 def test_it_is_that_of_each_host(jobs):
     texts = [str(HostSet.of(hosts)) for _, _, hosts in jobs]

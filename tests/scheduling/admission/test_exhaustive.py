@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -14,6 +15,8 @@ from qops_batsim.scheduling.admission.qops_search import QopsSearch
 from qops_batsim.scheduling.admission.search import Search
 from support import admission_oracles as oracles
 from support.admission_cases import ask, random_case
+
+Many = Callable[[int], range]
 
 
 def searches(rng: random.Random) -> dict[str, Search]:
@@ -31,10 +34,10 @@ def searches(rng: random.Random) -> dict[str, Search]:
     }
 
 
-def test_what_a_search_admits_some_order_admits_and_its_plan_is_feasible() -> None:
+def test_what_a_search_admits_some_order_admits_and_its_plan_is_feasible(many: Many) -> None:
     rng = random.Random(11)
     admitted = dict.fromkeys(("qops", "msb", "mrt", "exhaustive"), 0)
-    for _ in range(1500):
+    for _ in many(1500):
         case = random_case(rng, most_waiting=5)
         plan = oracles.some_order(case)
         if plan is not None:
@@ -52,9 +55,9 @@ def test_what_a_search_admits_some_order_admits_and_its_plan_is_feasible() -> No
         assert 0 < admitted[name] < admitted["exhaustive"]
 
 
-def test_mrt_with_every_step_back_overlooks_no_order() -> None:
+def test_mrt_with_every_step_back_overlooks_no_order(many: Many) -> None:
     rng = random.Random(12)
-    for _ in range(500):
+    for _ in many(500):
         case = random_case(rng, most_waiting=4)
         found = ask(MrtSearch(MrtOptions(max_backtracks=10**6)), case)
         assert (found.starts is None) == (oracles.some_order(case) is None), case
@@ -78,9 +81,9 @@ def _by_permutations(case: oracles.Case) -> dict[int, float] | None:
 
 
 @pytest.mark.parametrize("name", ["qops", "msb", "mrt"])
-def test_alone_on_the_machine_every_search_is_perfect(name: str) -> None:
+def test_alone_on_the_machine_every_search_is_perfect(name: str, many: Many) -> None:
     rng = random.Random(14)
-    for _ in range(200):
+    for _ in many(200):
         case = random_case(rng, most_waiting=0)
         found = ask(searches(rng)[name], case)
         assert found.starts == oracles.some_order(case)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import math
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
@@ -32,6 +33,8 @@ from qops_batsim.workload.model import Workload, delay_profile
 from support import admission_oracles as oracles
 from support.admission_cases import free_by_second, question_of, random_case, starts_in
 from support.admission_oracles import Asking, Case
+
+Many = Callable[[int], range]
 
 # The search
 
@@ -75,10 +78,10 @@ def refused_cases(seed: str, count: int) -> list[tuple[Case, dict[str, Any]]]:
     return cases
 
 
-def test_the_search_agrees_with_its_oracle() -> None:
+def test_the_search_agrees_with_its_oracle(many: Many) -> None:
     rng = random.Random(2)
     kinds = set()
-    for case, options in refused_cases("feedback", 600):
+    for case, options in refused_cases("feedback", len(many(600))):
         retry_count = rng.randint(0, 12)
         found, plan, free = ask_earliest(case, retry_count, options)
         expected = oracles.feedback(case, retry_count=retry_count, **options)
@@ -407,7 +410,6 @@ def jobs_of(shape: list[tuple[float, int, float, float | None]]) -> list[Job]:
     return jobs
 
 
-@settings(max_examples=200, deadline=None)
 @given(shape=JOBS, options=OPTIONS)
 def test_no_accepted_offer_is_missed(
     shape: list[tuple[float, int, float, float | None]], options: dict[str, Any]
@@ -434,7 +436,6 @@ def test_no_accepted_offer_is_missed(
             assert record.finish <= noted.admitted_deadline + 1e-6
 
 
-@settings(max_examples=150, deadline=None)
 @given(shape=JOBS, order=st.sampled_from(["least_laxity", "earliest_deadline"]))
 def test_without_tolerance_everything_is_as_with_qops(
     shape: list[tuple[float, int, float, float | None]], order: str

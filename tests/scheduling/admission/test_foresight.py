@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,8 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from support.admission_cases import ask, random_case
 from support.decision_runs import history_of
+
+Many = Callable[[int], range]
 
 COUNTING = ForesightOptions(weight=0.0, memory=1e12)
 """Each job counts as one, and nothing is forgotten."""
@@ -109,9 +112,9 @@ def test_the_past_fades() -> None:
     assert not market.urgent.any()
 
 
-def test_without_a_past_it_answers_as_qops() -> None:
+def test_without_a_past_it_answers_as_qops(many: Many) -> None:
     rng = random.Random(5)
-    for _ in range(300):
+    for _ in many(300):
         case = random_case(rng)
         options = {"order": rng.choice(["least_laxity", "earliest_deadline"]), "headroom": 0.2}
         search = ForesightSearch(ForesightOptions(**options), case.machine)

@@ -12,11 +12,12 @@ import random
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.advice.explain import explain
@@ -56,6 +57,8 @@ from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from support.decision_process import decision_process, scheduler_process
+
+Many = Callable[[int], range]
 
 
 def job(
@@ -354,11 +357,12 @@ KILLERS: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("scheduler", "options"), KILLERS)
 def test_random_jobs_lose_what_they_did_since_their_last_checkpoints(
-    scheduler: str, options: dict[str, Any], tmp_path: Path
+    scheduler: str, options: dict[str, Any], tmp_path: Path, many: Many
 ) -> None:
     """What each run leaves to the next, and what is told of it, computed anew from the runs."""
     saved_once = asked_again = 0
-    for seed in range(8):
+    seeds = many(15)
+    for seed in seeds:
         workload, out = random_savers(seed), tmp_path / "run"
         given = {"kill_and_restart": True, **options}
         done = run_and_verify(scheduler, workload, make_cluster(8), given, out=out)
@@ -401,7 +405,7 @@ def test_random_jobs_lose_what_they_did_since_their_last_checkpoints(
         for name, request in history.jobs.items() if seed < 3 else ():
             answer = PlanAsker(history, history.state_before(name), request.date).ask(request)
             assert answer.admitted == history.state_after_admission(name).names[name].admitted
-    assert saved_once > 20
+    assert saved_once > 2 * len(seeds)
     assert asked_again > 0
 
 
@@ -612,7 +616,6 @@ OPTIONS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=120, deadline=None)
 @given(seed=st.integers(0, 10**6), options=OPTIONS)
 def test_no_promise_is_broken_killed_jobs_included(seed: int, options: dict[str, Any]) -> None:
     jobs = random_jobs(random.Random(seed), 30)
@@ -645,7 +648,6 @@ def test_no_promise_is_broken_killed_jobs_included(seed: int, options: dict[str,
             assert runs[-1].finish <= record.admitted_deadline + 1e-6
 
 
-@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6), share=st.floats(0.3, 2.5))
 def test_wrong_estimates_leave_no_job_waiting(seed: int, share: float) -> None:
     rng = random.Random(seed)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.analysis.results.run import read_run
@@ -506,7 +506,6 @@ def rows_of(shape: list[tuple[float, int, float, float | None]]) -> list[Row]:
 
 
 @every_scheduler
-@settings(max_examples=150, deadline=None)
 @given(data=st.data(), shape=ROWS)
 def test_no_admitted_deadline_is_missed(
     scheduler: str, data: st.DataObject, shape: list[tuple[float, int, float, float | None]]
@@ -544,7 +543,6 @@ def test_jobs_of_a_microsecond_or_less_reserve_their_processors(
 
 
 @every_scheduler
-@settings(max_examples=100, deadline=None)
 @given(shape=ROWS, shares=st.lists(st.floats(0.05, 1), min_size=25, max_size=25))
 def test_early_ends_break_no_promise(
     scheduler: str, shape: list[tuple[float, int, float, float | None]], shares: list[float]
@@ -559,7 +557,6 @@ def test_early_ends_break_no_promise(
 
 
 @every_scheduler
-@settings(max_examples=60, deadline=None)
 @given(shape=ROWS, shares=st.lists(st.floats(0.3, 3), min_size=25, max_size=25))
 def test_wrong_estimates_leave_no_job_waiting(
     scheduler: str, shape: list[tuple[float, int, float, float | None]], shares: list[float]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
@@ -17,6 +18,8 @@ from qops_batsim.scheduling.refusal import sentence
 from support import admission_oracles as oracles
 from support.admission_cases import Found, ask, random_case
 from support.admission_oracles import Asking, Case
+
+Many = Callable[[int], range]
 
 ORDERS = ("least_laxity", "earliest_deadline")
 BEST_BY = ("work", "response", "slack")
@@ -36,10 +39,10 @@ def check(case: Case, found: Found, expected: oracles.Answer, *, whole: bool = T
 
 @pytest.mark.parametrize("on_failure", ["next_point", "reject"])
 @pytest.mark.parametrize("new_job", ["in_order", "first"])
-def test_qops_agrees_with_its_oracle(on_failure: str, new_job: str) -> None:
+def test_qops_agrees_with_its_oracle(on_failure: str, new_job: str, many: Many) -> None:
     rng = random.Random(f"{on_failure} {new_job}")
     verdicts = set()
-    for _ in range(500):
+    for _ in many(500):
         case = random_case(rng)
         options = {
             "order": rng.choice(ORDERS),
@@ -83,9 +86,11 @@ def test_a_repair_in_a_long_queue_goes_back_to_a_profile_that_was_kept(undo: str
 
 
 @pytest.mark.parametrize("insertion", ["best", "last"])
-def test_qops_that_compares_insertion_points_agrees_with_its_oracle(insertion: str) -> None:
+def test_qops_that_compares_insertion_points_agrees_with_its_oracle(
+    insertion: str, many: Many
+) -> None:
     rng, verdicts, differ = random.Random(insertion), set(), dict.fromkeys(BEST_BY, 0)
-    for _ in range(600):
+    for _ in many(600):
         case = random_case(rng)
         best_by = rng.choice(BEST_BY)
         options = {
@@ -104,13 +109,13 @@ def test_qops_that_compares_insertion_points_agrees_with_its_oracle(insertion: s
         if options["on_failure"] == "next_point":
             assert (expected.starts is None) == (first.starts is None)
     assert verdicts == {True, False}
-    assert min(differ.values()) > 10
+    assert min(differ.values()) > len(many(600)) // 60
 
 
-def test_qops_with_headroom_agrees_with_its_oracle() -> None:
+def test_qops_with_headroom_agrees_with_its_oracle(many: Many) -> None:
     # Half a minute for each second of the oracle, for which two seconds are a minute.
     rng, differ, verdicts = random.Random(17), 0, set()
-    for _ in range(500):
+    for _ in many(500):
         case = random_case(rng)
         options = {
             "order": rng.choice(ORDERS),
@@ -126,7 +131,7 @@ def test_qops_with_headroom_agrees_with_its_oracle() -> None:
         verdicts.add(expected.starts is None)
         differ += expected.starts != oracles.qops(case, **options | {"headroom": 0}).starts
     assert verdicts == {True, False}
-    assert differ > 100
+    assert differ > len(many(500)) // 5
 
 
 def slowed(case: Case, factor: int) -> Case:
@@ -149,11 +154,11 @@ def slowed(case: Case, factor: int) -> Case:
 @pytest.mark.parametrize("fairness", [False, True])
 @pytest.mark.parametrize("price", ["moves", "delays"])
 @pytest.mark.parametrize("order", ["scheduled_start", *ORDERS])
-def test_msb_agrees_with_its_oracle(order: str, price: str, fairness: bool) -> None:
+def test_msb_agrees_with_its_oracle(order: str, price: str, fairness: bool, many: Many) -> None:
     rng = random.Random(f"{order} {price} {fairness}")
     verdicts, unfair, by_start = set(), False, False
     options = {"order": order, "price": price, "fairness": fairness}
-    for _ in range(200):
+    for _ in many(200):
         case = with_arrivals(random_case(rng), rng)
         expected = oracles.msb(case, **options)
         check(case, ask(MsbSearch(MsbOptions(**options)), case), expected)
@@ -176,10 +181,10 @@ def with_arrivals(case: Case, rng: random.Random) -> Case:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_mrt_agrees_with_its_oracle(order: str) -> None:
+def test_mrt_agrees_with_its_oracle(order: str, many: Many) -> None:
     rng = random.Random(order)
     verdicts = set()
-    for _ in range(500):
+    for _ in many(1500):
         case = random_case(rng)
         limit = rng.choice([0, 1, 2, 3, 5, 10, 100])
         expected = oracles.mrt(case, order=order, max_backtracks=limit)

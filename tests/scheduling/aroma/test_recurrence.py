@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.engine.options import EngineOptions
@@ -83,7 +83,6 @@ tasks = st.lists(st.tuples(st.floats(0, 100), st.floats(0.1, 50)), min_size=1, m
 
 
 @given(tasks=tasks, processors=st.integers(1, 4))
-@settings(max_examples=200, deadline=None)
 def test_one_host_equals_the_recurrence_of_the_paper(tasks, processors) -> None:
     found = predicted([(start, {0: need}) for start, need in tasks], [processors])
     assert found == pytest.approx(host_ends(tasks, processors), rel=1e-9, abs=5e-6)

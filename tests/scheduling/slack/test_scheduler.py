@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.analysis.results.run import read_run
@@ -32,6 +32,8 @@ from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.swf import read_swf
 from support.slack_cases import HEURISTICS
+
+SWEPT = [pytest.param(each, marks=pytest.mark.sweep) for each in list(HEURISTICS)[1:]]
 
 ABOUT = 1e-5
 """What a look at a job a moment after its estimate may change in a date (seconds)."""
@@ -252,7 +254,6 @@ run_times = st.integers(1, 20)
 
 
 @given(st.lists(st.tuples(arrivals, widths, run_times), max_size=25))
-@settings(deadline=None, max_examples=60)
 def test_without_slack_it_is_conservative_backfilling(shape) -> None:
     """With exact estimates no job ever gains slack, so that none can be delayed."""
     rows = [Row(arrival, width, run_time) for arrival, width, run_time in sorted(shape)]
@@ -267,7 +268,6 @@ def test_without_slack_it_is_conservative_backfilling(shape) -> None:
     st.lists(st.tuples(arrivals, widths, run_times, st.integers(0, 30)), max_size=25),
     st.sampled_from(sorted(HEURISTICS)),
 )
-@settings(deadline=None, max_examples=100)
 def test_without_slack_promised_gains_are_conservative_backfilling(shape, heuristic) -> None:
     """Also with early ends: no job is ever delayed, and compression leaves none to move up."""
     rows = [
@@ -295,7 +295,6 @@ def test_without_slack_promised_gains_are_conservative_backfilling(shape, heuris
     st.sampled_from(["fixed", "learned"]),
     st.sampled_from(["slack", "promise"]),
 )
-@settings(deadline=None, max_examples=150)
 def test_every_job_starts_by_its_latest_start(
     shape, heuristic, removal, factor, source, gain
 ) -> None:
@@ -321,7 +320,7 @@ def test_every_job_starts_by_its_latest_start(
         assert latest is None or start <= latest + 1e-6
 
 
-@pytest.mark.parametrize("heuristic", HEURISTICS)
+@pytest.mark.parametrize("heuristic", ["ascending_scheduled_time", *SWEPT])
 def test_runs_are_verified_and_repeat(heuristic: str, tmp_path) -> None:
     rng = random.Random(0)
     rows = []
@@ -349,6 +348,7 @@ def test_runs_are_verified_and_repeat(heuristic: str, tmp_path) -> None:
     assert min(left) < 2 / 3 * 2 * 60 - 1
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("on_overrun", ["kill", "extend"])
 def test_the_contract_holds_with_every_option(on_overrun: str) -> None:
     options = {"on_overrun": on_overrun, "heuristic": "descending_cost", "removal": "null_job"}
@@ -439,6 +439,7 @@ def test_by_default_promises_move() -> None:
     assert outcome.latest["B"] == 10
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("on_overrun", ["kill", "extend"])
 def test_a_job_that_ends_at_its_estimate_is_left_alone(on_overrun: str) -> None:
     rows = [Row(0.1, 1, 0.2, estimate=0.2), Row(0.1, 1, 0.7), Row(0.1, 1, 0.3)]
@@ -461,6 +462,7 @@ def test_a_rounded_date_kills_no_job() -> None:
     assert plan.overruns(date, extend=False) == []
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("on_overrun", ["kill", "extend"])
 def test_a_walltime_does_its_own_killing(on_overrun: str) -> None:
     outcome = run(1, [Row(0, 1, 20, walltime=10), Row(1, 1, 5)], on_overrun=on_overrun)
@@ -476,7 +478,6 @@ def test_a_job_over_its_quota_is_extended_only_if_no_job_has_to_move() -> None:
 
 
 @given(st.lists(st.tuples(arrivals, widths, run_times, st.integers(1, 20)), max_size=25))
-@settings(deadline=None, max_examples=60)
 def test_overruns_break_no_promise(shape) -> None:
     rows = [
         Row(arrival, width, run_time, estimate=estimate)
@@ -528,6 +529,7 @@ def test_wrong_options_are_named(options, message) -> None:
 # The log of the paper
 
 
+@pytest.mark.sweep
 def test_a_month_of_the_paper_improves_on_conservative_backfilling(shared) -> None:
     log = read_swf(shared / "traces" / "KTH-SP2-1996-2.swf.gz")
     workload = convert_log(log, month="1996-10", processors=128, rebase=True).workload

@@ -12,9 +12,9 @@ from typing import Any
 
 from batsim_py import JobEvent, SimulatorHandler
 
-from adapters.time_limit import TimeLimit, TimeLimitOptions
 from qops_batsim.adapters.batsim_py import ModuleAgent, run_scheduler
 from qops_batsim.scheduling.module import DecisionModule
+from support.time_limit import TimeLimit, TimeLimitOptions
 
 
 def scheduler(name: str, settings: dict[str, Any], **start: Any) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from simgrid_judge.cases import Case, our_ends, random_case
+from support import simgrid_cases
+from support.simgrid_cases import Case, our_ends, random_case
 
 PYTHON = os.environ.get("QOPS_SIMGRID", "")
 FIRST = int(os.environ.get("QOPS_JUDGE_FIRST", "0"))
@@ -27,7 +28,7 @@ def simgrid_ends(cases: Sequence[Case], directory: Path) -> list[dict[str, float
         platform = directory / f"{number}.xml"
         platform.write_text(case.platform)
         lines.append(json.dumps({"platform": str(platform), "jobs": case.simgrid_jobs()}) + "\n")
-    script = Path(__file__).with_name("simgrid_side.py")
+    script = Path(simgrid_cases.__file__).with_name("simgrid_side.py")
     done = subprocess.run(
         [PYTHON, script], input="".join(lines), capture_output=True, text=True, check=True
     )
