@@ -37,7 +37,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES += sorted((ROOT / "studies").glob("*/*.md"))
 
 LONG = re.compile(
-    r"paper_page|python studies/\w+(?!.* --quick)|live_trial|study run benchmarks"
+    r"python studies/\w+(?!.* --quick)|live_trial|study run benchmarks"
     r"|benchmarks/s(peed|oak)|fit_presets|--random|notebook-pages"
 )
 """Commands that take from ten minutes to hours without kept runs."""

@@ -32,7 +32,7 @@ from studies.talby1999.runs import (
     monthly_values,
     run_years,
 )
-from studies.talby1999.study import BOTH, first_cases
+from studies.talby1999.study import BOTH, SPECIFICATION, first_cases
 
 
 def run(request: StudyRequest) -> StudyReport:
@@ -56,7 +56,7 @@ def report_on(log: SwfLog, request: StudyRequest) -> StudyReport:
     return StudyReport(
         study="talby1999",
         quick=quick,
-        choices=study.SPECIFICATION.choices,
+        choices=SPECIFICATION.choices,
         data=data,
         tables=[
             *(monthly_tables(data) if quick else all_tables(data)),
@@ -71,7 +71,7 @@ def report_on(log: SwfLog, request: StudyRequest) -> StudyReport:
 Data = Mapping[str, Any]
 
 
-_table, _figure = study.SPECIFICATION.table, study.SPECIFICATION.figure
+_table, _figure = SPECIFICATION.table, SPECIFICATION.figure
 _PAPER_READING = {
     "early_gain": "paper",
     "improvement_percent": study.IMPROVEMENT,
