@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol
 
 import typer
 
@@ -28,8 +28,9 @@ MANY_FILES = 5
 _about = manual(
     """
     --quick: Only the part that takes a few minutes at most.
-    --out, -o DIR: Write report.json, report.md, a picture of each figure, and runs.parquet with
-        every number of every run here; runs that were finished before are not made again.
+    --out, -o DIR: Write report.json, a picture of each figure, and runs.parquet with every number
+        of every run here; runs that were finished before are not made again.
+    --write FILE: Write verdicts, choices and the tables that are kept into a file (Markdown).
     --traces DIR: Directory of the logs. Default: $QOPS_SHARED/traces, ../shared/traces, or what
         `workload fetch` keeps.
     --seeds N: Use N seeds. Default: the study's choice.
@@ -90,6 +91,7 @@ def _command_line(study: Study) -> typer.Typer:
         ending: Annotated[str, _about("--format")] = "png",
         bound: Annotated[float | None, _about("--bound", min=0.1, show_default=False)] = None,
         page: Annotated[Path | None, _about("--html", show_default=False)] = None,
+        kept: Annotated[Path | None, _about("--write", show_default=False)] = None,
     ) -> None:
         from qops_batsim.experiments.report import StudyRequest
 
@@ -102,8 +104,8 @@ def _command_line(study: Study) -> typer.Typer:
             raise InputError(f"--traces {traces}: no such directory")
         if out is not None:
             console.make_directory(out, "--out")
-        if page is not None:
-            check_writable(page)
+        for file in filter(None, (page, kept)):
+            check_writable(file)
         if not quick:
             cost = specification.cost
             console.note(f"the whole study takes {cost.whole}; --quick {cost.quick}")
@@ -111,7 +113,7 @@ def _command_line(study: Study) -> typer.Typer:
         request = StudyRequest(
             quick=quick, traces=traces, workers=workers, seeds=seeds, out=out, bound=bound
         )
-        report = _run(study, request, ending, as_json, page)
+        report = _run(study, request, _Files(ending, page, kept), as_json)
         if as_json:
             console.print_json(report.document())
 
@@ -119,7 +121,7 @@ def _command_line(study: Study) -> typer.Typer:
 
     A claim that the simulations do not confirm is reported as not confirmed. Tables, with a paper's
     own numbers, and what was chosen where it leaves something open are written into the files of
-    --out or --html; without these they are printed before.
+    --html or --write; without any file they are printed before.
 
     Examples:
 
@@ -135,17 +137,23 @@ def _command_line(study: Study) -> typer.Typer:
     """
     own = signature(run, eval_str=True)
     without = {"seeds", "bound"} - set(specification.options)
-    kept = [each for each in own.parameters.values() if each.name not in without]
+    known = [each for each in own.parameters.values() if each.name not in without]
     # As Typer has to see them.
-    run.__signature__ = own.replace(parameters=kept)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in kept}
+    run.__signature__ = own.replace(parameters=known)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in known}
     app.command(cls=Command)(run)
     return app
 
 
-def _run(
-    study: Study, request: StudyRequest, ending: str, as_json: bool, page: Path | None
-) -> StudyReport:
+class _Files(NamedTuple):
+    """Files that are asked for beside those of --out."""
+
+    ending: str
+    page: Path | None
+    kept: Path | None
+
+
+def _run(study: Study, request: StudyRequest, files: _Files, as_json: bool) -> StudyReport:
     """Run a study, write its files and print its tables, unless JSON is to be printed."""
     import msgspec
 
@@ -154,45 +162,45 @@ def _run(
     with console.announce_compiling(), slow, bar as on_progress:
         report = study.run(msgspec.structs.replace(request, on_progress=on_progress))
     seconds = time.perf_counter() - began
-    paths = _write(report, study.SPECIFICATION.title, request, ending, page)
+    paths = _write(report, study.SPECIFICATION, request, files)
     if not as_json:
         if not paths:
             _print_details(report)
         _print_outcomes(report)
     console.note(f"{report.study} in {seconds:.1f} s")
     if len(paths) > MANY_FILES:
-        directory = paths[0].parent
-        console.note(f"wrote {len(paths)} files in {directory}, report.md with all tables")
+        console.note(f"wrote {len(paths)} files in {paths[0].parent}")
     elif paths:
         console.note(f"wrote {', '.join(str(path) for path in paths)}")
     return report
 
 
 def _write(
-    report: StudyReport, title: str, request: StudyRequest, ending: str, page: Path | None
+    report: StudyReport, specification: Specification, request: StudyRequest, files: _Files
 ) -> list[Path]:
-    """Write the report, its pictures and the page, as far as asked for; return the files."""
-    if request.out is None and page is None:
-        return []
+    """Write the report, its pictures, the page and the kept tables, as far as asked for."""
     from qops_batsim.experiments.report_pictures import Drawer, draw_figures, report_page
     from qops_batsim.file_set import write_report
     from qops_batsim.files import write_text
 
     workers = request.workers if isinstance(request.workers, int) else 1
+    title, command, paths = specification.title, console.command_line(), []
     with console.progress_bar(len(report.figures), "pictures") as on_progress:
         drawer = Drawer(workers=workers, kept=request.out, on_progress=on_progress)
-        paths = []
         if request.out is not None:
-            texts = {"report.md": report.markdown()}
 
             def further(place: Path) -> list[Path]:
-                drawn = draw_figures(report.figures, place, ending=ending, drawer=drawer)
+                drawn = draw_figures(report.figures, place, ending=files.ending, drawer=drawer)
                 return [*drawn, *report.write_tidy(place)]
 
-            paths = write_report(request.out, "report.json", report.document(), texts, further)
-        if page is not None:
-            write_text(page, report_page(report, title, console.command_line(), drawer))
-            paths.append(page)
+            paths += write_report(request.out, "report.json", report.document(), {}, further)
+        if files.page is not None:
+            write_text(files.page, report_page(report, title, command, drawer))
+            paths.append(files.page)
+    if files.kept is not None:
+        tables = report.markdown(specification.kept)
+        write_text(files.kept, f"# {title}\n\n`{command}`\n\n{tables}")
+        paths.append(files.kept)
     return paths
 
 

@@ -283,24 +283,25 @@ class StudyReport(msgspec.Struct, kw_only=True):
                 rows.append({"id": each.id, **told, **numbers})
         return pd.DataFrame(rows).set_index("id")
 
-    def markdown(self) -> str:
-        """Return verdicts, choices and tables."""
+    def markdown(self, tables: Sequence[str] = ("",)) -> str:
+        """Return verdicts (without parts of claims), choices, and tables by how titles begin."""
         lines = []
         if self.claims:
             lines += ["## Verdicts", "", METHOD, ""]
             for title, ours in CLAIMANTS.items():
-                found = [claim for claim in self.claims if claim.ours == ours]
+                found = whole_claims(self.claims, ours=ours)
                 counts = ", ".join(f"{n} {name}" for name, n in self.verdicts(ours=ours).items())
                 if found:
-                    lines += [f"### {title}", "", f"Without parts: {counts}.", ""]
-                    lines += [*_claim_lines(found), ""]
+                    lines += [f"### {title}", "", f"In short: {counts}.", ""]
+                    lines += [*markdown_table(*claim_table(found)), ""]
         if self.choices:
             lines += ["## Choices of this run", ""]
             lines += [f"- {topic}: {choice}" for topic, choice in self.choices.items()]
             lines += [""]
         lines += ["## Tables", ""]
         for table in self.tables:
-            lines += [*table.markdown(), ""]
+            if table.title.startswith(tuple(tables)):
+                lines += [*table.markdown(), ""]
         return "\n".join(lines)
 
 
@@ -326,15 +327,6 @@ def claim_value(claim: Claim) -> str:
         return "-"
     interval = "" if claim.interval is None else " [{:+.2f}, {:+.2f}]".format(*claim.interval)
     return f"{claim.value:+.2f}{interval}"
-
-
-def _claim_lines(claims: Sequence[Claim]) -> list[str]:
-    """Return the claims; those that have parts in bold above them."""
-    headings, rows = claim_table(claims)
-    for claim, cells in zip(claims, rows, strict=True):
-        if claim.parts:
-            cells[:] = [f"**{cell}**" if cell else "" for cell in cells]
-    return markdown_table(headings, rows)
 
 
 def chance_text(chance: float) -> str:

@@ -99,14 +99,16 @@ class Specification(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Specification of a study.
 
     ``title`` is one line, ``cost`` tells how long the ``quick`` part and the ``whole`` study take,
-    and ``options`` those options of its command that not every study has. ``choices``, ``tables``
-    and ``figures`` are by name; ``numbers`` are those of a paper, ``claims`` its sentences and
-    ``parts`` what they consist of, by the ids of claims.
+    ``options`` are those of its command that not every study has, and ``kept`` tells how the
+    titles of the tables begin that ``--write`` writes. ``choices``, ``tables`` and ``figures`` are
+    by name; ``numbers`` are those of a paper, ``claims`` its sentences and ``parts`` what they
+    consist of, by the ids of claims.
     """
 
     title: str
     cost: Cost
     options: tuple[Literal["seeds", "bound"], ...] = ()
+    kept: tuple[str, ...] = ("",)
     choices: dict[str, str] = {}
     tables: dict[str, TableText] = {}
     figures: dict[str, FigureText] = {}

@@ -378,12 +378,12 @@ FULL = Study(
 
 QUICK = Study(
     sources={
-        "CTC": Source(file=CTC, processors=BATCH_PARTITION, first=2000),
-        "SDSC": Source(file=SDSC, processors=SDSC_PROCESSORS, first=2000),
+        "CTC": Source(file=CTC, processors=BATCH_PARTITION, first=1000),
+        "SDSC": Source(file=SDSC, processors=SDSC_PROCESSORS, first=1000),
     },
     loads=(1.0, 1.3, 1.6),
     seeds=(1, 2, 3),
-    reading_sources=(Source(file=CTC, processors=WHOLE_LOG, first=2000),),
+    reading_sources=(Source(file=CTC, processors=WHOLE_LOG, first=1000),),
     reading_loads=(1.4,),
     readings=READINGS,
     laxities=(0.0, 0.5, 2.0),

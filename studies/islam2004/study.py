@@ -33,7 +33,7 @@ DEADLINE_SHARE = 0.2
 """Share of the jobs with a user's deadline in Figures 10 and 11."""
 
 
-FULL_JOBS, QUICK_JOBS = 5000, 2000
+FULL_JOBS, QUICK_JOBS = 5000, 1000
 
 ToleranceKind = Literal["fixed", "random"]
 

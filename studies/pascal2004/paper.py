@@ -2,7 +2,7 @@
 
 Table 1 compares AROMA, all applications in the class dedicated, with NQS; Table 2
 gives applications the classes of their queues. Quick is both with the first 10,000
-jobs, and the log's first 4,961 jobs with the queues that their users chose.
+jobs.
 """
 
 from __future__ import annotations

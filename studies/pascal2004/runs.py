@@ -289,8 +289,7 @@ def table1(results: Results, study: Study, recorded: Mapping[str, Any]) -> list[
     ``recorded["usable"]`` is the mean recorded wait of the original log's usable jobs.
     """
     rows: list[dict[str, Any]] = []
-    original, *others = study.places()
-    for log, first in (original, *sorted(others, key=lambda each: each[1] or 0)):
+    for log, first in sorted(study.places(), key=lambda place: place[1] or 0):
         seeds = study.seeds_of(log, first)
         trials = [trials_of_waits(log, first, seed) for seed in seeds]
         runs = {name: [results[each[name]] for each in trials] for name in trials[0]}

@@ -87,7 +87,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     ``dedicated_sizes`` further ones for Table 1 only; ``tasks_together`` asks for Table 2 also
     with tasks that progress together. The seeds draw queues for jobs of the rebuilt log, of which
     up to so many are ``repeated`` with each of them. Numbers of ``candidates`` are compared in the
-    first of the paper's cases.
+    first of the paper's cases. ``real_queues`` asks for the log's first jobs as well, with the
+    queues that their users chose.
     """
 
     sizes: tuple[int, ...]
@@ -96,6 +97,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     seeds: tuple[int, ...] = (1,)
     candidates: tuple[int, ...] = ()
     repeated: int = 10_000
+    real_queues: bool = True
 
     def seeds_of(self, log: str, first: int | None) -> tuple[int, ...]:
         """Return the seeds of so many jobs of a log.
@@ -113,9 +115,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         """
         kinds: list[tuple[str, int | None, str, str]] = []
         kinds += [(REBUILT, first, RUN_TIME, APART) for first in self.sizes]
-        kinds += [(ORIGINAL, None, each, APART) for each in (RUN_TIME, MEASURED)]
-        if self.tasks_together:
-            kinds.append((ORIGINAL, None, RUN_TIME, TOGETHER))
+        if self.real_queues:
+            kinds += [(ORIGINAL, None, each, APART) for each in (RUN_TIME, MEASURED)]
+            if self.tasks_together:
+                kinds.append((ORIGINAL, None, RUN_TIME, TOGETHER))
         classes: tuple[str | None, ...] = (None, "best_effort")
         return [
             Trial(log=log, first=first, scheduler="aroma", every=every, cpu_time=cpu, tasks=tasks)
@@ -153,13 +156,15 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     def places(self) -> list[tuple[str, int | None]]:
         """Return log and number of jobs of each row of Table 1."""
         sizes = *self.sizes, *self.dedicated_sizes
-        return [(ORIGINAL, None), *((REBUILT, first) for first in sizes)]
+        original = [(ORIGINAL, None)] if self.real_queues else []
+        return [*original, *((REBUILT, first) for first in sizes)]
 
     def _trials(self) -> Iterator[Trial]:
         for log, first in self.places():
             for seed in self.seeds_of(log, first):
                 yield from trials_of_waits(log, first, seed).values()
-        yield MEASURED_TRIAL
+        if self.real_queues:
+            yield MEASURED_TRIAL
         for case in self.cases():
             yield from self.trials_of(case)
         for trials in self.trials_by_candidates().values():
@@ -186,7 +191,8 @@ MEASURED_TRIAL = msgspec.structs.replace(
 )
 """AROMA alone on the original log, by the field of CPU times."""
 
-QUICK = Study(sizes=(10_000,), tasks_together=False)
+QUICK = Study(sizes=(10_000,), real_queues=False)
+"""The quick part: the smaller number of jobs, with drawn queues."""
 FULL = Study(
     sizes=(10_000, 35_000),
     dedicated_sizes=(21_752,),

@@ -137,11 +137,22 @@ def test_out_gets_the_report_and_the_pictures(
     result = tiny("--out", tmp_path / "new", "--format", "svg")
     assert result.exit_code == 0
     assert json.loads((tmp_path / "new" / "report.json").read_text())["study"] == "tiny"
-    assert "| 1.50 |" in (tmp_path / "new" / "report.md").read_text()
     assert "<svg" in (tmp_path / "new" / "figure1.svg").read_text()
     tidy = pl.read_parquet(tmp_path / "new" / "runs.parquet")
     assert tidy.rows() == [(1.0, 1, "load", 1.5)]
     assert requests[0].out == tmp_path / "new"
+
+
+def test_the_kept_tables_are_written_with_their_command(tiny: Command, tmp_path: Path) -> None:
+    assert tiny("--quick", "--write", tmp_path / "tables.md").exit_code == 0
+    text = (tmp_path / "tables.md").read_text()
+    assert text.startswith(f"# A tiny study\n\n`python studies/tiny --quick --write {tmp_path}")
+    for part in (
+        "| it grows | +1.50 | [-1.00, +2.00] |",
+        "- machine: 8 processors",
+        "| 1.50 |",
+    ):
+        assert part in text
 
 
 @pytest.mark.parametrize(
@@ -153,6 +164,7 @@ def test_out_gets_the_report_and_the_pictures(
         (["--out", "FILE"], "is a file"),
         (["--out", "FILE/x"], "cannot be made"),
         (["--html", "FILE/x.html"], "cannot be written"),
+        (["--write", "FILE/x.md"], "cannot be written"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_2(
