@@ -93,7 +93,7 @@ def whole_runs(log: Log, rounds: int) -> None:
         seconds = {}
         for name in log.schedulers:
             began = time.process_time()
-            simulate(workload, machine, name)
+            simulate(name, workload, machine)
             seconds[name] = time.process_time() - began
             best[name] = min(best.get(name, np.inf), seconds[name])
         for name in log.schedulers:
@@ -121,7 +121,7 @@ def feedback(rounds: int) -> None:
         for _ in range(rounds):
             module = make_scheduler(name, settings)
             began = time.process_time()
-            simulation = simulate(workload, machine, module)
+            simulation = simulate(module, workload, machine)
             seconds.append(time.process_time() - began)
         states = [record.state for record in simulation.ended]
         kills = states.count(COMPLETED_KILLED)
@@ -141,7 +141,7 @@ def long_queues(rounds: int) -> None:
         seconds = []
         for _ in range(rounds):
             began = time.process_time()
-            simulate(workload, make_cluster(LOGS[1].processors), "qops")
+            simulate("qops", workload, make_cluster(LOGS[1].processors))
             seconds.append(time.process_time() - began)
         jobs, least = len(workload.jobs), min(seconds)
         growth = f", {least / before:.1f} times as long" if before else ""

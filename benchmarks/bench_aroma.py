@@ -78,7 +78,7 @@ def log_times(jobs: int) -> None:
             return
         module = Watched()
         began = time.process_time()
-        simulation = simulate(workload, make_cluster(128), module)
+        simulation = simulate(module, workload, make_cluster(128))
         seconds = time.process_time() - began
         print(f"SDSC, first {jobs:,} jobs, 128 hosts, tasks {tasks}: {seconds:.0f} s in all")
         print(f"{'mapping time (ms)':<20}{'count':>8}{'mean':>9}{'p99':>9}{'max':>9}{'refused':>9}")
@@ -189,7 +189,7 @@ def wide_job() -> None:
     profiles = {"p": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 1e7}}
     module = Aroma()
     platform = read_platform(find_input("aroma_grid", "platforms"))
-    simulation = simulate(Workload(jobs, profiles, 24), platform, module)
+    simulation = simulate(module, Workload(jobs, profiles, 24), platform)
     (predicted,), (record,) = module.predictions.values(), simulation.ended
     print(f"predicted end {predicted.first:.1f} s, simulated {record.finish:.1f} s")
 

@@ -285,9 +285,9 @@ def simulated(scheduler: str, number: int, folder: Path) -> tuple[list[str], lis
         module.keep_decisions()
     try:
         done = simulate(
+            module,
             jobs,
             machine if case.platform else None,
-            module,
             events=events if case.events else None,
         )
     except Exception as error:

@@ -93,7 +93,7 @@ def run(scheduler: str, between: tuple[float, float], **settings: object) -> str
     else:
         workload, platform = _shipped("sdsc_sp2_deadlines_500"), star(128, latency)
     module = make_scheduler(scheduler.partition(" ")[0], settings)
-    done = simulate(workload, platform, module, engine=default_engine(module))
+    done = simulate(module, workload, platform, engine=default_engine(module))
     refused = sum(math.isnan(record.start) for record in done.ended)
     waits = [
         record.start - record.submission_time

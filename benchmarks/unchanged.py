@@ -33,6 +33,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import held_cases
 import msgspec
@@ -104,8 +105,9 @@ def other_cases() -> Iterator[Case]:
     both = ["easy", "slack"]
     yield "pictures", [
         easy, slack, ["diff", *both], ["diff", *both, "--json"], ["metrics", *both],
-        ["gantt", "easy", "-o", "gantt.svg"], ["plot", *both, "-o", "plot.svg"],
-        ["occupation", "easy", "-o", "occupation.svg"],
+        ["plot", "gantt", "easy", "-o", "gantt.svg"],
+        ["plot", "utilization", *both, "-o", "plot.svg"],
+        ["plot", "occupation", "easy", "-o", "occupation.svg"],
     ]  # fmt: skip
     yield (
         "workloads",
@@ -114,10 +116,10 @@ def other_cases() -> Iterator[Case]:
             ["workload", "scale", "kth_sp2_1000", "s.json", "--load", "1.3", "--seed", "3"],
             ["workload", "deadlines", "kth_sp2_1000", "d.json", "--stringency", "0.2"],
             ["workload", "classes", "kth_sp2_1000", "c.json", "--seed", "2"],
-            ["workload", "mixed", "m.json", "--applications", "40", "--seed", "4"],
+            ["workload", "generate", "m.json", "--preset", "mixed", "--jobs", "40", "--seed", "4"],
             ["platform", "cluster", "c.xml", "--hosts", "9"],
             ["platform", "show", "aroma_grid"],
-            ["platform", "list"],
+            ["platform", "show"],
         ],
     )
     yield "compare", [
@@ -129,15 +131,36 @@ def other_cases() -> Iterator[Case]:
     yield "schedulers", [["schedulers"], *(["schedulers", name] for name in ("qops", "aroma"))]
 
 
+FORMER = {
+    "plot gantt": "gantt",
+    "plot utilization": "plot",
+    "plot occupation": "occupation",
+    "workload generate m.json --preset mixed --jobs": "workload mixed m.json --applications",
+    "platform show": "platform list",
+}
+"""Beginnings of commands with those that they had in 0.1.0, tried where they are refused."""
+
+
+def as_before(command: list[str]) -> list[str] | None:
+    """Return a command as it was called before, if it was called otherwise."""
+    text = " ".join(command)
+    return next(
+        ([*old.split(), *text.removeprefix(new).split()] for new, old in FORMER.items()
+         if text.startswith(new)),
+        None,
+    )  # fmt: skip
+
+
 def outcome(program: str, commands: list[list[str]], folder: Path) -> dict[str, bytes]:
     """Run commands in a folder; return what they wrote and printed, by name."""
     folder.mkdir(parents=True)
     found: dict[str, bytes] = {}
     environment = {**os.environ, "COLUMNS": "120", "NO_COLOR": "1"}
     for number, command in enumerate(commands):
-        done = subprocess.run(
-            [program, *command], cwd=folder, env=environment, capture_output=True, check=False
-        )
+        call: dict[str, Any] = {"cwd": folder, "env": environment, "capture_output": True}
+        done = subprocess.run([program, *command], check=False, **call)
+        if done.returncode == 2 and (former := as_before(command)):
+            done = subprocess.run([program, *former], check=False, **call)
         name = f"{number}: {' '.join(command)}"
         printed = done.stdout + b"\n--\n" + done.stderr
         found[name] = b"exit %d\n" % done.returncode + comparable(printed)

@@ -199,7 +199,7 @@ def test_other_files_execute_nothing() -> None:
         for made in planted(given):
             Path("w.json").write_text(json.dumps(made))
             with suppress(QopsError):
-                simulate(read_workload("w.json"), None, "easy")
+                simulate("easy", read_workload("w.json"), None)
 
 
 @pytest.mark.usefixtures("folder")

@@ -50,7 +50,7 @@ READERS = [
     ("explain", "x", "3"),
     ("quote", "x@10", "2x20"),
     ("diff", "x", "easy"),
-    ("gantt", "x", "-o", "o.svg"),
+    ("plot", "gantt", "x", "-o", "o.svg"),
 ]
 
 Files = dict[str, bytes]
@@ -130,7 +130,7 @@ def perform(command: Sequence[str]) -> Ended:
         return call(command, seconds=60)
     _, scheduler, workload, platform = command
     try:
-        write_outputs(simulate(workload, platform, scheduler, allow_smaller_machine=True), "x")
+        write_outputs(simulate(scheduler, workload, platform, allow_smaller_machine=True), "x")
     except InputError as error:
         return Ended(2, "", f"qops-batsim: error: {error}\n")
     return Ended(0, "", "")

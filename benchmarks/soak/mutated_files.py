@@ -63,9 +63,9 @@ COMMANDS: Sequence[tuple[int, Sequence[str]]] = [
     (6, ["explain", "{run}", "{job}", "--json"]),
     (6, ["quote", "{run}@{date}", "2x20"]),
     (1, ["run", "--again", "{run}_run.json", "--quiet"]),
-    (1, ["plot", "{run}", "-o", "o.svg"]),
-    (1, ["gantt", "{run}", "-o", "o.svg"]),
-    (1, ["occupation", "{run}", "-o", "o.svg"]),
+    (1, ["plot", "utilization", "{run}", "-o", "o.svg"]),
+    (1, ["plot", "gantt", "{run}", "-o", "o.svg"]),
+    (1, ["plot", "occupation", "{run}", "-o", "o.svg"]),
 ]
 """Commands that read a run, and how often each is taken."""
 
@@ -116,7 +116,7 @@ SCENES = [
                  "--method", "expansion"]),
             (2, ["workload", "deadlines", "d.json", "o.json"]),
             (1, ["workload", "deadlines", "d.json", "o.json", "--artificial", "turnaround",
-                 "--deadline-share", "0.4", "--keep-estimates"]),
+                 "--deadline-share", "0.4"]),
             (2, ["workload", "classes", "d.json", "o.json", "--tasks", "apart"]),
             (1, ["compare", "easy", "qops", "-w", "d.json", "--loads", "1", "--seeds", "1",
                  "--out", "o"]),

@@ -29,8 +29,8 @@ COMMANDS: Sequence[Sequence[str]] = [
     ["run", "aroma", "-w", "c.json", "-p", "v.xml", "-o", "o", "--json"],
     ["schedulers", "qops"],
     *(["metrics", "fqops"], ["verify", "qops"], ["diff", "easy", "qops"]),
-    *(["plot", "easy", "-o", "o.svg"], ["gantt", "easy", "-o", "o.svg"]),
-    ["occupation", "easy", "-o", "o.svg"],
+    *(["plot", kind, "easy", "-o", "o.svg"] for kind in ("utilization", "gantt")),
+    ["plot", "occupation", "easy", "-o", "o.svg"],
     *(["charges", "fqops"], ["explain", "fqops", "3"]),
     ["quote", "qops@10", "2x20"],
     ["compare", "easy", "-w", "d.json", "--loads", "1", "--seeds", "1", "--out", "o"],
@@ -42,10 +42,10 @@ COMMANDS: Sequence[Sequence[str]] = [
     ["workload", "scale", "d.json", "o.json", "--load", "1.2"],
     ["workload", "deadlines", "d.json", "o.json"],
     ["workload", "classes", "d.json", "o.json"],
-    ["workload", "mixed", "o.json", "--applications", "5"],
+    ["workload", "generate", "o.json", "--preset", "mixed", "--jobs", "5"],
     ["platform", "cluster", "o.xml", "--hosts", "4"],
-    *(["platform", "show", "n.xml"], ["platform", "list"]),
-    ["shim", "o"],
+    *(["platform", "show", "n.xml"], ["platform", "show"]),
+    ["engine", "--install", "o"],
 ]
 """Commands that end well, but for some without a partner; ``workload fetch`` would download."""
 

@@ -100,7 +100,7 @@ def in_process(case: list[Any], contestant: str, rounds: int) -> dict[str, float
     workload, platform = read_workload(workload_file), read_platform(platform_file)
     jobs = reference_jobs(workload)
     with compiling():  # A short run leaves kernels to the next one.
-        done = simulate(workload, platform, scheduler, settings)
+        done = simulate(scheduler, workload, platform, settings)
     if scheduler == "easy":
         ours = sorted(record.start for record in done.ended if record.state != REJECTED)
         if ours != sorted(easy(jobs, hosts)):
@@ -109,7 +109,7 @@ def in_process(case: list[Any], contestant: str, rounds: int) -> dict[str, float
     for _ in range(rounds):
         reference = reference_seconds(jobs, hosts)
         began = time.process_time()
-        simulate(workload, platform, scheduler, settings)
+        simulate(scheduler, workload, platform, settings)
         seconds = time.process_time() - began
         best = min(best, seconds)
         ratios.append(reference / seconds)

@@ -1,7 +1,7 @@
 """Decision modules inside a batsim-py simulation (batsim-py 1.0.5).
 
 batsim-py starts the process named ``batsim`` on PATH, which may be the embedded
-engine (``qops-batsim shim``), speaks the protocol with it, and keeps its own
+engine (``qops-batsim engine --install``), speaks the protocol with it, and keeps its own
 picture of jobs and hosts. A module takes part as batsim-py's users do: it hears
 what batsim-py publishes, and acts through ``allocate``, ``reject_job``,
 ``kill_job`` and ``set_callback``.

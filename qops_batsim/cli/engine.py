@@ -1,4 +1,4 @@
-"""``qops-batsim engine``, also ``qops-batsim-engine``: the embedded engine as Batsim.
+"""``qops-batsim engine``: the embedded engine as Batsim.
 
 Tools start it the way they start Batsim, and many times: nothing slow is
 imported, not even Typer unless there is an error to print.
@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypedDict
 
 from qops_batsim.errors import (
@@ -47,6 +48,9 @@ With --as 5 in front, as Batsim 5 does: `qops-batsim engine --as 5 --help` lists
 Usage:
   qops-batsim engine -p <platform_file> [-w <workload_file>...] [--events <events_file>...]
                      [--sched-cfg <cfg_str> | --sched-cfg-file <cfg_file>] [options]
+  qops-batsim engine [--as 4|5] --install <file>
+
+The second form writes an executable that runs the engine, for tools that look batsim up on PATH.
 
 Input:
   -p, --platform <file>              SimGrid platform (XML).
@@ -140,7 +144,7 @@ _LONG_OF_SHORT = {
 
 
 def main() -> None:
-    """Run ``qops-batsim-engine``; any error ends in one line and exit code 2."""
+    """Run as an installed executable; any error ends in one line and exit code 2."""
     no_garbage_collection_at_exit()
     try:
         with ending_signals_raise():
@@ -158,6 +162,13 @@ def main() -> None:
 def run_engine(arguments: Sequence[str]) -> int:
     """Simulate by a command line of Batsim; return the exit code."""
     release, rest = _release(arguments)
+    if rest and rest[0] == "--install":
+        from qops_batsim.cli.engine_command import install
+
+        if len(rest) != 2:
+            raise InputError("--install needs a FILE and nothing else")
+        install(Path(rest[1]), release)
+        return 0
     if release == "5":
         from qops_batsim.cli.engine5 import run_engine5
 

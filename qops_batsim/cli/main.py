@@ -38,9 +38,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "metrics": "Print the metrics of runs side by side, ours or real Batsim's.",
         "verify": "Check that a run's files describe a possible schedule, ours or real Batsim's.",
         "diff": "Compare two runs job by job: start, finish, state, hosts, and what was requested.",
-        "gantt": "Draw which host ran which job, when.",
-        "plot": "Draw utilization and queue length over time, of one run or several.",
-        "occupation": "Draw how many tasks each host runs over time, coloured by class of service.",
+        "plot": "Draw what a run did: a Gantt chart, utilization, occupation, or deadlines.",
     },
     "Answers for centres and their users": {
         "advise": "Tell what completion times could have been promised on a trace, and at what "
@@ -65,12 +63,11 @@ COMMANDS: dict[str, dict[str, str]] = {
     "With Batsim": {
         "serve": "Serve a scheduler's decisions to Batsim 3.1 to 4.2 or 5, or to another engine.",
         "engine": "Simulate as Batsim 4 does: its options, its protocol, its files; or as 5.",
-        "shim": "Write an executable named batsim that runs the embedded engine.",
     },
 }
 """The commands with their summaries, under the headings of ``--help``."""
 
-MODULES = {"gantt": "draw", "plot": "draw", "occupation": "draw", "engine": "shim"}
+MODULES = {"engine": "engine_command"}
 """Modules of commands that are not named like these."""
 
 DEFAULTS = {"live": "decide"}

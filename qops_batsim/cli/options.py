@@ -189,18 +189,10 @@ _of_output = manual(
     """
     --json: Print JSON instead of text.
     --quiet, -q: Print nothing but errors.
-    --out, -o FILE: Picture to write: a .png, .pdf or .svg file.
-    --from TIME: Left edge: seconds since the start of the simulation, or with a unit: 90m, 12h,
-        100d; or a date where the workload has a calendar: 1996-12-24. Default: the first
-        submission.
-    --to TIME: Right edge. Default: the last completion.
     """
 )
 AsJson = Annotated[bool, _of_output("--json")]
 Quiet = Annotated[bool, _of_output("--quiet")]
-Picture = Annotated[Path, _of_output("--out")]
-Begin = Annotated[str | None, _of_output("--from")]
-End = Annotated[str | None, _of_output("--to")]
 
 
 def rows_to_list(text: str, least: int = 1) -> Any:

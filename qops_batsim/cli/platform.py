@@ -35,7 +35,7 @@ _about = manual(
         no network at all; communications take no time.
     --latency TIME: Latency of each host's link (a message crosses two): s, ms, us … Default: 0s.
     --memory SIZE: Memory of each host, as in 256MiB: its property memory, in bytes.
-    FILE|NAME: A platform file, or a shipped platform.
+    FILE|NAME: A platform file, or a shipped platform. Default: list the shipped ones.
     --json: Print everything as JSON, host by host.
     --master-host NAME: Name of the host that is the master without saying so.
     """
@@ -88,20 +88,27 @@ def cluster(
 
 @app.command()
 def show(
-    platform: Annotated[str, _about("FILE|NAME")],
+    platform: Annotated[str | None, _about("FILE|NAME")] = None,
     as_json: Annotated[bool, _about("--json")] = False,
     master_host: Annotated[str, _about("--master-host")] = "master_host",
 ) -> None:
-    """Print a platform's hosts, zones and links.
+    """Print a platform's hosts, zones and links, or list the shipped platforms.
 
-    Equal hosts share a line. Ids are those of Batsim: compute hosts by name, then storage hosts.
+    Commands that want a platform take the name of a shipped one in place of a file. Equal hosts
+    share a line. Ids are those of Batsim: compute hosts by name, then storage hosts.
 
     Examples:
 
     \b
+        qops-batsim platform show
         qops-batsim platform show aroma_grid
         qops-batsim platform show my_platform.xml --json
     """
+    if platform is None:
+        if as_json:
+            raise InputError("--json is given without a platform; its name or file is expected")
+        _print_shipped()
+        return
     from qops_batsim.platform.model import host_groups, platform_as_data
     from qops_batsim.platform.simgrid_read import read_platform
     from qops_batsim.shipped import find_input
@@ -117,17 +124,8 @@ def show(
     _print_links(found)
 
 
-@app.command("list")
-def list_platforms() -> None:
-    """List the platforms that come with the package.
-
-    Commands that want a platform take such a name in place of a file.
-
-    Examples:
-
-    \b
-        qops-batsim platform list
-    """
+def _print_shipped() -> None:
+    """Print the platforms that come with the package."""
     from qops_batsim.platform.simgrid_read import read_platform
     from qops_batsim.shipped import find_input, shipped_names
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,23 +47,23 @@ _about = manual(
     --workload, -w FILE: Batsim workload (JSON, also .gz), or the name of a shipped one.
         Default: {DEFAULT_WORKLOAD}; for deadline schedulers {DEFAULT_DEADLINE_WORKLOAD}; for
         aroma {DEFAULT_SHARING_WORKLOAD}, on platform {DEFAULT_SHARING_PLATFORM}.
-    --events FILE: External events, one JSON object a line, as Batsim's: hosts that go away
-        (machine_unavailable) and return (machine_available), hosts whose maintenance is
-        known ahead (maintenance), and jobs that users cancel (job_cancelled).
     --again FILE: Run once more what this PREFIX_run.json describes. Default of --out:
         PREFIX_again.
+    --out, -o PREFIX: Where to write: PREFIX_jobs.csv and so on. Default: out/SCHEDULER.
     --picture/--no-picture: Draw PREFIX_deadlines.png: which deadlines were kept, missed and
         refused, beside EASY. Default: for deadline schedulers on users' deadlines, unless --quiet.
-    --out, -o PREFIX: Where to write: PREFIX_jobs.csv and so on. Default: out/SCHEDULER.
+    [Machine and events]
     --hosts N: Use only the first N hosts of the platform.
     --smaller-machine: Run even if the workload is for a larger machine; wider jobs are
         rejected.
     --compute-sharing/--no-compute-sharing: Whether several jobs may run on one host. Default:
         what the scheduler is meant for.
-    --engine NAME: What simulates: embedded (this package) or batsim (the real one, as a child
-        process).
-    --batsim PATH: The batsim to start; only with --engine batsim. Default: the one on PATH.
-    --batsim-log LEVEL: How much batsim says: quiet, network-only, information or debug.
+    --events FILE: External events, one JSON object a line, as Batsim's: hosts that go away
+        (machine_unavailable) and return (machine_available), hosts whose maintenance is
+        known ahead (maintenance), and jobs that users cancel (job_cancelled).
+    [The real Batsim]
+    --engine NAME: What simulates: embedded (this package), batsim (the real one on PATH, as a child
+        process), or the path of a batsim.
     --timeout SECONDS: Longest wait for batsim's next message; then it is stopped.
     """
 )
@@ -82,12 +83,9 @@ def run(
     events: Annotated[str | None, _about("--events")] = None,
     message_delays: options.MessageDelays = True,
     engine: Annotated[str, _about("--engine")] = "embedded",
-    batsim: Annotated[str | None, _about("--batsim")] = None,
-    batsim_log: Annotated[str, _about("--batsim-log")] = "information",
     timeout: Annotated[float, _about("--timeout", min=0.001)] = 300.0,
     again: Annotated[str | None, _about("--again")] = None,
     code: options.Code = None,
-    allow_code: options.AllowCode = False,
     picture: Annotated[bool | None, _about("--picture/--no-picture")] = None,
     on_broken_promise: options.OnBrokenPromise = COUNT,
     as_json: options.AsJson = False,
@@ -115,7 +113,7 @@ def run(
     """
     from qops_batsim.scheduling.registry import parse_settings
 
-    _check_engine(engine, batsim, message_delays, again)
+    engine, batsim = _engine(engine, message_delays, again)
     strict = is_strict(on_broken_promise)
     choices = {
         "workload": workload,
@@ -128,19 +126,22 @@ def run(
         "message_delays": message_delays,
         "engine": engine,
     }
-    call = {"path": batsim, "log_level": "quiet" if quiet else batsim_log, "timeout": timeout}
+    call = {"path": batsim, "timeout": timeout} | ({"log_level": "quiet"} if quiet else {})
     with without_garbage_collection():
-        done = _run(scheduler, again, choices, call, allow_code or code or (), out, quiet)
+        done = _run(scheduler, again, choices, call, code or (), out, quiet)
         _report(done, as_json, quiet, picture, strict)
 
 
-def _check_engine(engine: str, batsim: str | None, delays: bool, again: str | None) -> None:
-    if engine not in ENGINES:
+def _engine(engine: str, delays: bool, again: str | None) -> tuple[str, str | None]:
+    """Return the engine, and the path of a Batsim if it is one; of ``again``, only the path."""
+    path = engine if os.sep in engine else None
+    if path is None and engine not in ENGINES:
         raise InputError(f"--engine {engine}: unknown engine{did_you_mean(engine, ENGINES)}")
+    if path is not None:
+        engine = ENGINES[0] if again else ENGINES[1]
     if engine == "batsim" and not delays:
         raise InputError("--no-message-delays: the real Batsim always has them")
-    if batsim is not None and engine != "batsim" and again is None:
-        raise InputError(f"--batsim {batsim}: only --engine batsim starts it")
+    return engine, path
 
 
 def _run(
@@ -187,7 +188,7 @@ def _run(
             if scheduler is None:
                 raise InputError("no scheduler; its name, FILE.py:CLASS or --again is expected")
             if code:
-                raise InputError("--code and --allow-code are of use only with --again")
+                raise InputError("--code is of use only with --again")
             return run(scheduler, out=out, batsim=batsim, progress=progress, **choices)
         unset = {"settings": {}, "smaller_machine": False, "message_delays": True}
         unset["engine"] = "embedded"

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _about = manual(
     """
-    --platform, -p FILE: Platform (XML), to count the hosts.
     --compute-sharing/--no-compute-sharing: Whether a host may run several jobs at a time.
         Default: what PREFIX_run.json says, else not.
     --any-allocation-size: Accept other numbers of hosts than requested (execution mappings,
@@ -32,7 +31,6 @@ Sharing = Annotated[bool | None, _about("--compute-sharing/--no-compute-sharing"
 def verify(
     run: Run,
     workload: WorkloadsOfRun = None,
-    platform: Annotated[str | None, _about("--platform")] = None,
     hosts: Hosts = None,
     compute_sharing: Sharing = None,
     any_allocation_size: Annotated[bool, _about("--any-allocation-size")] = False,
@@ -50,17 +48,11 @@ def verify(
 
     \b
         qops-batsim verify out/kth_easy
-        qops-batsim verify out/expe --workload kth.json \\
-          --platform cluster.xml
+        qops-batsim verify out/expe --workload kth.json --hosts 100
     """
     from qops_batsim.analysis.results.run import workloads_of_run
     from qops_batsim.analysis.verify.verifier import Verification
 
-    if hosts is None and platform is not None:
-        from qops_batsim.platform.simgrid_read import read_platform
-        from qops_batsim.shipped import find_input
-
-        hosts = len(read_platform(find_input(platform, "platforms")).compute_hosts)
     with progress_bar(None, "reading"):
         (result,) = read_runs([run], hosts)
         workloads, doubt = workloads_of_run(result, workload)

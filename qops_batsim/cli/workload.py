@@ -39,7 +39,7 @@ app.command("import")(import_log)
 _of_generate = manual(
     """
     --preset NAME: Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs,
-        lublin-batch are the published ones.
+        lublin-batch are the published ones; mixed: see above.
     --load X: Offered load to bring about, by one factor on the gaps between submissions. Default:
         that of the log; as sampled for lublin-batch.
     --exact-estimates: Estimates equal run times: each job carries its run time in qos and has
@@ -49,7 +49,7 @@ _of_generate = manual(
     --stretch LOW HIGH: Range in which each deadline's stretch is drawn, from 1 up.
     --out, -o FILE: File to copy the log to, or directory. Default: leave it in the cache.
     --cache DIR: Directory to keep downloads in. Default: the user's cache directory.
-    --jobs N: Number of jobs.
+    --jobs N: Number of jobs, of mixed: applications. Default: 1,000, of mixed 48.
     --seed N: Seed; the same seed gives the same file.
     --processors N: Size of the machine. Default: the preset's.
     log: kth-sp2, sdsc-sp2, ctc-sp2, hpc2n, sdsc-blue, cea-curie, ricc, thunder or metacentrum.
@@ -61,7 +61,7 @@ _of_generate = manual(
 def generate(
     out: options.WorkloadOut,
     preset: Annotated[str, _of_generate("--preset")] = "sdsc-sp2",
-    jobs: Annotated[int, _of_generate("--jobs")] = 1000,
+    jobs: Annotated[int | None, _of_generate("--jobs")] = None,
     seed: Annotated[int, _of_generate("--seed")] = 1,
     processors: Annotated[int | None, _of_generate("--processors")] = None,
     load: Annotated[float | None, _of_generate("--load")] = None,
@@ -74,6 +74,10 @@ def generate(
     Sizes, run times, arrivals with a daily cycle, and run-time estimates as users
     give them. The file records every parameter and the seed.
 
+    Preset mixed is another model: applications of all four classes of service, with memory and
+    communication, from three sites, for unequal hosts that are shared, such as the shipped
+    platform aroma_grid.
+
     Examples:
 
     \b
@@ -83,15 +87,28 @@ def generate(
         # A 256-processor machine at load 0.9:
         qops-batsim workload generate big.json --processors 256 --load 0.9
         # A fifth of the jobs with deadlines:
-        qops-batsim workload generate mixed.json --preset kth-sp2 \\
+        qops-batsim workload generate asked.json --preset kth-sp2 \\
           --deadline-share 0.2
+        # Applications that share hosts:
+        qops-batsim workload generate mixed.json --preset mixed --jobs 200
     """
     from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.generate import DeadlineRule, generate_workload
 
+    if preset == MIXED:
+        given = {"--load": load, "--exact-estimates": exact_estimates}
+        for option, value in (given | {"--deadline-share": deadline_share}).items():
+            if value:
+                raise InputError(f"{option} is of no use for the preset {MIXED}")
+        from qops_batsim.workload.service_classes import mixed_workload
+
+        sizes = {"applications": jobs, "processors": processors}
+        chosen = {name: size for name, size in sizes.items() if size is not None}
+        _write_classes(mixed_workload(seed=seed, **chosen), out)
+        return
     workload = generate_workload(
         preset,
-        jobs=jobs,
+        jobs=1000 if jobs is None else jobs,
         seed=seed,
         processors=processors,
         load=load,
@@ -186,7 +203,6 @@ _of_deadlines = manual(
         then get the response times of their originals.
     --at-least estimate|run-time: A user's deadline is no earlier than submission + estimate,
         which a scheduler plans with, or + run time. Default: estimate.
-    --keep-estimates: Leave walltimes and estimates as they are, which is the default.
     """,
     ESTIMATES.option + " Exact: each job carries its run time, cut to its walltime, in qos and has "
     "no walltime.",
@@ -254,7 +270,6 @@ def deadlines(
     seed: Annotated[int, _of_deadlines("--seed")] = 1,
     reference: Annotated[str, _of_deadlines("--reference")] = "scaled",
     estimates: Annotated[str, _of_deadlines("--estimates")] = ESTIMATES.default,
-    keep_estimates: Annotated[bool, _of_deadlines("--keep-estimates")] = False,
     at_least: Annotated[str | None, _of_deadlines("--at-least", show_default=False)] = None,
 ) -> None:
     """Give jobs deadlines, somewhat earlier than EASY would complete them (Islam et al. 2003).
@@ -285,8 +300,6 @@ def deadlines(
         seed=seed,
     )
     require_one_of("--estimates", estimates, (USERS, EXACT))
-    if keep_estimates and estimates == EXACT:
-        raise InputError("--keep-estimates beside --estimates exact: one of both is expected")
     workload = read_source(source, out)
     with announce_compiling(), announce_slow("running EASY as reference ..."):
         result = give_deadlines(
@@ -398,6 +411,8 @@ def _tell_errors(result: Workload) -> None:
 
 
 RUN_TIME, LOG = "run-time", "log"
+MIXED = "mixed"
+"""Preset of applications that share hosts."""
 
 _of_classes = manual(
     """
@@ -411,14 +426,6 @@ _of_classes = manual(
     --deadline-factor F: Deadlines are submission + F x CPU time.
     --speed FLOPS: Flop/s of the host on which CPU times were measured.
     --seed N: Seed of the queues that jobs without one draw.
-    """
-)
-
-_of_mixed = manual(
-    """
-    --applications N: Number of applications.
-    --seed N: Seed of all random choices.
-    --processors N: Hosts of the machine; the default is aroma_grid's.
     """
 )
 
@@ -465,27 +472,6 @@ def classes(
     facts = LogFacts.of(read_swf(log)) if log is not None else LogFacts()
     cpu_times = facts.cpu_times if cpu_time == LOG else None
     _write_classes(assign_classes(workload, choices, facts, cpu_times=cpu_times), out)
-
-
-@app.command("mixed")
-def mixed(
-    out: options.WorkloadOut,
-    applications: Annotated[int, _of_mixed("--applications")] = 48,
-    seed: Annotated[int, _of_mixed("--seed")] = 1,
-    processors: Annotated[int, _of_mixed("--processors")] = 68,
-) -> None:
-    """Make up applications of all four classes, with memory and communication, from three sites.
-
-    Meant for unequal hosts that are shared, such as the shipped platform aroma_grid.
-
-    Examples:
-
-    \b
-        qops-batsim workload mixed mixed.json --applications 200 --seed 3
-    """
-    from qops_batsim.workload.service_classes import mixed_workload
-
-    _write_classes(mixed_workload(applications, seed, processors=processors), out)
 
 
 def _write_classes(workload: Workload, out: Path) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from os import PathLike
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import msgspec
 
@@ -40,15 +39,12 @@ from qops_batsim.running.inputs import (
 from qops_batsim.scheduling.decision_log import format_decisions
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.plugins import is_in_file
 from qops_batsim.scheduling.qos_log import format_qos
-from qops_batsim.scheduling.registry import make_scheduler, scheduler_names
-from qops_batsim.shipped import find_input
+from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.version import __version__
 from qops_batsim.workload.model import Workload
 
 
-@overload
 def simulate(
     scheduler: AnyScheduler,
     workload: AnyWorkload,
@@ -59,39 +55,8 @@ def simulate(
     engine: EngineOptions | None = None,
     allow_smaller_machine: bool = False,
     on_progress: Callable[[int], None] | None = None,
-) -> Simulation: ...
-
-
-@overload
-def simulate(
-    workload: AnyWorkload,
-    platform: AnyPlatform | None,
-    scheduler: AnyScheduler,
-    settings: Mapping[str, Any] | None = None,
-    /,
-    *,
-    events: AnyEvents | None = None,
-    engine: EngineOptions | None = None,
-    allow_smaller_machine: bool = False,
-    on_progress: Callable[[int], None] | None = None,
-) -> Simulation: ...
-
-
-def simulate(
-    scheduler: Any,
-    workload: Any,
-    platform: Any = None,
-    settings: Mapping[str, Any] | None = None,
-    *,
-    events: AnyEvents | None = None,
-    engine: EngineOptions | None = None,
-    allow_smaller_machine: bool = False,
-    on_progress: Callable[[int], None] | None = None,
 ) -> Simulation:
     """Run a scheduler on a workload with the embedded engine; writes nothing.
-
-    The order of arguments is that of :func:`~qops_batsim.running.run.run`. The former one,
-    workload, platform, scheduler, is told by its types and does the same.
 
     Parameters
     ----------
@@ -129,8 +94,6 @@ def simulate(
     >>> [record.job.id for record in simulation.ended][:3]
     ['w0!4', 'w0!1', 'w0!6']
     """
-    if _is_workload(scheduler):
-        scheduler, workload, platform = platform, scheduler, workload
     module = make_scheduler(scheduler, settings)
     workload = load_workload(workload)
     machine = load_platform(platform, workload)
@@ -139,19 +102,6 @@ def simulate(
         engine = msgspec.structs.replace(engine, **_about_events(events))
     with without_garbage_collection():
         return _simulate(workload, machine, module, engine, allow_smaller_machine, on_progress)
-
-
-def _is_workload(given: Any) -> bool:
-    """Tell whether what stands in place of a scheduler is a workload, by the former order."""
-    if not isinstance(given, str):
-        return isinstance(given, (Workload, PathLike))
-    if is_in_file(given) or given in scheduler_names():
-        return False
-    try:
-        find_input(given, "workloads")
-    except InputError:
-        return False
-    return True
 
 
 def default_engine(

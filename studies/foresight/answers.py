@@ -42,7 +42,7 @@ def answer_times() -> str:
     workload = runs_of("CTC 338").workload(Scenario(log="CTC 338", load=1.6))
     for _ in range(2):  # The first run compiles.
         module = Timed()
-        simulate(workload, make_cluster(workload.processors), module)
+        simulate(module, workload, make_cluster(workload.processors))
     long = [taken for waiting, taken in module.times if waiting >= 200]
     shares = np.percentile(long, [50, 99, 100])
     median, most, longest = shares.tolist()

@@ -49,7 +49,7 @@ def measure(
     for scheduler in settings["schedulers"]:
         module = make_scheduler(scheduler)
         with kernels.compiling():
-            done = simulate(workload, make_cluster(trace.processors), module)
+            done = simulate(module, workload, make_cluster(trace.processors))
         outcomes = outcomes_of_simulation(done.ended_jobs, workload)
         met, asked, ran = fates(outcomes).met, outcomes.of_user, ~outcomes.refused
         records = [module.qos_log.record(f"w0!{job_id}") for job_id in outcomes.ids]

@@ -42,7 +42,8 @@ def outputs(tmp_path: Path) -> Path:
 def shim(qops_batsim_command: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a directory in which our engine is called ``batsim``."""
     directory = tmp_path_factory.mktemp("shim")
-    subprocess.run([qops_batsim_command, "shim", directory], check=True, stdout=subprocess.DEVNULL)
+    command = [qops_batsim_command, "engine", "--install", directory / "batsim"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return directory
 
 

@@ -23,7 +23,7 @@ def test_evalys_reads_our_files_as_documented(
     monkeypatch.setenv("MPLBACKEND", "agg")
     monkeypatch.chdir(tmp_path)
     workload = read_workload(find_input("sdsc_sp2_1000", "workloads"))
-    simulation = simulate(workload, make_cluster(128), "easy")
+    simulation = simulate("easy", workload, make_cluster(128))
     write_outputs(simulation, "out/easy")
     (block,) = [block for block in documented if "evalys" in block]
     exec(compile(block, "docs/ecosystem.md", "exec"), {})

@@ -21,7 +21,7 @@ def watch(scheduler: str, workload: Workload) -> tuple[EarliestPromises, str]:
     """Ask about each job of a simulation; return the answers, and the schedule."""
     promises = EarliestPromises()
     module = watched_scheduler(scheduler, {}, promises)
-    done = simulate(workload, make_cluster(workload.processors), module, allow_smaller_machine=True)
+    done = simulate(module, workload, make_cluster(workload.processors), allow_smaller_machine=True)
     return promises, str(sorted((each.local_id, each.start, each.finish) for each in done.ended))
 
 
@@ -32,7 +32,7 @@ def test_who_asks_for_it_gets_it_and_sooner_is_refused(scheduler: str, tmp_path:
         workload = random_workload(random.Random(seed))
         promises, schedule = watch(scheduler, workload)
         plain = simulate(
-            workload, make_cluster(workload.processors), scheduler, allow_smaller_machine=True
+            scheduler, workload, make_cluster(workload.processors), allow_smaller_machine=True
         )
         records = sorted((each.local_id, each.start, each.finish) for each in plain.ended)
         assert str(records) == schedule

@@ -70,8 +70,7 @@ def test_an_unknown_run_is_one_clear_error(cli, tmp_path):
 
 def test_a_valid_run_is_verified(cli, recorded, shared):
     workload = shared / "batsim" / "inputs" / "kill.json"
-    platform = shared / "batsim" / "inputs" / "p4_nonet.xml"
-    result = cli("verify", recorded / "kill_nonet", "--workload", workload, "--platform", platform)
+    result = cli("verify", recorded / "kill_nonet", "--workload", workload, "--hosts", 4)
     assert result.exit_code == 0
     assert result.out.startswith("verified: 4 jobs on 4 hosts, 25 rules checked: unique-jobs, ")
     # Batsim itself promises nothing.
@@ -134,11 +133,15 @@ def test_mappings_need_the_option(cli, recorded):
 @pytest.mark.parametrize("name", ["a.png", "b.svg", "c.pdf"])
 def test_pictures_are_written(cli, recorded, tmp_path, name):
     out = tmp_path / name
-    result = cli("gantt", recorded / "types_nonet", "-o", out, "--from", "1m", "--to", "0.2h")
+    result = cli(
+        "plot", "gantt", recorded / "types_nonet", "-o", out, "--from", "1m", "--to", "0.2h"
+    )
     assert (result.exit_code, result.out) == (0, f"wrote {out}\n")
     assert out.stat().st_size > 1000
     out.unlink()
-    result = cli("plot", recorded / "types_nonet", recorded / "kill_nonet", "--out", out)
+    result = cli(
+        "plot", "utilization", recorded / "types_nonet", recorded / "kill_nonet", "--out", out
+    )
     assert (result.exit_code, result.out) == (0, f"wrote {out}\n")
     assert out.stat().st_size > 1000
 
@@ -147,24 +150,33 @@ def test_pictures_are_written(cli, recorded, tmp_path, name):
     ("arguments", "message"),
     [
         (["gantt", "types_nonet", "-o", "a.gif"], "a.gif: ends in .gif"),
-        (["plot", "types_nonet", "-o", "a.gif"], "a.gif: ends in .gif"),
-        (["gantt", "types_nonet", "-o", "a.png", "--from", "soon"], "--from soon: not a time"),
+        (["utilization", "types_nonet", "-o", "a.gif"], "a.gif: ends in .gif"),
+        (
+            ["gantt", "types_nonet", "-o", "a.png", "--from", "soon"],
+            "--from soon: not a time",
+        ),
         (["gantt", "types_nonet", "-o", "a.png", "--engine", "x"], "unknown engine 'x'"),
+        (["gantt", "types_nonet", "kill_nonet", "-o", "a.png"], "2 runs are given; plot gantt"),
+        (["utilization", "types_nonet", "-o", "a.png", "--to", "9"], "--to is of no use for"),
+        (["deadlines", "types_nonet", "-o", "a.png"], "has no deadline of a user"),
         (["gantt", "reject_all_nonet", "-o", "a.png"], "no job of this run was executed"),
-        (["plot", "reject_all_nonet", "-o", "a.png"], "no job of this run was executed"),
+        (
+            ["utilization", "reject_all_nonet", "-o", "a.png"],
+            "no job of this run was executed",
+        ),
     ],
 )
 def test_mistakes_with_pictures(cli, recorded, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
-    command, run, *options = arguments
-    result = cli(command, recorded / run, *options)
+    kind, *others = arguments
+    result = cli("plot", kind, *(recorded / each if "net" in each else each for each in others))
     assert result.exit_code == 2
     assert message in result.err
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("command", ["metrics", "verify", "gantt", "plot"])
+@pytest.mark.parametrize("command", ["metrics", "verify", "plot gantt"])
 def test_help_shows_an_example(cli, command):
-    result = cli(command, "--help")
+    result = cli(command.partition(" ")[0], "--help")
     assert result.exit_code == 0
     assert f"qops-batsim {command} out/kth_easy" in result.out

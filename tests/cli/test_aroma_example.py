@@ -30,7 +30,7 @@ def test_the_commands_of_the_example_work(
     monkeypatch.chdir(tmp_path)
     (block,) = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     commands = [shlex.split(line) for line in block.strip().splitlines()]
-    assert [command[1] for command in commands] == ["workload", "run", "verify", "occupation"]
+    assert [command[1] for command in commands] == ["workload", "run", "verify", "plot"]
     for program, *arguments in commands:
         assert program == "qops-batsim"
         result = cli(*arguments)

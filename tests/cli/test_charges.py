@@ -24,7 +24,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     workload = read_workload(find_input(name, "workloads"))
     for scheduler in ("qops", "msb", "easy"):
         module = make_scheduler(scheduler)
-        simulation = simulate(workload, make_cluster(workload.processors), module)
+        simulation = simulate(module, workload, make_cluster(workload.processors))
         write_run(
             simulation,
             directory / scheduler,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.cli.shim import MARK
+from qops_batsim.cli.engine_command import MARK
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.simgrid_write import write_platform
 from support.decision_process import (
@@ -397,7 +397,7 @@ def test_the_module_starts_without_anything_slow():
         "import qops_batsim.workload.batsim_json\n"
         "slow = {'typer', 'rich', 'numba', 'pandas', 'matplotlib', 'asyncio'}\n"
         "print(sorted(slow & set(sys.modules)))\n"
-        "sys.argv = ['qops-batsim-engine', '--version']\n"
+        "sys.argv = ['batsim', '--version']\n"
         "engine.main()\n"
     )
     result = run_program(sys.executable, "-c", code)
@@ -405,9 +405,9 @@ def test_the_module_starts_without_anything_slow():
     assert result.stdout.splitlines()[1].startswith("v4.2.1 ")
 
 
-def test_the_shim_is_batsim_on_the_path(cli, machine, tmp_path):
+def test_the_installed_engine_is_batsim_on_the_path(cli, machine, tmp_path):
     directory = tmp_path / "a b'c"
-    result = cli("shim", directory)
+    result = cli("engine", "--install", directory / "batsim")
     assert result.exit_code == 0
     environment = {**os.environ, "PATH": f"{directory}{os.pathsep}{os.environ['PATH']}"}
     batsim = shutil.which("batsim", path=environment["PATH"])
@@ -427,26 +427,27 @@ def test_the_shim_is_batsim_on_the_path(cli, machine, tmp_path):
     )
 
 
-def test_the_shim_is_written_anew(cli, tmp_path):
+def test_the_executable_is_written_anew(cli, tmp_path):
     for _ in range(2):
-        result = cli("shim", tmp_path)
+        result = cli("engine", "--install", tmp_path / "batsim")
         assert (result.exit_code, result.out) == (0, f"export PATH={tmp_path}:$PATH\n")
     assert MARK in (tmp_path / "batsim").read_text()
 
 
-def test_the_shim_spares_what_is_not_ours(cli, tmp_path):
+def test_install_spares_what_is_not_ours(cli, tmp_path):
     other = tmp_path / "batsim"
     other.write_text("#!/bin/sh\nthe real one\n")
-    result = cli("shim", tmp_path)
+    result = cli("engine", "--install", tmp_path / "batsim")
     assert result.exit_code == 2
-    assert f"{other}: exists and is no shim of qops-batsim" in result.err
+    assert f"{other}: exists and is not of qops-batsim" in result.err
     assert "the real one" in other.read_text()
     other.unlink()
     other.symlink_to(tmp_path / "elsewhere")
-    assert cli("shim", tmp_path).exit_code == 2
+    assert cli("engine", "--install", tmp_path / "batsim").exit_code == 2
     other.unlink()
     other.mkdir()
-    assert cli("shim", tmp_path).exit_code == 2
+    assert cli("engine", "--install", tmp_path / "batsim").exit_code == 2
+    assert "--install needs a FILE" in cli("engine", "--install").err
 
 
 def test_two_processes(cli, machine, tmp_path):

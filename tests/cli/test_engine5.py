@@ -1,4 +1,4 @@
-"""``qops-batsim engine --as 5`` and ``shim --as 5`` as a user runs them."""
+"""``qops-batsim engine --as 5`` and its ``--install`` as a user runs them."""
 
 from __future__ import annotations
 
@@ -96,11 +96,11 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--edc-library-str" in out
 
 
-def test_the_shim_says_which_batsim_it_is(cli: Cli, tmp_path: Path) -> None:
-    assert cli("shim", tmp_path, "--as", "5").exit_code == 0
+def test_the_installed_engine_says_which_batsim_it_is(cli: Cli, tmp_path: Path) -> None:
+    assert cli("engine", "--as", "5", "--install", tmp_path / "batsim").exit_code == 0
     said = subprocess.run([tmp_path / "batsim", "--version"], capture_output=True, text=True)
     assert said.stdout.startswith("5.0.0-rc2")
-    assert cli("shim", tmp_path, "--as", "3").exit_code == 2
+    assert cli("engine", "--as", "3", "--install", tmp_path / "batsim").exit_code == 2
 
 
 EDC = r"""

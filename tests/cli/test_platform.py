@@ -130,7 +130,7 @@ def test_show_names_what_is_wrong(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_list(cli: Cli) -> None:
-    result = cli("platform", "list")
+    result = cli("platform", "show")
     assert result.exit_code == 0
     rows = [line.replace("│", " ").split() for line in result.out.splitlines()]
     assert ["kth_sp2_100", "100", "100", "100Mf", "none"] in rows
@@ -138,7 +138,7 @@ def test_list(cli: Cli) -> None:
 
 
 def test_every_command_has_an_example(cli: Cli) -> None:
-    for command in ("cluster", "show", "list"):
+    for command in ("cluster", "show"):
         result = cli("platform", command, "--help")
         assert result.exit_code == 0
         assert f"qops-batsim platform {command}" in result.out

@@ -22,7 +22,7 @@ MAIN = [sys.executable, "-c", "from qops_batsim.cli.main import main; main()"]
 def shim(cli, tmp_path):
     """Our engine under Batsim's name."""
     directory = tmp_path / "shim"
-    assert cli("shim", directory).exit_code == 0
+    assert cli("engine", "--install", directory / "batsim").exit_code == 0
     return directory / "batsim"
 
 
@@ -31,7 +31,7 @@ def run_both(cli, shim, directory, *arguments):
     ours, theirs = directory / "ours", directory / "theirs"
     result = cli("run", *arguments, "-o", ours)
     assert (result.exit_code, result.err.count("error")) == (0, 0)
-    result = cli("run", *arguments, "-o", theirs, "--engine", "batsim", "--batsim", shim)
+    result = cli("run", *arguments, "-o", theirs, "--engine", shim)
     assert (result.exit_code, result.err.count("error")) == (0, 0), result.err
     return ours, theirs
 
@@ -64,7 +64,7 @@ def test_what_is_told_and_recorded(cli, shim, tmp_path, shared):
     inputs = shared / "batsim" / "inputs"
     packed.write_bytes(gzip.compress((inputs / "upstream" / "test_delays.json").read_bytes()))
     command = ["run", "fcfs", "-w", packed, "-p", inputs / "p4_nonet.xml"]
-    command += ["--engine", "batsim", "--batsim", shim, "-o", tmp_path / "out" / "run"]
+    command += ["--engine", shim, "-o", tmp_path / "out" / "run"]
     result = cli(*command, "--json")
     assert result.exit_code == 0
     (values,) = json.loads(result.out)
@@ -89,7 +89,7 @@ def test_a_platform_with_latencies(cli, shared, tmp_path):
     inputs = directory / "inputs" / "upstream"
     command = ["run", "fcfs", "-w", inputs / "test_delays.json"]
     command += ["-p", inputs / "small_platform.xml"]
-    result = cli(*command, "-o", tmp_path / "real", "--engine", "batsim", "--batsim", player)
+    result = cli(*command, "-o", tmp_path / "real", "--engine", player)
     assert (result.exit_code, "verified, 28 rules hold" in result.err) == (0, True)
     assert cli(*command, "-o", tmp_path / "ours").exit_code == 0
     runs = (tmp_path / "ours", tmp_path / "real")
@@ -100,14 +100,14 @@ def test_a_platform_with_latencies(cli, shared, tmp_path):
 
 def test_quiet_says_nothing(cli, shim, tmp_path):
     command = ["run", "fcfs", "-w", "tiny_8", "-o", tmp_path / "run", "-q"]
-    result = cli(*command, "--engine", "batsim", "--batsim", shim)
+    result = cli(*command, "--engine", shim)
     assert (result.exit_code, result.out, result.err) == (0, "", "")
 
 
 def test_batsim_is_taken_from_path(cli, shim, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(shim.parent), prepend=os.pathsep)
     command = ["run", "fcfs", "-w", "tiny_8", "-o", tmp_path / "run", "--engine", "batsim"]
-    result = cli(*command, "--batsim-log", "quiet")
+    result = cli(*command, "-q")
     assert result.exit_code == 0
     assert not [line for line in result.err.splitlines() if line.startswith("batsim: ")]
 
@@ -116,10 +116,9 @@ def test_batsim_is_taken_from_path(cli, shim, tmp_path, monkeypatch):
     ("arguments", "message"),
     [
         (["--engine", "batsim"], "no batsim on PATH; --engine batsim needs Batsim 3.1 to 4.2"),
-        (["--engine", "batsim", "--batsim", "no/such"], "no/such: no executable program"),
+        (["--engine", "no/such"], "no/such: no executable program"),
         (["--engine", "simgrid"], "--engine simgrid: unknown engine (known: batsim, embedded)"),
         (["--engine", "batsin"], "did you mean 'batsim'?"),
-        (["--batsim", "x"], "--batsim x: only --engine batsim starts it"),
         (["--engine", "batsim", "--timeout", "0"], "--timeout"),
         (["--engine", "batsim", "--hosts", "3"], "has only 3 hosts to use"),
     ],
@@ -133,18 +132,11 @@ def test_mistakes_are_one_clear_line(cli, tmp_path, monkeypatch, arguments, mess
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_log_level(cli, shim, tmp_path):
-    command = ["run", "fcfs", "-w", "tiny_8", "-o", tmp_path / "run", "--engine", "batsim"]
-    result = cli(*command, "--batsim", shim, "--batsim-log", "loud")
-    assert result.exit_code == 2
-    assert "unknown log level 'loud'" in result.err
-
-
 def test_the_exit_code_of_batsim_is_passed_on(cli, tmp_path):
     body = "ask(connect(), begins()); print('[root/CRITICAL] bad', flush=True); os.abort()"
     fake = write_fake(tmp_path / "batsim", body)
     command = ["run", "fcfs", "-w", "tiny_8", "-o", tmp_path / "run"]
-    result = cli(*command, "--engine", "batsim", "--batsim", fake)
+    result = cli(*command, "--engine", fake)
     assert (result.exit_code, result.out) == (134, "")
     assert result.err.splitlines() == [
         "batsim: [root/CRITICAL] bad",
@@ -157,7 +149,7 @@ def test_the_exit_code_of_batsim_is_passed_on(cli, tmp_path):
 def test_a_timeout_can_be_set(cli, tmp_path):
     fake = write_fake(tmp_path / "batsim", "time.sleep(60)")
     command = ["run", "fcfs", "-w", "tiny_8", "-o", tmp_path / "run"]
-    result = cli(*command, "--engine", "batsim", "--batsim", fake, "--timeout", "0.3")
+    result = cli(*command, "--engine", fake, "--timeout", "0.3")
     assert result.exit_code == 2
     assert "batsim has said nothing for 0.3 s (before its first message)" in result.err
 
@@ -169,7 +161,7 @@ def test_nothing_is_left_after_a_signal(tmp_path, number, code):
     pids, out = tmp_path / "pids", tmp_path / "out"
     fake = write_fake(tmp_path / "batsim", "ask(connect(), begins()); time.sleep(60)")
     command = [*MAIN, "run", "fcfs", "-w", "tiny_8", "-o", str(out / "run")]
-    command += ["--engine", "batsim", "--batsim", str(fake)]
+    command += ["--engine", str(fake)]
     with subprocess.Popen(
         command, env=make_environment(pids), stderr=subprocess.PIPE, text=True
     ) as process:

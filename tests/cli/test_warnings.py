@@ -47,12 +47,10 @@ def test_deadlines_that_estimates_rule_out(cli: Cli) -> None:
     arguments = ("workload", "deadlines", early, "later.json")
     kept = cli(*arguments, "--at-least", "run-time")
     assert "--at-least estimate makes them later" in warned(kept)
-    for options in ((), ("--keep-estimates",), ("--estimates", "users", "--at-least", "estimate")):
+    for options in ((), ("--estimates", "users", "--at-least", "estimate")):
         assert cli(*arguments, *options).err == ""
         (job,) = json.loads(Path("later.json").read_text())["jobs"]
         assert (job["qos"]["deadline"], job["walltime"]) == (20, 20)
-    both = cli(*arguments, "--keep-estimates", "--estimates", "exact")
-    assert (both.exit_code, "one of both is expected" in both.err) == (2, True)
     refused = cli(*arguments, "--at-least", "estimates")
     assert "did you mean 'estimate'" in refused.err
 
@@ -98,7 +96,7 @@ def test_runs_of_different_workloads(cli: Cli) -> None:
         cli("run", "easy", "-w", f"{name}.json", "-o", name, "-q")
     told = "these runs are of different workloads, so differences may be theirs: a of a.json; b of"
     assert warned(cli("metrics", "a", "b")).startswith(told)
-    assert warned(cli("plot", "a", "b", "-o", "p.png")).startswith(told)
+    assert warned(cli("plot", "utilization", "a", "b", "-o", "p.png")).startswith(told)
     assert cli("metrics", "a", "a").err == ""
 
 

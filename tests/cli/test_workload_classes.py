@@ -49,11 +49,14 @@ def test_the_log_tells_names_and_cpu_times(cli: Cli, tmp_path: Path) -> None:
 
 def test_mixed_applications_are_what_the_library_makes(cli: Cli, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    options = ("--applications", 12, "--seed", 3, "--processors", 20)
-    result = cli("workload", "mixed", out, *options)
+    options = ("--preset", "mixed", "--jobs", 12, "--seed", 3, "--processors", 20)
+    result = cli("workload", "generate", out, *options)
     assert result.exit_code == 0, result.err
     assert out.read_text() == format_workload(mixed_workload(12, 3, processors=20))
-    result = cli("workload", "mixed", out, "--applications", 0)
+    result = cli("workload", "generate", out, "--preset", "mixed", "--load", 0.9)
+    assert result.exit_code == 2
+    assert "--load is of no use for the preset mixed" in result.err
+    result = cli("workload", "generate", out, "--preset", "mixed", "--jobs", 0)
     assert result.exit_code == 2
     assert "applications is 0; a whole number from 1 to" in result.err
 

@@ -68,7 +68,7 @@ def test_other_options_reach_the_library(cli: Cli, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.err
     dates = [job["subtime"] for job in json.loads(scaled.read_text())["jobs"]]
     assert dates == [0, 0, 0, 0, 10, 10, 15, 15, 20, 20, 30, 30, 200, 200, 210, 210]
-    options = ("--deadline-share", 0, "--artificial", "none", "--keep-estimates")
+    options = ("--deadline-share", 0, "--artificial", "none")
     result = cli("workload", "deadlines", scaled, out, *options)
     assert result.exit_code == 0, result.err
     assert "without deadline: 16" in result.out

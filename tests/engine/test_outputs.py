@@ -71,9 +71,9 @@ def simulations() -> Iterator[Simulation]:
         for sharing in (False, True):
             for energy in (False, True):
                 yield simulate(
+                    Crowd() if sharing else make_scheduler("easy"),
                     case.workload,
                     machine,
-                    Crowd() if sharing else make_scheduler("easy"),
                     engine=EngineOptions(
                         compute_sharing=sharing,
                         energy=energy,
@@ -114,7 +114,7 @@ def test_columns_hold_what_the_records_hold() -> None:
 def test_what_ends_as_it_starts_is_written_later(date: float) -> None:
     name, profile = delay_profile(1e-12)
     jobs = [Job("1", date, 1, name)]
-    done = simulate(Workload(jobs, {name: profile}, 1), make_cluster(1), "fcfs")
+    done = simulate("fcfs", Workload(jobs, {name: profile}, 1), make_cluster(1))
     assert done.ended_jobs.written_finishes[0] == (date + math.ulp(date) if date else 1e-12)
 
 
@@ -149,7 +149,7 @@ def test_dates_that_no_reader_accepts_are_not_written(tmp_path: Path) -> None:
 )
 def test_jobs_of_a_program_are_held_to_what_a_file_may_say(job: Job) -> None:
     with pytest.raises(InputError, match="a workload: job"):
-        simulate(Workload([job], {"p": {"type": "delay", "delay": 1}}, 4), None, "easy")
+        simulate("easy", Workload([job], {"p": {"type": "delay", "delay": 1}}, 4), None)
 
 
 REASON = """

@@ -193,7 +193,7 @@ def run(
     name, hosts = LOGS[log]
     workload = read_workload(shared / "batsim" / "inputs" / name)
     return simulate(
-        workload, make_cluster(128), scheduler, settings, engine=EngineOptions(hosts=hosts)
+        scheduler, workload, make_cluster(128), settings, engine=EngineOptions(hosts=hosts)
     )
 
 

@@ -498,7 +498,7 @@ def test_a_dropped_simulation_leaves_nothing_behind() -> None:
     gc.collect()
     gc.disable()
     try:
-        simulation = qops_batsim.simulate("tiny_8", None, "easy")
+        simulation = qops_batsim.simulate("easy", "tiny_8", None)
         gc.disable()
         record = weakref.ref(simulation)
         del simulation

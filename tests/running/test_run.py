@@ -88,9 +88,9 @@ def test_simulate_takes_them_as_well() -> None:
     ends = [
         [(record.job.id, record.finish) for record in simulation.ended]
         for simulation in (
-            simulate("tiny_8", None, "easy"),
-            simulate(find_input("tiny_8", "workloads"), make_cluster(4), "easy"),
-            simulate(workload, None, make_scheduler("easy")),
+            simulate("easy", "tiny_8", None),
+            simulate("easy", find_input("tiny_8", "workloads"), make_cluster(4)),
+            simulate(make_scheduler("easy"), workload, None),
         )
     ]
     assert ends[0] == ends[1] == ends[2]
@@ -149,7 +149,7 @@ def test_hosts_go_away_and_that_is_recorded() -> None:
     assert "hosts-present" in {rule.name for rule in Verification(reduced.result).rules}
     assert reduced.metrics["waiting_time"]["mean"] > whole.metrics["waiting_time"]["mean"]
     events = read_external_events("away.txt")
-    direct = simulate("tiny_8", None, "easy", events=events)
+    direct = simulate("easy", "tiny_8", None, events=events)
     assert format_jobs(direct.ended_jobs) == Path("away_jobs.csv").read_text()
     run("easy", "tiny_8", events=events, out="object")
     assert description("object")["python_objects"] == ["events"]

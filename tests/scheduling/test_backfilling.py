@@ -34,7 +34,7 @@ def starts(
         # Equal submissions arrive in the order of the identifiers as text.
         listed.append(Job(f"{index:04d}", float(submission), processors, name, estimate))
     workload = Workload(jobs=listed, profiles=profiles, processors=machine)
-    simulation = simulate(workload, make_cluster(machine), scheduler, settings)
+    simulation = simulate(scheduler, workload, make_cluster(machine), settings)
     by_id = sorted(simulation.ended, key=lambda record: record.job.id)
     return [math.nan if record.state == REJECTED else record.start for record in by_id]
 
@@ -131,7 +131,7 @@ def test_conservative_survives_a_job_that_outlives_its_estimate(
         Job("2", 30.0, 2, short_name, None, guess),
     ]
     workload = Workload(jobs=jobs, profiles={name: profile, short_name: short}, processors=2)
-    simulation = simulate(workload, make_cluster(2), "conservative", settings)
+    simulation = simulate("conservative", workload, make_cluster(2), settings)
     assert [record.start for record in simulation.ended] == [0, 50, 55]
 
 

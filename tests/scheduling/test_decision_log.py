@@ -320,7 +320,7 @@ def test_a_module_can_run_again(tmp_path) -> None:
     module = make_scheduler("qops")
     module.keep_decisions()
     for _ in range(2):
-        simulate(workload_of(1, URGENT), make_cluster(1), module)
+        simulate(module, workload_of(1, URGENT), make_cluster(1))
         log = module.decision_log  # type: ignore[attr-defined]
         assert isinstance(log, DecisionLog)
         assert len(list(log.lines())) == 15

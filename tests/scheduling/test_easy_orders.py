@@ -34,7 +34,7 @@ def workload_of(machine: int, jobs: list[Request]) -> Workload:
 
 
 def starts(workload: Workload, **options: Any) -> dict[str, float]:
-    done = simulate(workload, make_cluster(workload.processors), make_scheduler("easy", options))
+    done = simulate(make_scheduler("easy", options), workload, make_cluster(workload.processors))
     return {each.local_id: each.start for each in done.ended if each.state != REJECTED}
 
 
@@ -210,5 +210,5 @@ def test_a_class_with_a_key_has_no_named_order() -> None:
     jobs = [Request("a", 0, 2, 10, 10), Request("b", 0, 1, 2, 20), Request("c", 0, 1, 2, 2)]
     jobs.append(Request("d", 0, 4, 5, 5))
     workload = workload_of(3, jobs[:3])
-    done = simulate(workload, make_cluster(3), make_scheduler(Widest, {"backfill_order": "sjf"}))
+    done = simulate(make_scheduler(Widest, {"backfill_order": "sjf"}), workload, make_cluster(3))
     assert {each.local_id: each.start for each in done.ended} == {"a": 0, "b": 0, "c": 2}

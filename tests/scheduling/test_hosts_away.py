@@ -41,7 +41,7 @@ def outcome(
 ) -> tuple[list[float | None], dict[str, str]]:
     """Return the starts of the jobs (None: rejected), and the reasons of rejections."""
     module = make_scheduler(scheduler, settings)
-    done = simulate(workload, make_cluster(4), module, events=events)
+    done = simulate(module, workload, make_cluster(4), events=events)
     ended = sorted(done.ended, key=lambda record: record.local_id)
     reasons = {
         record.local_id: module.qos_log.record(record.job.id).reason
@@ -140,7 +140,7 @@ def test_a_promise_that_cannot_be_kept_is_renewed(scheduler: str) -> None:
     module = make_scheduler(scheduler)
     module.keep_decisions()
     jobs = jobs_of((0, 2, 10), (1, 2, 10, 12), (2, 2, 10, 20))
-    simulate(jobs, make_cluster(4), module, events=LOST)
+    simulate(module, jobs, make_cluster(4), events=LOST)
     record = module.qos_log.record("w0!c")
     assert (record.admitted_deadline, record.new_promises) == (21, 1)
     assert record.reason == (
@@ -168,7 +168,7 @@ def test_all_hosts_that_leave_at_a_date_count(scheduler: str, place: int) -> Non
     at_5.insert(place, (5.0, "available", "4"))
     module = make_scheduler(scheduler)
     jobs = jobs_of((0, 2, 10), (1, 2, 10, 12), (2, 2, 10, 20))
-    simulate(jobs, make_cluster(5), module, events=away((0.0, "unavailable", "4"), *at_5))
+    simulate(module, jobs, make_cluster(5), events=away((0.0, "unavailable", "4"), *at_5))
     record = module.qos_log.record("w0!c")
     assert (record.admitted_deadline, record.new_promises) == (21, 1)
     assert "lost 2 hosts" in record.reason
@@ -187,7 +187,7 @@ def test_a_job_wider_than_what_is_left_is_out_of_the_plan(scheduler: str, deadli
     events = away((5, "unavailable", "0-1"), (30, "available", "0-1"))
     module = make_scheduler(scheduler)
     jobs = jobs_of((0, 3, 10), (1, 3, 5, deadline), (6, 1, 12, 25))
-    done = simulate(jobs, make_cluster(4), module, events=events)
+    done = simulate(module, jobs, make_cluster(4), events=events)
     starts = {record.local_id: record.start for record in done.ended}
     assert starts == {"a": 0, "b": 30, "c": 6}
     record = module.qos_log.record("w0!b")
@@ -199,7 +199,7 @@ def test_a_job_wider_than_what_is_left_is_out_of_the_plan(scheduler: str, deadli
 def test_a_latest_start_that_cannot_be_kept_is_renewed() -> None:
     module = make_scheduler("slack", {"slack_factor": 0.0})
     jobs = jobs_of((0, 2, 10), (1, 2, 10), (2, 2, 10))
-    simulate(jobs, make_cluster(4), module, events=LOST)
+    simulate(module, jobs, make_cluster(4), events=LOST)
     record = module.qos_log.record("w0!c")
     assert (record.latest_start, record.new_promises) == (11, 1)
     assert record.reason.endswith("the promise of 10.000000 s could not be kept")

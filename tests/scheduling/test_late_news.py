@@ -153,7 +153,7 @@ def rows_of(rows: list[tuple[str, int, int, int]]) -> Workload:
 
 
 def run(scheduler: str, workload: Workload, hosts: int, platform: object) -> dict[str, float]:
-    done = simulate(workload, platform, scheduler)
+    done = simulate(scheduler, workload, platform)
     return {record.job.id.partition("!")[2]: record.start for record in done.ended}
 
 
@@ -217,7 +217,7 @@ def test_promises_hold_on_platforms_with_latencies_and_as_many_jobs_are_admitted
         submitted += len(workload.jobs)
         for platform in (make_cluster(hosts), read_platform(uneven_cluster(rng, hosts, tmp_path))):
             module = make_scheduler(scheduler, options)
-            done = simulate(workload, platform, module)
+            done = simulate(module, workload, platform)
             late_news = module.news.late
             refused[late_news] += sum(record.state == REJECTED for record in done.ended)
             for record in done.ended:
@@ -242,7 +242,7 @@ def test_waits_are_those_of_a_machine_without_latencies(
 ) -> None:
     waits = []
     for platform in (make_cluster(100), make_cluster(100, bandwidth=1.25e8, latency=latency)):
-        done = simulate("kth_sp2_1000", platform, scheduler, options)
+        done = simulate(scheduler, "kth_sp2_1000", platform, options)
         waits.append(sum(record.start - record.job.submission_time for record in done.ended))
     assert waits[1] == pytest.approx(waits[0], rel=0.01)
 

@@ -32,7 +32,7 @@ def starts(machine: int, rows: Sequence[Row], **options: Any) -> list[float]:
         qos = None if queue is None else QosRequest(queue=queue)
         jobs.append(Job(f"{index:04d}", float(submission), processors, name, requested, qos))
     workload = Workload(jobs=jobs, profiles=profiles, processors=machine)
-    simulation = simulate(workload, make_cluster(machine), "nqs", options)
+    simulation = simulate("nqs", workload, make_cluster(machine), options)
     ended = sorted(simulation.ended, key=lambda record: record.job.id)
     return [math.nan if record.state == REJECTED else record.start for record in ended]
 
@@ -113,7 +113,7 @@ def test_the_estimate_counts_where_there_is_no_walltime() -> None:
         for index, guess in enumerate(guesses)
     ]
     workload = Workload(jobs=jobs, profiles={name: profile}, processors=1)
-    simulation = simulate(workload, make_cluster(1), "nqs")
+    simulation = simulate("nqs", workload, make_cluster(1))
     assert [record.job.id for record in simulation.ended] == ["w0!0", "w0!2", "w0!1"]
 
 
@@ -224,7 +224,7 @@ def test_late_news_delays_starts_by_no_more_than_it_is_late() -> None:
     log = read_workload(find_input("kth_sp2_1000", "workloads"))
     jobs = Workload(jobs=log.jobs[:200], profiles=log.profiles, processors=100)
     prompt, late = (
-        {record.local_id: record.start for record in simulate(jobs, platform, "nqs").ended}
+        {record.local_id: record.start for record in simulate("nqs", jobs, platform).ended}
         for platform in (make_cluster(100), make_cluster(100, bandwidth=125e6, latency=1e-3))
     )
     assert prompt.keys() == late.keys()

@@ -53,7 +53,7 @@ def workload_of(
 
 def run(scheduler: str, workload: Workload, **options: Any) -> Simulation:
     module = make_scheduler(scheduler, options)
-    return simulate(workload, make_cluster(workload.processors), module)
+    return simulate(module, workload, make_cluster(workload.processors))
 
 
 def starts(done: Simulation) -> dict[str, float | None]:
@@ -84,7 +84,7 @@ def test_a_prediction_that_is_outlived_breaks_promises(tmp_path: Path) -> None:
     module = make_scheduler("qops", PREDICTED)
     module.keep_decisions()
     workload = workload_of(1, HISTORY + late)
-    done = simulate(workload, make_cluster(1), module)
+    done = simulate(module, workload, make_cluster(1))
     found = {each.local_id: each for each in done.ended}
     assert (found["3"].start, found["3"].finish, found["4"].state) == (55, 62, REJECTED)
     write_run(done, tmp_path / "run", scheduler="qops", module=module, workload="w", platform=None)

@@ -45,7 +45,7 @@ def outcome(machine: int, rows: Sequence[Row], **options: Any) -> list[tuple[flo
         jobs.append(Job(f"{index:04d}", float(row.submission), row.processors, name, qos=qos))
     module = make_scheduler("priced-queues", options)
     workload = Workload(jobs=jobs, profiles=profiles, processors=machine)
-    ended = sorted(simulate(workload, make_cluster(machine), module).ended, key=lambda r: r.job.id)
+    ended = sorted(simulate(module, workload, make_cluster(machine)).ended, key=lambda r: r.job.id)
     records = [module.qos_log.record(each.job.id) for each in ended]
     prices = dict(zip(module.options.queues, module.options.prices, strict=True))  # type: ignore[attr-defined]
     assert all(each.price == prices.get(each.queue) for each in records)

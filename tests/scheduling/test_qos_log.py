@@ -180,7 +180,7 @@ def test_a_run_writes_why_jobs_were_rejected(tmp_path, scheduler):
     ]
     module = make_scheduler(scheduler)
     workload = Workload(jobs=jobs, profiles={name: profile}, processors=4)
-    simulation = simulate(workload, make_cluster(4), module)
+    simulation = simulate(module, workload, make_cluster(4))
     paths = write_run(
         simulation, tmp_path / "run", scheduler="x", module=module, workload="w", platform=None
     )

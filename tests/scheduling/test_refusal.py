@@ -213,7 +213,7 @@ def test_files_carry_kind_blamed_job_and_date(tmp_path: Path, scheduler: str, lo
     module = make_scheduler(scheduler)
     if logged:
         assert module.keep_decisions()
-    simulate(Workload(jobs=jobs, profiles=profiles, processors=1), make_cluster(1), module)
+    simulate(module, Workload(jobs=jobs, profiles=profiles, processors=1), make_cluster(1))
     row = rows_of(write_qos_log(module.qos_log, tmp_path / "x"))["w0!C"]
     assert row["reason_kind"] in ("own_deadline", "other_deadline")
     own = row["reason_kind"] == "own_deadline"
@@ -241,7 +241,7 @@ def test_an_offer_keeps_why_the_request_was_refused(tmp_path: Path) -> None:
     ]
     workload = Workload(jobs=jobs, profiles={name: profile}, processors=1)
     module = Fqops(FqopsOptions(tolerance_factor=3.0))
-    simulate(workload, make_cluster(1), module)
+    simulate(module, workload, make_cluster(1))
     (refusal,) = module.qos_log.record("w0!B").reasons
     assert (refusal.kind, refusal.offer) == (K.OWN_DEADLINE, OfferOutcome.TAKEN)
     row = rows_of(write_qos_log(module.qos_log, tmp_path / "x"))["w0!B"]
@@ -268,7 +268,7 @@ def test_a_scheduler_of_ones_own_gives_a_kind_or_words() -> None:
         for each in "ABC"
     ]
     module = Moody()
-    simulate(Workload(jobs=jobs, profiles={name: profile}, processors=1), make_cluster(1), module)
+    simulate(module, Workload(jobs=jobs, profiles={name: profile}, processors=1), make_cluster(1))
     log = module.qos_log
     assert log.record("w0!A").reasons == ()
     assert log.record("w0!B").reasons == (free_text("not today"),)

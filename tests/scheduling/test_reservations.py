@@ -48,7 +48,7 @@ def outcome(
 ) -> dict[str, float | str]:
     """Return the start of each job, or the kind of its refusal."""
     module = make_scheduler(scheduler, settings)
-    done = simulate(workload, make_cluster(4), module, events=events)
+    done = simulate(module, workload, make_cluster(4), events=events)
     found: dict[str, float | str] = {}
     for record in sorted(done.ended, key=lambda record: record.local_id):
         start: float | str = record.start if record.start is not None else ""
@@ -169,7 +169,7 @@ def test_a_start_that_was_promised_before_the_notice_is_renewed(scheduler):
     # The start at 12 is promised at 1; at 5 all hosts are announced to leave from 10 to 20.
     module = make_scheduler(scheduler)
     workload = jobs_of((0, 1, 2), (1, 4, 5, {"start": 12.0}))
-    done = simulate(workload, make_cluster(4), module, events=window(5, "0-3", 10, 20))
+    done = simulate(module, workload, make_cluster(4), events=window(5, "0-3", 10, 20))
     assert {record.local_id: record.start for record in done.ended} == {"a": 0.0, "b": 20.0}
     record = module.qos_log.record("w0!b")
     assert (record.latest_start, record.new_promises) == (20.0, 1)
@@ -196,7 +196,7 @@ def test_a_promised_start_gives_way_to_hosts_that_leave_before_their_maintenance
     module = make_scheduler(scheduler)
     workload = jobs_of((0, 4, 5, {"start": 6.0, "deadline": 12.0}))
     events = away_from_4_to_8("0-3", *window(0, "0-3", 30, 40))
-    done = simulate(workload, make_cluster(4), module, events=events)
+    done = simulate(module, workload, make_cluster(4), events=events)
     assert [record.start for record in done.ended] == [8.0]
     record = module.qos_log.record("w0!a")
     assert (record.latest_start, record.new_promises) == (8.0, 1)

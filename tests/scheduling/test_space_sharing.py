@@ -91,7 +91,7 @@ def test_easy_in_another_order() -> None:
     workload = Workload(jobs=jobs, profiles=profiles, processors=1)
 
     def starts(module: Easy) -> dict[str, float]:
-        done = simulate(workload, make_cluster(1), module).ended
+        done = simulate(module, workload, make_cluster(1)).ended
         return {record.local_id: record.start for record in done}
 
     assert starts(Easy()) == {"A": 0, "B": 3, "C": 8, "D": 9}

@@ -56,7 +56,7 @@ def outcome_of(
         for each in changes
     ]
     module = make_scheduler(scheduler, settings)
-    done = simulate(workload, make_cluster(machine), module, events=events or None)
+    done = simulate(module, workload, make_cluster(machine), events=events or None)
     found = Outcome()
     for each in done.ended:
         slot, record = int(each.local_id), module.qos_log.record(each.job.id)

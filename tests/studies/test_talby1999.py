@@ -59,7 +59,7 @@ def starts_of(
     module: DecisionModule, jobs: list[tuple[float, int, float, float]], processors: int
 ) -> dict[int, float]:
     workload = workload_of(jobs, processors)
-    ended = simulate(workload, make_cluster(processors), module).ended
+    ended = simulate(module, workload, make_cluster(processors)).ended
     return {int(record.local_id): record.start for record in ended}
 
 
@@ -147,7 +147,7 @@ def test_only_the_news_is_late_not_the_run() -> None:
     """The clock changes what a scheduler knows, so runs last as long as they do without."""
     jobs = random_jobs(3)
     workload = workload_of(jobs, 8)
-    ended = simulate(workload, make_cluster(8), SlotClock(textbook())).ended
+    ended = simulate(SlotClock(textbook()), workload, make_cluster(8)).ended
     assert len(ended) == len(jobs)
     for record in ended:
         _, _, run_time, walltime = jobs[int(record.local_id) - 1]

@@ -190,7 +190,7 @@ def simulate_with(
 ) -> Simulation:
     """Run a module on the embedded engine, as it is meant to run."""
     engine = default_engine(module, compute_sharing=sharing)
-    return simulate(workload, platform, module, engine=engine)
+    return simulate(module, workload, platform, engine=engine)
 
 
 def records(simulation: Simulation) -> dict[str, JobRecord]:

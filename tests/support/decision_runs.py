@@ -73,7 +73,7 @@ def run_files(
         module.keep_decisions()
     network = {"bandwidth": 1e9, "latency": latency} if latency else {}
     machine = make_cluster(workload.processors, **network)
-    done = simulate(workload, machine, module, engine=engine, allow_smaller_machine=True)
+    done = simulate(module, workload, machine, engine=engine, allow_smaller_machine=True)
     prefix = folder / "run"
     write_run(done, prefix, scheduler=scheduler, module=module, workload="tests", platform=None)
     return prefix

@@ -103,7 +103,7 @@ class Example:
         engine: EngineOptions | None = None,
     ) -> Simulation:
         platform = read_platform(self.platform)
-        return simulate(read_workload(self.workload), platform, scheduler, settings, engine=engine)
+        return simulate(scheduler, read_workload(self.workload), platform, settings, engine=engine)
 
     def jobs_csv(
         self,

@@ -24,13 +24,13 @@ def test_a_changed_job_is_simulated_as_it_is_now(
 ) -> None:
     if plain:
         monkeypatch.setattr(running, "run_compiled", lambda *_: False)
-    before = simulate("tiny_8", None, "easy").ended_jobs
+    before = simulate("easy", "tiny_8", None).ended_jobs
     workload = read_workload("tiny_8")
     for job in workload.jobs:
         job.walltime = 1.0
     for each in (workload, pickle.loads(pickle.dumps(workload))):
         assert set(each.columns.walltimes.tolist()) == {1.0}
-        after = simulate(each, None, "easy").ended_jobs
+        after = simulate("easy", each, None).ended_jobs
         assert (after.finishes - after.starts).max() == 1.0
     assert (before.finishes - before.starts).max() > 1.0
 

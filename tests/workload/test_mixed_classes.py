@@ -75,7 +75,7 @@ def test_the_example_runs_on_the_grid_and_shares_hosts() -> None:
     workload = read_workload(find_input("aroma_mixed", "workloads"))
     platform = read_platform(find_input("aroma_grid", "platforms"))
     assert len(platform.compute_hosts) == workload.processors
-    simulation = simulate(workload, platform, "aroma")
+    simulation = simulate("aroma", workload, platform)
     ran = [record for record in simulation.ended if record.hosts]
     together = 0
     for one in ran:

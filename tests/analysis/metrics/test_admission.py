@@ -123,7 +123,7 @@ def test_what_does_not_exist_is_none() -> None:
 def test_simulation_and_its_files_agree(scheduler: str, tmp_path: Path) -> None:
     jobs = workload()
     module = make_scheduler(scheduler)
-    simulation = simulate(jobs, make_cluster(4), module)
+    simulation = simulate(module, jobs, make_cluster(4))
     write_run(
         simulation,
         tmp_path / "run",

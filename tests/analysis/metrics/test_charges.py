@@ -311,7 +311,7 @@ def test_a_simulation_and_its_files_agree_with_plain_sums(tmp_path: Path, share:
         trace, DeadlineChoices(share=share), load=1.5, first=200, keep_estimates=False
     )
     module = make_scheduler("qops")
-    simulation = simulate(workload, make_cluster(workload.processors), module)
+    simulation = simulate(module, workload, make_cluster(workload.processors))
     promised = {
         record.local_id: deadline
         for record in simulation.ended

@@ -136,10 +136,10 @@ def test_the_command_draws_a_run_of_nqs(cli, tmp_path):
     workload = tmp_path / "four.json"
     assert cli("workload", "classes", "tiny_8", workload).exit_code == 0
     assert cli("run", "nqs", "-w", workload, "-o", prefix, "-q").exit_code == 0
-    result = cli("occupation", prefix, "-o", out)
+    result = cli("plot", "occupation", prefix, "-o", out)
     assert (result.exit_code, result.out) == (0, f"wrote {out}\n")
     assert "up to 1 task at once on a host" in out.read_text()
     assert "class not known" not in out.read_text()
-    result = cli("occupation", prefix, "-o", out, "--from", "9d")
+    result = cli("plot", "occupation", prefix, "-o", out, "--from", "9d")
     assert result.exit_code == 2
     assert "no task runs" in result.err

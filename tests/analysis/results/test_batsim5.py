@@ -46,7 +46,7 @@ def test_every_command_about_runs_takes_one_of_batsim_5(
     assert cli("metrics", run).exit_code == 0
     assert cli("verify", run, *sharing).exit_code == 0
     assert cli("diff", run, run / "jobs.csv").exit_code == 0
-    assert cli("gantt", run, "-o", tmp_path / "gantt.svg").exit_code == 0
+    assert cli("plot", "gantt", run, "-o", tmp_path / "gantt.svg").exit_code == 0
     assert "</svg>" in (tmp_path / "gantt.svg").read_text()
 
 

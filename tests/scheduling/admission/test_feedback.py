@@ -188,7 +188,7 @@ def test_halving_may_overlook_a_much_earlier_deadline() -> None:
 
 
 def module_run(machine: int, jobs: list[Job], module: DecisionModule) -> dict[str, Any]:
-    simulation = simulate(workload_of(machine, jobs), make_cluster(machine), module)
+    simulation = simulate(module, workload_of(machine, jobs), make_cluster(machine))
     return {
         record.local_id: None if record.state == REJECTED else record.start
         for record in simulation.ended
@@ -323,7 +323,7 @@ def test_behind_a_job_without_estimate_nothing_can_be_offered() -> None:
     profiles = {"delay_9": {"type": "delay", "delay": 9}, **dict([delay_profile(3)])}
     workload = Workload(jobs=[endless, other], profiles=profiles, processors=1)
     module = Fqops(FqopsOptions(tolerance_factor=100))
-    simulate(workload, make_cluster(1), module)
+    simulate(module, workload, make_cluster(1))
     record = module.qos_log.record("w0!B")
     assert record.offered_deadline is None
     assert record.reason.endswith("; no deadline can be offered")
@@ -416,7 +416,7 @@ def test_no_accepted_offer_is_missed(
 ) -> None:
     jobs = jobs_of(shape)
     module = make_scheduler("fqops", options)
-    simulation = simulate(workload_of(4, jobs), make_cluster(4), module)
+    simulation = simulate(module, workload_of(4, jobs), make_cluster(4))
     tolerance = module.tolerance()
     for record in simulation.ended:
         noted = module.qos_log.record(record.job.id)
@@ -448,7 +448,7 @@ def test_without_tolerance_everything_is_as_with_qops(
     )
     starts = []
     for module in (plain, with_feedback):
-        simulation = simulate(workload_of(4, jobs), make_cluster(4), module)
+        simulation = simulate(module, workload_of(4, jobs), make_cluster(4))
         starts.append({record.job.id: record.start for record in simulation.ended})
     verdicts = [{key: math.isnan(start) for key, start in found.items()} for found in starts]
     differing = [key for key in verdicts[0] if verdicts[0][key] != verdicts[1][key]]

@@ -142,7 +142,7 @@ def day(of_l: int) -> Workload:
 
 def outcome(workload: Workload, **options: Any) -> tuple[list[str], dict[str, str]]:
     module = make_scheduler("foresight", options)
-    simulation = simulate(workload, make_cluster(8), module)
+    simulation = simulate(module, workload, make_cluster(8))
     log = module.qos_log
     refused = [each.job.id for each in simulation.ended if each.state == REJECTED]
     return refused, {job_id: log.record(job_id).reason for job_id in refused}
@@ -207,7 +207,7 @@ def restarting(jobs: list[tuple[str, float, int, float, float]], **options: Any)
         listed.append(Job(name.strip("!"), arrival, processors, profile, qos=qos))
     workload = Workload(jobs=listed, profiles=profiles, processors=4)
     module = make_scheduler("foresight", {"kill_and_restart": True, **options})
-    done = simulate(workload, make_cluster(4), module)
+    done = simulate(module, workload, make_cluster(4))
     return (
         {
             each.local_id: None if each.state == REJECTED else (each.start, each.finish)

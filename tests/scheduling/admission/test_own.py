@@ -117,7 +117,7 @@ class Answering(DeadlineScheduler):
 
 def test_a_request_tells_what_is_planned() -> None:
     module = Answering({"w0!B": 4.0})
-    simulate(workload_of(("A", 0, 2, 4, 4), ("B", 1, 1, 2, 6)), make_cluster(2), module)
+    simulate(module, workload_of(("A", 0, 2, 4, 4), ("B", 1, 1, 2, 6)), make_cluster(2))
     first, second = module.requests
     assert (first.now, first.target, first.waiting) == (0, 4, [])
     assert (second.job.id, second.target) == ("w0!B", 6)
@@ -127,7 +127,7 @@ def test_a_request_tells_what_is_planned() -> None:
 
 def test_a_refusal_is_in_the_log() -> None:
     module = Answering("not today")
-    simulate(DRAWN, make_cluster(2), module)
+    simulate(module, DRAWN, make_cluster(2))
     assert module.qos_log.record("w0!B").reason == "not today"
     assert module.qos_log.decisions() == {
         "w0!A": "accepted",
@@ -149,4 +149,4 @@ def test_a_refusal_is_in_the_log() -> None:
 )
 def test_an_impossible_answer_is_an_error(answer: dict[str, float], message: str) -> None:
     with pytest.raises(SimulationError, match=f"Answering.admit at 1 s, asked about .*{message}"):
-        simulate(DRAWN, make_cluster(2), Answering(answer))
+        simulate(Answering(answer), DRAWN, make_cluster(2))

@@ -87,7 +87,7 @@ Runs = dict[str, tuple[float, float] | None]
 
 def run(machine: int, jobs: list[Job], module: Fqops) -> Runs:
     """Run and return start and end of each run of each job, None if rejected."""
-    simulation = simulate(workload_of(machine, jobs), make_cluster(machine), module)
+    simulation = simulate(module, workload_of(machine, jobs), make_cluster(machine))
     return {
         record.local_id: None if record.state == REJECTED else (record.start, record.finish)
         for record in simulation.ended
@@ -232,7 +232,7 @@ def test_jobs_of_a_walltime_keep_it_when_they_run_again(tmp_path: Path) -> None:
     jobs = [Job("A", 0.0, 1, "delay_99", 10.0, qos), job("B", 2, 1, 3, 6)]
     profiles = {"delay_99": {"type": "delay", "delay": 99}, **dict([delay_profile(3)])}
     workload = Workload(jobs=jobs, profiles=profiles, processors=1)
-    simulation = simulate(workload, make_cluster(1), killer())
+    simulation = simulate(killer(), workload, make_cluster(1))
     assert [(r.local_id, r.state, r.finish) for r in simulation.ended] == [
         ("A", "COMPLETED_KILLED", 2),
         ("B", "COMPLETED_SUCCESSFULLY", 5),
@@ -242,7 +242,7 @@ def test_jobs_of_a_walltime_keep_it_when_they_run_again(tmp_path: Path) -> None:
 
 def test_metrics_count_a_job_once() -> None:
     workload = workload_of(1, TWICE)
-    simulation = simulate(workload, make_cluster(1), killer())
+    simulation = simulate(killer(), workload, make_cluster(1))
     outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
     metrics = admission_metrics(outcomes, 1)
     assert (metrics.jobs, metrics.kills) == (3, 2)
@@ -316,7 +316,7 @@ def test_a_walltime_counts_what_was_saved() -> None:
     jobs = [Job("A", 0.0, 1, "delay12", 8.0, qos), job("B", 5, 1, 1, 6)]
     profiles = dict([delay_profile(12), delay_profile(1)])
     workload = Workload(jobs=jobs, profiles=profiles, processors=1)
-    simulation = simulate(workload, make_cluster(1), killer())
+    simulation = simulate(killer(), workload, make_cluster(1))
     assert [(r.local_id, r.state, r.finish) for r in simulation.ended] == [
         ("A", "COMPLETED_KILLED", 5),
         ("B", "COMPLETED_SUCCESSFULLY", 6),
@@ -330,8 +330,8 @@ def test_only_a_delay_can_be_saved_where_jobs_are_killed() -> None:
     workload = Workload(jobs=jobs, profiles=profiles, processors=1)
     told = "job w0!A: qos.checkpoint is 3, and its profile 'work' is of type 'parallel_homog"
     with pytest.raises(InputError, match=told):
-        simulate(workload, make_cluster(1), killer())
-    assert len(simulate(workload, make_cluster(1), Fqops()).ended) == 1
+        simulate(killer(), workload, make_cluster(1))
+    assert len(simulate(Fqops(), workload, make_cluster(1)).ended) == 1
 
 
 def random_savers(seed: int, checkpoint: float | None = None) -> Workload:
@@ -422,7 +422,7 @@ def test_checkpoints_that_are_never_reached_change_nothing(
             for each in workload.jobs
         ]  # fmt: skip
         module = make_scheduler(scheduler, {"kill_and_restart": True, **options})
-        done = simulate(workload_of(8, jobs), make_cluster(8), module)
+        done = simulate(module, workload_of(8, jobs), make_cluster(8))
         found.append((format_jobs(done.ended_jobs), [*module.qos_log.rows()]))
     assert found[0] == found[1]
     assert "#1" in str(found[0])
@@ -458,7 +458,7 @@ def test_live_batsim_runs_the_rests_of_jobs(
 
 def test_an_engine_without_dynamic_jobs_is_refused() -> None:
     with pytest.raises(InputError, match="kill_and_restart is on, but .* --enable-dynamic-jobs"):
-        simulate(workload_of(1, URGENT), make_cluster(1), killer(), engine=EngineOptions())
+        simulate(killer(), workload_of(1, URGENT), make_cluster(1), engine=EngineOptions())
     assert not default_engine(Fqops()).dynamic_jobs
     assert default_engine(killer()).dynamic_jobs
     flags = {"--enable-dynamic-jobs", "--acknowledge-dynamic-jobs", "--enable-profile-reuse"}
@@ -474,9 +474,9 @@ def test_registration_is_finished_acknowledged_or_not(
 ) -> None:
     options = EngineOptions(dynamic_jobs=True, acknowledge_dynamic_jobs=acknowledge)
     module = Fqops(FqopsOptions(kill_and_restart=kill))
-    found = simulate(workload_of(1, jobs), make_cluster(1), module, engine=options)
+    found = simulate(module, workload_of(1, jobs), make_cluster(1), engine=options)
     if kill or not jobs:
-        expected = simulate(workload_of(1, jobs), make_cluster(1), killer())
+        expected = simulate(killer(), workload_of(1, jobs), make_cluster(1))
         assert format_jobs(found.ended_jobs) == format_jobs(expected.ended_jobs)
 
 
@@ -562,7 +562,7 @@ def test_the_same_over_zeromq(saves: bool) -> None:
     if saves:
         hosts, workload = 1, workload_of(1, SAVED)
     options = default_engine(killer())
-    here = simulate(workload, make_cluster(hosts), killer(tolerance_factor=2))
+    here = simulate(killer(tolerance_factor=2), workload, make_cluster(hosts))
     assert sum("#" in record.job.id for record in here.ended) > (1 if saves else 5)
     assert any("#" in record.job.profile for record in here.ended) == saves
     config = '{"kill_and_restart": true, "tolerance_factor": 2}'
@@ -621,7 +621,7 @@ def test_no_promise_is_broken_killed_jobs_included(seed: int, options: dict[str,
     jobs = random_jobs(random.Random(seed), 30)
     workload = workload_of(4, jobs)
     module = make_scheduler("fqops", {"kill_and_restart": True, **options})
-    simulation = simulate(workload, make_cluster(4), module)
+    simulation = simulate(module, workload, make_cluster(4))
     outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
     rows = rows_of(module)
     assert len(rows) == len(jobs)
@@ -656,7 +656,7 @@ def test_wrong_estimates_leave_no_job_waiting(seed: int, share: float) -> None:
     for each in jobs:
         each.estimate *= share * (0.5 + rng.random())
         each.fields["qos"]["estimated_runtime"] = each.estimate
-    simulation = simulate(workload, make_cluster(4), killer(tolerance_factor=2))
+    simulation = simulate(killer(tolerance_factor=2), workload, make_cluster(4))
     outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
     assert len(outcomes.ids) == len(jobs)
     for record in simulation.ended:

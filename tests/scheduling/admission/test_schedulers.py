@@ -74,7 +74,7 @@ def workload_of(machine: int, rows: list[Row]) -> Workload:
 def run(scheduler: str, machine: int, rows: list[Row], **options: object) -> Outcome:
     module = make_scheduler(scheduler, options)
     simulation = simulate(
-        workload_of(machine, rows), make_cluster(machine), module, allow_smaller_machine=True
+        module, workload_of(machine, rows), make_cluster(machine), allow_smaller_machine=True
     )
     log = module.qos_log
     ended = {record.job.id.removeprefix("w0!"): record for record in simulation.ended}
@@ -577,7 +577,7 @@ def test_the_verifier_agrees(scheduler: str, tmp_path: Path) -> None:
     ]
     workload = workload_of(4, rows_of(shape))
     module = make_scheduler(scheduler)
-    simulation = simulate(workload, make_cluster(4), module)
+    simulation = simulate(module, workload, make_cluster(4))
     write_run(
         simulation,
         tmp_path / "run",
@@ -603,6 +603,6 @@ def test_the_verifier_agrees(scheduler: str, tmp_path: Path) -> None:
 def test_a_packed_set_is_admitted_whole(scheduler: str, seed: int, laxity: float) -> None:
     """Not as the paper has it: a job that fits when it arrives starts, whatever its laxity."""
     packed = packed_workload(8, 150, laxity, seed, run_times=(1, 300))
-    simulation = simulate(packed.workload, make_cluster(8), scheduler)
+    simulation = simulate(scheduler, packed.workload, make_cluster(8))
     found = {record.local_id: record.start for record in simulation.ended}
     assert found == packed.starts

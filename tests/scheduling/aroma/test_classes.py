@@ -230,7 +230,7 @@ def test_it_can_be_stopped_again() -> None:
 
 def test_nothing_is_stopped_where_no_job_can_be_registered() -> None:
     module = make_scheduler("aroma")
-    simulation = simulate(STOP, ONE, module, engine=EngineOptions(compute_sharing=True))
+    simulation = simulate(module, STOP, ONE, engine=EngineOptions(compute_sharing=True))
     assert spans(simulation) == {"0": (0, 100, "0"), "1": "REJECTED"}
 
 
@@ -301,9 +301,9 @@ def test_unavailable_hosts_are_not_used() -> None:
     )
     module = make_scheduler("aroma", {"stops": 0})
     simulation = simulate(
+        module,
         work({}, {"at": 2}, {"at": 3, "tasks": 2}, deadline(29, at=4, tasks=2)),
         TWO,
-        module,
         engine=EngineOptions(compute_sharing=True, external_events=events),
     )
     found = spans(simulation)
@@ -315,7 +315,7 @@ def test_unavailable_hosts_are_not_used() -> None:
 
 def test_ends_of_strangers_are_passed_over() -> None:
     module = make_scheduler("aroma")
-    simulate(work({}), ONE, module)
+    simulate(module, work({}), ONE)
     module.completed(JobCompleted("w9!1", "COMPLETED_SUCCESSFULLY", 0, HostSet.parse("0")))
     assert module.decide(100.0) == []
 
@@ -368,7 +368,7 @@ def test_parts_are_refused_if_only_one_of_them_has_an_impossible_deadline() -> N
 def test_parts_are_refused_with_one_that_is_too_wide() -> None:
     jobs = work(*[{"application": "d", "tasks": tasks} for tasks in (1, 3, 2)], {})
     module = make_scheduler("aroma")
-    simulation = simulate(jobs, TWO, module, allow_smaller_machine=True)
+    simulation = simulate(module, jobs, TWO, allow_smaller_machine=True)
     found = spans(simulation)
     assert [found[name] for name in "012"] == ["REJECTED"] * 3
     assert found["3"] == (0, 10, "0")

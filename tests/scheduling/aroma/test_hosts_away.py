@@ -29,7 +29,7 @@ def run_with(
         ExternalEvent(date, f"machine_{kind}", HostSet.parse(hosts), {})
         for date, kind, hosts in rows
     )
-    done = simulate(jobs, platform, module, engine=default_engine(module), events=events)
+    done = simulate(module, jobs, platform, engine=default_engine(module), events=events)
     return spans(done), module
 
 

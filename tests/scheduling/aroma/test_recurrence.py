@@ -133,9 +133,9 @@ def simulated(jobs: Planned, processors: list[int], speeds: np.ndarray) -> list[
     ]
     hosts = {f"w0!{index}": HostSet.of(needs) for index, (_, needs) in enumerate(jobs)}
     simulation = simulate(
+        AsPlanned(hosts),
         work(*described, processors=len(processors)),
         machine(speeds.tolist(), processors),
-        AsPlanned(hosts),
         engine=EngineOptions(compute_sharing=True),
     )
     ends = {int(record.local_id): record.finish for record in simulation.ended}

@@ -109,9 +109,9 @@ def test_plans_elsewhere_stay_when_hosts_go_and_come_back() -> None:
     module = make_scheduler("aroma", {"stops": 0})
     engine = default_engine(module)
     simulation = simulate(
+        module,
         jobs,
         machine([1.0] * 3),
-        module,
         engine=type(engine)(compute_sharing=True, external_events=events),
     )
     assert spans(simulation) == {

@@ -80,7 +80,7 @@ def workload_of(machine: int, rows: list[Row]) -> Workload:
 
 def run(machine: int, rows: list[Row], scheduler: str = "slack", **options: object) -> Outcome:
     module = make_scheduler(scheduler, options)
-    simulation = simulate(workload_of(machine, rows), make_cluster(machine), module)
+    simulation = simulate(module, workload_of(machine, rows), make_cluster(machine))
     ended = {record.job.id.removeprefix("w0!"): record for record in simulation.ended}
     records = {name: module.qos_log.record(f"w0!{name}") for name in ended}
     return Outcome(
@@ -207,7 +207,7 @@ def test_what_waits_behind_a_job_without_estimate_gets_its_promise_later() -> No
     first = workload.jobs[0]
     workload.jobs[0] = Job(first.id, 0.0, 2, first.profile)
     module = make_scheduler("slack", {"average_wait": 10})
-    simulation = simulate(workload, make_cluster(2), module)
+    simulation = simulate(module, workload, make_cluster(2))
     assert {r.job.id: r.start for r in simulation.ended} == {"w0!A": 0, "w0!B": 5, "w0!C": 8}
     assert module.qos_log.record("w0!A").latest_start == 30
     assert module.qos_log.record("w0!B").latest_start == pytest.approx(5 + 30)
@@ -225,9 +225,9 @@ def test_the_plan_counts_on_hosts_that_are_away() -> None:
     for gain in ("slack", "promise"):
         module = make_scheduler("slack", {"early_gain": gain, "average_wait": 10})
         simulation = simulate(
+            module,
             workload_of(2, rows),
             make_cluster(2),
-            module,
             engine=EngineOptions(external_events=events),
         )
         starts = {r.job.id.removeprefix("w0!"): r.start for r in simulation.ended}
@@ -536,7 +536,7 @@ def test_a_month_of_the_paper_improves_on_conservative_backfilling(shared) -> No
 
     def mean_wait(scheduler: str, **options: object) -> float:
         module = make_scheduler(scheduler, options)
-        ended = simulate(workload, make_cluster(128), module).ended
+        ended = simulate(module, workload, make_cluster(128)).ended
         waits = [record.start - record.submission_time for record in ended]
         for record in ended:
             latest = module.qos_log.record(record.job.id).latest_start

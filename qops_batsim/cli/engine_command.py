@@ -1,4 +1,4 @@
-"""``qops-batsim engine`` and ``shim``: the embedded engine under Batsim's name."""
+"""``qops-batsim engine``, and the executable that takes Batsim's place."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import Annotated
 import typer
 
 from qops_batsim.cli.console import note
-from qops_batsim.errors import InputError, require_one_of
+from qops_batsim.errors import InputError
 
-NAME = "batsim"
-MARK = "# A shim of qops-batsim: its embedded engine under Batsim's name."
-"""Line that marks a shim as ours."""
+MARK = "# Made by qops-batsim: its embedded engine under Batsim's name."
+"""Line that marks an executable as ours."""
 
 
 def engine(
@@ -26,8 +25,9 @@ def engine(
     """Simulate as Batsim 4 does: its options, its protocol, its files; or as 5.
 
     Any Batsim decision process can be at the other end of the socket.
-    `qops-batsim engine --help` lists the options; `qops-batsim-engine` is the same.
-    With `--as 5` in front it is Batsim 5, and decision components may be libraries.
+    `qops-batsim engine --help` lists the options. With `--as 5` in front it is Batsim 5,
+    and decision components may be libraries. `--install` writes an executable that
+    runs it, for tools that look Batsim up on PATH.
 
     Examples:
 
@@ -35,43 +35,26 @@ def engine(
         qops-batsim engine -p platform.xml -w workload.json -e out/run
         qops-batsim engine --as 5 -p platform.xml -w workload5.json \
           -s tcp://localhost:28000 ''
+        qops-batsim engine --install ~/shim/batsim
     """
     from qops_batsim.cli.engine import run_engine
 
     return run_engine(arguments or [])
 
 
-def shim(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Where to write it; made if it is missing.")
-    ],
-    release: Annotated[
-        str, typer.Option("--as", metavar="4|5", help="Which Batsim it is to be.")
-    ] = "4",
-) -> None:
-    """Write an executable named `batsim` that runs the embedded engine.
-
-    For tools that look Batsim up on PATH: put DIR in front of it. A file named
-    batsim that is something else is never overwritten.
-
-    Examples:
-
-    \b
-        qops-batsim shim ~/shim && PATH=~/shim:$PATH batsim --version
-    """
+def install(path: Path, release: str) -> None:
+    """Write an executable that runs the engine; what is something else is never overwritten."""
     from qops_batsim.files import write_text
 
-    require_one_of("--as", release, ("4", "5"))
-    path = directory / NAME
     if path.is_symlink() or (path.exists() and not _is_ours(path)):
-        raise InputError(f"{path}: exists and is no shim of qops-batsim; another DIR is expected")
+        raise InputError(f"{path}: exists and is not of qops-batsim; another FILE is expected")
     # -P: files of the working directory must not pass for Python's own modules.
     command = f'exec {shlex.quote(sys.executable)} -P -m qops_batsim.cli.engine --as {release} "$@"'
     write_text(path, f"#!/bin/sh\n{MARK}\n{command}\n")
     path.chmod(path.stat().st_mode | 0o111)
     note(f"wrote {path}")
     # Evaluated by a shell: never folded.
-    typer.echo(f"export PATH={shlex.quote(str(directory.absolute()))}{os.pathsep}$PATH")
+    typer.echo(f"export PATH={shlex.quote(str(path.parent.absolute()))}{os.pathsep}$PATH")
 
 
 def _is_ours(path: Path) -> bool:

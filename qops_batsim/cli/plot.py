@@ -1,0 +1,162 @@
+"""``qops-batsim plot``: pictures of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from qops_batsim.cli.console import say, warn
+from qops_batsim.cli.inputs import moment, read_runs, warn_of_other_workloads
+from qops_batsim.cli.options import Hosts, Runs, WorkloadsOfRun, manual
+from qops_batsim.errors import InputError, require_one_of
+
+if TYPE_CHECKING:
+    from qops_batsim.analysis.results.run import RunResult
+
+_about = manual(
+    """
+    KIND: gantt, utilization, occupation or deadlines.
+    --out, -o FILE: Picture to write: a .png, .pdf or .svg file.
+    [Gantt charts and occupation]
+    --from TIME: Left edge: seconds since the start of the simulation, or with a unit: 90m, 12h,
+        100d; or a date where the workload has a calendar: 1996-12-24. Default: the first
+        submission.
+    --to TIME: Right edge. Default: the last completion.
+    [Gantt charts]
+    --engine NAME: How to draw: evalys (labelled rectangles), image (any number of jobs), or auto
+        (evalys while it stays readable). Default: auto.
+    --color deadline|state: What colours tell. Default: deadlines, if there are any.
+    """
+)
+
+
+def plot(
+    kind: Annotated[str, _about("KIND")],
+    runs: Runs,
+    out: Annotated[Path, _about("--out")],
+    begin: Annotated[str | None, _about("--from")] = None,
+    end: Annotated[str | None, _about("--to")] = None,
+    engine: Annotated[str | None, _about("--engine")] = None,
+    color: Annotated[str | None, _about("--color")] = None,
+    workload: WorkloadsOfRun = None,
+    hosts: Hosts = None,
+) -> None:
+    """Draw what a run did: a Gantt chart, utilization, occupation, or deadlines.
+
+    \b
+        gantt        which host ran which job, when; colours tell deadlines met,
+                     with how much to spare, and missed, else how jobs ended
+        utilization  utilization and queue length over time
+        occupation   how many tasks each host runs, by class of service, where
+                     jobs share hosts
+        deadlines    how many deadlines were met, missed and refused
+
+    Utilization and deadlines are drawn of one run or of several.
+
+    Examples:
+
+    \b
+        qops-batsim plot gantt out/kth_easy -o kth.png
+        qops-batsim plot gantt out/kth_easy --from 1996-12-24 --to 1996-12-27 \\
+          -o christmas.png
+        qops-batsim plot utilization out/kth_easy out/kth_fcfs -o both.pdf
+        qops-batsim plot occupation out/mixed --from 1h --to 2h -o hour.svg
+        qops-batsim plot deadlines out/qops out/easy -o deadlines.png
+    """
+    from qops_batsim.analysis.plots.drawing import output_format
+
+    require_one_of("kind of picture", kind, _KINDS)
+    draw, several, accepted = _KINDS[kind]
+    given = {"--from": begin, "--to": end, "--engine": engine, "--color": color}
+    given |= {"--workload": workload}
+    for option, value in given.items():
+        if value is not None and option not in accepted:
+            raise InputError(f"{option} is of no use for a picture of kind {kind}")
+    if len(runs) > 1 and not several:
+        raise InputError(f"{len(runs)} runs are given; plot {kind} draws one")
+    output_format(out)
+    results = read_runs(runs, hosts)
+    if several:
+        warn_of_other_workloads(results)
+        draw(results, out, workload)
+    else:
+        bounds = (
+            None if each is None else moment(each, option, results[0].calendar)
+            for each, option in ((begin, "--from"), (end, "--to"))
+        )
+        further = {"engine": engine, "color": color} if kind == "gantt" else {}
+        draw(results[0], out, workload, *bounds, **further)
+    say(f"wrote {out}")
+
+
+def _gantt(
+    result: RunResult,
+    out: Path,
+    workload: list[Path] | None,
+    begin: float | None,
+    end: float | None,
+    *,
+    engine: str | None,
+    color: str | None,
+) -> None:
+    from qops_batsim.analysis.plots.gantt import gantt
+    from qops_batsim.analysis.results.run import read_workloads
+
+    workloads = read_workloads(workload) if workload else None
+    styles = {"engine": engine or "auto", "color": color or "auto"}
+    gantt(result, out, workloads=workloads, begin=begin, end=end, **styles)
+
+
+def _occupation(
+    result: RunResult,
+    out: Path,
+    workload: list[Path] | None,
+    begin: float | None,
+    end: float | None,
+) -> None:
+    from qops_batsim.analysis.plots.occupation import draw
+
+    draw(result, out, workloads=_workloads(result, workload), begin=begin, end=end)
+
+
+def _utilization(results: Sequence[RunResult], out: Path, workload: None) -> None:
+    from qops_batsim.analysis.plots.over_time import draw
+
+    draw(results, out)
+
+
+def _deadlines(results: Sequence[RunResult], out: Path, workload: list[Path] | None) -> None:
+    from qops_batsim.analysis.metrics.outcomes import outcomes_with_deadlines
+    from qops_batsim.analysis.plots.deadlines import draw_deadlines
+
+    found, title = [], ""
+    for result in results:
+        workloads = _workloads(result, workload)
+        outcomes = outcomes_with_deadlines(result, workloads)
+        if not outcomes.of_user.any():
+            raise InputError(f"{result.source}: has no deadline of a user (--workload FILE)")
+        title = title or next((Path(each.source).name for each in workloads.values()), result.name)
+        found.append((result.name, outcomes))
+    grace = max(each.grace for each in results)
+    draw_deadlines(found, out, title=title, grace=grace, calendar=results[0].calendar)
+
+
+def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Any]:
+    """Return the workloads that a run was made of, as far as they are there."""
+    from qops_batsim.analysis.results.run import workloads_of_run
+
+    workloads, doubt = workloads_of_run(result, given)
+    if doubt is not None:
+        warn(doubt)
+    return workloads
+
+
+_PART = ("--from", "--to", "--workload")
+_KINDS: dict[str, tuple[Any, bool, tuple[str, ...]]] = {
+    "gantt": (_gantt, False, (*_PART, "--engine", "--color")),
+    "utilization": (_utilization, True, ()),
+    "occupation": (_occupation, False, _PART),
+    "deadlines": (_deadlines, True, ("--workload",)),
+}
+"""What draws a kind of picture, whether it draws several runs, and its options."""
