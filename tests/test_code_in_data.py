@@ -308,7 +308,7 @@ def test_a_file_is_run_for_who_names_it(
     Path("mine.py").rename("sub/mine.py")
     assert cli("explain", "first", 1).exit_code == 2
     assert cli("explain", "first", 1, "--code", "other.py").exit_code == 2
-    again = cli("run", "--again", "first_run.json", "--allow-code")
+    again = cli("run", "--again", "first_run.json", "--code", "other.py")
     assert again.exit_code == 2  # It lies elsewhere now.
     assert not ran.exists()
     asked = ("quote", "first@5", "1x1")

@@ -179,11 +179,9 @@ _of_code = manual(
     --code FILE.py: Python file with a scheduler that the files read may name: it is run
         (repeatable). Where its digest is known, it has to be the same. Default: a scheduler that
         lies in a file is refused.
-    --allow-code: Run whatever Python file the files read name.
     """
 )
 Code = Annotated[list[Path] | None, _of_code("--code")]
-AllowCode = Annotated[bool, _of_code("--allow-code")]
 
 _of_output = manual(
     """

@@ -68,8 +68,8 @@ def plot(
 
     require_one_of("kind of picture", kind, _KINDS)
     draw, several, accepted = _KINDS[kind]
-    given = {"--from": begin, "--to": end, "--engine": engine, "--color": color}
-    given |= {"--workload": workload}
+    given: dict[str, object] = {"--from": begin, "--to": end, "--workload": workload}
+    given |= {"--engine": engine, "--color": color}
     for option, value in given.items():
         if value is not None and option not in accepted:
             raise InputError(f"{option} is of no use for a picture of kind {kind}")
@@ -104,8 +104,15 @@ def _gantt(
     from qops_batsim.analysis.results.run import read_workloads
 
     workloads = read_workloads(workload) if workload else None
-    styles = {"engine": engine or "auto", "color": color or "auto"}
-    gantt(result, out, workloads=workloads, begin=begin, end=end, **styles)
+    gantt(
+        result,
+        out,
+        engine=engine or "auto",
+        color=color or "auto",
+        workloads=workloads,
+        begin=begin,
+        end=end,
+    )
 
 
 def _occupation(

@@ -69,7 +69,6 @@ def run(
     retry: Annotated[bool, _about("--retry")] = False,
     on_broken_promise: Annotated[str | None, _about("--on-broken-promise")] = None,
     code: options.Code = None,
-    allow_code: options.AllowCode = False,
 ) -> None:
     """Make the runs of a study that its directory does not hold yet, and print the table.
 
@@ -93,7 +92,7 @@ def run(
 
     from qops_batsim.experiments.study import read_study
 
-    study = read_study(file, code=allow_code or code or ())
+    study = read_study(file, code=code or ())
     if on_broken_promise is not None:
         broken = "fail" if is_strict(on_broken_promise) else "count"
         study = msgspec.structs.replace(study, on_broken_promise=broken)

@@ -102,9 +102,8 @@ def generate(
                 raise InputError(f"{option} is of no use for the preset {MIXED}")
         from qops_batsim.workload.service_classes import mixed_workload
 
-        sizes = {"applications": jobs, "processors": processors}
-        chosen = {name: size for name, size in sizes.items() if size is not None}
-        _write_classes(mixed_workload(seed=seed, **chosen), out)
+        hosts = 68 if processors is None else processors
+        _write_classes(mixed_workload(48 if jobs is None else jobs, seed, processors=hosts), out)
         return
     workload = generate_workload(
         preset,

@@ -96,7 +96,7 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
     if not (is_allowed or before):
         raise InputError(
             f"scheduler {scheduler!r} is a Python file, and reading data runs none; "
-            f"--code {told} (in Python code=[...]) is expected from who trusts it, or --allow-code"
+            f"--code {told} (in Python code=[...]) is expected from who trusts it"
         )
     _time_of_change(scheduler, path)
     digest = read_stored(path, what="a Python file with a scheduler").sha256
