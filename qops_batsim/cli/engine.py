@@ -163,7 +163,7 @@ def run_engine(arguments: Sequence[str]) -> int:
     """Simulate by a command line of Batsim; return the exit code."""
     release, rest = _release(arguments)
     if rest and rest[0] == "--install":
-        from qops_batsim.cli.engine_command import install
+        from qops_batsim.cli.engine_install import install
 
         if len(rest) != 2:
             raise InputError("--install needs a FILE and nothing else")
