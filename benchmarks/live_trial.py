@@ -30,6 +30,7 @@ from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.scale import subset
+from support.live_agreement import agreement
 from support.slurm_cluster import SlurmCluster, missing
 
 MARGIN = 2.0
@@ -106,7 +107,7 @@ def trial(arguments: argparse.Namespace, base: Path) -> dict:
     with Journal(journal) as found:
         if arguments.alone:
             return alone(found)
-        told = report(found, run_times=run_times)
+        told, same = report(found, run_times=run_times), agreement(found, run_times)
         lags = [
             each.start - each.ordered
             for each in found.entries()
@@ -119,8 +120,8 @@ def trial(arguments: argparse.Namespace, base: Path) -> dict:
             "told_after": [round(each, 2) for each in told.told_after or ()],
             "embedded": [told.embedded.promised, told.embedded.kept, told.embedded.refused],
             "embedded_in_time": told.embedded.in_time,
-            "agreeing": f"{told.agreeing}/{told.compared}",
-            "agreeing_by_dates": told.agreeing_by_dates,
+            "agreeing": f"{same.told_the_same}/{same.compared}",
+            "agreeing_by_dates": same.by_dates,
             "kills": sum(each.is_victim for each in found.entries()),
             "alarms": told.alarms,
             "restarts": restarts,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from textwrap import fill
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -33,13 +34,12 @@ from qops_batsim.advice.advice_tables import (
     users_tables,
     windows_table,
 )
-from qops_batsim.advice.advise import HOUR, Advice, Measure, promised, utilization
+from qops_batsim.advice.advise import HOUR, Advice
 from qops_batsim.advice.recommendations import (
     QUANTILES,
     advice_earliness,
     headline,
     limits,
-    manager_name,
     recommended,
     summary,
     warnings,
@@ -58,7 +58,6 @@ from qops_batsim.experiments.page import (
     html_page,
     pictures_of,
 )
-from qops_batsim.experiments.pictures import draw_band
 from qops_batsim.tables import csv_text
 from qops_batsim.version import __version__
 
@@ -110,24 +109,8 @@ def _outcomes(advice: Advice, case: AdviceCase) -> list[float]:
     return [100 * each / counts.jobs for each in found]
 
 
-def further_pictures(advice: Advice) -> dict[str, PagePicture]:
-    """Return the pictures behind the first one, by the section that they belong to."""
-    choices = advice.choices
-    loads = {load: (choices.easy(load=load), choices.case(load=load)) for load in choices.loads}
-    asked = {
-        1 - value: (choices.easy(stringency=value), choices.case(stringency=value))
-        for value in {choices.stringency, *choices.stringencies}
-    }
-    found = {"early": _earliness(advice)}
-    if len(loads) > 1:
-        found["loads"] = _curves(advice, "How the load changes it", "Load (1: the trace)", loads)
-    if len(asked) > 1:
-        label = "Response asked for (1: that under EASY)"
-        found["stringencies"] = _curves(advice, "How strict deadlines change it", label, asked)
-    return found
-
-
-def _earliness(advice: Advice) -> PagePicture:
+def earliness_picture(advice: Advice) -> PagePicture:
+    """Return the quantiles of delays with which an end could be promised, by processors."""
     groups = advice_earliness(advice, by_processors=True)
     names = [f"{quantile:.0%}" for quantile in QUANTILES]
     rows = [["processors", "jobs", *(f"{each} of jobs (h)" for each in names)]]
@@ -168,53 +151,6 @@ def _earliness(advice: Advice) -> PagePicture:
     return _made(title, draw, rows)
 
 
-def _curves(
-    advice: Advice,
-    title: str,
-    label: str,
-    cases: dict[float, tuple[AdviceCase, AdviceCase]],
-) -> PagePicture:
-    """Return two panels over what is varied: deadlines promised, and utilization."""
-    name = manager_name(advice.choices.scheduler)
-    ordered = sorted(cases)
-    lines: dict[str, tuple[Measure, int]] = {f"{name}: promised": (promised, 1)}
-    lines |= {"EASY: utilization": (utilization, 0), f"{name}: utilization": (utilization, 1)}
-    found = {
-        text: [advice.mean(cases[each][which], measure) for each in ordered]
-        for text, (measure, which) in lines.items()
-    }
-    rows = [[label, *(f"{text} (%) {part}" for text in lines for part in ("mean", "low", "high"))]]
-    for place, each in enumerate(ordered):
-        row = [f"{each:g}"]
-        for values in found.values():
-            value = values[place]
-            row += [""] * 3 if value is None else map(_number, (value.mean, *value.ends))
-        rows.append(row)
-
-    def draw(path: Path) -> None:
-        with picture(path, WIDTH, 5.4) as figure:
-            figure.set_layout_engine("constrained")
-            left, right = figure.subplots(2, 1)
-            for index, (text, values) in enumerate(found.items()):
-                axes = left if index == 0 else right
-                known = [(x, v) for x, v in zip(ordered, values, strict=True) if v is not None]
-                # The chosen scheduler as in the picture of deadlines; EASY's line is no deadline.
-                color = "#555555" if index == 1 else COLORS[2]
-                places = [x for x, _ in known]
-                line = [v.mean for _, v in known]
-                axes.plot(places, line, color=color, marker=MARKERS[index], label=text)
-                ends = [v.ends for _, v in known]
-                draw_band(axes, places, [e[0] for e in ends], [e[1] for e in ends], color)
-            left.set_ylabel("Deadlines promised (%)")
-            right.set_ylabel("Utilization (%)")
-            right.legend()
-            for axes in (left, right):
-                axes.set_xlabel(label)
-                axes.set_ylim(0, 102)
-
-    return _made(title, draw, rows)
-
-
 def _made(title: str, draw: Any, rows: Sequence[Iterable[str]]) -> PagePicture:
     def into(directory: Path) -> dict[Path, str]:
         path = directory / "picture.svg"
@@ -231,11 +167,6 @@ def _number(value: float) -> str:
 
 def advice_sections(advice: Advice) -> dict[str, list[Block | None]]:
     """Return the sections of a page: blocks by title."""
-    pictures = further_pictures(advice)
-
-    def picture(name: str) -> list[Block]:
-        return [pictures[name]] if name in pictures else []
-
     settings = PageTable(
         title="Settings",
         headings=["setting", "value", "why"],
@@ -262,7 +193,7 @@ def advice_sections(advice: Advice) -> dict[str, list[Block | None]]:
             None if quotes is None else PageText(paragraphs=[quotes.sentence()]),
             None if quotes is None else backtest_table(quotes),
         ],
-        "How early": [*picture("early"), *earliness_tables(advice)],
+        "How early": [earliness_picture(advice), *earliness_tables(advice)],
         "Who is refused": [
             categories_table(advice),
             queues_table(advice),
@@ -270,8 +201,8 @@ def advice_sections(advice: Advice) -> dict[str, list[Block | None]]:
             refusals_table(advice),
         ],
         "Charges": [charges_table(advice)],
-        "Strictness": [*picture("stringencies"), stringencies],
-        "Load": [*picture("loads"), loads_table(advice)],
+        "Strictness": [stringencies],
+        "Load": [loads_table(advice)],
         "Estimates": [estimates],
     }
 
@@ -280,71 +211,61 @@ TITLE = "What could be promised, at what price"
 METHOD = "Deadlines are set, admitted and charged as Islam et al. (2003, 2004) do."
 
 
-def advice_page(advice: Advice, command: str) -> str:
-    """Return advice as HTML; ``command`` made it."""
-    workload = advice.trace.workload
-    part = f", partition {advice.name}" if advice.name else ""
-    return html_page(
-        TITLE,
-        f"Advice on {Path(workload.source).name}{part}, {workload.processors:,} processors. "
-        f"{METHOD}",
-        advice_sections(advice),
-        command,
-        windows=f"{len(advice.windows)}, each drawing duplicates by its number as seed",
-    )
-
-
-def parts_page(
-    parts: Mapping[str, Advice], overview: Sequence[Block], about: str, command: str
+def advice_page(
+    parts: Mapping[str, Advice],
+    command: str,
+    *,
+    small: Mapping[str, int] = MappingProxyType({}),
+    changed: Mapping[str, Advice] = MappingProxyType({}),
+    changes: str = "",
 ) -> str:
-    """Return several advices as one page: an overview, then each with all its sections."""
-    sections: dict[str, list[Block | None]] = {"Overview": [*overview]}
-    for name, advice in parts.items():
+    """Return the advice on a trace, or its partitions, perhaps also with ``changes``, as HTML.
+
+    ``command`` made it; ``small`` are the partitions that have too few jobs for an advice.
+    """
+    workload = next(iter(parts.values())).trace.workload
+    about = f"Advice on {Path(workload.source).name}"
+    if changes:
+        about += f", as it is and with {changes}."
+        named, overview = _both_sides(parts, changed, changes)
+    elif len(parts) > 1:
+        about += f", {len(parts)} partitions."
+        named = {f"Partition {name}": advice for name, advice in parts.items()}
+        overview = _partitions(parts, small)
+    else:
+        ((name, advice),) = parts.items()
+        about += f"{f', partition {name}' if name else ''}, {workload.processors:,} processors."
+        windows = f"{len(advice.windows)}, each drawing duplicates by its number as seed"
+        sections = advice_sections(advice)
+        return html_page(TITLE, f"{about} {METHOD}", sections, command, windows=windows)
+    sections = {"Overview": overview}
+    for name, advice in named.items():
         sections[name] = [
             block
             for title, blocks in advice_sections(advice).items()
             if any(blocks)
             for block in (PageHeading(text=f"{name}: {title}"), *blocks)
         ]
-    windows = ", ".join(f"{name} {len(each.windows)}" for name, each in parts.items())
+    windows = ", ".join(f"{name} {len(each.windows)}" for name, each in named.items())
     return html_page(TITLE, f"{about} {METHOD}", sections, command, windows=windows)
 
 
-def page_of(
-    parts: Mapping[str, Advice],
-    small: Mapping[str, int],
-    changed: Mapping[str, Advice],
-    changes: str | None,
-    command: str,
-) -> str:
-    """Return the advice on a trace, or its partitions, perhaps also with ``changes``, as HTML."""
-    if changes is not None:
-        return what_if_page(parts, changed, changes, command)
-    if len(parts) > 1:
-        return centre_page(parts, small, command)
-    return advice_page(next(iter(parts.values())), command)
-
-
-def what_if_page(
-    parts: Mapping[str, Advice], changed: Mapping[str, Advice], changes: str, command: str
-) -> str:
-    """Return the advice on a trace, or its partitions, without and with changes as HTML."""
-    blocks: list[Block] = []
-    sections: dict[str, Advice] = {}
+def _both_sides(
+    parts: Mapping[str, Advice], changed: Mapping[str, Advice], changes: str
+) -> tuple[dict[str, Advice], list[Block | None]]:
+    """Return advices without and with changes by title, and tables of both."""
+    blocks: list[Block | None] = []
+    named: dict[str, Advice] = {}
     for name, before in parts.items():
         after, title = changed[name], f"Partition {name}" if name else "The trace"
         table = before_after_table(before, after, changes)
         blocks.append(msgspec.structs.replace(table, title=f"{title}: before and after"))
-        sections |= {f"{title} as it is": before, f"{title} with {changes}": after}
-    source = Path(next(iter(parts.values())).trace.workload.source).name
-    about = f"Advice on {source}, as it is and with {changes}."
-    return parts_page(sections, [*blocks, overview_table(sections)], about, command)
+        named |= {f"{title} as it is": before, f"{title} with {changes}": after}
+    return named, [*blocks, overview_table(named)]
 
 
-def centre_page(parts: Mapping[str, Advice], small: Mapping[str, int], command: str) -> str:
-    """Return the advice on several partitions as HTML; ``small`` have too few jobs for one."""
-    source = next(iter(parts.values())).trace.workload.source
-    named = {f"Partition {name}": advice for name, advice in parts.items()}
+def _partitions(parts: Mapping[str, Advice], small: Mapping[str, int]) -> list[Block | None]:
+    """Return what is told of several partitions together."""
     told = [
         "Each partition is simulated by itself, and what is said of one is not said of another."
     ]
@@ -352,12 +273,12 @@ def centre_page(parts: Mapping[str, Advice], small: Mapping[str, int], command: 
         names = ", ".join(f"{name or 'none'} ({jobs:,} jobs)" for name, jobs in small.items())
         told.append(f"Not looked at, as they have few jobs: {names}.")
     bad = [name for name, advice in parts.items() if not advice.fit.fits]
-    overview: list[Block] = [PageText(paragraphs=told), overview_table(parts)]
-    if bad:
-        alert = f"Nothing can be recommended for {', '.join(bad)}: the model does not fit there."
-        overview.insert(0, PageAlert(paragraphs=[alert]))
-    about = f"Advice on {Path(source).name}, {len(parts)} partitions."
-    return parts_page(named, overview, about, command)
+    alert = f"Nothing can be recommended for {', '.join(bad)}: the model does not fit there."
+    return [
+        PageAlert(paragraphs=[alert]) if bad else None,
+        PageText(paragraphs=told),
+        overview_table(parts),
+    ]
 
 
 def document_of(

@@ -39,8 +39,8 @@ from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import PLAN_TOLERANCE
 
 
-class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Story of a job without the reasons of its scheduler; dates in seconds."""
+class ToldJob(msgspec.Struct, frozen=True, kw_only=True):
+    """What any run tells of a job; dates and the wait up to the start in seconds, None for none."""
 
     run: str
     scheduler: str | None
@@ -48,26 +48,31 @@ class PlainExplanation(msgspec.Struct, frozen=True, kw_only=True):
     job: str
     processors: int
     submission: float
-    state: str
-    """Batsim's final state."""
-    reason: str = ""
-    """Note of the scheduler, mostly the reason for a rejection, in words."""
-    start: float | None = None
-    end: float | None = None
-    waited: float | None = None
-    """None, as the two above, if it did not run."""
     requested_deadline: float | None = None
     admitted_deadline: float | None = None
+    reason: str = ""
+    """Note of the scheduler, mostly why the requested deadline was refused, in words."""
+    free_processors: int | None = None
+    """Processors that no job used when it asked, or just after its submission."""
+    start: float | None = None
+    end: float | None = None
+    """When it ran, the last time if it was killed."""
+    waited: float | None = None
     lateness: float | None = None
     """From the requested deadline to the end, below 0 if that is earlier; None without either."""
-    free_processors: int | None = None
-    """Hosts that no job used just after its submission."""
+    calendar: Calendar | None = None
+    """The date of second 0, if that is known."""
+
+
+class PlainExplanation(ToldJob, frozen=True, kw_only=True):
+    """Story of a job without the reasons of its scheduler."""
+
+    state: str
+    """Batsim's final state."""
     ahead: list[str] = []
     """Full ids of the jobs that had been submitted before and did not run yet."""
     freed_by: list[str] = []
     """Full ids of the jobs that ended when it started."""
-    calendar: Calendar | None = None
-    """The date of second 0, if that is known."""
 
 
 def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
@@ -148,28 +153,18 @@ def _used_hosts(result: RunResult, running: Booleans) -> int:
     return int(used.sum())
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """Story of a job; dates and the wait up to the start in seconds, None for none."""
+class Explanation(ToldJob, frozen=True, kw_only=True):
+    """Story of a job, with what its scheduler had decided."""
 
-    run: str
-    scheduler: str
-    machine_processors: int
-    job: str
-    processors: int
     estimate: float | None
-    submission: float
-    requested_deadline: float | None
     outcome: str
     """State of the job at the end of the log: a constant of
     :mod:`~qops_batsim.advice.history`."""
-    reason: str = ""
-    """Why the requested deadline was refused, in words."""
     refusal: Refusal | None = None
     """Why, typed."""
     blamed: Commitment | None = None
     """The commitment that stood in the way, if it was not the job's own deadline."""
     offered_deadline: float | None = None
-    admitted_deadline: float | None = None
     price: JobPrice | None = None
     """For the admitted deadline, or what the requested one would have cost."""
     earliest: PossibleDeadline | None = None
@@ -178,8 +173,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Latest deadline that the user would have taken; None without a requested one."""
     cheapest: PossibleDeadline | None = None
     """The latest such deadline that would have been promised: the later, the cheaper."""
-    free_processors: int | None = None
-    """Processors that no job used when it asked."""
     in_the_way: list[Commitment] = []
     """Promises in the window that the job asked for, or up to its promised
     start, by start."""
@@ -191,15 +184,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     kills: list[KilledRun] = []
     killed_for_it: list[str] = []
     """Full ids of the jobs that were killed to admit it."""
-    start: float | None = None
-    end: float | None = None
-    """When it ran, the last time if it was killed."""
-    waited: float | None = None
-    lateness: float | None = None
-    """From the requested deadline to the end, below 0 if that is earlier; None without either."""
     expected_end: float | None = None
-    calendar: Calendar | None = None
-    """The date of second 0, if that is known."""
 
     @property
     def was_cancelled(self) -> bool:

@@ -307,7 +307,10 @@ class _UnderEasy:
     table: SlowdownTable
 
 
-def run_easy(workload: Workload, prices: Prices) -> _UnderEasy:
+def run_easy(
+    workload: Workload,
+    prices: Prices = Prices(),  # noqa: B008 - it is frozen
+) -> _UnderEasy:
     """Run EASY on a workload."""
     module = make_scheduler("easy")
     outcomes, _ = outcomes_of(workload, make_cluster(workload.processors), module)

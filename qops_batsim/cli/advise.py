@@ -89,7 +89,7 @@ def advise(
     import msgspec
 
     from qops_batsim.advice import backtest as quoting
-    from qops_batsim.advice.advice_page import document_of, page_of
+    from qops_batsim.advice.advice_page import advice_page, document_of
     from qops_batsim.advice.advise import AdviceChoices
     from qops_batsim.advice.advise import advise as ask
     from qops_batsim.advice.what_if import WhatIf, parse_what_if
@@ -144,7 +144,9 @@ def advise(
         console.warn(shortage(len(sizes), count, what="windows"))
         console.warn(shortage(min(sizes), size, what="jobs a window"))
     changed = {name: advice_on(name, each) for name, each in changes.items()}
-    write_text(out, page_of(parts, small, changed, what_if, console.command_line()))
+    command, changes_text = console.command_line(), what_if or ""
+    page = advice_page(parts, command, small=small, changed=changed, changes=changes_text)
+    write_text(out, page)
     if as_json:
         console.print_json(document_of(parts, small, changed))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,6 @@ from qops_batsim.cli.options import (
     PricesFile,
     Run,
     manual,
-    rows_to_list,
 )
 from qops_batsim.cli.texts import (
     date_text,
@@ -40,10 +38,12 @@ if TYPE_CHECKING:
     from qops_batsim.dates import Calendar
 
 
+_ROWS = 10
+"""Most rows of a table; JSON has all."""
+
 _about = manual(
     """
     JOB: The job: w0!12, or 12 where that is clear.
-    --events: Print all decisions of the run instead, as JSON, an event a line.
     --tolerance FACTOR: The user takes deadlines up to this many times the requested response
         time. Default: the job's own factor, else the scheduler's, else 1.
     """
@@ -52,12 +52,10 @@ _about = manual(
 
 def explain(
     run: Run,
-    job: Annotated[str | None, _about("JOB")] = None,
+    job: Annotated[str, _about("JOB")],
     tolerance: Annotated[float | None, _about("--tolerance", min=0.0)] = None,
     prices: PricesFile = None,
     workload: PricedWorkload = None,
-    first: Annotated[int, rows_to_list("Rows to list of a table.")] = 10,
-    events: Annotated[bool, _about("--events")] = False,
     code: Code = None,
     as_json: AsJson = False,
 ) -> None:
@@ -74,23 +72,15 @@ def explain(
         qops-batsim run qops
         qops-batsim explain out/qops 29
         qops-batsim explain out/qops 'w0!29' --tolerance 4 --json
-        qops-batsim explain out/qops --events
     """
-    from msgspec import json
     from msgspec.structs import replace
 
     from qops_batsim.advice.charges import price_list
     from qops_batsim.advice.explain import explain_from_files, explain_job
-    from qops_batsim.advice.history import read_history, read_history_if_kept
+    from qops_batsim.advice.history import read_history_if_kept
 
     allowed = code or ()
     named, run = run, run_name(run, allowed)
-    if events:
-        for event in read_history(run).events:
-            sys.stdout.write(json.encode(event).decode() + "\n")
-        return
-    if job is None:
-        raise InputError("no job is named; the id of one, or --events, is expected")
     history, job_id = read_history_if_kept(run, code=allowed), ""
     if history is not None:
         with suppress(InputError):  # A live journal has jobs that no scheduler was told of.
@@ -106,9 +96,9 @@ def explain(
         return
     title = f"{found.job} of {found.run} ({found.scheduler}): {_fate(found)}"
     print_answer(title, _rows(found))
-    _print_commitments(found, first)
+    _print_commitments(found)
     if len(found.promises) > 1:
-        _print_promises(found.promises, first, found.calendar)
+        _print_promises(found.promises, found.calendar)
     if listed.unknown:
         note(f"no QoS charges: {listed.unknown}")
 
@@ -191,12 +181,12 @@ def _commitment_text(each: Commitment, calendar: Calendar | None) -> str:
     return f"{text})"
 
 
-def _print_commitments(found: Explanation, first: int) -> None:
+def _print_commitments(found: Explanation) -> None:
     commitments, blamed = found.in_the_way, found.blamed
     if not commitments:
         return
-    listed = list(commitments[:first])
-    if blamed is not None and blamed in commitments[first:]:
+    listed = list(commitments[:_ROWS])
+    if blamed is not None and blamed in commitments[_ROWS:]:
         listed[-1] = blamed
     until = "first promised start" if found.promises else "deadline"
     say("")
@@ -212,9 +202,7 @@ def _print_commitments(found: Explanation, first: int) -> None:
     _tell_more(len(commitments) - len(listed))
 
 
-def _print_promises(
-    promises: Sequence[PlannedStart], first: int, calendar: Calendar | None
-) -> None:
+def _print_promises(promises: Sequence[PlannedStart], calendar: Calendar | None) -> None:
     say("")
     unit, text = _dates_of(calendar)
     rows = []
@@ -222,8 +210,8 @@ def _print_promises(
         dates, cause = map(text, (each.date, each.start)), each.cause.replace("_", " ")
         rows.append([*dates, cause, names_text(each.by, 3)])
     columns = [f"at{unit}", f"promised{unit}", "because of", "by"]
-    print_table("Promised starts", columns, rows[:first])
-    _tell_more(len(rows) - first)
+    print_table("Promised starts", columns, rows[:_ROWS])
+    _tell_more(len(rows) - _ROWS)
 
 
 def _dates_of(calendar: Calendar | None) -> tuple[str, Callable[[float | None], str]]:
@@ -235,7 +223,7 @@ def _dates_of(calendar: Calendar | None) -> tuple[str, Callable[[float | None], 
 
 def _tell_more(count: int) -> None:
     if count > 0:
-        say(f"… and {count} more (--first N, --json)")
+        say(f"… and {count} more (--json)")
 
 
 def _plain_rows(found: PlainExplanation) -> Iterator[tuple[str, str]]:

@@ -395,13 +395,6 @@ def report(
     ]
     say(f"{told.jobs:,} jobs")
     print_table("", ["", *there], rows)
-    if told.compared:
-        share = 100 * told.agreeing / told.compared
-        say(
-            f"{told.agreeing:,} of {told.compared:,} answers ({share:.1f} %) are those of the "
-            "embedded engine, told the same at the same dates; with dates as Slurm has them "
-            f"{told.agreeing_by_dates:,}"
-        )
     if told.told_after is not None:
         median, longest = told.told_after
         say(f"answered a median of {median:.1f} s after submission, {longest:.1f} s at most")

@@ -34,7 +34,7 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.tables import Words
 from qops_batsim.timing import ROUND_TRIPS, SHORTEST
 from qops_batsim.workload.batsim_json import format_workload
-from qops_batsim.workload.model import Workload, delay_profile, read_jobs
+from qops_batsim.workload.model import Workload, delay_profile
 
 
 def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> list[Path]:
@@ -165,18 +165,16 @@ def ended_workload(
     Those that are judged have the deadline that was asked for, also where it was given up.
     """
     about = journal.begun
-    book = Book(about)
-    jobs, profiles = [], {}
-    for each in entries:
-        if "#" in each.run:
-            continue  # The same job again, which the scheduler had killed.
-        name, profile = delay_profile(_run_time(each))
-        profiles[name] = profile
-        asked = msgspec.structs.replace(each, deadline=each.asked) if each.run in judged else each
-        fields = {**book.job_of(asked).fields, "id": each.run.partition("!")[2], "profile": name}
-        jobs.append(fields)
+    runs = [
+        (
+            msgspec.structs.replace(each, deadline=each.asked) if each.run in judged else each,
+            each.run.partition("!")[2],
+            _run_time(each),
+        )
+        for each in entries
+        if "#" not in each.run  # Else the same job again, which the scheduler had killed.
+    ]
     made_of = {"step": "live journal", "scheduler": about.scheduler}
-    found = read_jobs(jobs, profiles, str(journal.path))
-    workload = Workload(found, profiles, len(about.nodes), made_of, str(journal.path))
+    workload = Book(about).workload_of(runs, str(journal.path), made_of)
     workload.calendar = Calendar(about.origin, about.time_zone)
     return workload

@@ -19,6 +19,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
@@ -50,6 +51,8 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, sentence
 from qops_batsim.scheduling.standing import Standing
+from qops_batsim.timing import SHORTEST
+from qops_batsim.workload.model import Workload, delay_profile, read_jobs
 
 WORKLOAD = "w0"
 """Name of the workload whose jobs these are in the protocol."""
@@ -310,6 +313,22 @@ class Book:
         if qos:
             fields["qos"] = qos
         return Job.from_fields(fields, where=f"job {entry.job}")
+
+    def workload_of(
+        self,
+        runs: Sequence[tuple[Entry, str, float]],
+        source: str,
+        made_of: Mapping[str, object] = MappingProxyType({}),
+    ) -> Workload:
+        """Return runs as a workload, each with its id there and its run time (seconds)."""
+        jobs, profiles = [], {}
+        for entry, job_id, run_time in runs:
+            name, profile = delay_profile(max(run_time, SHORTEST))
+            profiles[name] = profile
+            jobs.append({**self.job_of(entry).fields, "id": job_id, "profile": name})
+        found = read_jobs(jobs, profiles, source)
+        size = len(self._about.nodes)
+        return Workload(found, profiles, size, dict(made_of), source)
 
     def _seconds(self, date: float) -> float:
         return round(date - self._about.origin, 6)

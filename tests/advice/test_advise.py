@@ -186,10 +186,10 @@ def test_it_says_what_it_did_not_look_at(advice: Advice) -> None:
 def test_the_page_needs_nothing_else_and_a_browser_shows_it_whole(
     advice: Advice, browse: Callable[[str], str]
 ) -> None:
-    page = advice_page(advice, "qops-batsim advise kth_sp2_1000")
+    page = advice_page({"": advice}, "qops-batsim advise kth_sp2_1000")
     assert len(page.encode()) < 2_000_000
     assert not re.search(r"""(?:src|href|url)\W{1,2}https?:""", page)
-    assert page == advice_page(advice, "qops-batsim advise kth_sp2_1000")
+    assert page == advice_page({"": advice}, "qops-batsim advise kth_sp2_1000")
     script = """
 onload = () => {
   const wide = [...document.querySelectorAll("main > section > :not(.wide)")].filter(
@@ -199,7 +199,7 @@ onload = () => {
 };
 """
     shown = browse(page.replace("</body>", f"<script>{script}</script></body>"))
-    assert "<title>4 true 4 0</title>" in shown
+    assert "<title>2 true 2 0</title>" in shown
 
 
 def test_the_command(cli, tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_ids_and_dates_are_those_of_the_accounting(tmp_path: Path) -> None:
     path.write_text("\n".join(rows) + "\n")
     few = AdviceChoices(others=(), stringencies=(0.2,), loads=(1.0,))
     advice = advise(path, few, processors=8)
-    page = advice_page(advice, "qops-batsim advise sacct.txt")
+    page = advice_page({"": advice}, "qops-batsim advise sacct.txt")
     for text in (
         ">4711_",
         ">2026-03-27 08:00:01<",

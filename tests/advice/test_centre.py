@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from qops_batsim import run
-from qops_batsim.advice.advice_page import advice_document, advice_page, centre_page
+from qops_batsim.advice.advice_page import advice_document, advice_page
 from qops_batsim.advice.advice_tables import windows_table
 from qops_batsim.advice.advise import Advice, AdviceChoices, advise
 from qops_batsim.advice.fit import HIGH, LEAST_WAIT, LOW, model_fit
@@ -65,7 +65,7 @@ def test_each_partition_is_as_it_is_alone(
     lines = dump.read_text().splitlines()
     own = [line for line in lines[1:] if ids[line.partition("|")[0]] == "gpu"]
     path = written(tmp_path / "gpu.txt", "\n".join([lines[0], *own]) + "\n")
-    whole = centre_page(centre, {}, "x")
+    whole = advice_page(centre, "x")
     for name, alone in (
         ("gpu", advise_all(path)),
         ("short", advise_all(dump, accounting=of_partition("short"))),
@@ -74,7 +74,7 @@ def test_each_partition_is_as_it_is_alone(
         ours, theirs = advice_document(centre[name]), advice_document(alone[name])
         for told in ("results", "earliest_promises", "fit", "settings", "summary", "limits"):
             assert ours[told] == theirs[told]
-        page = advice_page(alone[name], "x")
+        page = advice_page({name: alone[name]}, "x")
         for table in re.findall(r"<h3>(?:Schedulers|Load|Deadlines by).*?</table>", page, re.S):
             assert table in whole
 
@@ -95,11 +95,11 @@ def test_pooled_jobs_yield_nothing_that_partitions_contradict(tmp_path: Path) ->
     told = summary(pooled)
     assert told[0].startswith("The model does not fit this trace: ")
     assert "pooled here (--partition)" in told[1]
-    page = advice_page(pooled, "x")
+    page = advice_page({"": pooled}, "x")
     assert page.index('role="alert"') < page.index("Each of ")
     # The partitions themselves were run by EASY: there the model fits.
     assert all(each.fit.fits for each in parts.values())
-    assert 'role="alert"' not in centre_page(parts, {}, "x")
+    assert 'role="alert"' not in advice_page(parts, "x")
 
 
 def test_numbers_are_those_that_pandas_finds(centre: dict[str, Advice], tmp_path: Path) -> None:

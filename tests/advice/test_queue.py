@@ -327,7 +327,7 @@ def test_dates_have_an_offset_and_may_be_numbers() -> None:
     [
         ([], "a JSON object with a list of jobs is expected"),
         ({"jobs": {}}, "a JSON object with a list of jobs"),
-        ({"jobs": []}, r"says nothing of the machine's processors.*--machine N"),
+        ({"jobs": []}, r"says nothing of the machine's processors.*--processors N"),
         ({"jobs": [], "processors": 4}, r"says nothing of its date.*--now DATE"),
         ({"jobs": [], "processors": 0, "now": 1}, "processors is 0; a whole number from 1"),
         ({"jobs": [], "processors": 4, "now": "2026-01-01"}, "now is '2026-01-01'; seconds"),

@@ -406,7 +406,9 @@ def test_users_waits_are_told_by_partition_and_account_as_far_as_the_log_has_the
         "run_time": np.array([300.0, 900.0, 300.0]),
     }
     texts = {"queue": Words.of(["cpu", "gpu", "cpu"])}
-    advice: Any = SimpleNamespace(trace=SimpleNamespace(records=records, texts=texts))
+    advice: Any = SimpleNamespace(
+        choices=CHOICES, trace=SimpleNamespace(records=records, texts=texts)
+    )
     by_size, by_partition = users_tables(advice)
     assert [row[0] for row in by_size.rows] == ["1", "2 to 8", "all"]
     assert [row[:2] for row in by_partition.rows] == [["gpu", "1"], ["cpu", "2"], ["all", "3"]]
