@@ -119,8 +119,13 @@ def windows_table(advice: Advice) -> PageTable:
                 and window.processors + (advice.what_if.processors if advice.what_if else 0),
             }
         )
-    sized = all(each.processors is not None for each in advice.windows)
-    return _table("sized_windows" if sized else "windows", rows, name=choices.scheduler.name)
+    sized = (
+        "Processors are those of the nodes that were there, each from the first job on it to the "
+        "last; nodes count alike."
+        if any(each.processors is not None for each in advice.windows)
+        else ""
+    )
+    return _table("windows", rows, name=choices.scheduler.name, sized=sized)
 
 
 def _date(seconds: float, calendar: Calendar | None) -> str:
@@ -411,14 +416,7 @@ def refusals_table(advice: Advice) -> PageTable | None:
         }
         for each in largest
     ]
-    found = _table("refusals", rows)
-    # Not every trace tells users and queues.
-    told = [at for at in range(len(found.headings)) if any(row[at] for row in found.rows)]
-    return msgspec.structs.replace(
-        found,
-        headings=[found.headings[at] for at in told],
-        rows=[[row[at] for at in told] for row in found.rows],
-    )
+    return _table("refusals", rows)
 
 
 def _why(refusal: Refusal) -> str:

@@ -23,6 +23,7 @@ from qops_batsim.advice.waiting_reasons import Waits, waits_for
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.workload.accounting.rows import ENDED, elsewhere, task_numbers
+from qops_batsim.workload.accounting.slurm import slurm_number
 from qops_batsim.workload.model import check_processors
 
 MAX_QUEUE_BYTES = 256 << 20
@@ -117,10 +118,6 @@ WAITING = {"PENDING", "REQUEUED", "REQUEUE_FED"}
 HELD = {"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"}
 
 _THROTTLE = re.compile(r"%(\d+)$")
-
-_UNKNOWN = 0xFFFFFFFE
-"""From here on Slurm's numbers of 32 bits mean "no value" or "infinite"."""
-
 
 Selection = Mapping[str, Sequence[str]]
 """Names that jobs are taken by: of ``partition``, ``qos``, ``account`` and ``reservation``."""
@@ -220,17 +217,13 @@ def _at_once(record: dict[str, Any], where: str) -> int:
 
 def number(value: Any, where: str) -> float | None:
     """Return a number as any version writes it; None for none, or an infinite one."""
-    if isinstance(value, dict):
-        if not all(isinstance(value.get(name, True), bool) for name in ("infinite", "set")):
-            raise InputError(f"{where} is {shown(value)}; true or false is expected in it")
-        if not value.get("set", True) or value.get("infinite"):
-            return None
-        value = value.get("number")
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-        raise InputError(f"{where} is {shown(value)}; a number from 0 up is expected")
-    return None if value >= _UNKNOWN else float(value)
+    try:
+        found = slurm_number(value)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    if found < 0:
+        raise InputError(f"{where}: {shown(value)} is found; a number from 0 up is expected")
+    return found if math.isfinite(found) else None
 
 
 def _states(value: Any, where: str) -> set[str]:
