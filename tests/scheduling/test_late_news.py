@@ -201,7 +201,9 @@ def busy_workload(rng: random.Random, hosts: int, jobs: int = 80) -> Workload:
         ("qops", {}),
         pytest.param("msb", {}, marks=pytest.mark.sweep),
         pytest.param("mrt", {}, marks=pytest.mark.sweep),
-        ("fqops", {"tolerance_factor": 4.0, "slack_factor": 2.0}),
+        pytest.param(
+            "fqops", {"tolerance_factor": 4.0, "slack_factor": 2.0}, marks=pytest.mark.sweep
+        ),
         ("fqops", {"tolerance_factor": 4.0, "kill_and_restart": True}),
     ],
 )

@@ -97,7 +97,7 @@ def test_the_search_agrees_with_its_oracle(many: Many) -> None:
     assert kinds == {"none", "never", "offer"}
 
 
-def test_the_offer_is_minimal_within_the_resolution() -> None:
+def test_the_offer_is_minimal_within_the_resolution(many: Many) -> None:
     """What bisection can promise, and what it does not: a linear scan tells.
 
     Always: a plan keeps the offer, and a deadline at most the resolution earlier was
@@ -107,7 +107,7 @@ def test_the_offer_is_minimal_within_the_resolution() -> None:
     deadline may lie beyond an infeasible one, and the scan finds it.
     """
     retry_count, scanned, monotone = 5, 0, 0
-    for case, options in refused_cases("minimal", 160):
+    for case, options in refused_cases("minimal", len(many(160))):
         options["on_failure"], options["new_job"] = "next_point", "in_order"
         if oracles.qops(case, **options).starts is not None:
             continue
@@ -137,7 +137,7 @@ def test_the_offer_is_minimal_within_the_resolution() -> None:
             monotone += 1
             assert first == pytest.approx(found.deadline)
     # Not monotone is rare, and the promise above is not empty.
-    assert scanned > 80
+    assert scanned > len(many(160)) / 3
     assert scanned * 0.9 < monotone < scanned
 
 
@@ -464,7 +464,7 @@ def test_the_verifier_agrees(tmp_path: Path) -> None:
     rng = random.Random(4)
     shape = [
         (rng.randint(0, 9), rng.randint(1, 4), rng.randint(1, 40), rng.randint(0, 60))
-        for _ in range(300)
+        for _ in range(150)
     ]
     workload = workload_of(4, jobs_of(shape))
     options = {"tolerance_factor": 3, "tolerance": "random", "seed": 3}
@@ -472,7 +472,7 @@ def test_the_verifier_agrees(tmp_path: Path) -> None:
     assert done.violations == []
     decisions = [(row[3] != "", row[4]) for row in done.module.qos_log.rows()]
     for kind in ((True, "accepted"), (True, "rejected"), (False, "accepted")):
-        assert decisions.count(kind) > 10
+        assert decisions.count(kind) > 5
 
 
 def test_two_deadlines_without_a_number_between_them_are_not_halved() -> None:
