@@ -64,7 +64,7 @@ def test_the_documentation_shows_what_is_printed(cli: Cli, monkeypatch: pytest.M
         out = cli(*shlex.split(command)[2:]).out
         assert [line.rstrip() for line in out.splitlines()] == expected, command
         shown += 1
-    assert shown == 5
+    assert shown == 4
 
 
 def test_a_run_tells_of_its_decision_log(cli: Cli) -> None:
