@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim import Job, QosRequest
+from qops_batsim.workload import Workload, delay_profile
 
 PROCESSORS = 128
 

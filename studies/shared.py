@@ -13,8 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.experiments.study import study_of
-from qops_batsim.experiments.study_runs import StudyRuns, run_study
+from qops_batsim.experiments import StudyRuns, run_study, study_of
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 

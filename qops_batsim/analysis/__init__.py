@@ -8,23 +8,29 @@ from qops_batsim.lazy import lazy_names
 
 if TYPE_CHECKING:
     from qops_batsim.analysis.metrics.admission import AdmissionMetrics as AdmissionMetrics
+    from qops_batsim.analysis.metrics.admission import PromiseMetrics as PromiseMetrics
     from qops_batsim.analysis.metrics.admission import admission_metrics as admission_metrics
     from qops_batsim.analysis.metrics.charges import charge_jobs as charge_jobs
     from qops_batsim.analysis.metrics.charges import charge_report as charge_report
     from qops_batsim.analysis.metrics.outcomes import JobOutcomes as JobOutcomes
-    from qops_batsim.analysis.metrics.run_metrics import (
-        BOUNDED_SLOWDOWN_THRESHOLD as BOUNDED_SLOWDOWN_THRESHOLD,
+    from qops_batsim.analysis.metrics.outcomes import fates as fates
+    from qops_batsim.analysis.metrics.outcomes import (
+        outcomes_of_simulation as outcomes_of_simulation,
     )
+    from qops_batsim.analysis.plots.drawing import COLORS as COLORS
+    from qops_batsim.analysis.plots.drawing import MARKERS as MARKERS
+    from qops_batsim.analysis.plots.drawing import picture as picture
     from qops_batsim.analysis.results.tables import mean as mean
     from qops_batsim.analysis.results.tables import original_id as original_id
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            "metrics.admission": "AdmissionMetrics admission_metrics",
+            "metrics.admission": "AdmissionMetrics PromiseMetrics admission_metrics",
             "metrics.charges": "charge_jobs charge_report",
-            "metrics.outcomes": "JobOutcomes",
+            "metrics.outcomes": "JobOutcomes fates outcomes_of_simulation",
             "metrics.run_metrics": "BOUNDED_SLOWDOWN_THRESHOLD",
+            "plots.drawing": "COLORS MARKERS picture",
             "results.tables": "mean original_id",
         },
     )

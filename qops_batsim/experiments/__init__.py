@@ -41,7 +41,10 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.deadline_runs import DeadlineRuns as DeadlineRuns
     from qops_batsim.experiments.deadline_runs import Scenario as Scenario
     from qops_batsim.experiments.deadline_runs import checked_outcomes as checked_outcomes
+    from qops_batsim.experiments.deadline_runs import contestant_of as contestant_of
     from qops_batsim.experiments.deadline_runs import outcomes_of as outcomes_of
+    from qops_batsim.experiments.pool import KeptRuns as KeptRuns
+    from qops_batsim.experiments.pool import run_cases as run_cases
     from qops_batsim.experiments.report import SHIFT as SHIFT
     from qops_batsim.experiments.report import Figure as Figure
     from qops_batsim.experiments.report import Panel as Panel
@@ -57,6 +60,7 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.report_pictures import draw_figures as draw_figures
     from qops_batsim.experiments.report_table import ReportColumn as ReportColumn
     from qops_batsim.experiments.report_table import ReportTable as ReportTable
+    from qops_batsim.experiments.report_table import markdown_table as markdown_table
     from qops_batsim.experiments.report_table import number_text as number_text
     from qops_batsim.experiments.run_table import RunTable as RunTable
     from qops_batsim.experiments.specification import Change as Change
@@ -64,7 +68,9 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.specification import read_specification as read_specification
     from qops_batsim.experiments.specification import read_toml as read_toml
     from qops_batsim.experiments.statistics import AMOUNT as AMOUNT
+    from qops_batsim.experiments.statistics import LEVEL as LEVEL
     from qops_batsim.experiments.statistics import SHARE as SHARE
+    from qops_batsim.experiments.statistics import UNLIMITED as UNLIMITED
     from qops_batsim.experiments.statistics import Interval as Interval
     from qops_batsim.experiments.statistics import Limits as Limits
     from qops_batsim.experiments.statistics import limits_of as limits_of
@@ -72,32 +78,48 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.statistics import mean_interval as mean_interval
     from qops_batsim.experiments.statistics import nested_interval as nested_interval
     from qops_batsim.experiments.statistics import paired_difference as paired_difference
+    from qops_batsim.experiments.statistics import quantile as quantile
     from qops_batsim.experiments.statistics import ratio_of_means as ratio_of_means
+    from qops_batsim.experiments.study import Window as Window
+    from qops_batsim.experiments.study import study_of as study_of
+    from qops_batsim.experiments.study_report import StudySummary as StudySummary
+    from qops_batsim.experiments.study_report import summaries as summaries
+    from qops_batsim.experiments.study_runs import CellOutcome as CellOutcome
+    from qops_batsim.experiments.study_runs import StudyRuns as StudyRuns
+    from qops_batsim.experiments.study_runs import run_study as run_study
+    from qops_batsim.experiments.traces import find_trace as find_trace
+    from qops_batsim.experiments.traces import trace_digest as trace_digest
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            "best_lines": "BoundCase BoundSearch LINES Unadmitted bound_case mean_unadmitted",
+            "best_lines": "LINES BoundCase BoundSearch Unadmitted bound_case mean_unadmitted",
             "claims": (
-                "CONFIRMED Claim ENOUGH INCONCLUSIVE NOT_JUDGED TOO_FEW Told Values as_checks "
-                "averages by_seed changes claim_with_parts differences ends_of invariant_claim "
-                "jointly_judged range_claim sign_claim slopes untested_claim whole_claims"
+                "CONFIRMED ENOUGH INCONCLUSIVE NOT_JUDGED TOO_FEW Claim Told Values "
+                "as_checks averages by_seed changes claim_with_parts differences ends_of "
+                "invariant_claim jointly_judged range_claim sign_claim slopes untested_claim "
+                "whole_claims"
             ),
             "deadline_runs": (
                 "BLIND ChangedOptions DeadlineCase DeadlineRuns Scenario checked_outcomes "
-                "outcomes_of"
+                "contestant_of outcomes_of"
             ),
+            "pool": "KeptRuns run_cases",
             "report": (
-                "Figure Panel Quantity SHIFT Series StudyReport StudyRequest claim_value "
+                "SHIFT Figure Panel Quantity Series StudyReport StudyRequest claim_value "
                 "line_of_means relative_difference repeated"
             ),
             "report_pictures": "draw_figure draw_figures",
-            "report_table": "ReportColumn ReportTable number_text",
+            "report_table": "ReportColumn ReportTable markdown_table number_text",
             "run_table": "RunTable",
             "specification": "Change Specification read_specification read_toml",
             "statistics": (
-                "AMOUNT Interval Limits SHARE limits_of limits_of_difference mean_interval "
-                "nested_interval paired_difference ratio_of_means"
+                "AMOUNT LEVEL SHARE UNLIMITED Interval Limits limits_of limits_of_difference "
+                "mean_interval nested_interval paired_difference quantile ratio_of_means"
             ),
+            "study": "Window study_of",
+            "study_report": "StudySummary summaries",
+            "study_runs": "CellOutcome StudyRuns run_study",
+            "traces": "find_trace trace_digest",
         },
     )

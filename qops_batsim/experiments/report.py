@@ -227,7 +227,7 @@ class StudyReport(msgspec.Struct, kw_only=True):
     def document(self) -> dict[str, Any]:
         """Return the report as plain values for JSON; the data's names are at its top."""
         return {
-            "study": self.study,
+            "name": self.study,
             "package_version": __version__,
             "quick": self.quick,
             "choices": dict(self.choices),

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from qops_batsim.workload.conversion import Repairs as Repairs
     from qops_batsim.workload.conversion import convert_log as convert_log
     from qops_batsim.workload.deadlines import DAY as DAY
+    from qops_batsim.workload.deadlines import DeadlineChoices as DeadlineChoices
     from qops_batsim.workload.delay_jobs import exact_estimates as exact_estimates
+    from qops_batsim.workload.estimates import EstimateChoices as EstimateChoices
+    from qops_batsim.workload.generate import generate_workload as generate_workload
     from qops_batsim.workload.generate import packed_workload as packed_workload
     from qops_batsim.workload.log import Records as Records
     from qops_batsim.workload.model import Workload as Workload
@@ -33,21 +36,24 @@ if TYPE_CHECKING:
     from qops_batsim.workload.service_classes import name_queues as name_queues
     from qops_batsim.workload.swf import SwfLog as SwfLog
     from qops_batsim.workload.swf import read_swf as read_swf
+    from qops_batsim.workload.traces import read_trace as read_trace
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
             "batsim_json": "format_workload read_workload write_workload",
             "conversion": "Repairs convert_log",
-            "deadlines": "DAY",
+            "deadlines": "DAY DeadlineChoices",
             "delay_jobs": "exact_estimates",
-            "generate": "packed_workload",
+            "estimates": "EstimateChoices",
+            "generate": "generate_workload packed_workload",
             "log": "Records",
             "model": "Workload delay_profile",
             "service_classes": (
-                "APART QOS_CLASSES ClassChoices LogFacts TOGETHER application_of assign_classes "
-                "name_queues"
+                "APART QOS_CLASSES TOGETHER ClassChoices LogFacts application_of "
+                "assign_classes name_queues"
             ),
             "swf": "SwfLog read_swf",
+            "traces": "read_trace",
         },
     )

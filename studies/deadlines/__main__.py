@@ -19,18 +19,21 @@ from typing import Any
 if __name__ == "__main__":  # the checkout, in place of this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from qops_batsim.experiments.claims import (
+from qops_batsim.experiments import (
     Claim,
+    Interval,
+    ReportTable,
+    StudyRuns,
+    StudySummary,
+    Window,
     claim_with_parts,
     jointly_judged,
+    markdown_table,
+    nested_interval,
     range_claim,
     sign_claim,
+    summaries,
 )
-from qops_batsim.experiments.report_table import ReportTable, markdown_table
-from qops_batsim.experiments.statistics import Interval, nested_interval
-from qops_batsim.experiments.study import Window
-from qops_batsim.experiments.study_report import StudySummary, summaries
-from qops_batsim.experiments.study_runs import StudyRuns
 from studies.deadlines import coverage
 from studies.shared import Settings, arguments, grid_runs, print_or_put, settings_of
 

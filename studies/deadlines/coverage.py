@@ -15,13 +15,19 @@ from statistics import NormalDist
 
 import numpy as np
 
-from qops_batsim.analysis.metrics.admission import AdmissionMetrics
-from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario, contestant_of
-from qops_batsim.experiments.pool import KeptRuns, run_cases
-from qops_batsim.experiments.report_table import markdown_table
-from qops_batsim.experiments.statistics import LEVEL, quantile
-from qops_batsim.experiments.traces import find_trace
-from qops_batsim.workload.traces import read_trace
+from qops_batsim.analysis import AdmissionMetrics
+from qops_batsim.experiments import (
+    LEVEL,
+    DeadlineRuns,
+    KeptRuns,
+    Scenario,
+    contestant_of,
+    find_trace,
+    markdown_table,
+    quantile,
+    run_cases,
+)
+from qops_batsim.workload import read_trace
 from studies.shared import Settings, told
 
 ALL, FEW = 1.0, 0.2

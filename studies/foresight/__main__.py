@@ -18,9 +18,9 @@ from pathlib import Path
 if __name__ == "__main__":  # the checkout, in place of this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from qops_batsim.experiments.deadline_runs import checked_outcomes
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.experiments import checked_outcomes
+from qops_batsim.platform import make_cluster
+from qops_batsim.scheduling import make_scheduler
 from studies.foresight import answers, pictures
 from studies.foresight.runs import make_runs, quick_table, read_kept, tables
 from studies.random_jobs import random_jobs

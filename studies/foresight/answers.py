@@ -6,9 +6,9 @@ from time import process_time
 
 import numpy as np
 
-from qops_batsim.experiments.deadline_runs import Scenario
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.running.simulate import simulate
+from qops_batsim import simulate
+from qops_batsim.experiments import Scenario
+from qops_batsim.platform import make_cluster
 from qops_batsim.scheduling.admission.foresight import Foresight
 from qops_batsim.scheduling.answers import AdmissionAnswer
 from qops_batsim.scheduling.plan import Plan

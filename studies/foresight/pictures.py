@@ -20,9 +20,9 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
-from qops_batsim.analysis.metrics.admission import admission_metrics
-from qops_batsim.experiments.deadline_runs import checked_outcomes
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.analysis import admission_metrics
+from qops_batsim.experiments import checked_outcomes
+from qops_batsim.platform import make_cluster
 
 PRICED = tuple(name for name in CONTESTANTS if name.startswith("foresight"))
 FIXED = tuple(name for name in CONTESTANTS if name.startswith("headroom"))

@@ -11,13 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from qops_batsim.analysis.metrics.admission import PromiseMetrics
-from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
-from qops_batsim.experiments.statistics import nested_interval
-from qops_batsim.experiments.study import study_of
-from qops_batsim.experiments.traces import find_trace
-from qops_batsim.workload.estimates import EstimateChoices
-from qops_batsim.workload.traces import read_trace
+from qops_batsim.analysis import PromiseMetrics
+from qops_batsim.experiments import DeadlineRuns, Scenario, find_trace, nested_interval, study_of
+from qops_batsim.workload import EstimateChoices, read_trace
 from studies.shared import Settings, settings_of
 
 SETTINGS = settings_of(__file__)

@@ -13,16 +13,20 @@ from statistics import mean, median
 import msgspec
 import numpy as np
 
-from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario, checked_outcomes
-from qops_batsim.experiments.pool import KeptRuns
-from qops_batsim.experiments.report_table import markdown_table
-from qops_batsim.experiments.traces import find_trace, trace_digest
-from qops_batsim.optimum.best import Limits, best_possible
+from qops_batsim.experiments import (
+    DeadlineRuns,
+    KeptRuns,
+    Scenario,
+    checked_outcomes,
+    find_trace,
+    markdown_table,
+    trace_digest,
+)
+from qops_batsim.optimum import Limits, best_possible
 from qops_batsim.optimum.problem import NOT_CHOSEN, OBJECTIVES, problem_of, worth_of
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.model import Workload
-from qops_batsim.workload.traces import read_trace
+from qops_batsim.platform import make_cluster
+from qops_batsim.scheduling import make_scheduler
+from qops_batsim.workload import Workload, read_trace
 from studies.how_good.feasibility import (
     ExactFeasibility,
     first_come_with_hindsight,

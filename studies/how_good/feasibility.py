@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from qops_batsim import SpaceSharingScheduler
 from qops_batsim.optimum.problem import NOT_CHOSEN, Booleans, Ints, Problem, Tasks
 from qops_batsim.optimum.search import Subproblem, annealed, filled
 from qops_batsim.optimum.solver import Budget, solve, violated_intervals
@@ -39,7 +40,6 @@ from qops_batsim.scheduling.admission.qops_search import QopsSearch
 from qops_batsim.scheduling.admission.search import FOUND, Question, Search, Verdict
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import copy_profile, earliest_fit, reserve
-from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRID
 
 AT_ONCE, SEARCH, SOLVER = 0.02, 0.3, 0.2

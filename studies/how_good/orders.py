@@ -17,16 +17,14 @@ import math
 import random
 from typing import Any
 
+from qops_batsim import AvailabilityProfile, Job, QosRequest, simulate
 from qops_batsim.engine.options import EngineOptions
-from qops_batsim.experiments.report_table import markdown_table
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.running.simulate import simulate
+from qops_batsim.experiments import markdown_table
+from qops_batsim.platform import make_cluster
+from qops_batsim.scheduling import make_scheduler
 from qops_batsim.scheduling.admission.search import Question, Search, Verdict
-from qops_batsim.scheduling.availability import AvailabilityProfile
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload import Workload, delay_profile
 from studies.shared import Settings
 
 

@@ -17,15 +17,16 @@ from typing import Any
 if __name__ == "__main__":  # the checkout, in place of this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
-from qops_batsim.experiments.report_table import markdown_table
-from qops_batsim.experiments.statistics import (
+from qops_batsim.analysis import COLORS, MARKERS, picture
+from qops_batsim.experiments import (
+    CellOutcome,
     Interval,
+    StudyRuns,
     limits_of,
     limits_of_difference,
+    markdown_table,
     mean_interval,
 )
-from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns
 from studies.shared import arguments, grid_runs, print_or_put, settings_of
 
 SETTINGS = settings_of(__file__)

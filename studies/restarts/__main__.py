@@ -26,17 +26,21 @@ import numpy as np
 if __name__ == "__main__":  # the checkout, in place of this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics
-from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario, checked_outcomes
-from qops_batsim.experiments.report_table import markdown_table
-from qops_batsim.experiments.statistics import AMOUNT, UNLIMITED, nested_interval
-from qops_batsim.experiments.traces import find_trace
-from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.generate import generate_workload
-from qops_batsim.workload.model import Workload
-from qops_batsim.workload.traces import read_trace
+from qops_batsim import Job, QosRequest
+from qops_batsim.analysis import AdmissionMetrics, admission_metrics
+from qops_batsim.experiments import (
+    AMOUNT,
+    UNLIMITED,
+    DeadlineRuns,
+    Scenario,
+    checked_outcomes,
+    find_trace,
+    markdown_table,
+    nested_interval,
+)
+from qops_batsim.platform import make_cluster
+from qops_batsim.scheduling import make_scheduler
+from qops_batsim.workload import Workload, generate_workload, read_trace
 from studies.random_jobs import random_jobs
 from studies.shared import arguments, print_or_put, settings_of
 

@@ -15,9 +15,7 @@ from pathlib import Path
 if __name__ == "__main__":  # the checkout, in place of this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from qops_batsim.experiments.report_table import markdown_table
-from qops_batsim.experiments.statistics import Interval
-from qops_batsim.experiments.study_report import StudySummary, summaries
+from qops_batsim.experiments import Interval, StudySummary, markdown_table, summaries
 from studies.shared import Settings, arguments, grid_runs, print_or_put, settings_of
 
 METRICS = {"unadmitted_jobs": "jobs", "unadmitted_work": "work"}

@@ -22,7 +22,7 @@ import numpy as np
 if __name__ == "__main__":  # the checkout, in place of this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from qops_batsim.adapters.gymnasium import ENVIRONMENT
+from qops_batsim.adapters import ENVIRONMENT
 from studies.shared import arguments, settings_of
 from studies.threshold_policy.policy import act
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from qops_batsim.adapters.steered import (
+from qops_batsim.adapters import (
     ADMIT,
     FEATURES,
     LEAST_LAXITY,

@@ -136,7 +136,7 @@ def test_out_gets_the_report_and_the_pictures(
 ) -> None:
     result = tiny("--out", tmp_path / "new", "--format", "svg")
     assert result.exit_code == 0
-    assert json.loads((tmp_path / "new" / "report.json").read_text())["study"] == "tiny"
+    assert json.loads((tmp_path / "new" / "report.json").read_text())["name"] == "tiny"
     assert "<svg" in (tmp_path / "new" / "figure1.svg").read_text()
     tidy = pl.read_parquet(tmp_path / "new" / "runs.parquet")
     assert tidy.rows() == [(1.0, 1, "load", 1.5)]
