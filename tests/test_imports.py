@@ -71,8 +71,8 @@ def loaded_after(code: str) -> set[str]:
         "import qops_batsim.scheduling.registry as r\n"
         "[r.make_scheduler(name) for name in r.scheduler_names()]",
         "import qops_batsim.adapters.batsim_py\n"
-        "from qops_batsim.adapters.pybatsim import pybatsim_scheduler\n"
-        "pybatsim_scheduler('easy', object)",
+        "from qops_batsim.adapters.pybatsim import scheduler_with\n"
+        "scheduler_with(object)",
         "from qops_batsim.cli.main import command_line; command_line()",
     ],
     ids=["package", "rooms", "schedulers", "adapters", "command"],

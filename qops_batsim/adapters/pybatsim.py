@@ -1,43 +1,34 @@
-"""Decision modules as schedulers of pybatsim 3.2.1 and 4.0.
+"""Decision modules as a scheduler of pybatsim 3.2.1 and 4.0.
 
 pybatsim speaks Batsim's protocol itself and calls a scheduler object once for
 each event. The class made here translates those calls back into events, hands
 all events of a message to the module at once, as every engine does, and sends
 what the module decides through pybatsim's own functions.
 
-Every registered scheduler is an attribute of this module, made when it is first
-asked for: ``easy`` is ``QopsEasy``. pybatsim 4 finds them through its entry
-points; for pybatsim 3.2.1, a file ``qopsEasy.py`` with the line ``from
-qops_batsim.adapters.pybatsim import QopsEasy`` is a scheduler. pybatsim is
-imported only when such a class is made.
+There is one class, :class:`Qops`; its option ``scheduler`` names the decision module: a registered
+name, or ``FILE.py:CLASS``. pybatsim 4 finds it through an entry point, as ``qops``; for
+pybatsim 3.2.1, a file ``qops.py`` with the line ``from qops_batsim.adapters.pybatsim import Qops``
+is a scheduler. pybatsim is imported only when the class is made.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import Any
 
 import msgspec
 
-from qops_batsim.errors import InputError, QopsError, SimulationError, did_you_mean
+from qops_batsim.errors import InputError, QopsError, SimulationError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.registry import (
-    make_scheduler,
-    read_options,
-    scheduler_class,
-    scheduler_names,
-)
+from qops_batsim.scheduling.registry import make_scheduler, scheduler_names
 
 BASES = ("pybatsim.batsim.batsim", "batsim.batsim")
 """Modules that hold ``BatsimScheduler``: in pybatsim 4 and in pybatsim 3."""
@@ -48,8 +39,8 @@ _CONSUMED_ENERGY: dict[str, Any] = {"requests": {"consumed_energy": {}}}
 class ModuleScheduler:
     """The callbacks of a pybatsim scheduler, answered by a decision module.
 
-    :func:`pybatsim_scheduler` combines this class with pybatsim's
-    ``BatsimScheduler``. The names of the methods are pybatsim's.
+    :func:`scheduler_with` combines this class with pybatsim's ``BatsimScheduler``. The names of the
+    methods are pybatsim's.
 
     pybatsim drops a JOB_KILLED that names no job, so a module never hears that
     a kill came too late, and the answer to a query is passed over, as everywhere.
@@ -57,20 +48,25 @@ class ModuleScheduler:
     Parameters
     ----------
     options
-        The module's options by name, as given to pybatsim with ``-o``. A mistake in them
-        ends the program (SystemExit): for anything else pybatsim shows a traceback.
+        As given to pybatsim with ``-o``: the ``scheduler``, and the module's own options by name.
+        A mistake in them ends the program (SystemExit): for anything else pybatsim shows a
+        traceback.
     """
 
     bs: Any
     """pybatsim's ``Batsim`` object, set by pybatsim."""
 
-    scheduler: ClassVar[str | type[DecisionModule]]
-
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         settings = dict(options or {})
-        super().__init__(settings)  # type: ignore[call-arg]
+        super().__init__(dict(settings))  # type: ignore[call-arg]
         with _errors_on_one_line():
-            self.module = _make_module(self.scheduler, settings)
+            scheduler = settings.pop("scheduler", None)
+            if not isinstance(scheduler, str):
+                raise InputError(
+                    """-o '{"scheduler": "easy"}' is expected, or another of """
+                    f"{', '.join(scheduler_names())}, or FILE.py:CLASS; its options beside it"
+                )
+            self.module = make_scheduler(scheduler, settings)
         self._driver = ModuleDriver(self.module, any_engine=True)
         self._events: list[e.Event] = []
 
@@ -197,71 +193,23 @@ class ModuleScheduler:
         self.bs.execute_job(job)
 
 
-@cache
-def pybatsim_scheduler(
-    scheduler: str | type[DecisionModule], base: type | None = None
-) -> type[ModuleScheduler]:
-    """Return the pybatsim scheduler class that runs a decision module.
-
-    Parameters
-    ----------
-    scheduler
-        A registered name, or a decision module class of your own.
-    base
-        pybatsim's ``BatsimScheduler``. By default that of the pybatsim which is
-        running, else of the installed one, the newer first.
-
-    Examples
-    --------
-    In a file ``myPolicy.py``, for ``pybatsim ./myPolicy.py``::
-
-        MyPolicy = pybatsim_scheduler(MyDecisionModule)
-    """
-    if isinstance(scheduler, str):
-        scheduler_class(scheduler)  # Unknown names are an error now, not when a simulation begins.
-        name = class_name(scheduler)
-    else:
-        name = scheduler.__name__
-    bases = (ModuleScheduler, base if base is not None else _installed_base())
-    return type(name, bases, {"scheduler": scheduler, "__module__": __name__})
-
-
-def class_name(scheduler: str) -> str:
-    """Return the name under which a registered scheduler is found here.
-
-    Examples
-    --------
-    >>> class_name("kill-and_restart")
-    'QopsKillAndRestart'
-    """
-    return "Qops" + "".join(part.capitalize() for part in re.split(r"[^0-9A-Za-z]+", scheduler))
+def scheduler_with(base: type) -> type[ModuleScheduler]:
+    """Return the class ``Qops`` for pybatsim, given its ``BatsimScheduler``."""
+    return type("Qops", (ModuleScheduler, base), {"__module__": __name__})
 
 
 def __getattr__(name: str) -> type[ModuleScheduler]:
-    if name.startswith("Qops"):
-        classes = {class_name(scheduler): scheduler for scheduler in scheduler_names()}
-        if name in classes:
-            return pybatsim_scheduler(classes[name])
-        raise AttributeError(f"no scheduler is named {name!r}{did_you_mean(name, classes)}")
+    if name == "Qops":
+        return scheduler_with(_installed_base())
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def _make_module(
-    scheduler: str | type[DecisionModule], settings: Mapping[str, Any]
-) -> DecisionModule:
-    if isinstance(scheduler, str):
-        return make_scheduler(scheduler, settings)
-    return scheduler(read_options(scheduler.__name__, scheduler, settings))
-
-
 def _installed_base() -> type:
-    for name in BASES:
-        # With both installed, the running one counts: only its own classes will do.
-        if name in sys.modules:
-            return _base_in(name)
-    for name in BASES:
+    # With both installed, the running one counts: only its own classes will do.
+    for name in sorted(BASES, key=lambda each: each not in sys.modules):
         try:
-            return _base_in(name)
+            base: type = import_module(name).BatsimScheduler
+            return base
         except ModuleNotFoundError as error:
             if not name.startswith(error.name or name):
                 raise
@@ -269,11 +217,6 @@ def _installed_base() -> type:
         "pybatsim is not installed; pip install --no-deps pybatsim==3.2.1 (or 4.0.0a0), "
         "docopt, procset and sortedcontainers are needed"
     )
-
-
-def _base_in(module: str) -> type:
-    base: type = import_module(module).BatsimScheduler
-    return base
 
 
 @contextmanager

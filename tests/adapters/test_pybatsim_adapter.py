@@ -11,15 +11,13 @@ from typing import Any
 import pytest
 
 from qops_batsim.adapters import pybatsim
-from qops_batsim.adapters.pybatsim import class_name, pybatsim_scheduler
+from qops_batsim.adapters.pybatsim import scheduler_with
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol.events import Answer, JobCompleted, Notify
 from qops_batsim.scheduling.module import DecisionModule, System
-from qops_batsim.scheduling.registry import scheduler_names
-from support.ecosystem import OUR_SCHEDULERS
 
 
 class BatsimScheduler:
@@ -102,7 +100,7 @@ class FakeBatsim:
 
 @pytest.fixture
 def scheduler() -> Any:
-    made = pybatsim_scheduler(Spy, BatsimScheduler)({})
+    made = scheduler_with(BatsimScheduler)({"scheduler": f"{__file__}:Spy"})
     made.bs = FakeBatsim()
     made.bs.scheduler = made
     return made
@@ -241,42 +239,48 @@ def test_a_wrapped_scheduler_ends_at_once(scheduler: Any) -> None:
 
 
 def test_options_reach_module_and_base_class() -> None:
-    made = pybatsim_scheduler("conservative", BatsimScheduler)({"reserve": "processors"})
+    options = {"scheduler": "conservative", "reserve": "processors"}
+    made = scheduler_with(BatsimScheduler)(options)
     assert made.module.options.reserve == "processors"
-    assert made.base_options == {"reserve": "processors"}
-    with pytest.raises(SystemExit, match="qops-batsim: error: scheduler 'Spy' has no option 'x'"):
-        pybatsim_scheduler(Spy, BatsimScheduler)({"x": 1})
+    assert made.base_options == options
 
 
-def test_every_scheduler_is_found_under_its_class_name(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scheduler": f"{__file__}:Spy", "x": 1}, "has no option 'x'"),
+        ({"scheduler": "easi"}, "unknown scheduler 'easi'; did you mean 'easy'?"),
+        ({"order": "fcfs"}, """-o '{"scheduler": "easy"}' is expected, or another of aroma, """),
+    ],
+)
+def test_mistakes_in_options_end_it_with_one_line(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(SystemExit) as stop:
+        scheduler_with(BatsimScheduler)(options)
+    assert str(stop.value.code).startswith("qops-batsim: error: ")
+    assert message in str(stop.value.code)
+
+
+def test_the_class_is_made_for_the_pybatsim_that_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
     fake = ModuleType("fake_pybatsim")
     fake.BatsimScheduler = BatsimScheduler
     monkeypatch.setitem(sys.modules, "fake_pybatsim", fake)
     monkeypatch.setattr(pybatsim, "BASES", ("not_installed.batsim", "fake_pybatsim"))
-    pybatsim_scheduler.cache_clear()
-    try:
-        for name in scheduler_names():
-            found = getattr(pybatsim, class_name(name))
-            assert issubclass(found, BatsimScheduler)
-            assert found.__name__ == class_name(name)
-            assert found.scheduler == name
-    finally:
-        pybatsim_scheduler.cache_clear()
-
-
-def test_unknown_schedulers_are_named() -> None:
-    with pytest.raises(InputError, match="unknown scheduler 'easi'; did you mean 'easy'?"):
-        pybatsim_scheduler("easi", BatsimScheduler)
-    with pytest.raises(AttributeError, match="no scheduler is named 'QopsEasi'; did you mean"):
-        pybatsim.QopsEasi  # noqa: B018
+    (entry,) = [
+        entry
+        for entry in entry_points(group="pybatsim.schedulers")
+        if entry.value.startswith("qops_batsim.")
+    ]
+    made = entry.load()
+    assert (entry.name, made.__name__) == ("qops", "Qops")
+    assert issubclass(made, BatsimScheduler)
     with pytest.raises(ImportError):
-        from qops_batsim.adapters.pybatsim import QopsNothing  # noqa: F401
+        from qops_batsim.adapters.pybatsim import QopsEasy  # noqa: F401
 
 
 def test_a_missing_pybatsim_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pybatsim, "BASES", ("not_installed.batsim.batsim", "nor_that.batsim"))
     with pytest.raises(InputError, match="pybatsim is not installed; pip install --no-deps"):
-        pybatsim_scheduler("fcfs")
+        pybatsim.Qops  # noqa: B018
 
 
 def test_a_broken_pybatsim_is_not_called_missing(
@@ -286,16 +290,4 @@ def test_a_broken_pybatsim_is_not_called_missing(
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(pybatsim, "BASES", ("broken_pybatsim",))
     with pytest.raises(ModuleNotFoundError, match="package_that_it_needs"):
-        pybatsim_scheduler("fcfs")
-
-
-def test_every_scheduler_of_ours_is_offered_to_pybatsim_4() -> None:
-    offered = {
-        entry.name: entry.value
-        for entry in entry_points(group="pybatsim.schedulers")
-        if entry.value.startswith("qops_batsim.")
-    }
-    assert offered == {
-        f"qops-{name}": f"qops_batsim.adapters.pybatsim:{class_name(name)}"
-        for name in OUR_SCHEDULERS
-    }
+        pybatsim.Qops  # noqa: B018

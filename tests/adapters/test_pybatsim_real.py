@@ -46,7 +46,6 @@ def run(
         *,
         options: dict[str, object] | None = None,
         engine: tuple[str, ...] = (),
-        program: str = "pybatsim",
     ) -> Path:
         home, prefix = package(version), tmp_path / "out" / "run"
         simulated = processes.start(
@@ -54,7 +53,7 @@ def run(
             *("--platform", example.platform, "--workload", example.workload, "--export", prefix),
         )
         processes.run(
-            *(sys.executable, home / "bin" / program, scheduler, "-s", address),
+            *(sys.executable, home / "bin" / "pybatsim", scheduler, "-s", address),
             *(["-o", json.dumps(options)] if options else []),
             PYTHONPATH=f"{home}:{TESTS}",
         )
@@ -100,42 +99,36 @@ def jobs_csv(prefix: Path) -> str:
 
 
 def test_our_easy_in_pybatsim_4_decides_as_in_process(run: Run, example: Example) -> None:
-    assert jobs_csv(run(VERSION_4, "qops-easy", example)) == example.jobs_csv("easy")
+    assert jobs_csv(
+        run(VERSION_4, "qops", example, options={"scheduler": "easy"})
+    ) == example.jobs_csv("easy")
 
 
 @pytest.mark.parametrize("scheduler", OUR_SCHEDULERS)
 def test_all_of_ours_in_pybatsim_4_decide_as_in_process(
     run: Run, deadlines: Example, scheduler: str
 ) -> None:
-    prefix = run(VERSION_4, f"qops-{scheduler}", deadlines)
+    prefix = run(VERSION_4, "qops", deadlines, options={"scheduler": scheduler})
     assert jobs_csv(prefix) == deadlines.jobs_csv(scheduler)
 
 
 @pytest.mark.parametrize("reserve", ["hosts", "processors"])
 def test_options_reach_our_module(run: Run, shipped: Example, reserve: str) -> None:
     options = {"reserve": reserve}
-    prefix = run(VERSION_4, "qops-conservative", shipped, options=options)
+    prefix = run(VERSION_4, "qops", shipped, options={"scheduler": "conservative", **options})
     assert jobs_csv(prefix) == shipped.jobs_csv("conservative", options)
 
 
 def test_the_documented_file_is_a_scheduler_of_pybatsim_3(
     run: Run, documented: list[str], shipped: Example, tmp_path: Path
 ) -> None:
-    title = "# qopsEasy.py\n"
+    title = "# qops.py\n"
     (content,) = [block for block in documented if block.startswith(title)]
-    file = tmp_path / "mine" / "qopsEasy.py"
+    file = tmp_path / "mine" / "qops.py"
     file.parent.mkdir()
     file.write_text(content)
-    assert jobs_csv(run(VERSION_3, file, shipped)) == shipped.jobs_csv("easy")
-
-
-OWN_FILE = """
-from support.time_limit import TimeLimit
-
-from qops_batsim.adapters.pybatsim import pybatsim_scheduler
-
-OwnFile = pybatsim_scheduler(TimeLimit)
-"""
+    prefix = run(VERSION_3, file, shipped, options={"scheduler": "easy"})
+    assert jobs_csv(prefix) == shipped.jobs_csv("easy")
 
 
 @pytest.mark.parametrize("version", [VERSION_3, VERSION_4])
@@ -145,13 +138,13 @@ def test_a_module_of_ones_own_kills_waits_and_registers(
 ) -> None:
     rows = [(0.0, 3, 60.0, 90.0), (1.0, 2, 8.0, 9.0), (2.0, 3, 60.5, 90.5), (40.0, 4, 10.0, 11.0)]
     example = Example(four_hosts(tmp_path), delays(tmp_path, rows))
-    file = tmp_path / "ownFile.py"
-    file.write_text(OWN_FILE)
+    file = tmp_path / "qops.py"
+    file.write_text("from qops_batsim.adapters.pybatsim import Qops\n")
+    own = f"{TESTS / 'support' / 'time_limit.py'}:TimeLimit"
     prefix = run(
-        *(version, file, example),
-        options={"limit": 12},
+        *(version, file if version == VERSION_3 else "qops", example),
+        options={"scheduler": own, "limit": 12},
         engine=("--enable-dynamic-jobs", "--acknowledge-dynamic-jobs") if dynamic else (),
-        program="pybatsim" if version == VERSION_3 else "pybatsim-legacy",
     )
     module = TimeLimit(TimeLimitOptions(limit=12.0))
     assert jobs_csv(prefix) == example.jobs_csv(module, None, EngineOptions(dynamic_jobs=dynamic))
@@ -176,8 +169,8 @@ def test_a_wrong_option_is_one_line(
 ) -> None:
     home = package(VERSION_4)
     said = processes.run(
-        *(sys.executable, home / "bin" / "pybatsim", "qops-conservative"),
-        *("-o", json.dumps(options)),
+        *(sys.executable, home / "bin" / "pybatsim", "qops"),
+        *("-o", json.dumps({"scheduler": "conservative", **options})),
         PYTHONPATH=str(home),
         exit_code=1,
     )
@@ -191,7 +184,8 @@ def test_a_job_that_cannot_be_read_is_one_line_and_ends_pybatsim(
 ) -> None:
     home = package(VERSION_4)
     scheduler = processes.start(
-        *(sys.executable, home / "bin" / "pybatsim", "qops-easy", "-s", address),
+        *(sys.executable, home / "bin" / "pybatsim", "qops", "-s", address),
+        *("-o", '{"scheduler": "easy"}'),
         PYTHONPATH=str(home),
     )
     begins = SimulationBegins(
