@@ -21,8 +21,6 @@ _about = manual(
     B: The other run, ours or real Batsim's.
     --tolerance SECONDS: Dates closer than this are equal; the rounding of the files comes on
         top.
-    --latency: Take as equal what differs only by the small shifts of dates that network
-        latencies give; docs/batsim.md has the rule.
     --ignore-hosts: Do not compare which hosts ran a job.
     """
 )
@@ -32,7 +30,6 @@ def diff(
     a: Annotated[str, _about("A")],
     b: Annotated[str, _about("B")],
     tolerance: Annotated[float, _about("--tolerance", min=0.0)] = 1e-6,
-    latency: Annotated[bool, _about("--latency")] = False,
     ignore_hosts: Annotated[bool, _about("--ignore-hosts")] = False,
     first: Annotated[int, rows_to_list("Differing jobs to list.", least=0)] = 10,
     as_json: AsJson = False,
@@ -46,7 +43,6 @@ def diff(
 
     \b
         qops-batsim diff out/kth_easy out/kth_conservative
-        qops-batsim diff out/easy expe/out --latency
         qops-batsim diff out/easy out/batsched_jobs.csv --ignore-hosts \\
           --tolerance 1
     """
@@ -57,7 +53,6 @@ def diff(
         read_run(run_name(a)),
         read_run(run_name(b)),
         tolerance=tolerance,
-        accept_latency=latency,
         ignore_hosts=ignore_hosts,
         first=first,
     )
@@ -116,7 +111,6 @@ def _summary(compared: RunDifference) -> list[list[str]]:
         "only in A": compared.only_a,
         "only in B": compared.only_b,
         "different": compared.jobs_different,
-        "  consistent with network latency": compared.jobs_latency,
         "  in processors or walltime requested": compared.requests,
         "  in submission": compared.submissions,
         "  in final state": compared.states,
@@ -136,31 +130,11 @@ def _seconds(value: float | None) -> str:
 
 
 def _verdict(compared: RunDifference) -> str:
-    """Return the verdict: equal, different, or shifted by network latency only."""
+    """Return the verdict: equal or different."""
     jobs = compared.jobs_compared
-    if compared.only_latency:
-        explained = _explained(compared)
-        if compared.latency_accepted:
-            return explained
-        return f"different, but {explained}; --latency accepts that"
     if compared.equal:
         return f"equal: {jobs:,} jobs, within {compared.tolerance:g} s"
     parts = [f"{compared.jobs_different:,} of {jobs:,} jobs"]
-    if compared.jobs_latency:
-        parts[0] += f" ({compared.jobs_latency:,} of them as network latency would have it)"
     alone = {"A": compared.only_a, "B": compared.only_b}
     parts += [f"{count:,} only in {run}" for run, count in alone.items() if count]
     return f"different: {', '.join(parts)}"
-
-
-def _explained(compared: RunDifference) -> str:
-    from qops_batsim.analysis.results.difference import LATENCY_TOLERANCE
-
-    shifts = (compared.starts.largest, compared.finishes.largest)
-    largest = 1e3 * max((shift for shift in shifts if shift is not None), default=0.0)
-    what = f"{compared.jobs_different:,} jobs shifted, by {largest:,.3g} ms at most"
-    if largest <= 1e3 * LATENCY_TOLERANCE:
-        return (
-            f"equal within {1e3 * LATENCY_TOLERANCE:g} ms: consistent with network latency ({what})"
-        )
-    return f"consistent with network latency that adds up over jobs in a row ({what})"

@@ -24,8 +24,6 @@ _about = manual(
         submission.
     --to TIME: Right edge. Default: the last completion.
     [Gantt charts]
-    --engine NAME: How to draw: evalys (labelled rectangles), image (any number of jobs), or auto
-        (evalys while it stays readable). Default: auto.
     --color deadline|state: What colours tell. Default: deadlines, if there are any.
     """
 )
@@ -37,7 +35,6 @@ def plot(
     out: Annotated[Path, _about("--out")],
     begin: Annotated[str | None, _about("--from")] = None,
     end: Annotated[str | None, _about("--to")] = None,
-    engine: Annotated[str | None, _about("--engine")] = None,
     color: Annotated[str | None, _about("--color")] = None,
     workload: WorkloadsOfRun = None,
     hosts: Hosts = None,
@@ -69,7 +66,7 @@ def plot(
     require_one_of("kind of picture", kind, _KINDS)
     draw, several, accepted = _KINDS[kind]
     given: dict[str, object] = {"--from": begin, "--to": end, "--workload": workload}
-    given |= {"--engine": engine, "--color": color}
+    given["--color"] = color
     for option, value in given.items():
         if value is not None and option not in accepted:
             raise InputError(f"{option} is of no use for a picture of kind {kind}")
@@ -85,7 +82,7 @@ def plot(
             None if each is None else moment(each, option, results[0].calendar)
             for each, option in ((begin, "--from"), (end, "--to"))
         )
-        further = {"engine": engine, "color": color} if kind == "gantt" else {}
+        further = {"color": color} if kind == "gantt" else {}
         draw(results[0], out, workload, *bounds, **further)
     say(f"wrote {out}")
 
@@ -97,22 +94,13 @@ def _gantt(
     begin: float | None,
     end: float | None,
     *,
-    engine: str | None,
     color: str | None,
 ) -> None:
     from qops_batsim.analysis.plots.gantt import gantt
     from qops_batsim.analysis.results.run import read_workloads
 
     workloads = read_workloads(workload) if workload else None
-    gantt(
-        result,
-        out,
-        engine=engine or "auto",
-        color=color or "auto",
-        workloads=workloads,
-        begin=begin,
-        end=end,
-    )
+    gantt(result, out, color=color or "auto", workloads=workloads, begin=begin, end=end)
 
 
 def _occupation(
@@ -161,7 +149,7 @@ def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Any]:
 
 _PART = ("--from", "--to", "--workload")
 _KINDS: dict[str, tuple[Any, bool, tuple[str, ...]]] = {
-    "gantt": (_gantt, False, (*_PART, "--engine", "--color")),
+    "gantt": (_gantt, False, (*_PART, "--color")),
     "utilization": (_utilization, True, ()),
     "occupation": (_occupation, False, _PART),
     "deadlines": (_deadlines, True, ("--workload",)),

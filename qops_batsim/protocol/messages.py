@@ -7,8 +7,6 @@ there is no second description of any type.
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
@@ -64,7 +62,6 @@ class MessageDecoder:
         self, kinds: Mapping[str, type], type_field: str = "type", data_field: str = "data"
     ) -> None:
         self._kinds = kinds
-        self._usual = _usual_messages(kinds, type_field, data_field)
         item = msgspec.defstruct(
             "_Item",
             [("timestamp", float), ("type", str), ("data", msgspec.Raw, msgspec.Raw(b"{}"))],
@@ -88,16 +85,11 @@ class MessageDecoder:
         if len(text) > MAX_CONTAINERS:
             _check_containers(text.encode() if isinstance(text, str) else text)
         try:
-            try:
-                raw = self._usual.decode(text)
-            except (msgspec.DecodeError, UnicodeDecodeError, InputError):
-                # Step by step, it is found what is wrong, or only unusual.
-                return self._step_by_step(text, on_unknown)
-            return Message(raw.now, [Stamped(item.timestamp, item.data) for item in raw.events])
+            return self._decoded(text, on_unknown)
         except RecursionError:
             raise InputError("message: nested too deeply for a Batsim protocol message") from None
 
-    def _step_by_step(
+    def _decoded(
         self, text: bytes | str, on_unknown: Callable[[str, float], None] | None
     ) -> Message[Any]:
         try:
@@ -119,27 +111,6 @@ class MessageDecoder:
                 raise InputError(f"{where} ({item.type}): {error}") from None
             items.append(Stamped(item.timestamp, body))
         return Message(raw.now, items)
-
-
-def _usual_messages(
-    kinds: Mapping[str, type], type_field: str, data_field: str
-) -> msgspec.json.Decoder[Any]:
-    """Return a decoder for usual messages: each event has its data and a known type."""
-    items = [
-        msgspec.defstruct(
-            f"_{kind.__name__}Item",
-            [("timestamp", float), ("data", kind)],
-            tag_field=type_field,
-            tag=name,
-            rename={"data": data_field},
-            gc=False,
-        )
-        for name, kind in kinds.items()
-    ]
-    # This is how a union of types is made that are known only now.
-    item: Any = functools.reduce(operator.or_, items)
-    message = msgspec.defstruct("_UsualMessage", [("now", float), ("events", list[item])])
-    return msgspec.json.Decoder(message, dec_hook=_decode_custom)
 
 
 def _encode_custom(value: Any) -> Any:

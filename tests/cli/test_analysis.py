@@ -155,7 +155,6 @@ def test_pictures_are_written(cli, recorded, tmp_path, name):
             ["gantt", "types_nonet", "-o", "a.png", "--from", "soon"],
             "--from soon: not a time",
         ),
-        (["gantt", "types_nonet", "-o", "a.png", "--engine", "x"], "unknown engine 'x'"),
         (["gantt", "types_nonet", "kill_nonet", "-o", "a.png"], "2 runs are given; plot gantt"),
         (["utilization", "types_nonet", "-o", "a.png", "--to", "9"], "--to is of no use for"),
         (["deadlines", "types_nonet", "-o", "a.png"], "has no deadline of a user"),

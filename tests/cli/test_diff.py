@@ -48,26 +48,14 @@ def test_both_names_stand_on_a_line_of_their_own(cli, recorded):
     assert not any("\\n" in line for line in lines)
 
 
-def test_latency_is_explained_and_accepted_on_request(cli, recorded):
+def test_a_tolerance_takes_the_delays_of_messages_as_equal(cli, recorded):
     runs = (recorded / "delays_fcfs", recorded / "delays_fcfs_nonet")
     strict = cli("diff", *runs)
     assert strict.exit_code == 1
-    verdict = (
-        "equal within 10 ms: consistent with network latency (10 jobs shifted, by 0.06 ms at most)"
-    )
-    assert strict.out.splitlines()[-1] == f"different, but {verdict}; --latency accepts that"
-    accepted = cli("diff", *runs, "--latency")
+    assert strict.out.splitlines()[-1] == "different: 10 of 10 jobs"
+    accepted = cli("diff", *runs, "--tolerance", "1e-4")
     assert accepted.exit_code == 0
-    assert accepted.out.splitlines()[-1] == verdict
-
-
-def test_real_differences_among_latencies(cli, recorded):
-    result = cli("diff", recorded / "walltime_small", recorded / "walltime_nonet", "--latency")
-    assert result.exit_code == 1
-    assert "COMPLETED_WALLTIME_REACHED" in result.out
-    assert result.out.splitlines()[-1] == (
-        "different: 11 of 11 jobs (10 of them as network latency would have it)"
-    )
+    assert accepted.out.splitlines()[-1] == "equal: 10 jobs, within 0.0001 s"
 
 
 def test_jobs_in_one_run_only(cli, recorded):
@@ -83,11 +71,10 @@ def test_json(cli, recorded):
     values = json.loads(result.out)
     assert values["a"] == str(recorded / "kill_small")
     assert values["equal"] is False
-    assert values["jobs_latency"] == values["jobs_different"] == 4
-    assert values["verdict"].startswith("different, but equal within 10 ms")
+    assert values["jobs_different"] == 4
+    assert values["verdict"] == "different: 4 of 4 jobs"
     (job,) = values["first"]
     assert job["job"] == "w0!1"
-    assert job["latency"] is True
     assert job["values"][0] == {"field": "start", "a": 9e-05, "b": 0.0}
 
 

@@ -1,13 +1,13 @@
 """Gantt charts: which host ran which job, when.
 
-Few jobs are drawn by evalys as labelled rectangles. Many jobs become an image:
-each pixel has the mean colour of what its host ran during its time, so nothing
-is lost between pixels and 30,000 jobs take about a second.
+Each pixel of an image has the mean colour of what its host ran during its time, so nothing
+is lost between pixels and 30,000 jobs take about a second. Where there is room, jobs have
+outlines and names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,47 +39,6 @@ from qops_batsim.jobs import (
     COMPLETED_WALLTIME_REACHED,
 )
 from qops_batsim.workload.model import Workload
-
-
-def to_jobset(result: RunResult, keep: Booleans | None = None) -> Any:
-    """Return the executed jobs of a run as an ``evalys.jobset.JobSet``.
-
-    ``keep`` tells which to take, one value a job. Rejected jobs are always left out, since evalys
-    would count their missing dates. ``JobSet.from_csv`` reads the same from a ``_jobs.csv``.
-    """
-    from evalys.jobset import JobSet, ProcSet
-
-    wanted = result.executed if keep is None else result.executed & keep
-    jobs = result.jobs[wanted].drop(columns=["id"])
-    jobs["allocated_resources"] = [ProcSet.from_str(t) for t in jobs["allocated_resources"]]
-    return JobSet(jobs, resource_bounds=(0, result.hosts - 1))
-
-
-def draw_gantt(
-    result: RunResult,
-    axes: Any,
-    *,
-    keep: Booleans,
-    color_of: Callable[[int], Any],
-    label_of: Callable[[int], str],
-) -> None:
-    """Draw the jobs of ``keep`` with evalys as labelled rectangles, host *h* from *h* to *h* + 0.9.
-
-    Limits and title of the axes are left to the caller; ``color_of`` and ``label_of`` give
-    colour and text of the job in a row of the run.
-    """
-    from evalys.visu.legacy import plot_gantt
-
-    rows = np.flatnonzero(result.executed & keep)
-    # evalys numbers the jobs from 0, in our order.
-    plot_gantt(
-        to_jobset(result, keep),
-        ax=axes,
-        palette=["white"],
-        alpha=0.85,
-        color_function=lambda job, palette: color_of(int(rows[job.name])),
-        label_function=lambda job: label_of(int(rows[job.name])),
-    )
 
 
 class JobGroup(NamedTuple):
@@ -153,25 +112,19 @@ def colors_of(result: RunResult, groups: Sequence[JobGroup]) -> Floats:
     return colors
 
 
-ENGINES = ("auto", "evalys", "image")
-"""Ways to draw; ``auto`` takes evalys while its labels stay readable."""
-
 COLORS_BY = ("auto", "deadline", "state")
 """Meanings of colours: deadlines met, with how much to spare, and missed; or how jobs ended.
 
 ``auto`` takes deadlines where users have set some.
 """
 
-EVALYS_JOBS = 150
-"""Most jobs that ``auto`` gives to evalys."""
-
-_EVALYS_LIMIT = 5000
-"""Most jobs that evalys can draw in reasonable time and memory."""
-
 _IDLE = "#f3f3f0"
 
 _OUTLINED = 6
 """Least width and height of a job with a line around it (dots)."""
+
+_NAMED, _LETTER = 20, 12
+"""Least height of a job with a name, and width for each of its letters (dots)."""
 
 _FEW_HOSTS = 40
 """Up to so many hosts, each is a visible row, without grid lines."""
@@ -190,7 +143,6 @@ def gantt(
     hosts: int | None = None,
     begin: float | None = None,
     end: float | None = None,
-    engine: str = "auto",
     color: str = "auto",
     workloads: Mapping[str, Workload] | None = None,
 ) -> Figure:
@@ -206,8 +158,6 @@ def gantt(
         Hosts of the machine, where the run's files do not tell.
     begin, end
         Part to show (seconds); by default from the first submission to the last completion.
-    engine
-        One of :data:`ENGINES`.
     color
         One of :data:`COLORS_BY`.
     workloads
@@ -223,38 +173,21 @@ def gantt(
     """
     if out is not None:
         output_format(out)
-    if engine not in ENGINES:
-        raise InputError(f"unknown engine {engine!r}{did_you_mean(engine, ENGINES)}")
     if color not in COLORS_BY:
         raise InputError(f"unknown colour {color!r}{did_you_mean(color, COLORS_BY)}")
     result = load_run(run, hosts=hosts)
     groups, refused = _groups(result, color, workloads)
     begin, end = _part(result, begin, end)
     shown, shared = _visible(result, begin, end), _share_hosts(result)
-    engine = _engine(result, engine, int(shown.sum()), shared)
     with picture(out, _WIDTH, _HEIGHT) as figure:
         axes = figure.add_axes((_LEFT, _BOTTOM, _RIGHT - _LEFT, _TOP - _BOTTOM))
-        draw = _draw_rectangles if engine == "evalys" else _draw_image
-        draw(result, colors_of(result, groups), axes, shown, begin, end)
+        _draw(result, colors_of(result, groups), axes, shown, begin, end)
         refused = _mark_refused(result, axes, refused, begin, end)
         set_time_axis(axes, begin, end, result.calendar)
         axes.set_ylabel("Host")
-        mixed = "; colours mix where jobs share hosts" if shared and engine == "image" else ""
+        mixed = "; colours mix where jobs share hosts" if shared else ""
         _set_head(axes, _title(result, int(shown.sum())) + mixed, _legend(groups, shown, refused))
     return figure
-
-
-def _engine(result: RunResult, engine: str, count: int, shared: bool) -> str:
-    """Return the engine that draws so many jobs."""
-    if engine == "auto":
-        few = count <= EVALYS_JOBS and result.hosts <= EVALYS_JOBS
-        engine = "evalys" if few and not shared else "image"
-    if engine == "evalys" and count > _EVALYS_LIMIT:
-        raise InputError(
-            f"{result.source}: {count} jobs to draw; evalys takes at most {_EVALYS_LIMIT} "
-            "(show a part, or use the image engine)"
-        )
-    return engine
 
 
 def _groups(
@@ -342,34 +275,7 @@ def _share_hosts(result: RunResult) -> bool:
     return bool(lasted > (ends - begins).sum() * (1 + 1e-9) + 1e-3)
 
 
-def _draw_rectangles(
-    result: RunResult, colors: Floats, axes: Any, shown: Booleans, begin: float, end: float
-) -> None:
-    start, finish = result.column("starting_time"), result.column("finish_time")
-    names = result.jobs["job_id"]
-    if result.jobs["workload_name"].nunique() > 1:
-        names = result.jobs["id"]
-    pixels = _WIDTH * (_RIGHT - _LEFT) * DOTS_PER_INCH
-    host_pixels = _HEIGHT * (_TOP - _BOTTOM) * DOTS_PER_INCH / result.hosts
-    row_of, low, high = result.allocations
-    thinnest = np.full(len(names), np.inf)
-    np.minimum.at(thinnest, row_of, (high - low + 1) * host_pixels)
-
-    def label(row: int) -> str:
-        """Return a label where it fits into the rectangle, and that into the picture."""
-        text = str(names.iloc[row])
-        room = (finish[row] - start[row]) / (end - begin) * pixels
-        middle = (finish[row] + start[row]) / 2
-        fits = room > 12 * len(text) + 4 and thinnest[row] > 20
-        return text if fits and begin < middle < end else ""
-
-    draw_gantt(result, axes, keep=shown, color_of=lambda row: colors[row], label_of=label)
-    axes.set_facecolor(_IDLE)
-    axes.set_ylim(-0.05, result.hosts - 0.05)
-    _set_host_axis(axes, result.hosts, 0.45)
-
-
-def _draw_image(
+def _draw(
     result: RunResult, colors: Floats, axes: Any, shown: Booleans, begin: float, end: float
 ) -> None:
     width = round(_WIDTH * (_RIGHT - _LEFT) * DOTS_PER_INCH)
@@ -392,7 +298,7 @@ def _draw_image(
 
 
 def _outline(result: RunResult, axes: Any, shown: Booleans, part: tuple[float, float]) -> None:
-    """Set jobs of one colour apart, where they are large enough for a line around them."""
+    """Set jobs apart that are large enough for a line around them, and name those with room."""
     (rows, low, high), (begin, end) = result.allocations, part
     start, finish = (
         np.clip(result.column(name)[rows], begin, end) for name in ("starting_time", "finish_time")
@@ -408,6 +314,13 @@ def _outline(result: RunResult, axes: Any, shown: Booleans, part: tuple[float, f
         ),
         autolim=False,
     )
+    several = len(set(result.text("workload_name"))) > 1
+    for place in np.flatnonzero(large & (tall > _NAMED)).tolist():
+        row = int(rows[place])
+        name = result.id(row) if several else result.text("job_id")[row]
+        if wide[place] > _LETTER * (len(name) + 1):
+            middle = (start[place] + finish[place]) / 2, (low[place] + high[place] + 1) / 2
+            axes.text(*middle, name, ha="center", va="center", size=9)
 
 
 def occupation_image(

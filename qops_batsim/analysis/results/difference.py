@@ -2,24 +2,6 @@
 
 Dates in the files are rounded to six decimals, so two dates count as equal up to
 a tolerance plus one unit of the last decimal.
-
-Network latency
----------------
-Real Batsim exchanges messages over the simulated network: on a platform with
-latencies, a submission, a start and the news of a completion each come a little
-later than on one without. Two runs of one scheduler on one workload then make
-the same decisions at slightly different dates. A job's differences are
-*consistent with network latency* when
-
-1. it is in both runs, with the same final state, processors, walltime and hosts;
-2. its submission and its run time differ by at most :data:`LATENCY_TOLERANCE`;
-3. its start is shifted by at most that much; or, where no job that breaks these
-   rules starts earlier, by as much as a possible cause is, give or take that much:
-   an event in the :data:`LATENCY_TOLERANCE` up to its start, that is, a submission
-   or the end of another job.
-
-By the third rule shifts may add up along a chain of jobs that wait for each other,
-as they do on a busy machine.
 """
 
 from __future__ import annotations
@@ -31,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import ROUNDING, Booleans, Floats, Integers, differ, mean
+from qops_batsim.analysis.results.tables import Booleans, Floats, Integers, differ, mean
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform.hostset import HostSet
@@ -55,13 +37,11 @@ class JobDifference(msgspec.Struct, frozen=True):
     """A job that differs in at least one value.
 
     ``date`` orders differences: the earlier start of the two, else the submission (seconds).
-    ``latency`` tells whether network latency explains the differences.
     """
 
     job: str
     date: float
     values: list[Value]
-    latency: bool
 
 
 class DateDifference(msgspec.Struct, frozen=True):
@@ -79,22 +59,18 @@ class DateDifference(msgspec.Struct, frozen=True):
 class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     """Differences of two runs, A and B; all but ``only_a`` and ``only_b`` is of shared jobs.
 
-    ``equal`` means that no job differs, apart from shifts that were accepted; ``jobs_latency`` are
-    those of ``jobs_different`` whose differences are consistent with network latency. Dates closer
-    than the ``tolerance`` (seconds), plus rounding, are equal. ``requests`` are processors and
-    walltime; allocations are compared for jobs that ran in both. Mean waits are of the jobs that
-    ran (seconds). ``first`` are the first differing jobs, those with accepted shifts left out.
+    Dates closer than the ``tolerance`` (seconds), plus rounding, are equal. ``requests`` are
+    processors and walltime; allocations are compared for jobs that ran in both. Mean waits are of
+    the jobs that ran (seconds). ``first`` are the first differing jobs.
     """
 
     equal: bool
     tolerance: float
-    latency_accepted: bool
     hosts_compared: bool
     jobs_compared: int
     only_a: int
     only_b: int
     jobs_different: int
-    jobs_latency: int
     submissions: int
     requests: int
     states: int
@@ -105,19 +81,12 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     mean_wait_b: float | None
     first: list[JobDifference]
 
-    @property
-    def only_latency(self) -> bool:
-        """Whether the runs differ, but only in what network latency explains."""
-        missing = self.only_a + self.only_b
-        return 0 < self.jobs_different == self.jobs_latency and not missing
-
 
 def compare_runs(
     a: RunResult,
     b: RunResult,
     *,
     tolerance: float = PLAN_TOLERANCE,
-    accept_latency: bool = False,
     ignore_hosts: bool = False,
     first: int = 10,
 ) -> RunDifference:
@@ -126,27 +95,22 @@ def compare_runs(
     O(n log n) in the number of jobs.
 
     Dates and walltimes closer than the ``tolerance`` (seconds) are equal; the rounding of the files
-    comes on top. With ``accept_latency``, so are jobs whose differences are consistent with network
-    latency. At most ``first`` jobs are described one by one.
+    comes on top. At most ``first`` jobs are described one by one.
     """
     if not tolerance >= 0:
         raise InputError(f"tolerance is {tolerance:g}; a number of seconds from 0 up is expected")
     pair = PairedJobs(a, b)
     differs = pair.differences(tolerance, hosts=not ignore_hosts)
     different: Booleans = np.logical_or.reduce(list(differs.values()))
-    exact = differs["state"] | differs["processors"] | differs["walltime"] | differs["hosts"]
-    latency = different & pair.shifted_by_latency(~exact)
-    refused = (different & ~latency if accept_latency else different) | ~pair.both
+    refused = different | ~pair.both
     return RunDifference(
         equal=not refused.any(),
         tolerance=tolerance,
-        latency_accepted=accept_latency,
         hosts_compared=not ignore_hosts,
         jobs_compared=int(pair.both.sum()),
         only_a=int(pair.only_a.sum()),
         only_b=int(pair.only_b.sum()),
         jobs_different=int(different.sum()),
-        jobs_latency=int(latency.sum()),
         submissions=int(differs["submission"].sum()),
         requests=int((differs["processors"] | differs["walltime"]).sum()),
         states=int(differs["state"].sum()),
@@ -155,7 +119,7 @@ def compare_runs(
         finishes=_date_difference(pair, "finish", differs["finish"]),
         mean_wait_a=mean(a.column("waiting_time")[a.executed]),
         mean_wait_b=mean(b.column("waiting_time")[b.executed]),
-        first=_first(pair, refused, differs, latency, first),
+        first=_first(pair, refused, differs, first),
     )
 
 
@@ -167,15 +131,13 @@ def _date_difference(pair: PairedJobs, field: str, differs: Booleans) -> DateDif
 
 
 def _first(
-    pair: PairedJobs, refused: Booleans, differs: dict[str, Booleans], latency: Booleans, count: int
+    pair: PairedJobs, refused: Booleans, differs: dict[str, Booleans], count: int
 ) -> list[JobDifference]:
     """Describe the first ``count`` refused jobs in the order of their dates, then identifiers."""
     rows = np.flatnonzero(refused)
     chosen = rows[np.argsort(pair.dates[rows], kind="stable")][:count]
     return [
-        JobDifference(
-            pair.job(row), float(pair.dates[row]), _values(pair, row, differs), bool(latency[row])
-        )
+        JobDifference(pair.job(row), float(pair.dates[row]), _values(pair, row, differs))
         for row in chosen.tolist()
     ]
 
@@ -191,9 +153,6 @@ def _values(pair: PairedJobs, row: int, differs: dict[str, Booleans]) -> list[Va
         if rows[row]
     ]
 
-
-LATENCY_TOLERANCE = 0.01
-"""Largest shift of a date that one exchange over a simulated network explains (seconds)."""
 
 FIELDS = {
     "state": "final_state",
@@ -294,45 +253,6 @@ class PairedJobs:
             sets.append(found)
         return sets
 
-    def shifted_by_latency(self, alike: Booleans) -> Booleans:
-        """Tell for which jobs, ``alike`` by rule 1, the dates obey rules 2 and 3 of the module."""
-        limit = LATENCY_TOLERANCE + 2 * ROUNDING
-        submission, start, finish = (
-            right - left
-            for left, right in (self.numbers(field) for field in ("submission", "start", "finish"))
-        )
-        run_time_differs = self.ran & (np.abs(finish - start) > limit)
-        alike = alike & self.both & (np.abs(submission) <= limit) & ~run_time_differs
-        small = ~self.ran | (np.abs(start) <= limit)
-        if (alike & ~small).any():
-            # Either run may be the later one, so causes are sought by the dates of each.
-            inherited = self._inherited(0, limit) | self._inherited(1, limit)
-            others = ~(alike & (small | inherited))
-            until = self.dates[others].min(initial=np.inf)
-            small |= inherited & (self.dates <= until)
-        return alike & small
-
-    def _inherited(self, run: int, limit: float) -> Booleans:
-        """Tell which starts are shifted as much as something just before them, by a run's dates."""
-        submission, start, finish = (
-            self.numbers(field) for field in ("submission", "start", "finish")
-        )
-        dates = np.concatenate([submission[run][self.both], finish[run][self.ran]])
-        shifts = np.concatenate(
-            [(submission[1] - submission[0])[self.both], (finish[1] - finish[0])[self.ran]]
-        )
-        order = np.argsort(dates, kind="stable")
-        dates, shifts = dates[order], shifts[order]
-        begin = np.searchsorted(dates, start[run] - limit, side="left")
-        end = np.searchsorted(dates, start[run] + 2 * ROUNDING, side="right")
-        rows = np.flatnonzero(self.ran & (end > begin))
-        shift = (start[1] - start[0])[rows]
-        least = -_range_maximum(-shifts, begin[rows], end[rows])
-        most = _range_maximum(shifts, begin[rows], end[rows])
-        inherited = np.zeros(len(self._jobs), dtype=np.bool_)
-        inherited[rows] = (shift >= least - limit) & (shift <= most + limit)
-        return inherited
-
 
 def _selected(run: RunResult) -> pd.DataFrame:
     again = run.jobs["id"].duplicated().to_numpy()
@@ -341,16 +261,3 @@ def _selected(run: RunResult) -> pd.DataFrame:
         raise InputError(f"{run.source}: job {job!r} has more than one row; one is expected")
     names = {column: field for field, column in FIELDS.items()}
     return run.jobs[["id", *FIELDS.values()]].rename(columns=names)
-
-
-def _range_maximum(values: Floats, begin: Integers, end: Integers) -> Floats:
-    """Return the maximum of ``values[begin:end]`` for each pair of bounds; O(n log n)."""
-    found = np.empty(len(begin))
-    level = np.frexp((end - begin).astype(np.float64))[1] - 1
-    maxima = values  # of 2**power values each
-    for power in range(int(level.max(initial=-1)) + 1):
-        if power:
-            maxima = np.maximum(maxima[: -(1 << power - 1)], maxima[1 << power - 1 :])
-        now = level == power
-        found[now] = np.maximum(maxima[begin[now]], maxima[end[now] - (1 << power)])
-    return found

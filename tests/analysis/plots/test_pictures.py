@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
@@ -25,32 +23,12 @@ def result(write_run, mixed_run):
 
 
 @pytest.mark.parametrize("kind", SIGNATURES)
-@pytest.mark.parametrize("engine", ["evalys", "image"])
-def test_equal_runs_give_equal_gantt_charts(result, tmp_path, kind, engine):
+def test_equal_runs_give_equal_gantt_charts(result, tmp_path, kind):
     first, second = tmp_path / f"first.{kind}", tmp_path / f"second.{kind.upper()}"
-    gantt.gantt(result, first, engine=engine)
-    gantt.gantt(result, second, engine=engine)
+    gantt.gantt(result, first)
+    gantt.gantt(result, second)
     assert first.read_bytes().startswith(SIGNATURES[kind])
     assert first.read_bytes() == second.read_bytes()
-
-
-@pytest.mark.parametrize(
-    ("jobs", "hosts", "shared", "engine"),
-    [
-        (gantt.EVALYS_JOBS, gantt.EVALYS_JOBS, False, "evalys"),
-        (gantt.EVALYS_JOBS + 1, gantt.EVALYS_JOBS, False, "image"),
-        (gantt.EVALYS_JOBS, gantt.EVALYS_JOBS + 1, False, "image"),
-        (1, 1, True, "image"),
-    ],
-)
-def test_few_jobs_on_few_hosts_are_drawn_by_evalys(
-    result, jobs: int, hosts: int, shared: bool, engine: str
-) -> None:
-    assert gantt._engine(replace(result, hosts=hosts), "auto", jobs, shared) == engine
-    assert gantt._engine(result, "image", 10**6, shared) == "image"
-    assert gantt._engine(result, "evalys", 5000, shared) == "evalys"
-    with pytest.raises(InputError, match="5001 jobs to draw; evalys takes at most 5000"):
-        gantt._engine(result, "evalys", 5001, shared)
 
 
 @pytest.mark.parametrize("kind", SIGNATURES)
@@ -181,8 +159,6 @@ def test_what_cannot_be_drawn_is_refused(result, write_run, tmp_path):
         gantt.gantt(result, tmp_path / "a.gif")
     with pytest.raises(InputError, match=r"ends in no file type"):
         plots.draw([result], tmp_path / "a")
-    with pytest.raises(InputError, match="unknown engine 'evaly'; did you mean 'evalys'"):
-        gantt.gantt(result, out, engine="evaly")
     with pytest.raises(InputError, match="begins at 30 s and ends at 24 s"):
         gantt.gantt(result, out, begin=30)
     with pytest.raises(InputError, match=r"no job runs from 30 s to 40 s .* from 0 s to 24 s"):
@@ -205,8 +181,6 @@ def test_many_jobs_are_drawn_as_an_image(shared, tmp_path, monkeypatch):
     texts = drawn_texts(monkeypatch, lambda: gantt.gantt(result, tmp_path / "a.png"))
     assert "batsched_kth_easy_bf: 27,992 jobs on 100 hosts" in texts
     assert "Time since the start of the simulation (days)" in texts
-    with pytest.raises(InputError, match="27992 jobs to draw; evalys takes at most 5000"):
-        gantt.gantt(result, tmp_path / "b.png", engine="evalys")
     texts = drawn_texts(monkeypatch, lambda: plots.draw([result], tmp_path / "c.png"))
     assert "Waiting jobs, mean of 2 days" in texts
     assert "batsched_kth_easy_bf (mean 68.4 %)" in texts

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from qops_batsim.analysis.metrics.run_metrics import compute_metrics
-from qops_batsim.analysis.plots.gantt import to_jobset
 from qops_batsim.analysis.results.difference import compare_runs
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.series import busy_hosts
@@ -55,12 +54,10 @@ def test_evalys_reads_a_run_of_batsim_5(batsim5_sessions: Path) -> None:
 
     run = batsim5_sessions / "easy_net100" / "out"
     result = read_run(run)
-    read = JobSet.from_csv(str(run / "jobs.csv"), resource_bounds=(0, result.hosts - 1))
-    for jobset in (read, to_jobset(result)):
-        load = jobset.utilisation
-        busy = busy_hosts(result)
-        assert load["load"].tolist() == busy.at(load.index.to_numpy(dtype=float)).tolist()
-        assert set(busy.dates).issubset(load.index)
+    jobset = JobSet.from_csv(str(run / "jobs.csv"), resource_bounds=(0, result.hosts - 1))
+    load, busy = jobset.utilisation, busy_hosts(result)
+    assert load["load"].tolist() == busy.at(load.index.to_numpy(dtype=float)).tolist()
+    assert set(busy.dates).issubset(load.index)
 
 
 RESTARTS = """\
