@@ -45,7 +45,7 @@ from support.sacct_dumps import PBS, make_dump
 Cli = Callable[..., Any]
 FREE = PriceList(None)
 
-EXAMPLE = files("qops_batsim.experiments").joinpath("study_example.toml").read_text("utf-8")
+EXAMPLE = files("qops_batsim.experiments").joinpath("example.toml").read_text("utf-8")
 
 EVIL = '''
 from pathlib import Path

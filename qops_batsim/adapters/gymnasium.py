@@ -36,8 +36,8 @@ from qops_batsim.adapters.steered import (
     deadline_of,
 )
 from qops_batsim.errors import InputError, require, require_one_of
-from qops_batsim.experiments.benchmark_cases import outages_of_case, with_users_estimates
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
+from qops_batsim.experiments.listed_cases import outages_of_case, with_users_estimates
 from qops_batsim.jobs import Job
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.problem import OBJECTIVES, problem_of, worth_of

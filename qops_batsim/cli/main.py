@@ -57,7 +57,6 @@ COMMANDS: dict[str, dict[str, str]] = {
         "2003).",
         "study": "Run a grid of logs, loads, deadlines, schedulers and seeds; kept, resumed, "
         "judged.",
-        "benchmark": "Score schedulers on equal cases, against what is possible at best.",
         "bound": "Bound what any scheduler could admit, and search for the best schedule.",
     },
     "With Batsim": {

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.deadline_runs import checked_outcomes as checked_outcomes
     from qops_batsim.experiments.deadline_runs import contestant_of as contestant_of
     from qops_batsim.experiments.deadline_runs import outcomes_of as outcomes_of
+    from qops_batsim.experiments.listed_cases import StudyLog as StudyLog
+    from qops_batsim.experiments.listed_cases import Window as Window
     from qops_batsim.experiments.pool import KeptRuns as KeptRuns
     from qops_batsim.experiments.pool import run_cases as run_cases
     from qops_batsim.experiments.report import SHIFT as SHIFT
@@ -63,6 +65,9 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.report_table import markdown_table as markdown_table
     from qops_batsim.experiments.report_table import number_text as number_text
     from qops_batsim.experiments.run_table import RunTable as RunTable
+    from qops_batsim.experiments.scores import ScoreBound as ScoreBound
+    from qops_batsim.experiments.scores import ScoredRuns as ScoredRuns
+    from qops_batsim.experiments.scores import bound_key as bound_key
     from qops_batsim.experiments.specification import Change as Change
     from qops_batsim.experiments.specification import Specification as Specification
     from qops_batsim.experiments.specification import read_specification as read_specification
@@ -80,13 +85,17 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.statistics import paired_difference as paired_difference
     from qops_batsim.experiments.statistics import quantile as quantile
     from qops_batsim.experiments.statistics import ratio_of_means as ratio_of_means
-    from qops_batsim.experiments.study import Window as Window
+    from qops_batsim.experiments.study import Study as Study
+    from qops_batsim.experiments.study import read_study as read_study
     from qops_batsim.experiments.study import study_of as study_of
+    from qops_batsim.experiments.study import with_schedulers as with_schedulers
     from qops_batsim.experiments.study_report import StudySummary as StudySummary
+    from qops_batsim.experiments.study_report import page_tables as page_tables
     from qops_batsim.experiments.study_report import summaries as summaries
     from qops_batsim.experiments.study_runs import CellOutcome as CellOutcome
     from qops_batsim.experiments.study_runs import StudyRuns as StudyRuns
     from qops_batsim.experiments.study_runs import run_study as run_study
+    from qops_batsim.experiments.study_runs import study_inputs as study_inputs
     from qops_batsim.experiments.traces import find_trace as find_trace
     from qops_batsim.experiments.traces import trace_digest as trace_digest
 else:
@@ -117,9 +126,11 @@ else:
                 "AMOUNT LEVEL SHARE UNLIMITED Interval Limits limits_of limits_of_difference "
                 "mean_interval nested_interval paired_difference quantile ratio_of_means"
             ),
-            "study": "Window study_of",
-            "study_report": "StudySummary summaries",
-            "study_runs": "CellOutcome StudyRuns run_study",
+            "listed_cases": "StudyLog Window",
+            "scores": "ScoreBound ScoredRuns bound_key",
+            "study": "Study read_study study_of with_schedulers",
+            "study_report": "StudySummary page_tables summaries",
+            "study_runs": "CellOutcome StudyRuns run_study study_inputs",
             "traces": "find_trace trace_digest",
         },
     )

@@ -11,8 +11,9 @@ import msgspec
 
 from qops_batsim.errors import InputError, require_one_of
 from qops_batsim.experiments.deadline_runs import Contestant, contestants_of
+from qops_batsim.experiments.listed_cases import StudyLog, Window
 from qops_batsim.experiments.pool import Workers
-from qops_batsim.experiments.study import Study, StudyLog, Window
+from qops_batsim.experiments.study import Study
 from qops_batsim.experiments.study_runs import StudyRuns, run_study
 from qops_batsim.parameters import COUNT, ESTIMATES, EXACT, METHOD, SEEDS, USERS, is_strict
 from qops_batsim.running.inputs import AnyPlatform, AnyWorkload, load_platform, load_workload

@@ -141,7 +141,8 @@ class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
     """One run: a scheduler with its options on a scenario.
 
     ``code`` is a digest of the scheduler's file, if it is somebody's own. If ``strict``, a promise
-    that the scheduler breaks is an error.
+    that the scheduler breaks is an error. ``outages`` are the seed of hosts that leave and return
+    (:class:`~.scores.ScoredRuns`).
     """
 
     scenario: Scenario
@@ -149,6 +150,7 @@ class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
     settings: ChangedOptions = ()
     code: str = ""
     strict: bool | msgspec.UnsetType = msgspec.UNSET
+    outages: int | msgspec.UnsetType = msgspec.UNSET
 
     def canonical(self) -> DeadlineCase:
         """Return the case that stands for all those that are the same run."""

@@ -37,10 +37,20 @@ from qops_batsim.experiments.deadline_runs import (
     Scenario,
     check_distinct,
     contestant_of,
+    contestants_of,
 )
 from qops_batsim.experiments.deadline_workload import REFERENCES
+from qops_batsim.experiments.listed_cases import (
+    CaseList,
+    ListedCase,
+    StudyLog,
+    Window,
+    with_users_estimates,
+)
+from qops_batsim.experiments.scores import Score
 from qops_batsim.files import read_text
 from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
+from qops_batsim.optimum.problem import OBJECTIVES
 from qops_batsim.optimum.solver import require_solver
 from qops_batsim.parameters import (
     ARTIFICIAL,
@@ -61,30 +71,7 @@ from qops_batsim.parameters import (
 from qops_batsim.scheduling.plugins import AllowedCode, scheduler_of_data
 from qops_batsim.workload.estimates import RANDOM, EstimateChoices
 from qops_batsim.workload.model import check_counts, check_seed
-from qops_batsim.workload.scale import METHODS, PAPER_JOBS
-
-
-class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A stretch of a log: the ``first`` usable jobs (0: all) after ``skip`` others."""
-
-    skip: int = 0
-    first: int = PAPER_JOBS
-
-    def __str__(self) -> str:
-        return f"{self.skip}+{self.first or 'all'}"
-
-
-class StudyLog(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A log: an SWF file, or a Batsim workload of delay jobs, also a shipped one's name.
-
-    ``processors`` are those of the machine, for an SWF file (None: what its header says);
-    ``windows`` go before those of the study.
-    """
-
-    name: str
-    file: str
-    processors: int | None = None
-    windows: tuple[Window, ...] = ()
+from qops_batsim.workload.scale import METHODS
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,16 +86,26 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     relaxation: float
     deadlines_by: str = DEADLINES_BY.default
     estimates: str = EXACT
+    case: str = ""
+    half: str = ""
+    outages: bool = False
 
 
 OF_ESTIMATES = (DEADLINES_BY.column, ESTIMATES.column)
-"""Fields of a point that are only shown where estimates have models."""
+"""Fields of a point that are only shown where estimates have models, or cases are listed."""
+
+OF_CASES = ("case", "half", "outages")
+"""Fields of a point that are only shown where cases are listed."""
 
 
 def columns_of(point: Point, has_models: bool) -> dict[str, Any]:
-    """Return the parameters of a point, of estimates only where they have models."""
+    """Return the parameters of a point that are of use."""
     told = msgspec.structs.asdict(point)
-    return told if has_models else {k: v for k, v in told.items() if k not in OF_ESTIMATES}
+    if not point.case:
+        told = {k: v for k, v in told.items() if k not in OF_CASES}
+        if not has_models:
+            told = {k: v for k, v in told.items() if k not in OF_ESTIMATES}
+    return told
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +130,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     time. With ``on_broken_promise`` ``"fail"`` a run whose scheduler breaks a promise fails, with
     ``"count"`` the promise is counted. Without ``platform`` there are as many equal hosts as a log
     is for; with ``message_delays`` (the default) Batsim's own messages take their time on one with
-    latencies.
+    latencies. Where ``cases`` are listed, they are run instead of the grid, and scored
+    (:class:`~.scores.Score`).
     """
 
     name: str
@@ -158,6 +156,12 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     on_broken_promise: Literal["count", "fail"] | msgspec.UnsetType = msgspec.UNSET
     platform: str | msgspec.UnsetType = msgspec.UNSET
     message_delays: bool | msgspec.UnsetType = msgspec.UNSET
+    cases: tuple[ListedCase, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def listed(self) -> tuple[ListedCase, ...]:
+        """The cases that are listed; none in a grid."""
+        return () if isinstance(self.cases, msgspec.UnsetType) else self.cases
 
     @property
     def key(self) -> str:
@@ -183,6 +187,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def known_metrics(self) -> tuple[str, ...]:
         """Names of the metrics of its runs; those of promises only where estimates have models."""
+        if self.listed:
+            return Score.__struct_fields__
         return AdmissionMetrics.__struct_fields__ + (PROMISE_METRICS if self.has_models else ())
 
     def _models(self) -> tuple[EstimateChoices, ...]:
@@ -195,6 +201,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     def windows_of(self, log: StudyLog) -> tuple[Window, ...]:
         """Return the windows of a log."""
+        if self.listed:
+            return tuple(each.window for each in self.listed if each.log == log.name)
         return log.windows or self.windows
 
     def points(self) -> Iterator[Point]:
@@ -203,7 +211,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         Where all jobs have a user's deadline, or the others none, what says how the artificial
         ones are made has only its first value.
         """
-        names = [log.name for log in self.logs]
+        yield from map(_point_of, self.listed)
+        names = [] if self.listed else [log.name for log in self.logs]
         listed = (names, self.methods, self._bases(), self.stringencies, self.deadline_shares)
         for log, method, base, stringency, share in product(*listed):
             rules = self.artificial if share < 1 else self.artificial[:1]
@@ -225,8 +234,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     def cells(self) -> Iterator[Cell]:
         """Yield every run that is asked for."""
+        for case, each in product(self.listed, self.schedulers):
+            point = _point_of(case)
+            yield Cell(point=point, window=case.window, contestant=each.name, seed=case.seed)
         windows = {log.name: self.windows_of(log) for log in self.logs}
-        for point in self.points():
+        for point in () if self.listed else self.points():
             for window, seed, each in product(windows[point.log], self.seeds, self.schedulers):
                 yield Cell(point=point, window=window, contestant=each.name, seed=seed)
 
@@ -296,6 +308,23 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def _point_of(case: ListedCase) -> Point:
+    return Point(
+        log=case.log,
+        load=case.load,
+        method=METHOD.default,
+        stringency=case.stringency,
+        deadline_share=case.share,
+        artificial="none",
+        relaxation=RELAXATION.default,
+        deadlines_by=case.estimates,
+        estimates=case.estimates,
+        case=case.name,
+        half=case.half,
+        outages=case.outages,
+    )
+
+
 class InputIdentities(msgspec.Struct, frozen=True, kw_only=True):
     """Identities of a study's inputs, which tell them from others of the same name.
 
@@ -314,7 +343,8 @@ def case_of(study: Study, cell: Cell, known: InputIdentities) -> DeadlineCase:
     named = msgspec.structs.replace(scenario, log=known.logs[cell.point.log])
     each = next(each for each in study.schedulers if each.name == cell.contestant)
     own = known.schedulers[cell.contestant]
-    return each.case_of(named.canonical(), *own, study.on_broken_promise or COUNT)
+    case = each.case_of(named.canonical(), *own, study.on_broken_promise or COUNT)
+    return msgspec.structs.replace(case, outages=cell.seed) if cell.point.outages else case
 
 
 def _check_apart(log: str, windows: Sequence[Window]) -> None:
@@ -337,6 +367,8 @@ def _scenario(point: Point, window: Window, seed: int, study: Study) -> Scenario
         seed=seed,
         **{axis.name: getattr(point, axis.column) for axis in AXES},
     )
+    if point.case:
+        return with_users_estimates(scenario) if point.estimates == USERS else scenario
     if not study.has_models:
         return scenario
     model = study.models[point.estimates]
@@ -345,6 +377,9 @@ def _scenario(point: Point, window: Window, seed: int, study: Study) -> Scenario
     return msgspec.structs.replace(scenario, deadlines_by=point.deadlines_by, estimates=model)
 
 
+SHIPPED = Path(__file__).parent
+"""Directory of the studies that come with the package."""
+
 MAX_BYTES = 1 << 20
 """Size of a study file, at most."""
 
@@ -352,17 +387,56 @@ _FIELDS = {field.name: field for field in msgspec.structs.fields(Study)}
 _LISTS = {name for name, field in _FIELDS.items() if str(field.type).startswith("tuple")}
 
 
-def read_study(path: str | Path, *, code: AllowedCode = ()) -> Study:
-    """Read and check a study.
+def read_study(
+    path: str | Path, *, code: AllowedCode = (), seed: int | None = None, quick: bool = False
+) -> Study:
+    """Read and check a study: a file, or a shipped one's name (``benchmark``, ``example``).
 
     ``code`` are Python files with schedulers that it may name, and that are run then; True for any.
+    Where cases are listed, ``seed`` draws the windows of the twins, and ``quick`` are a few cases.
     """
+    shipped = SHIPPED / f"{path}.toml"
+    if not Path(path).exists() and shipped.is_file():
+        path = shipped
     text = read_text(path, what="a study (TOML)", max_bytes=MAX_BYTES)
     try:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: {error}; a study (TOML) is expected") from None
+    if "cases" in given:
+        return _with_cases(given, Path(path), seed, quick)
+    if quick or seed is not None:
+        raise InputError(f"{path}: lists no cases; --quick and --seed are of use for such a study")
     return study_of(given, source=str(path), code=code)
+
+
+def _with_cases(given: dict[str, Any], path: Path, seed: int | None, quick: bool) -> Study:
+    """Return the study of a file that lists cases."""
+    try:
+        known = msgspec.convert(given, CaseList)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{path}: {error}") from None
+    directory = Path() if path.parent == SHIPPED else path.parent
+    logs, cases = known.listed(directory, seed=seed, quick=quick)
+    drawn = f"drawn with seed {known.seed if seed is None else seed}"
+    study = Study(
+        name=f"{known.name}, version {known.version}{', quick' if quick else ''}, {drawn}",
+        logs=logs,
+        schedulers=contestants_of(known.schedulers),
+        baseline=known.baseline,
+        metrics=OBJECTIVES,
+        cases=cases,
+    )
+    study.check()
+    return study
+
+
+def with_schedulers(study: Study, schedulers: Iterable[str]) -> Study:
+    """Return a study with more schedulers (texts) behind its own."""
+    more = [each for each in contestants_of(schedulers) if each not in study.schedulers]
+    grown = msgspec.structs.replace(study, schedulers=(*study.schedulers, *more))
+    grown.check()
+    return grown
 
 
 def study_of(given: dict[str, Any], *, source: str, code: AllowedCode = True) -> Study:

@@ -21,6 +21,7 @@ from qops_batsim.experiments.page import (
     without_empty_columns,
 )
 from qops_batsim.experiments.pictures import draw_comparison
+from qops_batsim.experiments.score_report import draw_scores, score_method, score_tables
 from qops_batsim.experiments.statistics import (
     LEAST,
     RISK,
@@ -91,6 +92,8 @@ class StudySummary(msgspec.Struct, frozen=True, kw_only=True):
 
 def method_text(runs: StudyRuns) -> str:
     """Return how intervals and verdicts of a table are made, in words."""
+    if runs.study.listed:
+        return score_method(runs)
     return (
         "Means with 95 % intervals (Student) over the windows of a log, each the mean of its "
         "seeds; with a single window over its seeds, which says nothing about other windows. "
@@ -134,6 +137,8 @@ def summaries(runs: StudyRuns) -> list[StudySummary]:
             groups.setdefault((each.cell.point, each.cell.contestant), []).append(each)
     base, found = runs.study.base, []
     names = (*METRICS, *(PROMISE_METRICS if runs.study.has_models else ()))
+    if runs.study.listed:
+        names = runs.study.known_metrics
     for (point, name), group in groups.items():
         finished = [each for each in group if each.metrics is not None]
         pairs = [] if name == base else _pairs(finished, groups[point, base])
@@ -208,6 +213,14 @@ def csv_of(records: Sequence[Mapping[str, Any]]) -> str:
     return csv_text([[*records[0]] if records else [], *(each.values() for each in records)])
 
 
+def page_tables(runs: StudyRuns) -> list[PageTable]:
+    """Return the tables of a report."""
+    if runs.study.listed:
+        return score_tables(runs)
+    headings, rows = table_cells(runs)
+    return [PageTable(title=runs.study.name, headings=headings, rows=rows)]
+
+
 def table_cells(runs: StudyRuns) -> tuple[list[str], list[list[str]]]:
     """Return headings and cells of a table; parameters that do not vary have no column."""
     found = summaries(runs)
@@ -245,6 +258,7 @@ def document_of(runs: StudyRuns) -> dict[str, Any]:
         "study": msgspec.to_builtins(runs.study),
         "judged": method_text(runs),
         "summaries": msgspec.to_builtins(summaries(runs)),
+        "tables": msgspec.to_builtins(page_tables(runs)),
     }
 
 
@@ -261,6 +275,8 @@ def draw_study(runs: StudyRuns, directory: str | Path, *, ending: str = "png") -
 
     Returns the files, each with a caption.
     """
+    if runs.study.listed:
+        return draw_scores(runs, directory, ending=ending)
     parts: dict[Point, dict[str, dict[float, Means]]] = {}
     for each in summaries(runs):
         if each.runs:
@@ -307,7 +323,6 @@ def _axis_text(point: Point, name: str) -> str:
 
 def study_page(runs: StudyRuns, command: str) -> str:
     """Return the finished runs of a study as HTML; ``command`` made it."""
-    headings, rows = table_cells(runs)
     own = [e for e in runs.outcomes if not e.repeated and e.cell.contestant not in LINES]
     finished = sum(each.metrics is not None for each in own)
     failed = sum(each.error is not None for each in own)
@@ -316,7 +331,7 @@ def study_page(runs: StudyRuns, command: str) -> str:
         runs.study.name,
         f"{finished:,} runs{f', {failed:,} failed' if failed else ''}. {method_text(runs)}",
         {
-            "Means and verdicts": [PageTable(title="Means", headings=headings, rows=rows)],
+            "Means and verdicts": page_tables(runs),
             "Pictures": pictures_of(partial(draw_study, runs, ending="svg")),
             "Choices": [
                 PageFacts(facts={key: msgspec.json.encode(grid[key]).decode() for key in grid})

@@ -8,8 +8,9 @@ was, and one that has grown makes only what is new.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +18,29 @@ import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, PromiseMetrics
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.best_lines import LINES, BoundCase, BoundSearch, Unadmitted, bound_case
-from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, shared_steps
+from qops_batsim.experiments.best_lines import (
+    BEST_KNOWN,
+    LINES,
+    BoundSearch,
+    Unadmitted,
+    bound_case,
+)
+from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario, shared_steps
+from qops_batsim.experiments.listed_cases import Window
 from qops_batsim.experiments.pool import Failure, KeptRuns, Workers, run_cases
+from qops_batsim.experiments.scores import (
+    Score,
+    ScoreBound,
+    ScoredRuns,
+    Shares,
+    bound_key,
+    kept_bounds,
+)
 from qops_batsim.experiments.study import (
     Cell,
     InputIdentities,
     Point,
     Study,
-    Window,
     case_of,
     columns_of,
 )
@@ -68,7 +83,7 @@ class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     cell: Cell
-    metrics: AdmissionMetrics | Unadmitted | None = None
+    metrics: AdmissionMetrics | Unadmitted | Shares | None = None
     error: str | None = None
     repeated: bool = False
 
@@ -177,8 +192,9 @@ def run_study(
     if on_start is not None:
         made = set() if stores is None else stores.kept.those(cases) | stores.failures.those(cases)
         on_start([runs.jobs_of(each.scenario) for each in dict.fromkeys(cases) if each not in made])
+    scored = ScoredRuns(runs)
     found = run_cases(
-        runs,
+        scored if study.listed else runs,
         cases,
         workers=workers,
         kept=stores.kept if stores else None,
@@ -186,18 +202,32 @@ def run_study(
         group_by=shared_steps,
         on_progress=on_progress,
     )
-    searched: dict[BoundCase, dict[str, Unadmitted]] = {}
-    if not isinstance(study.bound, msgspec.UnsetType):
-        searched = run_cases(
-            BoundSearch(runs),
-            [bound_case(case.scenario, study.bound) for case in cases],
-            workers=workers,
-            kept=stores.bounds if stores else None,
-            on_progress=on_progress,
-        )
+    bounds = _bound_cases(study, cases)
+    searched = run_cases(
+        scored.bound if study.listed else BoundSearch(runs),
+        bounds,
+        workers=workers,
+        kept=stores.bounds if stores else None,
+        on_progress=on_progress,
+    )
     if directory is not None:
         return read_study_runs(directory)
     return _outcomes(description, cases, found.get, searched.get)
+
+
+def _bound_cases(study: Study, cases: Sequence[DeadlineCase]) -> list[Any]:
+    """Return the workloads to be searched for the best possible, each once.
+
+    Bounds of listed cases come with the package, as far as these are the published ones; others are
+    searched if the solver is installed.
+    """
+    if study.listed:
+        known, scenarios = kept_bounds(), dict.fromkeys(case.scenario for case in cases)
+        there = find_spec("ortools") is not None
+        return [each for each in scenarios if there and bound_key(each) not in known]
+    if isinstance(study.bound, msgspec.UnsetType):
+        return []
+    return [bound_case(case.scenario, study.bound) for case in cases]
 
 
 def read_study_runs(directory: str | Path) -> StudyRuns:
@@ -205,7 +235,7 @@ def read_study_runs(directory: str | Path) -> StudyRuns:
     found = read_description(directory)
     stores = _Stores(Path(directory), found)
 
-    def outcome(case: DeadlineCase) -> AdmissionMetrics | Failure | None:
+    def outcome(case: DeadlineCase) -> Any:
         return stores.kept.find(case) or stores.failures.find(case)
 
     return _outcomes(found, _cases_of(found), outcome, stores.bounds.find)
@@ -248,8 +278,8 @@ def _inputs(
     traces: dict[str, Workload] = {}
     for log in study.logs:
         windows = study.windows_of(log)
-        if log.name in given:
-            trace = given[log.name]
+        if log.name in given or log.generated:
+            trace = given.get(log.name) or log.workload()
             names[log.name] = source = trace.sha256 or log.name
         else:
             path = find_trace(log.file, directory)
@@ -288,6 +318,12 @@ def _inputs(
     return description, DeadlineRuns(traces, platform, study.message_delays is not False)
 
 
+def study_inputs(study: Study) -> tuple[list[DeadlineCase], DeadlineRuns]:
+    """Return the runs of a study, and what makes their workloads."""
+    description, runs = _inputs(study, Path(), {}, None)
+    return _cases_of(description), runs
+
+
 class _Stores:
     """Finished runs, failures and bounds in a study's directory."""
 
@@ -296,21 +332,24 @@ class _Stores:
         made_of: Any = MADE_OF
         if found.identities.platform:
             made_of = [MADE_OF, found.identities.platform, found.study.message_delays is not False]
-        self.kept = KeptRuns[AdmissionMetrics](directory / "runs", PromiseMetrics, made_of)
+        listed = bool(found.study.listed)
+        kind, bound = (Score, ScoreBound) if listed else (PromiseMetrics, dict[str, Unadmitted])
+        self.kept: KeptRuns[Any] = KeptRuns(directory / "runs", kind, made_of)
         self.failures = KeptRuns(directory / "failed", Failure, made_of)
-        self.bounds = KeptRuns(directory / "bounds", dict[str, Unadmitted], MADE_OF)
+        self.bounds: KeptRuns[Any] = KeptRuns(directory / "bounds", bound, MADE_OF)
 
 
 def _outcomes(
     found: Description,
     cases: Sequence[DeadlineCase],
-    outcome: Callable[[DeadlineCase], AdmissionMetrics | Failure | None],
-    searched: Callable[[BoundCase], Mapping[str, Unadmitted] | None],
+    outcome: Callable[[DeadlineCase], Any],
+    searched: Callable[[Any], Any],
 ) -> StudyRuns:
-    known: dict[DeadlineCase, AdmissionMetrics | Failure | None] = {}
+    known: dict[DeadlineCase, Any] = {}
     seen: set[tuple[Point, str, DeadlineCase]] = set()
     outcomes = []
     study = found.study
+    shipped = kept_bounds() if study.listed else {}
     for cell, case in zip(study.cells(), cases, strict=True):
         if case not in known:
             known[case] = outcome(case)
@@ -318,21 +357,48 @@ def _outcomes(
         again = key in seen
         seen.add(key)
         metrics, error = (None, run.error) if isinstance(run, Failure) else (run, None)
+        lines: dict[str, Any] = {}
+        if study.listed:
+            bound = shipped.get(bound_key(case.scenario)) or searched(case.scenario)
+            lines = {BEST_KNOWN: bound and bound.shares()}
+            metrics = metrics and metrics.beside(bound)
+        elif not isinstance(study.bound, msgspec.UnsetType):
+            best = searched(bound_case(case.scenario, study.bound))
+            lines = dict.fromkeys(LINES) if best is None else best
         outcomes.append(CellOutcome(cell=cell, metrics=metrics, error=error, repeated=again))
-        last = cell.contestant == study.schedulers[-1].name
-        if last and not isinstance(study.bound, msgspec.UnsetType):
-            lines = searched(bound_case(case.scenario, study.bound))
-            outcomes += _lines(cell, lines, again)
+        if cell.contestant == study.schedulers[-1].name:
+            for line, reached in lines.items():
+                own = msgspec.structs.replace(cell, contestant=line)
+                outcomes.append(CellOutcome(cell=own, metrics=reached, repeated=again))
     return StudyRuns(found, outcomes)
 
 
-def _lines(cell: Cell, found: Mapping[str, Unadmitted] | None, repeated: bool) -> list[CellOutcome]:
-    """Return best known and bound of the workload of a cell, as far as they are known."""
-    return [
-        CellOutcome(
-            cell=msgspec.structs.replace(cell, contestant=line),
-            metrics=None if found is None else found[line],
-            repeated=repeated,
+def with_others(runs: StudyRuns, directory: str | Path) -> StudyRuns:
+    """Return runs with those of other schedulers on the same workloads, of another directory."""
+    other = read_study_runs(directory)
+    places = {_workload_of(case): cell for cell, case in _cells_of(runs.description)}
+    named = [each.name for each in runs.study.schedulers]
+    more = [each for each in other.study.schedulers if each.name not in named]
+    given = {each.cell: each for each in other.outcomes}
+    found = []
+    for cell, case in _cells_of(other.description):
+        place = places.get(_workload_of(case))
+        if place is not None and cell.contestant not in named:
+            own = msgspec.structs.replace(place, contestant=cell.contestant)
+            found.append(msgspec.structs.replace(given[cell], cell=own))
+    if not found:
+        raise InputError(
+            f"{directory}: has no other scheduler on one of these workloads; a study with the same "
+            "cases and logs is expected"
         )
-        for line in LINES
-    ]
+    study = msgspec.structs.replace(runs.study, schedulers=(*runs.study.schedulers, *more))
+    description = msgspec.structs.replace(runs.description, study=study)
+    return StudyRuns(description, [*runs.outcomes, *found])
+
+
+def _cells_of(found: Description) -> Iterator[tuple[Cell, DeadlineCase]]:
+    return zip(found.study.cells(), _cases_of(found), strict=True)
+
+
+def _workload_of(case: DeadlineCase) -> tuple[Scenario, Any]:
+    return case.scenario, case.outages

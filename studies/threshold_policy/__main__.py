@@ -93,7 +93,8 @@ def main() -> None:
     )
     width, work, laxity = thresholds(point)
     print(
-        "qops-batsim benchmark studies/threshold_policy/policy.py:Threshold:"
+        "qops-batsim study run benchmark --out out/benchmark "
+        "studies/threshold_policy/policy.py:Threshold:"
         f"width={width:.3g},work={work:.0f},laxity={laxity:.0f}"
     )
 

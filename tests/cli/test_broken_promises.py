@@ -7,14 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from qops_batsim import compare, run
 from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.experiments import benchmark, benchmark_cases
+from qops_batsim.experiments import listed_cases
 from qops_batsim.experiments.study_report import csv_of
 from qops_batsim.running.contract import SchedulerContractError, check_scheduler
+from support.listed_cases import few_cases
 
 BEST_EFFORT = """
 from qops_batsim import Easy, SpaceSharingScheduler
@@ -72,10 +72,8 @@ def _file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "best.py").write_text(BEST_EFFORT)
     (tmp_path / "c.toml").write_text(STUDY)
     monkeypatch.chdir(tmp_path)
-    known = benchmark_cases.case_list()
-    few = msgspec.structs.replace(known, jobs=30, cases=known.cases[:1])
-    monkeypatch.setattr(benchmark, "case_list", lambda: few)
-    monkeypatch.setattr(benchmark_cases, "usual_places", lambda: [tmp_path / "none"])
+    monkeypatch.setattr(listed_cases, "usual_places", lambda: [tmp_path / "none"])
+    few_cases(tmp_path)
 
 
 COMMANDS = {
@@ -83,7 +81,7 @@ COMMANDS = {
     "compare": ["compare", "easy", BEST, "--first", "60", "--loads", "1.2",
                 "--seeds", "1", "-o", "out"],
     "study": ["study", "run", "c.toml", "-o", "out", "--code", "best.py"],
-    "benchmark": ["benchmark", BEST, "-o", "out"],
+    "benchmark": ["study", "run", "few.toml", BEST, "-o", "out"],
     "schedulers": ["schedulers", BEST, "--check"],
 }  # fmt: skip
 COUNTED = {

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim.experiments import listed_cases
 from qops_batsim.experiments.deadline_runs import DeadlineRuns
 from qops_batsim.experiments.study import read_study
+from support.listed_cases import few_cases
 
 SMALL = """
 name = "small"
@@ -22,7 +24,7 @@ loads = [1.0, 1.3]
 seeds = 2
 """
 
-EXAMPLE = files("qops_batsim.experiments").joinpath("study_example.toml").read_text("utf-8")
+EXAMPLE = files("qops_batsim.experiments").joinpath("example.toml").read_text("utf-8")
 
 
 @pytest.fixture
@@ -90,6 +92,35 @@ def test_a_study_is_run_told_and_drawn(cli, tmp_path: Path, file: Path) -> None:
     pictures = ("deadlines", "unadmitted", "utilization", "versus_utilization")
     files = {"runs.csv", "table.csv", *(f"{name}.svg" for name in pictures)}
     assert written["files"].keys() == files
+
+
+def test_a_scheduler_of_ones_own_is_scored_beside_ours(
+    cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listed_cases, "usual_places", lambda: [tmp_path / "none"])
+    few_cases(tmp_path)
+    mine, out = tmp_path / "mine.py", tmp_path / "out"
+    mine.write_text(
+        "from qops_batsim import Easy\n"
+        "class Shortest(Easy):\n"
+        "    def key(self, job):\n"
+        "        return job.estimate\n"
+    )
+    result = cli("study", "run", tmp_path / "few.toml", f"{mine}:Shortest", "--out", out)
+    assert result.exit_code == 0, result.err
+    for said in ("Shortest", "easy", "qops", "best known", "Generated workloads stand in"):
+        assert said in result.out
+    found = json.loads((out / "report.json").read_text())
+    assert [each["name"] for each in found["study"]["schedulers"]] == ["easy", "qops", "Shortest"]
+    assert "6 of 6 runs finished" in cli("study", "status", out).out
+    page = tmp_path / "page.html"
+    assert cli("study", "report", out, "--html", page).out == result.out
+    assert "Promises kept, in % of the bound" in page.read_text()
+    assert cli("study", "run", tmp_path / "few.toml", "--out", tmp_path / "two").exit_code == 0
+    shared = cli("study", "report", tmp_path / "two", "--with", out)
+    assert "Shortest" in shared.out
+    wrong = cli("study", "run", tmp_path / "few.toml", "qpos", "--out", out)
+    assert (wrong.exit_code, "qops" in wrong.err) == (2, True)
 
 
 def test_failures_are_told_and_the_exit_code_is_one(

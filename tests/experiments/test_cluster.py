@@ -11,8 +11,9 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.experiments import pool as module
 from qops_batsim.experiments.deadline_runs import contestants_of
+from qops_batsim.experiments.listed_cases import StudyLog, Window
 from qops_batsim.experiments.pool import run_cases
-from qops_batsim.experiments.study import Study, StudyLog, Window
+from qops_batsim.experiments.study import Study
 from qops_batsim.experiments.study_report import csv_of, summaries, summary_records
 from qops_batsim.experiments.study_runs import StudyRuns, run_study
 

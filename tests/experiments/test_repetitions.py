@@ -14,8 +14,9 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.claims import averages, differences
 from qops_batsim.experiments.compare import compare
 from qops_batsim.experiments.deadline_runs import Scenario, contestants_of
+from qops_batsim.experiments.listed_cases import StudyLog, Window
 from qops_batsim.experiments.run_table import RunTable
-from qops_batsim.experiments.study import InputIdentities, Study, StudyLog, Window
+from qops_batsim.experiments.study import InputIdentities, Study
 from qops_batsim.experiments.study_report import summaries
 from qops_batsim.experiments.study_runs import CellOutcome, Description, StudyRuns
 from studies.islam2003 import runs as islam2003

@@ -18,14 +18,9 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.experiments import study_runs as module
 from qops_batsim.experiments.deadline_runs import Contestant, DeadlineRuns, Scenario, contestants_of
+from qops_batsim.experiments.listed_cases import StudyLog, Window
 from qops_batsim.experiments.statistics import SHARE, mean_interval, paired_difference
-from qops_batsim.experiments.study import (
-    Study,
-    StudyLog,
-    Window,
-    read_study,
-    study_of,
-)
+from qops_batsim.experiments.study import Study, read_study, study_of
 from qops_batsim.experiments.study_report import (
     csv_of,
     summaries,

@@ -1,11 +1,11 @@
-"""Runs of the benchmark: scores of schedulers on its cases, and what could be reached at best."""
+"""Scores of schedulers on listed cases, and what could be reached at best."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
 from importlib.resources import files
@@ -20,8 +20,8 @@ from qops_batsim.analysis.metrics.outcomes import JobOutcomes, fates
 from qops_batsim.analysis.results.tables import Booleans, Floats
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.errors import SimulationError
-from qops_batsim.experiments.benchmark_cases import outages_of_case
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario, outcomes_of
+from qops_batsim.experiments.listed_cases import outages_of_case
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.problem import OBJECTIVES, problem_of, worth_of
 from qops_batsim.platform.generate import make_cluster
@@ -37,26 +37,19 @@ LEAST_JOBS = 3
 """Deadlines of a user, at least, for the fairness between users."""
 
 
-class BenchmarkCell(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of the benchmark: a scheduler on a workload, and the seed of outages, if any."""
+class Shares(msgspec.Struct, frozen=True, kw_only=True):
+    """Shares (%) of a bound that no schedule exceeds, by objective; None without bound.
 
-    run: DeadlineCase
-    outages: int | None
-
-
-class DecisionTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """CPU time of a run: milliseconds for each job with the simulation, and of decisions.
-
-    These are the median and the 99th percentile over messages, where the engine asks the scheduler
-    about each message: with outages, or if it has no compiled loop.
+    ``in_time`` are the jobs whose deadline was met, promised or not.
     """
 
-    cpu_per_job: float
-    median: float | None
-    p99: float | None
+    jobs: float | None = None
+    work: float | None = None
+    charge: float | None = None
+    in_time: float | None = None
 
 
-class Score(msgspec.Struct, frozen=True, kw_only=True):
+class Score(Shares, frozen=True, kw_only=True):
     """Outcome of a run for the jobs whose users set deadlines, and for the others.
 
     Jobs, work (processor-seconds) and charges (QoS charges of the deadlines asked for) are in % of
@@ -69,6 +62,10 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     Over users with three deadlines or more, the *Gini* coefficient is that of the share of
     deadlines met, the *worst decile* the mean share (%) of the tenth of the users that have the
     least; None where the log tells no users.
+
+    CPU times are milliseconds: for each job with the simulation, and of decisions the median and
+    the 99th percentile over messages, where the engine asks the scheduler about each message: with
+    outages, or if it has no compiled loop.
     """
 
     deadline_jobs: int
@@ -91,10 +88,34 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
     worst_decile: float | None
     kills: int
     wasted_work: float | None
-    times: DecisionTimes
+    cpu_per_job: float
+    decision_median: float | None
+    decision_p99: float | None
+
+    @property
+    def broken(self) -> float | None:
+        """Promises that were not kept (%); None if nothing was promised."""
+        return 100 * (1 - self.kept_jobs / self.promised_jobs) if self.promised_jobs else None
+
+    def in_percent(self, objective: str, what: str = "reached") -> float:
+        """Return the deadlines reached or met, in % of all.
+
+        A scheduler that promises nothing cannot reach any: it is scored by those that it meets.
+        """
+        return float(getattr(self, f"{what if self.promised_jobs else 'met'}_{objective}"))
+
+    def beside(self, bound: ScoreBound | None) -> Score:
+        """Return the score with its shares of a bound, if there is one."""
+        if bound is None:
+            return self
+        found = {
+            each: 100 * self.in_percent(each) / most for each, most in bound.bound.items() if most
+        }
+        met = 100 * self.met_jobs / bound.bound["jobs"] if bound.bound.get("jobs") else None
+        return msgspec.structs.replace(self, in_time=met, **found)
 
 
-class BenchmarkBound(msgspec.Struct, frozen=True, kw_only=True):
+class ScoreBound(msgspec.Struct, frozen=True, kw_only=True):
     """Upper bound, and what the best known schedule reaches, in % as in :class:`Score`.
 
     Each is by objective. Both know all jobs beforehand, and no outages.
@@ -103,23 +124,29 @@ class BenchmarkBound(msgspec.Struct, frozen=True, kw_only=True):
     bound: dict[str, float]
     best_known: dict[str, float]
 
+    def shares(self) -> Shares:
+        """Return what the best known schedules reach of the bound."""
+        found = {
+            each: 100 * self.best_known[each] / most for each, most in self.bound.items() if most
+        }
+        return Shares(in_time=found.get("jobs"), **found)
 
-class BenchmarkRuns:
-    """Runs of cells on some logs, by identity; what cells of one workload share is remembered."""
 
-    def __init__(self, logs: Mapping[str, Workload]) -> None:
-        self._runs = DeadlineRuns(logs)
-        self._last: tuple[Scenario, Prices] | None = None
+class ScoredRuns:
+    """Runs that are scored; what those on one workload share is remembered."""
 
-    def __call__(self, cell: BenchmarkCell) -> Score:
+    def __init__(self, runs: DeadlineRuns) -> None:
+        self._runs = runs
+        self._worth: tuple[Scenario, Prices] | None = None
+
+    def __call__(self, case: DeadlineCase) -> Score:
         """Return the score of a run, whose schedule is checked."""
-        case = cell.run
         workload = self._runs.workload(case.scenario)
-        if self._last is None or self._last[0] != case.scenario:
-            self._last = case.scenario, Prices(workload)
+        if self._worth is None or self._worth[0] != case.scenario:
+            self._worth = case.scenario, Prices(workload)
         module = make_scheduler(case.scheduler, dict(case.settings))
-        seed = cell.outages
-        events = None if seed is None else outages_of_case(seed, workload)
+        seed = case.outages
+        events = None if seed is msgspec.UNSET else outages_of_case(seed, workload)
         seconds = timed_decisions(module)
         platform = make_cluster(workload.processors)
         begin = time.process_time()
@@ -132,14 +159,15 @@ class BenchmarkRuns:
         renewed = module.qos_log.promises("new_promises")
         gave_way = {job_id.partition("!")[2] for job_id, count in renewed.items() if count}
         lost = np.array([each in gave_way for each in outcomes.ids], np.bool_)
-        times = DecisionTimes(
+        score = score_of(outcomes, hosts, self._worth[1], lost)
+        return msgspec.structs.replace(
+            score,
             cpu_per_job=1e3 * spent / len(outcomes.ids),
-            median=1e3 * float(np.median(seconds)) if seconds else None,
-            p99=1e3 * float(np.percentile(seconds, 99)) if seconds else None,
+            decision_median=1e3 * float(np.median(seconds)) if seconds else None,
+            decision_p99=1e3 * float(np.percentile(seconds, 99)) if seconds else None,
         )
-        return score_of(outcomes, hosts, self._last[1], lost, times)
 
-    def bound(self, scenario: Scenario) -> BenchmarkBound:
+    def bound(self, scenario: Scenario) -> ScoreBound:
         """Search a workload for bound and best known schedule."""
         workload = self._runs.workload(scenario)
         limits = Limits(seconds=len(OBJECTIVES) * UNITS, by_clock=False)
@@ -152,7 +180,7 @@ class BenchmarkRuns:
                 whole = (each.total - others) / 100
                 bound[each.objective] = (each.bound - others) / whole
                 best[each.objective] = (each.best_known - others) / whole
-        return BenchmarkBound(bound=bound, best_known=best)
+        return ScoreBound(bound=bound, best_known=best)
 
 
 def timed_decisions(module: DecisionModule) -> list[float]:
@@ -179,9 +207,7 @@ class Prices:
         self.table: SlowdownTable = category_slowdowns(self.references.values())
 
 
-def score_of(
-    outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Booleans, times: DecisionTimes
-) -> Score:
+def score_of(outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Booleans) -> Score:
     """Return the score of a run; ``gave_way`` tells whose promise was replaced. O(n log n)."""
     found = fates(outcomes)
     of_user = outcomes.of_user
@@ -224,7 +250,9 @@ def score_of(
         worst_decile=worst,
         kills=paid.kills,
         wasted_work=paid.wasted_work,
-        times=times,
+        cpu_per_job=0.0,
+        decision_median=None,
+        decision_p99=None,
     )
 
 
@@ -264,13 +292,13 @@ def _percent(which: Booleans) -> float | None:
     return 100.0 * float(which.mean()) if len(which) else None
 
 
-def kept_bounds() -> dict[str, BenchmarkBound]:
+def kept_bounds() -> dict[str, ScoreBound]:
     """Return the bounds that come with the package, by :func:`bound_key`.
 
-    ``benchmarks/benchmark_data.py bounds`` has made them.
+    ``python studies/benchmark --bounds`` has made them.
     """
     text = files("qops_batsim.experiments").joinpath("benchmark_bounds.json").read_bytes()
-    return msgspec.json.decode(text, type=dict[str, BenchmarkBound])
+    return msgspec.json.decode(text, type=dict[str, ScoreBound])
 
 
 def bound_key(scenario: Scenario) -> str:

@@ -1,9 +1,10 @@
-"""The benchmark: its cases, its scores, its result."""
+"""The benchmark, a study that lists its cases: these, their scores, its tables."""
 
 from __future__ import annotations
 
 import itertools
 import random
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -14,79 +15,58 @@ import pytest
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.engine.options import outages_of
 from qops_batsim.errors import InputError
-from qops_batsim.experiments import benchmark
-from qops_batsim.experiments.benchmark import (
-    BenchmarkResult,
-    read_result,
-    run_benchmark,
-    with_shared,
-    write_result,
-)
-from qops_batsim.experiments.benchmark_cases import (
+from qops_batsim.experiments import study as module
+from qops_batsim.experiments import study_runs
+from qops_batsim.experiments.deadline_runs import DeadlineRuns, contestants_of
+from qops_batsim.experiments.listed_cases import (
     DRAWN,
     PER_LOG,
     VERSIONED,
-    BenchmarkLogs,
     CaseList,
-    benchmark_cases,
-    case_list,
+    LogOfCases,
     outages_of_case,
 )
-from qops_batsim.experiments.benchmark_report import (
-    benchmark_page,
-    case_table,
-    mean_of,
-    method_text,
-    of_best,
-    tables_of,
-)
-from qops_batsim.experiments.benchmark_runs import (
-    BenchmarkRuns,
-    DecisionTimes,
+from qops_batsim.experiments.score_report import cases_of, mean_of, score_method, score_tables
+from qops_batsim.experiments.scores import (
     Prices,
+    Score,
+    ScoredRuns,
     bound_key,
     gini,
     kept_bounds,
     score_of,
 )
-from qops_batsim.experiments.deadline_runs import contestants_of
+from qops_batsim.experiments.study import Study, read_study, with_schedulers
+from qops_batsim.experiments.study_report import study_page
+from qops_batsim.experiments.study_runs import StudyRuns, run_study, with_others
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.workload.model import Workload, delay_profile
+from support.listed_cases import few_cases
 
-NO_TIMES = DecisionTimes(cpu_per_job=0.0, median=None, p99=None)
+KNOWN = msgspec.convert(tomllib.loads((module.SHIPPED / "benchmark.toml").read_text()), CaseList)
 
 
 @pytest.fixture(autouse=True)
 def _no_logs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let no log of this machine be found."""
     monkeypatch.setattr(
-        "qops_batsim.experiments.benchmark_cases.usual_places", lambda: [tmp_path / "none"]
+        "qops_batsim.experiments.listed_cases.usual_places", lambda: [tmp_path / "none"]
     )
 
 
 @pytest.fixture
-def _unmade(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let stand-ins have no jobs, where only the cases matter."""
-    monkeypatch.setattr(
-        "qops_batsim.experiments.benchmark_cases.generate_workload", lambda *_, **__: None
-    )
+def small(tmp_path: Path) -> Study:
+    """Return the study of two cases of two logs, with few jobs."""
+    return few_cases(tmp_path, cases=(0, 6))
 
 
-def small(jobs: int = 30) -> CaseList:
-    """Return two cases of two logs, with few jobs."""
-    known = case_list()
-    cases = (known.cases[0], known.cases[6])
-    return msgspec.structs.replace(known, jobs=jobs, cases=cases)
-
-
-@pytest.fixture
-def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(benchmark, "case_list", small)
+def of(study: Study, *schedulers: str) -> Study:
+    return msgspec.structs.replace(study, schedulers=contestants_of(schedulers))
 
 
 def test_the_choices_of_the_cases_are_balanced() -> None:
-    cases = case_list().cases
-    assert Counter(each.log for each in cases) == dict.fromkeys(case_list().logs, PER_LOG)
+    cases = KNOWN.cases
+    assert Counter(each.log for each in cases) == dict.fromkeys(KNOWN.logs, PER_LOG)
     for one, other in itertools.permutations(("stringency", "estimates", "outages", "load"), 2):
         if "load" in (one, other):
             pairs = Counter((getattr(each, one), getattr(each, other)) for each in cases)
@@ -94,57 +74,50 @@ def test_the_choices_of_the_cases_are_balanced() -> None:
     assert {each.load for each in cases} == {1.0, 1.3, 1.6}
 
 
-@pytest.mark.usefixtures("_unmade")
 def test_twins_differ_in_window_and_seed_only() -> None:
-    known = case_list()
-    cases = benchmark_cases(known, BenchmarkLogs(known))
-    half = len(known.cases)
+    _, cases = KNOWN.listed()
+    half = len(KNOWN.cases)
     for one, twin in zip(cases[:half], cases[half:], strict=True):
         assert (one.half, twin.half) == (VERSIONED, DRAWN)
-        assert (one.name, one.log, one.stand_in) == (twin.name, twin.log, twin.stand_in)
-        assert (one.outages is None) == (twin.outages is None)
-        same = {"log": "", "seed": 1}
-        first, second = (msgspec.structs.replace(each.scenario, **same) for each in (one, twin))
+        same = {"half": "", "log": "", "seed": 1, "window": one.window}
+        first, second = (msgspec.structs.replace(each, **same) for each in (one, twin))
         assert first == second
-        assert one.scenario.seed != twin.scenario.seed
-    assert len({each.scenario for each in cases}) == len(cases)
+        assert one.seed != twin.seed
+    assert len({(each.log, each.seed) for each in cases}) == len(cases)
 
 
 def test_windows_are_drawn_from_unseen_jobs_by_the_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = case_list()
-    monkeypatch.setattr(BenchmarkLogs, "identity", lambda _, log, seed: (log, ""))
-    logs = BenchmarkLogs(known)
+    monkeypatch.setattr(LogOfCases, "found", lambda log, _: log.file)
 
     def drawn(seed: int | None) -> list[tuple[str, int]]:
-        found = benchmark_cases(known, logs, seed=seed)
-        return [(each.log, each.scenario.skip) for each in found]
+        return [(each.log, each.window.skip) for each in KNOWN.listed(seed=seed)[1]]
 
-    assert drawn(None) == drawn(known.seed) == drawn(known.seed)
+    assert drawn(None) == drawn(KNOWN.seed) == drawn(KNOWN.seed)
     assert drawn(None) != drawn(5)
     for seed in range(40):
         windows = sorted(drawn(seed))
         for (log, skip), (next_log, next_skip) in itertools.pairwise(windows):
-            assert log != next_log or skip + known.jobs <= next_skip
-        for log, skip in drawn(seed)[len(known.cases) :]:
-            begin, end = known.logs[log].unseen
-            assert begin <= skip <= end - known.jobs
+            assert log != next_log or skip + KNOWN.jobs <= next_skip
+        for log, skip in drawn(seed)[len(KNOWN.cases) :]:
+            begin, end = KNOWN.logs[log].unseen
+            assert begin <= skip <= end - KNOWN.jobs
 
 
-@pytest.mark.usefixtures("_unmade")
-def test_a_quick_benchmark_has_a_case_of_each_log_and_its_twin() -> None:
-    known = case_list()
-    logs = BenchmarkLogs(known)
-    quick, cases = (benchmark_cases(known, logs, quick=each) for each in (True, False))
-    assert Counter(each.log for each in quick) == dict.fromkeys(known.logs, 2)
+def test_a_quick_study_has_a_case_of_each_log_and_its_twin() -> None:
+    (_, quick), (_, cases) = (KNOWN.listed(quick=each) for each in (True, False))
+    assert Counter(each.of for each in quick) == dict.fromkeys(KNOWN.logs, 2)
     assert all(each in cases for each in quick)
-    assert len({each.outages is None for each in quick}) == 2
+    assert {each.outages for each in quick} == {True, False}
 
 
-@pytest.mark.usefixtures("_unmade")
 def test_bounds_of_all_cases_come_with_the_package_where_no_log_is_there() -> None:
-    known, bounds = case_list(), kept_bounds()
-    for case in benchmark_cases(known, BenchmarkLogs(known)):
-        found = bounds[bound_key(case.scenario)]
+    study, bounds = read_study("benchmark"), kept_bounds()
+    known = module.InputIdentities(
+        logs={log.name: log.name for log in study.logs},
+        schedulers={each.name: each.identity() for each in study.schedulers},
+    )
+    for cell in study.cells():
+        found = bounds[bound_key(module.case_of(study, cell, known).scenario)]
         for objective, best in found.best_known.items():
             assert 0 < best <= found.bound[objective] <= 100 + 1e-9
 
@@ -217,7 +190,7 @@ def test_the_score_of_a_schedule_drawn_by_hand() -> None:
         lost=np.empty((0, 3)),
     )
     gave_way = np.array([each == "d" for each in "abcdefg"])
-    score = score_of(outcomes, 2, Prices(workload), gave_way, NO_TIMES)
+    score = score_of(outcomes, 2, Prices(workload), gave_way)
     assert score.deadline_jobs == 6
     assert score.promised_jobs == pytest.approx(100 * 4 / 6)  # a, b, c, d
     assert score.kept_jobs == pytest.approx(100 * 3 / 6)  # a, b, c
@@ -232,31 +205,31 @@ def test_the_score_of_a_schedule_drawn_by_hand() -> None:
     assert 0 < score.reached_charge < score.kept_charge < score.promised_charge < 100
 
 
-@pytest.mark.usefixtures("_small")
-def test_schedulers_are_scored_below_the_bound(tmp_path: Path) -> None:
-    contestants = contestants_of(["easy", "qops", "fqops:tolerance_factor=3"])
-    result = run_benchmark(contestants, baseline="qops", directory=tmp_path)
-    assert [each.half for each in result.cases] == [VERSIONED] * 2 + [DRAWN] * 2
-    assert result.stand_ins == {"kth": "kth-sp2", "sdsc": "sdsc-sp2"}
-    for case in result.cases:
-        assert case.bound is not None
+def test_schedulers_are_scored_below_the_bound(small: Study, tmp_path: Path) -> None:
+    study = with_schedulers(small, ["fqops:tolerance_factor=3"])
+    runs = run_study(study, tmp_path / "out")
+    assert [each.half for each in study.listed] == [VERSIONED] * 2 + [DRAWN] * 2
+    cases = cases_of(runs)
+    for listed, case in zip(study.listed, cases, strict=True):
+        assert list(case) == ["easy", "qops", "fqops:tolerance_factor=3", "best known"]
+        scores = {name: each.metrics for name, each in case.items() if name != "best known"}
         for objective in ("jobs", "work", "charge"):
-            shares = [getattr(each, f"met_{objective}") for each in case.scores.values()]
-            reached = [getattr(each, f"reached_{objective}") for each in case.scores.values()]
-            assert max(shares) <= case.bound.bound[objective] + 1e-6
-            assert all(each <= other for each, other in zip(reached, shares, strict=True))
-        assert case.scores["easy"].promised_jobs == 0
+            for score in scores.values():
+                assert isinstance(score, Score)
+                assert score.in_percent(objective) <= score.in_percent(objective, "met")
+                assert score.jobs is not None
+                assert score.in_time is not None
+                assert score.jobs <= score.in_time <= 100 + 1e-6
+        assert scores["easy"].promised_jobs == 0
         # Only where something happens to hosts, the engine asks about each message.
-        outages = "outages" in case.about
-        assert (case.scores["qops"].times.median is not None) == outages
-        if not outages:
-            assert case.scores["qops"].kept_jobs == case.scores["qops"].promised_jobs
-    again = run_benchmark(contestants, baseline="qops", directory=tmp_path)
-    assert again == result  # the times of decisions are those of the kept runs
+        assert (scores["qops"].decision_median is not None) == listed.outages
+        if not listed.outages:
+            assert scores["qops"].kept_jobs == scores["qops"].promised_jobs
+    again = run_study(study, tmp_path / "out")
+    assert again.outcomes == runs.outcomes  # the times of decisions are those of the kept runs
 
 
-@pytest.mark.usefixtures("_small")
-def test_a_scheduler_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_scheduler_that_fails_is_told_and_the_others_go_on(small: Study, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(
         "from qops_batsim import Easy\n"
@@ -264,65 +237,68 @@ def test_a_scheduler_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> 
         "    def key(self, job):\n"
         "        return 1 / 0\n"
     )
-    found = contestants_of([f"{file}:Fails", "qops"])
-    result = run_benchmark(found, baseline="qops", directory=tmp_path / "out")
-    for case in result.cases:
-        assert list(case.scores) == ["qops"]
-        assert "ZeroDivisionError" in case.errors["Fails"]
-    first = tables_of(result)[0]
+    runs = run_study(of(small, f"{file}:Fails", "qops"), tmp_path / "out")
+    for case in cases_of(runs):
+        assert list(case) == ["qops", "best known"]
+    first = score_tables(runs)[0]
     assert [row[:2] for row in first.rows] == [["qops", "4"], ["Fails", "0"], ["best known", "4"]]
-    assert "ZeroDivisionError" in benchmark_page(result, "benchmark")
+    assert {each.error for each in runs.outcomes} == {None, "ZeroDivisionError: division by zero"}
+    assert "best known" in study_page(runs, "study report")
 
 
-def _scored(tmp_path: Path, names: list[str]) -> BenchmarkResult:
-    return run_benchmark(contestants_of(names), baseline=names[0], directory=tmp_path / "runs")
+def test_a_shared_study_is_shown_beside_ones_own(small: Study, tmp_path: Path) -> None:
+    mine = run_study(of(small, "qops"), tmp_path / "mine")
+    theirs = run_study(of(small, "qops", "msb"), tmp_path / "theirs")
+    both = with_others(mine, tmp_path / "theirs")
+    assert [each.name for each in both.study.schedulers] == ["qops", "msb"]
+    for one, case in zip(cases_of(theirs), cases_of(both), strict=True):
+        assert case["msb"] == one["msb"]
+    other = run_study(of(few_cases(tmp_path, jobs=20), "qops", "msb"), tmp_path / "other")
+    assert other.outcomes
+    with pytest.raises(InputError, match="has no other scheduler on one of these workloads"):
+        with_others(mine, tmp_path / "other")
 
 
-@pytest.mark.usefixtures("_small")
-def test_a_shared_result_is_shown_beside_ones_own(tmp_path: Path) -> None:
-    mine, theirs = _scored(tmp_path, ["qops"]), _scored(tmp_path, ["msb", "qops"])
-    path = write_result(theirs, tmp_path)
-    assert read_result(path) == theirs
-    both = with_shared(mine, path)
-    assert both.names == ["qops", "msb"]
-    for one, case in zip(theirs.cases, both.cases, strict=True):
-        assert case.scores["msb"] == one.scores["msb"]
-    other = [msgspec.structs.replace(each, key="another") for each in mine.cases]
-    with pytest.raises(InputError, match="has none of these cases"):
-        with_shared(msgspec.structs.replace(mine, cases=tuple(other)), path)
-
-
-@pytest.mark.usefixtures("_small")
-def test_means_have_intervals_over_logs_and_pairs(tmp_path: Path) -> None:
-    result = _scored(tmp_path, ["qops", "msb"])
-    cases, jobs = result.cases, of_best("jobs")
-    values = [jobs(case, "msb") for case in cases]
+def test_means_have_intervals_over_logs_and_pairs(small: Study) -> None:
+    runs = run_study(of(small, "qops", "msb"))
+    cases = cases_of(runs)
+    values = [case["msb"].value("jobs") for case in cases]
     by_log = [(values[0] + values[2]) / 2, (values[1] + values[3]) / 2]
-    mean = mean_of(cases, "msb", jobs)
+    mean = mean_of(cases, "msb", "jobs")
     assert mean is not None
     assert mean.mean == pytest.approx(sum(by_log) / 2)
     assert mean.count == 2
-    less = mean_of(cases, "msb", jobs, less="qops")
-    base = mean_of(cases, "qops", jobs)
+    less = mean_of(cases, "msb", "jobs", less="qops")
+    base = mean_of(cases, "qops", "jobs")
     assert less is not None
     assert base is not None
     assert less.mean == pytest.approx(mean.mean - base.mean)
-    assert any("stand in for logs that are not here" in text for text in method_text(result))
+    assert "stand in for logs that are not here (kth: kth-sp2; sdsc: sdsc-sp2)" in score_method(
+        runs
+    )
 
 
-@pytest.mark.usefixtures("_small")
 def test_without_bounds_the_table_says_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small: Study, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(benchmark, "find_spec", lambda name: None)
-    result = _scored(tmp_path, ["qops"])
-    assert all(case.bound is None for case in result.cases)
+    monkeypatch.setattr(study_runs, "find_spec", lambda name: None)
+    runs: StudyRuns = run_study(of(small, "qops"))
+    assert all("best known" not in case for case in cases_of(runs))
     # No column says a share of the bound, and no table has nothing but dashes in one.
-    assert tables_of(result)[0].headings == ["scheduler", "cases"]
-    for table in (*tables_of(result), case_table(result)):
+    assert score_tables(runs)[0].headings == ["scheduler", "cases"]
+    for table in score_tables(runs):
         columns = zip(*table.rows, strict=True)
         assert all(set(column) - {"-", ""} for column in columns), table.title
-    assert any("qops-batsim[bound]" in text for text in method_text(result))
+    assert "qops-batsim[bound]" in score_method(runs)
+
+
+def test_only_a_study_with_listed_cases_is_quick(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="lists no cases; --quick and --seed are of use"):
+        read_study("example", quick=True)
+    wrong = tmp_path / "wrong.toml"
+    wrong.write_text("cases = []")
+    with pytest.raises(InputError, match="wrong.toml: .*missing required field"):
+        read_study(wrong)
 
 
 def test_a_bound_leaves_the_jobs_without_deadline_out() -> None:
@@ -333,10 +309,8 @@ def test_a_bound_leaves_the_jobs_without_deadline_out() -> None:
         for place, each in enumerate((10.0, 10.0, None))
     ]
     workload = Workload(jobs=jobs, profiles={profile: content}, processors=1)
-    runs = BenchmarkRuns({})
-    runs._runs.workload = lambda scenario: workload  # type: ignore[method-assign]
-    known = case_list()
-    (first, *_) = benchmark_cases(small(), BenchmarkLogs(known))
-    found = runs.bound(first.scenario)
+    deadline_runs = DeadlineRuns({})
+    deadline_runs.workload = lambda scenario: workload  # type: ignore[method-assign]
+    found = ScoredRuns(deadline_runs).bound(module.Scenario(log=""))
     assert found.bound == pytest.approx(dict.fromkeys(("jobs", "work", "charge"), 50.0))
     assert found.best_known == pytest.approx(found.bound)

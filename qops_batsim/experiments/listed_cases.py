@@ -1,0 +1,242 @@
+"""Cases that a study lists: versioned ones, and as many twins from windows that are drawn."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import msgspec
+
+from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE, ExternalEvent
+from qops_batsim.experiments.deadline_runs import Scenario
+from qops_batsim.experiments.traces import usual_places
+from qops_batsim.parameters import USERS
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.workload.estimates import EstimateChoices
+from qops_batsim.workload.generate import generate_workload
+from qops_batsim.workload.model import Workload, check_seed
+from qops_batsim.workload.scale import PAPER_JOBS
+
+VERSIONED, DRAWN = "versioned", "drawn"
+HALVES = (VERSIONED, DRAWN)
+
+PER_LOG = 4
+"""Cases of a log, one after the other; a quick study has one of each log."""
+
+BETWEEN_OUTAGES, OUTAGE = 86_400.0, (3_600.0, 28_800.0)
+"""Mean time from the end of an outage to the next one, and its shortest and longest (seconds)."""
+
+MOST_AWAY = 8
+"""One host in so many is away at a time, at most."""
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stretch of a log: the ``first`` usable jobs (0: all) after ``skip`` others."""
+
+    skip: int = 0
+    first: int = PAPER_JOBS
+
+    def __str__(self) -> str:
+        return f"{self.skip}+{self.first or 'all'}"
+
+
+class Generated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A workload of the generator: preset, jobs, seed."""
+
+    preset: str
+    jobs: int
+    seed: int
+
+
+class StudyLog(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A log: an SWF file, or a Batsim workload of delay jobs, also a shipped one's name.
+
+    ``processors`` are those of the machine, for an SWF file (None: what its header says);
+    ``windows`` go before those of the study. One that is ``generated`` has no file.
+    """
+
+    name: str
+    file: str
+    processors: int | None = None
+    windows: tuple[Window, ...] = ()
+    generated: Generated | msgspec.UnsetType = msgspec.UNSET
+
+    def workload(self) -> Workload:
+        """Return the workload of a generated log."""
+        assert not isinstance(self.generated, msgspec.UnsetType)
+        about = self.generated
+        return generate_workload(
+            about.preset, jobs=about.jobs, seed=about.seed, processors=self.processors
+        )
+
+
+class ListedCase(msgspec.Struct, frozen=True, kw_only=True):
+    """A workload of a study that lists its cases.
+
+    Attributes
+    ----------
+    name
+        Log and number, the same for both twins.
+    half
+        Whether the window is ``"versioned"`` or ``"drawn"``.
+    of
+        The log that the list names, while ``log`` may be what stands in for it.
+    seed
+        Draws duplicates, users with deadlines, and outages if there are any.
+    """
+
+    name: str
+    half: str
+    of: str
+    log: str
+    window: Window
+    load: float
+    stringency: float
+    share: float
+    estimates: str
+    outages: bool
+    seed: int
+
+
+class LogOfCases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A log: its file or other editions of it, and the preset that stands in where none is there.
+
+    ``unseen`` are the first and last job, in the order of submission, of the part from which
+    windows are drawn.
+    """
+
+    file: str
+    processors: int
+    unseen: tuple[int, int]
+    stand_in: str
+    others: tuple[str, ...] = ()
+
+    def found(self, directory: Path) -> str:
+        """Return the path of an edition that is there, or an empty text."""
+        for place in (directory, *usual_places()):
+            for file in (self.file, *self.others):
+                if (place / file).is_file():
+                    return str(place / file)
+        return ""
+
+
+class CaseEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A case as ``benchmark.toml`` has it, which tells what the fields mean."""
+
+    log: str
+    skip: int
+    load: float
+    stringency: float
+    estimates: str
+    outages: bool
+
+
+class CaseList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The content of ``benchmark.toml``."""
+
+    name: str
+    version: str
+    schedulers: tuple[str, ...]
+    baseline: str
+    seed: int
+    jobs: int
+    share: float
+    logs: dict[str, LogOfCases]
+    cases: tuple[CaseEntry, ...]
+
+    def listed(
+        self, directory: Path = Path(), *, seed: int | None = None, quick: bool = False
+    ) -> tuple[tuple[StudyLog, ...], tuple[ListedCase, ...]]:
+        """Return the logs, and the versioned cases with their twins behind them.
+
+        The windows of the twins are drawn with a seed (None: the published one).
+        """
+        seed = self.seed if seed is None else seed
+        check_seed(seed)
+        # Seeds that no versioned case has, so that no stand-in is used twice.
+        draws = random.Random(seed)
+        seeds = [draws.randrange(1_000, 1_000_000_000) for _ in self.cases]
+        logs: dict[str, StudyLog] = {}
+        found = {name: log.found(directory) for name, log in self.logs.items()}
+        made = []
+        for half, skips, own in (
+            (VERSIONED, [each.skip for each in self.cases], range(1, len(self.cases) + 1)),
+            (DRAWN, self._drawn(seed), seeds),
+        ):
+            for number, each, skip, drawn in zip(
+                range(1, len(self.cases) + 1), self.cases, skips, own, strict=True
+            ):
+                if quick and not _is_quick(number):
+                    continue
+                log = self._log(each.log, found[each.log], drawn)
+                logs[log.name] = log
+                made.append(
+                    ListedCase(
+                        name=f"{each.log} {number}",
+                        half=half,
+                        of=each.log,
+                        log=log.name,
+                        window=Window(skip=skip if log.file else 0, first=self.jobs),
+                        load=each.load,
+                        stringency=each.stringency,
+                        share=self.share,
+                        estimates=each.estimates,
+                        outages=each.outages,
+                        seed=drawn,
+                    )
+                )
+        return tuple(logs.values()), tuple(made)
+
+    def _log(self, name: str, file: str, seed: int) -> StudyLog:
+        """Return a log, or the stand-in of a case's seed with as many jobs as a window."""
+        about = self.logs[name]
+        if file:
+            return StudyLog(name=name, file=file, processors=about.processors)
+        made = f"{about.stand_in}, {about.processors} processors, {self.jobs} jobs, seed {seed}"
+        generated = Generated(preset=about.stand_in, jobs=self.jobs, seed=seed)
+        return StudyLog(name=made, file="", processors=about.processors, generated=generated)
+
+    def _drawn(self, seed: int) -> list[int]:
+        """Return how many jobs come before each twin's window; windows of a log share no jobs."""
+        generator = random.Random(f"windows {seed}")
+        left: dict[str, list[int]] = {}
+        for name, log in self.logs.items():
+            begin, end = log.unseen
+            taken = [each.skip for each in self.cases if each.log == name]
+            starts = range(begin, end - self.jobs + 1, self.jobs)
+            left[name] = [s for s in starts if all(abs(s - t) >= self.jobs for t in taken)]
+            generator.shuffle(left[name])
+        return [left[each.log].pop() for each in self.cases]
+
+
+def _is_quick(number: int) -> bool:
+    """Return whether a quick study has a case: another one of each log."""
+    log, place = divmod(number - 1, PER_LOG)
+    return place == log % PER_LOG
+
+
+def with_users_estimates(scenario: Scenario) -> Scenario:
+    """Return a scenario in which users' estimates make the deadlines, and are planned with."""
+    model = EstimateChoices(model=USERS)
+    return msgspec.structs.replace(scenario, deadlines_by=USERS, estimates=model)
+
+
+def outages_of_case(seed: int, workload: Workload) -> tuple[ExternalEvent, ...]:
+    """Return outages while jobs are submitted: neighbouring hosts that leave, and return.
+
+    Gaps are exponential, durations and the numbers of hosts uniform, and no two outages overlap.
+    Dates are whole seconds.
+    """
+    dates, hosts = workload.columns.submission_times, workload.processors
+    generator, date, end = random.Random(seed), float(dates.min()), float(dates.max())
+    events: list[ExternalEvent] = []
+    while True:
+        date += 1 + round(generator.expovariate(1 / BETWEEN_OUTAGES))
+        if date >= end:
+            return tuple(events)
+        count = generator.randint(1, max(1, hosts // MOST_AWAY))
+        first = generator.randint(0, hosts - count)
+        away = HostSet.of(range(first, first + count))
+        events.append(ExternalEvent(date, UNAVAILABLE, away, {}))
+        date += round(generator.uniform(*OUTAGE))
+        events.append(ExternalEvent(date, AVAILABLE, away, {}))

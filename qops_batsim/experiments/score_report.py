@@ -1,0 +1,201 @@
+"""Tables and picture of a study that lists its cases: schedulers ranked by what is possible."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from qops_batsim.experiments.best_lines import BEST_KNOWN
+from qops_batsim.experiments.listed_cases import HALVES
+from qops_batsim.experiments.page import PageTable
+from qops_batsim.experiments.pictures import error_bars, panels
+from qops_batsim.experiments.statistics import (
+    RISK,
+    SHARE,
+    SHARE_DIFFERENCE,
+    Interval,
+    difference,
+    directions,
+    grouped_interval,
+)
+from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns
+from qops_batsim.optimum.problem import OBJECTIVES
+
+BESIDE = {
+    "promised jobs (%)": ("promised_jobs", 1.0),
+    "promises broken (%)": ("broken", 1.0),
+    "deadlines met (%)": ("met_jobs", 1.0),
+    "charges paid (%)": ("kept_charge", 1.0),
+    "wait of others (h)": ("wait", 1 / 3600),
+    "slowdown of others": ("bounded_slowdown", 1.0),
+    "Gini of users": ("gini", 1.0),
+    "worst decile of users (%)": ("worst_decile", 1.0),
+    "work wasted (%)": ("wasted_work", 1.0),
+    "ms a job": ("cpu_per_job", 1.0),
+    "ms a decision": ("decision_median", 1.0),
+    "99th percentile": ("decision_p99", 1.0),
+}
+"""Columns beside the share of the best possible, by heading: metric, and factor to the unit."""
+
+ScoredCase = Mapping[str, CellOutcome]
+"""Finished outcomes on a workload, by contestant."""
+
+
+def cases_of(runs: StudyRuns) -> list[ScoredCase]:
+    """Return the cases with their finished outcomes, in the order of the list."""
+    found: dict[tuple[str, str], dict[str, CellOutcome]] = {}
+    for each in runs.outcomes:
+        point = each.cell.point
+        case = found.setdefault((point.case, point.half), {})
+        if each.metrics is not None:
+            case[each.cell.contestant] = each
+    return list(found.values())
+
+
+def mean_of(
+    cases: Sequence[ScoredCase], name: str, metric: str, less: str | None = None
+) -> Interval | None:
+    """Return the mean over cases with its interval over logs; of the difference ``less`` another.
+
+    The metric is a share, or only its mean is of interest. Cases that lack the number, or the run,
+    are left out.
+    """
+    values = []
+    for case in cases:
+        if {name, less or name} - case.keys():
+            continue
+        found = case[name].value(metric)
+        if less is not None:
+            found = difference(found, case[less].value(metric))
+        if found is not None:
+            values.append((case[name].cell.point.case.rpartition(" ")[0], found))
+    return grouped_interval(values, limits=SHARE if less is None else SHARE_DIFFERENCE)
+
+
+def score_tables(runs: StudyRuns) -> list[PageTable]:
+    """Return the tables of scores, of halves, of differences, of what is beside them, of cases."""
+    cases, base = cases_of(runs), runs.study.base
+    ranked = _ranked(runs, cases)
+    scores = [
+        [name, str(_count(cases, name))]
+        + [_text(mean_of(cases, name, each)) for each in (*OBJECTIVES, "in_time")]
+        for name in (*ranked, BEST_KNOWN)
+    ]
+    halves = [
+        [case for case in cases if any(e.cell.point.half == half for e in case.values())]
+        for half in HALVES
+    ]
+    by_half = [
+        [name, *(_text(mean_of(some, name, each)) for each in OBJECTIVES for some in halves)]
+        for name in ranked
+    ]
+    others = [each for each in ranked if each != base]
+    found = [[mean_of(cases, name, each, less=base) for each in OBJECTIVES] for name in others]
+    verdicts = iter(directions(each for row in found for each in row))
+    differences = [
+        [name, *(cell for each in row for cell in (_text(each, "+"), next(verdicts)[0]))]
+        for name, row in zip(others, found, strict=True)
+    ]
+    beside = [
+        [name, *(_mean_text(mean_of(cases, name, m), unit) for m, unit in BESIDE.values())]
+        for name in ranked
+    ]
+    return [
+        PageTable(
+            title="Deadlines promised and kept, or met without promises (% of the bound)",
+            headings=["scheduler", "cases", *OBJECTIVES, "jobs in time, promised or not"],
+            rows=scores,
+            note="The best known schedules are one each for jobs, work and charges. A scheduler "
+            "that promises nothing is scored by the deadlines that it meets.",
+        ),
+        PageTable(
+            title="Versioned and drawn cases",
+            headings=["scheduler", *(f"{each}, {half}" for each in OBJECTIVES for half in HALVES)],
+            rows=by_half,
+        ),
+        PageTable(
+            title=f"Differences from {base} (points)",
+            headings=["scheduler", *(x for each in OBJECTIVES for x in (each, "verdict"))],
+            rows=differences,
+        ),
+        PageTable(title="Beside that", headings=["scheduler", *BESIDE], rows=beside),
+    ]
+
+
+def score_method(runs: StudyRuns) -> str:
+    """Return in sentences which cases these are, and how the numbers are made."""
+    study, cases = runs.study, cases_of(runs)
+    stand_ins = {
+        each.of: log.generated.preset
+        for each in study.listed
+        for log in study.logs
+        if log.name == each.log and log.generated
+    }
+    there = dict.fromkeys(case.of for case in study.listed)
+    said = [
+        f"{len(study.listed)} cases, half of them versioned, half drawn. Logs: "
+        f"{', '.join(each for each in there if each not in stand_ins) or 'none'}."
+    ]
+    if stand_ins:
+        told = "; ".join(f"{log}: {preset}" for log, preset in stand_ins.items())
+        said.append(
+            f"Generated workloads stand in for logs that are not here ({told}); only results with "
+            "the same ones have the same cases."
+        )
+    without = sum(BEST_KNOWN not in case for case in cases)
+    if without:
+        said.append(
+            f"{without} cases have no bound, and no share of it: install 'qops-batsim[bound]'."
+        )
+    said.append(
+        f"Means over cases with 95 % intervals (Student) over logs. Verdicts: against {study.base} "
+        f"on the same cases; at most {RISK} for one wrong verdict or more in the table (Holm)."
+    )
+    return " ".join(said)
+
+
+def draw_scores(runs: StudyRuns, directory: str | Path, *, ending: str = "png") -> dict[Path, str]:
+    """Draw the shares of the bounds with their intervals; return the file with a caption."""
+    cases, path = cases_of(runs), Path(directory) / f"scores.{ending}"
+    names = [*reversed(_ranked(runs, cases)), BEST_KNOWN]
+    with panels(path, len(OBJECTIVES), (4.5, 0.6 + 0.25 * len(names)), (0.8, 0.6)) as (_, axes):
+        for place, objective in zip(axes, OBJECTIVES, strict=False):
+            found = {n: mean_of(cases, n, objective) for n in names}
+            known = {name: each for name, each in found.items() if each is not None}
+            means = [each.mean for each in known.values()]
+            ends = [list(each) for each in zip(*(x.ends for x in known.values()), strict=True)]
+            if means:
+                bars = error_bars(means, *ends)
+                place.errorbar(means, list(known), xerr=bars, fmt="o", capsize=3)
+            place.set_xlabel(f"{objective} (% of the bound)")
+            place.grid(axis="x", alpha=0.3)
+    return {path: "Promises kept, in % of the bound"}
+
+
+def _ranked(runs: StudyRuns, cases: Sequence[ScoredCase]) -> list[str]:
+    """Return the schedulers by the mean of their shares of jobs, work and charges.
+
+    Where no bound is known it is that of the deadlines that they reach.
+    """
+
+    def rank(name: str) -> float:
+        for metrics in (OBJECTIVES, [f"reached_{each}" for each in OBJECTIVES]):
+            found = [mean_of(cases, name, each) for each in metrics]
+            known = [each.mean for each in found if each is not None]
+            if known:
+                return sum(known) / len(known)
+        return -1.0
+
+    return sorted((each.name for each in runs.study.schedulers), key=rank, reverse=True)
+
+
+def _count(cases: Sequence[ScoredCase], name: str) -> int:
+    return sum(name in case for case in cases)
+
+
+def _text(value: Interval | None, sign: str = "") -> str:
+    return "-" if value is None else value.text(sign=sign)
+
+
+def _mean_text(value: Interval | None, unit: float) -> str:
+    return "-" if value is None else f"{value.mean * unit:,.2f}"
