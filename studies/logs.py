@@ -1,6 +1,8 @@
-"""Logs of the papers: their files and machines."""
+"""Logs of the papers: their files, machines and stretches."""
 
 from __future__ import annotations
+
+from statistics import fmean
 
 from qops_batsim import read_swf
 from qops_batsim.experiments import StudyRequest
@@ -24,6 +26,19 @@ BATCH_PARTITION, WHOLE_LOG = 430, 338
 """Processors of CTC: of the machine's batch partition, and as many as the log tells."""
 
 SDSC_PROCESSORS, KTH_PROCESSORS = 128, 100
+
+
+SHIFT = 25
+"""Jobs by which the stretch of a log begins later with each seed.
+
+These stretches are nearly the same jobs, so they are no repetitions: where a seed draws nothing, as
+at load 1, a study has one number, their mean (:func:`repeated`).
+"""
+
+
+def repeated(values: list[float], *, drawn: bool) -> list[float]:
+    """Return numbers by seed where seeds draw something, else their mean as the only one."""
+    return values if drawn or not values else [fmean(values)]
 
 
 def read_log(request: StudyRequest, file: str) -> SwfLog:

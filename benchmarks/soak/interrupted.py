@@ -35,7 +35,15 @@ from qops_batsim import simulate
 from qops_batsim.cli import study_command
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.errors import InputError
-from qops_batsim.experiments import Figure, Panel, Series, Specification, StudyReport, StudyRequest
+from qops_batsim.experiments import (
+    Cost,
+    Figure,
+    Panel,
+    Series,
+    Specification,
+    StudyReport,
+    StudyRequest,
+)
 
 if TYPE_CHECKING:
     from harness import Tally
@@ -117,7 +125,7 @@ def _tiny_study(request: StudyRequest) -> StudyReport:
 
 
 TINY = SimpleNamespace(
-    SPECIFICATION=Specification(title="A tiny study", cost=("0 s", "0 s"), options=("seeds",)),
+    SPECIFICATION=Specification(title="A tiny study", cost=Cost("0 s", "0 s"), options=("seeds",)),
     run=_tiny_study,
 )
 

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.listed_cases import Window as Window
     from qops_batsim.experiments.pool import KeptRuns as KeptRuns
     from qops_batsim.experiments.pool import run_cases as run_cases
-    from qops_batsim.experiments.report import SHIFT as SHIFT
     from qops_batsim.experiments.report import Figure as Figure
     from qops_batsim.experiments.report import Panel as Panel
     from qops_batsim.experiments.report import Quantity as Quantity
@@ -57,7 +56,6 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.report import claim_value as claim_value
     from qops_batsim.experiments.report import line_of_means as line_of_means
     from qops_batsim.experiments.report import relative_difference as relative_difference
-    from qops_batsim.experiments.report import repeated as repeated
     from qops_batsim.experiments.report_pictures import draw_figure as draw_figure
     from qops_batsim.experiments.report_pictures import draw_figures as draw_figures
     from qops_batsim.experiments.report_table import ReportColumn as ReportColumn
@@ -69,6 +67,7 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.scores import ScoredRuns as ScoredRuns
     from qops_batsim.experiments.scores import bound_key as bound_key
     from qops_batsim.experiments.specification import Change as Change
+    from qops_batsim.experiments.specification import Cost as Cost
     from qops_batsim.experiments.specification import Specification as Specification
     from qops_batsim.experiments.specification import read_specification as read_specification
     from qops_batsim.experiments.specification import read_toml as read_toml
@@ -115,13 +114,13 @@ else:
             ),
             "pool": "KeptRuns run_cases",
             "report": (
-                "SHIFT Figure Panel Quantity Series StudyReport StudyRequest claim_value "
-                "line_of_means relative_difference repeated"
+                "Figure Panel Quantity Series StudyReport StudyRequest claim_value "
+                "line_of_means relative_difference"
             ),
             "report_pictures": "draw_figure draw_figures",
             "report_table": "ReportColumn ReportTable markdown_table number_text",
             "run_table": "RunTable",
-            "specification": "Change Specification read_specification read_toml",
+            "specification": "Change Cost Specification read_specification read_toml",
             "statistics": (
                 "AMOUNT LEVEL SHARE UNLIMITED Interval Limits limits_of limits_of_difference "
                 "mean_interval nested_interval paired_difference quantile ratio_of_means"

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -31,18 +30,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 StudyT = TypeVar("StudyT", bound=msgspec.Struct)
-
-SHIFT = 25
-"""Jobs by which the stretch of a log begins later with each seed.
-
-These stretches are nearly the same jobs, so they are no repetitions: where a seed draws nothing, as
-at load 1, a study has one number, their mean (:func:`repeated`).
-"""
-
-
-def repeated(values: list[float], *, drawn: bool) -> list[float]:
-    """Return numbers by seed where seeds draw something, else their mean as the only one."""
-    return values if drawn or not values else [fmean(values)]
 
 
 class StudyRequest(msgspec.Struct, frozen=True, kw_only=True):

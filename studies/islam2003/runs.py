@@ -32,7 +32,6 @@ from qops_batsim.experiments import (
     mean_interval,
     mean_unadmitted,
     paired_difference,
-    repeated,
 )
 from qops_batsim.platform import make_cluster
 from qops_batsim.scheduling import make_scheduler
@@ -51,6 +50,7 @@ from studies.islam2003.study import (
     Study,
     case_of,
 )
+from studies.logs import repeated
 
 
 class MixedMetrics(AdmissionMetrics, frozen=True, kw_only=True):

@@ -14,7 +14,6 @@ import msgspec
 
 from qops_batsim.experiments import (
     BLIND,
-    SHIFT,
     ChangedOptions,
     DeadlineCase,
     Scenario,
@@ -29,6 +28,7 @@ from studies.logs import (
     KTH_PROCESSORS,
     SDSC,
     SDSC_PROCESSORS,
+    SHIFT,
     WHOLE_LOG,
 )
 

@@ -23,7 +23,6 @@ from qops_batsim.economics import (
 )
 from qops_batsim.experiments import (
     SHARE,
-    SHIFT,
     DeadlineCase,
     DeadlineRuns,
     Interval,
@@ -35,11 +34,11 @@ from qops_batsim.experiments import (
     differences,
     limits_of,
     mean_interval,
-    repeated,
 )
 from qops_batsim.running import easy_references
 from qops_batsim.workload import Workload
 from studies.islam2004.study import OTHER_EDGES, SCHEDULER, STRINGENCY, Case, Study
+from studies.logs import SHIFT, repeated
 
 
 class CategoryMeasures(msgspec.Struct, frozen=True, kw_only=True):

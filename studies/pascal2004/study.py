@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from qops_batsim.experiments import ENOUGH, SHIFT, read_specification
+from qops_batsim.experiments import ENOUGH, read_specification
 from qops_batsim.scheduling.aroma.scheduler import AromaOptions
 from qops_batsim.workload import APART, QOS_CLASSES, TOGETHER
-from studies.logs import SDSC
+from studies.logs import SDSC, SHIFT
 
 SPECIFICATION = read_specification(Path(__file__).parent)
 
