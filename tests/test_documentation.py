@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ALONE = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT")]
 BUILT = re.compile(r"docs/(commands|notebook-\w+)\.md")
 """Pages that ``.ci/commands-page`` and ``.ci/notebook-pages`` build for the book."""
-PAGES = [*ALONE, *sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("studies/*/README.md"))]
+PAGES = [*ALONE, *sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("studies/**/README.md"))]
 PAGES = [page for page in PAGES if not BUILT.fullmatch(str(page.relative_to(ROOT)))]
 
 pytestmark = pytest.mark.skipif(not PAGES[0].is_file(), reason="no documentation beside the tests")
