@@ -128,9 +128,10 @@ def _deadlines(results: Sequence[RunResult], out: Path, workload: list[Path] | N
     found, title = [], ""
     for result in results:
         workloads = _workloads(result, workload)
-        outcomes = outcomes_with_deadlines(result, workloads)
-        if not outcomes.of_user.any():
-            raise InputError(f"{result.source}: has no deadline of a user (--workload FILE)")
+        outcomes = outcomes_with_deadlines(result, workloads) if workloads else None
+        if outcomes is None or not outcomes.of_user.any():
+            where = "" if workloads else ", as its workload is not known (--workload FILE names it)"
+            raise InputError(f"{result.source}: no deadline of a user is known{where}")
         title = title or next((Path(each.source).name for each in workloads.values()), result.name)
         found.append((result.name, outcomes))
     grace = max(each.grace for each in results)

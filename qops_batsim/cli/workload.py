@@ -141,10 +141,9 @@ def fetch(
 ) -> None:
     """Download a log of the Parallel Workloads Archive and print where it is.
 
-    A log is downloaded once; a broken download is continued by the next call. The
-    checksum of kth-sp2 is known to this package. For the others, that of the first
-    download is recorded beside the file, and later downloads must agree with it. Versions
-    without flurries are taken where the archive has them.
+    A log is downloaded once. The checksum of kth-sp2 is known to this package. For the
+    others, that of the first download is recorded beside the file, and later downloads must
+    agree with it. Versions without flurries are taken where the archive has them.
 
     Examples:
 

@@ -23,7 +23,6 @@ class PendingRoute(msgspec.Struct, kw_only=True):
     zone: str
     route: Route
     links: list[tuple[str, str]]
-    bypass: bool = False
     between_zones: bool = False
 
 
@@ -87,9 +86,9 @@ class PlatformParts:
             self.claim(cluster.router_name, cluster.name, where)
 
     def platform(self) -> Platform:
-        routes: dict[tuple[str, bool], dict[tuple[str, str], Route]] = {}
+        routes: dict[str, dict[tuple[str, str], Route]] = {}
         for pending in self.routes:
-            self._add_route(pending, routes.setdefault((pending.zone, pending.bypass), {}))
+            self._add_route(pending, routes.setdefault(pending.zone, {}))
         stars: dict[str, dict[str, tuple[str, str]]] = {}
         for star in self.host_links:
             self._check_host_link(star, stars.setdefault(star.zone, {}))
@@ -104,8 +103,7 @@ class PlatformParts:
             zones=tuple(
                 msgspec.structs.replace(
                     zone,
-                    routes=tuple(routes.get((zone.name, False), {}).values()),
-                    bypass_routes=tuple(routes.get((zone.name, True), {}).values()),
+                    routes=tuple(routes.get(zone.name, {}).values()),
                     host_links=stars.get(zone.name, {}),
                 )
                 for zone in self.zones.values()
@@ -162,9 +160,7 @@ class PlatformParts:
         ends = source, destination = route.source, route.destination
         routing = self.zones[pending.zone].routing
         loopback = source == destination and not pending.between_zones
-        if not pending.bypass and (
-            routing in ("None", "Vivaldi") or (routing == "Cluster" and not loopback)
-        ):
+        if routing in ("None", "Vivaldi") or (routing == "Cluster" and not loopback):
             raise InputError(
                 f"{where}: zone {pending.zone!r} has routing {routing}, which takes no "
                 "such routes; Full, Floyd or Dijkstra is expected"
@@ -218,10 +214,7 @@ class PlatformParts:
         self, pending: PendingRoute, attribute: str, zone: str, gateway: str
     ) -> None:
         """Check one end of a route between zones: a zone, and a node somewhere inside it."""
-        outer = self._parents.get(zone, "")
-        while pending.bypass and outer and outer != pending.zone:
-            outer = self._parents[outer]
-        if outer != pending.zone:
+        if self._parents.get(zone, "") != pending.zone:
             raise InputError(
                 f"{pending.where}: {attribute.removeprefix('gw_')} is {shown(zone)}; a zone or "
                 f"cluster inside zone {pending.zone!r} is expected"

@@ -187,9 +187,9 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the platform with its own routing.
 
     ``routing`` is one of :data:`ROUTINGS`, ``parent`` the zone around (empty for the outermost),
-    ``routers`` are nodes that only pass traffic, with their place in a Vivaldi zone (ms). Bypass
-    routes replace what the routing would find, and are never symmetrical. With routing ``Cluster``,
-    there are links from and to each host, and maybe a backbone link between these.
+    ``routers`` are nodes that only pass traffic, with their place in a Vivaldi zone (ms). With
+    routing ``Cluster``, there are links from and to each host, and maybe a backbone link between
+    these.
     """
 
     name: str
@@ -198,7 +198,6 @@ class Zone(msgspec.Struct, frozen=True, kw_only=True):
     properties: dict[str, str] = {}
     routers: dict[str, Coordinates | None] = {}
     routes: tuple[Route, ...] = ()
-    bypass_routes: tuple[Route, ...] = ()
     host_links: dict[str, tuple[str, str]] = {}
     backbone: str = ""
 
@@ -364,7 +363,6 @@ def platform_as_data(platform: Platform) -> dict[str, Any]:
         "zones": [
             {name: getattr(zone, name) for name in ("name", "routing", "parent", "properties")}
             | {"hosts": hosts_in.get(zone.name, 0), "routes": len(zone.routes)}
-            | {"bypass_routes": len(zone.bypass_routes)}
             for zone in platform.zones
         ],
         "clusters": [

@@ -96,7 +96,6 @@ class Network:
             link.name for link in platform.links.values() if link.sharing_policy == "SPLITDUPLEX"
         }
         self._tables = {zone.name: _table(zone.routes, duplex) for zone in platform.zones}
-        self._bypasses = {zone.name: _table(zone.bypass_routes, duplex) for zone in platform.zones}
 
     def path(self, source: str, destination: str, *, message: bool = False) -> NetworkPath:
         """Return the way from one host or router to another, by name.
@@ -133,10 +132,7 @@ class Network:
         while depth < min(len(outer), len(other)) and outer[depth] == other[depth]:
             depth += 1
         common = outer[depth - 1] if depth else ""
-        bypass = self._bypass(common, source, destination, outer[depth:], other[depth:])
-        if bypass is not None:
-            step = bypass
-        elif len(outer) == len(other) == depth:
+        if len(outer) == len(other) == depth:
             step = self._local(common, source, destination, to_gateway=to_gateway)
         elif depth and depth < min(len(outer), len(other)):
             step = self._local(common, outer[depth], other[depth])
@@ -147,11 +143,10 @@ class Network:
         for name in [] if step.complete else step.links:
             latency += self._link(name).latency
         latency += step.latency
-        # After a bypass, SimGrid also adds a gateway's way to itself (its loopback).
-        if step.source_gateway and (bypass or step.source_gateway != source):
+        if step.source_gateway and step.source_gateway != source:
             latency = self._walk(source, step.source_gateway, names, latency, to_gateway=True)
         names += step.links
-        if step.destination_gateway and (bypass or step.destination_gateway != destination):
+        if step.destination_gateway and step.destination_gateway != destination:
             entered = step.destination_gateway
             latency = self._walk(entered, destination, names, latency, to_gateway=True)
         return latency
@@ -164,24 +159,6 @@ class Network:
             chain.append(zone)
             zone = self._parents.get(zone, "")
         return chain[::-1]
-
-    def _bypass(
-        self, common: str, source: str, destination: str, outer: list[str], other: list[str]
-    ) -> _Segment | None:
-        """Look for a bypass route, between the innermost zones first."""
-        table = self._bypasses.get(common)
-        if not table:
-            return None
-        if not outer and not other:
-            return table.get((source, destination))
-        outer, other = outer[::-1], other[::-1]
-        pairs = sorted(
-            ((i, j) for i in range(len(outer)) for j in range(len(other))),
-            key=lambda pair: (max(pair), min(pair), pair[0] > pair[1]),
-        )
-        return next(
-            (table[outer[i], other[j]] for i, j in pairs if (outer[i], other[j]) in table), None
-        )
 
     def _local(
         self, zone_name: str, source: str, destination: str, *, to_gateway: bool = False

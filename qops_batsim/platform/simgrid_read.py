@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,7 +57,7 @@ ELEMENTS = {
         (),
         (
             *("prop", "zone", "cluster", "host", "router", "link", "backbone", "host_link"),
-            *("cabinet", "route", "zoneRoute", "bypassRoute", "bypassZoneRoute"),
+            *("route", "zoneRoute"),
         ),
     ),
     "prop": Element(("id", "value")),
@@ -79,7 +78,6 @@ ELEMENTS = {
     ),
     "backbone": Element(("id", "bandwidth", "latency")),
     "host_link": Element(("id", "up", "down")),
-    "cabinet": Element(_RANGE),
     "cluster": Element(
         _RANGE,
         (
@@ -91,12 +89,10 @@ ELEMENTS = {
     ),
     "route": Element(("src", "dst"), ("symmetrical",), ("link_ctn",)),
     "zoneRoute": Element(_GATEWAYS, ("symmetrical",), ("link_ctn",)),
-    "bypassRoute": Element(("src", "dst"), (), ("link_ctn",)),
-    "bypassZoneRoute": Element(_GATEWAYS, (), ("link_ctn",)),
     "link_ctn": Element(("id",), ("direction",)),
 }
 
-SYNONYMS = {"AS": "zone", "ASroute": "zoneRoute", "bypassASroute": "bypassZoneRoute"}
+SYNONYMS = {"AS": "zone", "ASroute": "zoneRoute"}
 """Older names of elements."""
 
 REFUSED = {
@@ -375,8 +371,8 @@ def check_topology(cluster: Cluster, element: OpenElement, hosts: int) -> None:
 
 
 _MAX_DEPTH = 64
-_INNER = frozenset(("zone", "cluster", "zoneRoute", "bypassZoneRoute"))
-_LEAF = frozenset(("host", "cabinet", "router", "host_link", "route", "bypassRoute"))
+_INNER = frozenset(("zone", "cluster", "zoneRoute"))
+_LEAF = frozenset(("host", "router", "host_link", "route"))
 
 
 def read_platform(
@@ -583,31 +579,6 @@ class _Builder:
         given = element.attributes
         self._add_host_link(element, given["id"], given["up"], given["down"])
 
-    def _end_cabinet(self, element: OpenElement) -> None:
-        """Make the hosts and links of which a cabinet is the short form."""
-        zone = self._zone()
-        if zone.routing != "Cluster":
-            raise InputError(
-                f"{element.where}: in zone {zone.name!r} with routing {zone.routing}; cabinets "
-                "are accepted with routing Cluster"
-            )
-        given = element.attributes
-        speeds = element.speeds()
-        bandwidth, latency = element.bandwidth("bw"), element.time("lat")
-        numbers = [range(first, last + 1) for first, last in self._radical(element)]
-        for number in chain.from_iterable(numbers):
-            name = f"{given['prefix']}{number}{given['suffix']}"
-            self._parts.claim(name, zone.name, element.where)
-            self._parts.hosts.append(
-                (element.where, Host(name=name, speeds=speeds, zone=zone.name))
-            )
-            names = (f"link_{name}_UP", f"link_{name}_DOWN")
-            for link in names:
-                self._parts.add_link(
-                    Link(name=link, bandwidth=bandwidth, latency=latency), element.where
-                )
-            self._add_host_link(element, name, *names)
-
     def _end_cluster(self, element: OpenElement) -> None:
         parent = self._parent_zone(element)
         ranges = self._radical(element)
@@ -626,14 +597,13 @@ class _Builder:
         symmetrical = given.get("symmetrical", "YES").upper()
         if symmetrical not in ("YES", "NO"):
             raise element.wrong("symmetrical", "YES or NO")
-        bypass = element.name.startswith("bypass")
         route = Route(
             source=given["src"],
             destination=given["dst"],
             links=(),
             source_gateway=given.get("gw_src", ""),
             destination_gateway=given.get("gw_dst", ""),
-            symmetrical=symmetrical == "YES" and not bypass,
+            symmetrical=symmetrical == "YES",
         )
         self._parts.routes.append(
             PendingRoute(
@@ -641,12 +611,11 @@ class _Builder:
                 zone=self._zone_path[-1],
                 route=route,
                 links=element.links,
-                bypass=bypass,
                 between_zones="gw_src" in given,
             )
         )
 
-    _end_zoneRoute = _end_bypassRoute = _end_bypassZoneRoute = _end_route  # noqa: N815
+    _end_zoneRoute = _end_route  # noqa: N815
 
     def _check_mixture(self, zone: OpenElement, name: str, where: object) -> None:
         if name in _INNER:

@@ -87,7 +87,7 @@ class _Writer:
         def visit(zone: Zone) -> None:
             for child in self._zones.get(zone.name, ()):
                 visit(child)
-            links = [link for route in zone.routes + zone.bypass_routes for link in route.links]
+            links = [link for route in zone.routes for link in route.links]
             links += chain.from_iterable(zone.host_links.values())
             for link in links:
                 owner.setdefault(self._declared_name(link)[0], zone.name)
@@ -132,19 +132,17 @@ class _Writer:
             link = self._links[zone.backbone]
             yield f"{inner}{_tag('backbone', **_link_attributes(link))}/>"
         for route in zone.routes:
-            yield from self._route(route, inner, bypass=False)
-        for route in zone.bypass_routes:
-            yield from self._route(route, inner, bypass=True)
+            yield from self._route(route, inner)
         yield f"{indent}</zone>"
 
-    def _route(self, route: Route, indent: str, *, bypass: bool) -> Iterator[str]:
+    def _route(self, route: Route, indent: str) -> Iterator[str]:
         attributes = {"src": route.source, "dst": route.destination}
-        name = "bypassRoute" if bypass else "route"
+        name = "route"
         if route.source_gateway:
-            name = "bypassZoneRoute" if bypass else "zoneRoute"
+            name = "zoneRoute"
             attributes["gw_src"] = route.source_gateway
             attributes["gw_dst"] = route.destination_gateway
-        if not route.symmetrical and not bypass:
+        if not route.symmetrical:
             attributes["symmetrical"] = "NO"
         links = "".join(self._link_in_route(link) for link in route.links)
         yield f"{indent}{_tag(name, **attributes)}>{links}</{name}>"

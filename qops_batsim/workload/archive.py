@@ -1,4 +1,4 @@
-"""Downloading logs of the Parallel Workloads Archive, once, checked and resumable.
+"""Downloading logs of the Parallel Workloads Archive, once and checked.
 
 The archive (D. G. Feitelson, https://www.cs.huji.ac.il/labs/parallel/workload/) asks
 users to acknowledge it and the site that gave the log.
@@ -16,7 +16,7 @@ import urllib.request
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from qops_batsim.files import atomic_write, write_text
 
 ARCHIVE_URL = "https://www.cs.huji.ac.il/labs/parallel/workload/"
 TIMEOUT = 30.0
-"""Seconds of silence after which a download is given up (it can be resumed)."""
+"""Seconds of silence after which a download is given up."""
 
 _CHUNK = 1 << 16
 
@@ -96,8 +96,7 @@ def fetch_log(
 ) -> FetchedLog:
     """Return a log from the cache, after downloading it where it is not there yet.
 
-    A file in the cache whose checksum is wrong is downloaded again. What a broken
-    download left behind is continued, if the server still has the same file. Raises
+    A file in the cache whose checksum is wrong is downloaded again. Raises
     :class:`DownloadError` where it fails for reasons of the network or the server.
 
     The ``name`` is one of :data:`LOGS`. The ``cache`` is by default ``qops-batsim`` in the
@@ -112,13 +111,18 @@ def fetch_log(
     expected = log.sha256 or recorded
     was_there = (cache / log.file).is_file()
     pooch.get_logger().setLevel("WARNING")
+
+    def download(url: str, file: str, _pooch: Any) -> None:
+        with _download_errors(url, cache / log.file):
+            _download(url, file, progress)
+
     try:
         found = pooch.retrieve(
             url,
             known_hash=None if expected is None else f"sha256:{expected}",
             fname=log.file,
             path=cache,
-            downloader=ResumingDownloader(cache / f"{log.file}.part", progress),
+            downloader=download,
         )
         sha256 = expected or str(pooch.file_hash(found, alg="sha256"))
     except ValueError:
@@ -147,80 +151,25 @@ def copy_log(log: FetchedLog, out: Path) -> Path:
     return target
 
 
-class ResumingDownloader:
-    """A downloader for pooch that continues where an earlier attempt broke off.
-
-    Bytes are collected in a partial file, with the server's mark of the file's version (its
-    entity tag or modification date) in a second one. The next attempt asks for the rest of
-    that version; a server that has another, or cannot send parts, sends the whole.
-    """
-
-    def __init__(self, partial: Path, progress: Progress | None = None) -> None:
-        self.partial = partial
-        self.version_file = partial.with_name(partial.name + ".version")
-        self.progress = progress
-
-    def __call__(self, url: str, output_file: str, _pooch: Any) -> None:
-        """Download ``url`` to ``output_file``; raise :class:`DownloadError` on failure."""
-        with _download_errors(url, self.partial):
-            self._complete(url)
-        os.replace(self.partial, output_file)
-        self.version_file.unlink(missing_ok=True)
-
-    def _complete(self, url: str) -> None:
-        version, received = self._left_behind(url)
-        try:
-            response = self._open(url, version, received)
-        except urllib.error.HTTPError as error:
-            if error.code != 416 or not received:
-                raise
-            # The partial file does not fit what the server has: from the beginning.
-            error.close()
-            received = 0
-            response = self._open(url, None, 0)
-        with response:
-            if response.status != 206:
-                received = 0
-            elif not response.headers.get("Content-Range", "").startswith(f"bytes {received}-"):
-                raise HTTPException("the server sent another part than was asked for")
-            mark = response.headers.get("ETag") or response.headers.get("Last-Modified")
-            # A weak tag does not promise equal bytes: nothing can be continued with it.
-            usable = mark is not None and not mark.startswith("W/")
-            write_text(self.version_file, f"{url}\n{mark if usable else ''}\n")
-            length = response.headers.get("Content-Length")
-            total = received + int(length) if length and length.isdigit() else None
-            with open(self.partial, "ab" if received else "wb") as partial:
-                while chunk := response.read(_CHUNK):
-                    partial.write(chunk)
-                    received += len(chunk)
-                    if self.progress is not None:
-                        self.progress(received, total)
-        if total is not None and received != total:
-            raise HTTPException(f"the connection ended after {received} of {total} bytes")
-
-    def _left_behind(self, url: str) -> tuple[str | None, int]:
-        """Return version mark and length of what an earlier attempt left, if it can be used."""
-        try:
-            origin, version = self.version_file.read_text("utf-8").split("\n")[:2]
-            size = self.partial.stat().st_size
-        except (FileNotFoundError, ValueError):
-            return None, 0
-        return (version, size) if origin == url and version else (None, 0)
-
-    @staticmethod
-    def _open(url: str, version: str | None, received: int) -> HTTPResponse:
-        request = urllib.request.Request(url, headers={"User-Agent": "qops-batsim"})
-        if version is not None and received:
-            request.add_header("Range", f"bytes={received}-")
-            request.add_header("If-Range", version)
-        response: HTTPResponse = urllib.request.urlopen(request, timeout=TIMEOUT)
-        return response
+def _download(url: str, file: str, progress: Progress | None) -> None:
+    """Download a file; raise :class:`DownloadError` on failure."""
+    request = urllib.request.Request(url, headers={"User-Agent": "qops-batsim"})
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as response, open(file, "wb") as part:
+        length = response.headers.get("Content-Length")
+        total = int(length) if length and length.isdigit() else None
+        received = 0
+        while chunk := response.read(_CHUNK):
+            part.write(chunk)
+            received += len(chunk)
+            if progress is not None:
+                progress(received, total)
+    if total is not None and received != total:
+        raise HTTPException(f"the connection ended after {received} of {total} bytes")
 
 
 @contextmanager
-def _download_errors(url: str, partial: Path) -> Iterator[None]:
+def _download_errors(url: str, target: Path) -> Iterator[None]:
     """Turn what can go wrong on the way into one sentence that says what to do."""
-    target = partial.with_suffix("")
     by_hand = f"download it by hand, with a browser or another machine, and save it as {target}"
     try:
         yield
@@ -232,8 +181,8 @@ def _download_errors(url: str, partial: Path) -> Iterator[None]:
         raise DownloadError(f"{url}: cannot be reached ({error.reason}); {by_hand}") from None
     except (TimeoutError, ConnectionError, ssl.SSLError, HTTPException) as error:
         reason = str(error) or type(error).__name__
-        hint = "run the command again to continue it"
-        raise DownloadError(f"{url}: download broken off ({reason}); {hint}") from None
+        again = "run the command again"
+        raise DownloadError(f"{url}: download broken off ({reason}); {again}") from None
 
 
 def _check_whole(path: Path, url: str, *, was_there: bool) -> None:

@@ -55,8 +55,6 @@ class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     every: str | None = None
     """Put all jobs into this class, whatever their queues; None: by queue."""
-    mix: Mapping[str, float] = msgspec.field(default_factory=lambda: dict(SDSC_MIX))
-    """Relative frequency of each queue, from which jobs without a queue draw one."""
     seed: int = 1
     """Of the draws. A job draws the same in every workload."""
     deadline_factor: float = 5.0
@@ -78,11 +76,6 @@ class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
         factor, speed = self.deadline_factor, self.speed
         require(1 <= factor < math.inf, "deadline factor", factor, "a number from 1 up is accepted")
         require(0 < speed < math.inf, "speed", speed, "a number of flop/s above 0 is accepted")
-        weights = self.mix.values()
-        if not all(0 <= weight < math.inf for weight in weights) or not sum(weights):
-            raise InputError(f"mix is {shown(dict(self.mix))}; numbers from 0 up are accepted")
-        for queue in self.mix:
-            _class_of(queue, "mix")
 
 
 class LogFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +121,7 @@ def name_queues(
     drawn = sum(_known_queue(job, names) is None for job in workload.jobs)
     step: dict[str, Any] = {"step": "queues", "drawn": drawn}
     if drawn:
-        step |= {"mix": dict(choices.mix), "seed": choices.seed}
+        step |= {"mix": SDSC_MIX, "seed": choices.seed}
     return derived(workload, jobs, None, step)
 
 
@@ -215,11 +208,11 @@ def _queue_of(job: Job, choices: ClassChoices, names: Mapping[str, str]) -> str:
     if (known := _known_queue(job, names)) is not None:
         return known
     digest = blake2b(f"{choices.seed} {job.id}".encode(), digest_size=8, person=b"queue").digest()
-    drawn = int.from_bytes(digest, "big") / 2**64 * sum(choices.mix.values())
-    bounds = accumulate(choices.mix.values())
+    drawn = int.from_bytes(digest, "big") / 2**64 * sum(SDSC_MIX.values())
+    bounds = accumulate(SDSC_MIX.values())
     # A float may round up to the sum itself, which is below no bound.
-    queues = [queue for queue, bound in zip(choices.mix, bounds, strict=True) if drawn < bound]
-    return queues[0] if queues else list(choices.mix)[-1]
+    queues = [queue for queue, bound in zip(SDSC_MIX, bounds, strict=True) if drawn < bound]
+    return queues[0] if queues else list(SDSC_MIX)[-1]
 
 
 def _class_of(queue: str, where: str) -> str:
@@ -249,34 +242,26 @@ _MOST_APART = 4
 _MEBIBYTE = 1 << 20
 
 
-class MixedChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """Ranges of the applications; amounts are drawn uniform in their logarithm."""
+_MADE: dict[str, Any] = {
+    "mix": {"deadline": 4.0, "high_priority": 2.0, "dedicated": 1.0, "best_effort": 3.0},
+    "gap": 40.0,
+    "cpu_time": (300.0, 5_400.0),
+    "speed": 500e6,
+    "memory": (16.0 * _MEBIBYTE, 384.0 * _MEBIBYTE),
+    "communication": (1e5, 1e7),
+    "apart": 0.4,
+    "deadline_factor": 5.0,
+    "sites": ("site_a", "site_b", "site_c"),
+}
+"""Numbers behind made-up applications, which stand in their workload.
 
-    mix: Mapping[str, float] = msgspec.field(
-        default_factory=lambda: dict(zip(QOS_CLASSES, (4.0, 2.0, 1.0, 3.0), strict=True))
-    )
-    """Relative frequency of each class of service."""
-    gap: float = 40.0
-    """Mean time between two submissions (s), exponentially distributed."""
-    cpu_time: tuple[float, float] = (300.0, 5_400.0)
-    """Least and greatest CPU time of a task on a host of ``speed`` flop/s (s); the default is that
-    of most hosts of ``aroma_grid``.
-    """
-    speed: float = 500e6
-    memory: tuple[float, float] = (16.0 * _MEBIBYTE, 384.0 * _MEBIBYTE)
-    """Least and greatest memory of a task (bytes)."""
-    communication: tuple[float, float] = (1e5, 1e7)
-    """Least and greatest amount that each ordered pair of tasks exchanges (bytes); half of the
-    applications exchange nothing.
-    """
-    apart: float = 0.4
-    """Share of the best effort applications whose tasks are jobs of their own
-    (``qos.application``).
-    """
-    deadline_factor: float = 5.0
-    """Deadlines are submission + this x CPU time."""
-    sites: tuple[str, ...] = ("site_a", "site_b", "site_c")
-    """Sites that users belong to (``qos.origin``)."""
+Relative frequency of each class of service; mean time between submissions (s, exponential); least
+and greatest CPU time of a task (s) on a host of ``speed`` flop/s, that of most hosts of
+``aroma_grid``, memory of a task and what each ordered pair of tasks exchanges in half of the
+applications (bytes), all three uniform in their logarithm; share of the best effort applications
+whose tasks are jobs of their own (``qos.application``); deadlines over CPU time; sites of users
+(``qos.origin``).
+"""
 
 
 def mixed_workload(
@@ -284,7 +269,6 @@ def mixed_workload(
     seed: int = 1,
     *,
     processors: int = 68,
-    choices: MixedChoices | None = None,
 ) -> Workload:
     """Make applications of all four classes of service.
 
@@ -292,30 +276,31 @@ def mixed_workload(
     have up to 4, with the ids ``7t1``, ``7t2``, … and the common name ``7``. No application has
     more tasks than the machine has hosts (``processors``), by default those of ``aroma_grid``.
     """
-    choices = choices or MixedChoices()
-    _check(applications, processors, choices)
+    accepted = f"a whole number from 1 to {MAX_APPLICATIONS} is accepted"
+    require(1 <= applications <= MAX_APPLICATIONS, "applications", applications, accepted)
+    check_processors(processors)
     random = random_stream(seed, _MIXED)
     sizes = [size for size in _SIZES if size <= processors]
-    names, weights = zip(*choices.mix.items(), strict=True)
+    names, weights = zip(*_MADE["mix"].items(), strict=True)
     shares = np.array(weights) / sum(weights)
     jobs: list[Job] = []
     profiles: dict[str, Profile] = {}
     submitted = 0
     for number in range(1, applications + 1):
-        submitted += round(random.exponential(choices.gap))
+        submitted += round(random.exponential(_MADE["gap"]))
         service = names[int(random.choice(len(names), p=shares))]
         tasks = int(random.choice(sizes))
-        seconds = _drawn(random, choices.cpu_time, 1)
-        memory = _drawn(random, choices.memory, _MEBIBYTE)
-        exchanged = _drawn(random, choices.communication, 1) if random.random() < 0.5 else 0
-        by_itself = random.random() < choices.apart and service == "best_effort"
+        seconds = _drawn(random, _MADE["cpu_time"], 1)
+        memory = _drawn(random, _MADE["memory"], _MEBIBYTE)
+        exchanged = _drawn(random, _MADE["communication"], 1) if random.random() < 0.5 else 0
+        by_itself = random.random() < _MADE["apart"] and service == "best_effort"
         tasks = min(tasks, _MOST_APART) if by_itself else tasks
-        site = choices.sites[int(random.integers(len(choices.sites)))]
+        site = _MADE["sites"][int(random.integers(len(_MADE["sites"])))]
         exchanged = 0 if tasks == 1 or by_itself else exchanged
-        name, profiles[name] = compute_profile(seconds, choices.speed, exchanged)
+        name, profiles[name] = compute_profile(seconds, _MADE["speed"], exchanged)
         qos: dict[str, Any] = {"class": service, "estimated_runtime": seconds}
         if service == "deadline":
-            date = submitted + choices.deadline_factor * seconds
+            date = submitted + _MADE["deadline_factor"] * seconds
             qos |= {"deadline": plain_number(date), "has_user_deadline": True}
         qos |= {"memory": memory, "origin": site}
         fields = {"subtime": submitted, "res": tasks, "profile": name, "qos": qos}
@@ -325,7 +310,7 @@ def mixed_workload(
         "applications": applications,
         "seed": seed,
         "processors": processors,
-        "choices": msgspec.to_builtins(choices),
+        "choices": _MADE,
         "version": __version__,
     }
     source = f"the mixed workload of seed {seed}"
@@ -346,32 +331,3 @@ def _drawn(random: np.random.Generator, bounds: tuple[float, float], unit: int) 
     """Return a whole multiple of a unit between two numbers, uniform in its logarithm."""
     low, high = (math.log(bound) for bound in bounds)
     return max(1, round(math.exp(random.uniform(low, high)) / unit)) * unit
-
-
-def _check(applications: int, processors: int, choices: MixedChoices) -> None:
-    accepted = f"a whole number from 1 to {MAX_APPLICATIONS} is accepted"
-    require(1 <= applications <= MAX_APPLICATIONS, "applications", applications, accepted)
-    check_processors(processors)
-    unknown = [name for name in choices.mix if name not in QOS_CLASSES]
-    if unknown:
-        raise InputError(f"mix: class {unknown[0]!r}; {', '.join(QOS_CLASSES)} are accepted")
-    weights = choices.mix.values()
-    if not all(0 <= weight < math.inf for weight in weights) or not sum(weights):
-        raise InputError("mix: numbers from 0 up, one of them above 0, are accepted")
-    for name in ("cpu_time", "memory", "communication"):
-        low, high = getattr(choices, name)
-        if not 0 < low <= high < math.inf:
-            raise InputError(
-                f"{name} is from {low:g} to {high:g}; two numbers above 0, the lesser first, "
-                "are accepted"
-            )
-    for name in ("gap", "speed"):
-        value = getattr(choices, name)
-        require(0 < value < math.inf, name, value, "a number above 0 is accepted")
-    if not 0 <= choices.apart <= 1 or not 1 <= choices.deadline_factor < math.inf:
-        raise InputError(
-            f"apart is {choices.apart:g} and deadline_factor {choices.deadline_factor:g}; a share "
-            "from 0 to 1 and a number from 1 up are accepted"
-        )
-    if not choices.sites:
-        raise InputError("sites is empty; at least one name is expected")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import codecs
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -55,25 +55,7 @@ class SwfHeader:
     lines: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for line in self.lines:
-            if "\n" in line:
-                raise InputError(f"header line {line!r} holds a line break; one line is expected")
         object.__setattr__(self, "lines", tuple(line.rstrip() for line in self.lines))
-
-    @classmethod
-    def from_fields(cls, fields: Iterable[tuple[str, str]]) -> SwfHeader:
-        """Make a header from pairs of key and value; a value may have several lines.
-
-        A key is one word of letters, digits, ``_``, ``.`` and ``-``.
-        """
-        lines = []
-        for key, value in fields:
-            if not _KEY.fullmatch(f"{key}:"):
-                raise InputError(f"header key {key!r} is not accepted; one word is expected")
-            first, *others = value.split("\n")
-            lines.append(f" {key}: {first}")
-            lines += [f" {' ' * (len(key) + 2)}{other}" if other else "" for other in others]
-        return cls(tuple(lines))
 
     @cached_property
     def fields(self) -> tuple[tuple[str, str], ...]:

@@ -157,7 +157,10 @@ def test_pictures_are_written(cli, recorded, tmp_path, name):
         ),
         (["gantt", "types_nonet", "kill_nonet", "-o", "a.png"], "2 runs are given; plot gantt"),
         (["utilization", "types_nonet", "-o", "a.png", "--to", "9"], "--to is of no use for"),
-        (["deadlines", "types_nonet", "-o", "a.png"], "has no deadline of a user"),
+        (
+            ["deadlines", "types_nonet", "-o", "a.png"],
+            "no deadline of a user is known, as its workload",
+        ),
         (["gantt", "reject_all_nonet", "-o", "a.png"], "no job of this run was executed"),
         (
             ["utilization", "reject_all_nonet", "-o", "a.png"],

@@ -88,7 +88,6 @@ def test_show_as_json(cli: Cli, tmp_path: Path) -> None:
         "properties": {"country": "inner"},
         "hosts": 3,
         "routes": 3,
-        "bypass_routes": 0,
     }
     assert data["clusters"][0]["bandwidth"] == 125e6
     assert data["clusters"][0]["hosts"] == 3

@@ -64,9 +64,6 @@ def names(path: NetworkPath) -> list[str]:
             "both_UP spine lane right_backbone right_link_1_DOWN right_link_1_limiter",
             *(0.02516, 7e6),
         ),
-        # A bypass.
-        ("l3", "s1", "pair_DOWN wire short_cut spine down", 0.0371, 9e6),
-        ("l1", "s1", "__loopback__ short_cut spine down", 0.0341, 9e6),
         # Routers are nodes, too.
         ("door", "l3", "wire", 0.001, 100e6),
     ],
@@ -163,19 +160,6 @@ def test_no_routing_means_no_routes() -> None:
     network = Network(parse_zone('<host id="a" speed="1f"/><host id="b" speed="1f"/>', "None"))
     with pytest.raises(InputError, match="routing None"):
         network.path("a", "b")
-
-
-def test_bypass_of_one_route() -> None:
-    network = Network(
-        parse_zone(
-            '<link id="x" bandwidth="1MBps"/><link id="y" bandwidth="2MBps"/>'
-            '<host id="a" speed="1f"/><host id="b" speed="1f"/>'
-            '<route src="a" dst="b"><link_ctn id="x"/></route>'
-            '<bypassRoute src="a" dst="b"><link_ctn id="y"/></bypassRoute>'
-        )
-    )
-    assert names(network.path("a", "b")) == ["y"]
-    assert names(network.path("b", "a")) == ["x"]
 
 
 def test_a_large_cluster_keeps_no_links() -> None:

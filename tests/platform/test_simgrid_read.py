@@ -109,25 +109,11 @@ def test_older_names_and_deprecated_words() -> None:
         '<link id="l" bandwidth="8" latency="2" sharing_policy="FULLDUPLEX"/>'
         '<ASroute src="y" dst="x" gw_src="a" gw_dst="b" symmetrical="yes">'
         '<link_ctn id="l" direction="UP"/></ASroute>'
-        '<bypassASroute src="x" dst="y" gw_src="b" gw_dst="a"><link_ctn id="l" direction="DOWN"/>'
-        "</bypassASroute></AS></platform>"
+        "</AS></platform>"
     )
     assert [zone.routing for zone in platform.zones] == ["Full", "Full", "None"]
     assert platform.links["l"].sharing_policy == "SPLITDUPLEX"
     assert platform.zones[0].routes[0].links == ("l_UP",)
-    assert platform.zones[0].bypass_routes[0].links == ("l_DOWN",)
-
-
-def test_a_cabinet_is_hosts_and_links() -> None:
-    platform = parse_zone(
-        '<cabinet id="c" prefix="n" suffix="" radical="1-2" speed="1Gf" bw="1MBps" lat="1ms"/>'
-        '<backbone id="b" bandwidth="2MBps" latency="2ms"/>',
-        "Cluster",
-    )
-    assert [host.name for host in platform.compute_hosts] == ["n1", "n2"]
-    assert platform.zones[0].host_links["n2"] == ("link_n2_UP", "link_n2_DOWN")
-    assert platform.zones[0].backbone == "b"
-    assert platform.links["link_n1_UP"] == Link(name="link_n1_UP", bandwidth=1e6, latency=1e-3)
 
 
 def test_host_order_is_by_code_point_not_by_number() -> None:

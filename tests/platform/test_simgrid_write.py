@@ -85,9 +85,6 @@ class _Drawn(PlatformParts):
         names = list(members)
         if zone.routing != "None" and len(names) > 1:
             self.route(zone, names[0], names[1], members[names[0]][0], members[names[1]][-1])
-        if len(names) > 2:
-            bypass = (members[names[2]][0], members[names[0]][0])
-            self.route(zone, names[2], names[0], *bypass, bypass=True)
         return [gateway for gateways in members.values() for gateway in gateways]
 
     def leaf(self, zone: Zone) -> list[str]:
@@ -156,8 +153,6 @@ class _Drawn(PlatformParts):
         destination: str,
         source_gateway: str = "",
         destination_gateway: str = "",
-        *,
-        bypass: bool = False,
     ) -> None:
         links = [self.link() for _ in range(self.draw(st.integers(1, 2)))]
         links += self.draw(st.lists(st.sampled_from(list(self.links.values())), max_size=1))
@@ -168,14 +163,13 @@ class _Drawn(PlatformParts):
             links=(),
             source_gateway=source_gateway,
             destination_gateway=destination_gateway,
-            symmetrical=not bypass and self.draw(st.booleans()),
+            symmetrical=self.draw(st.booleans()),
         )
         self.routes.append(
             PendingRoute(
                 where="route",
                 zone=zone.name,
                 route=route,
-                bypass=bypass,
                 between_zones=bool(source_gateway),
                 links=[
                     (
@@ -240,7 +234,6 @@ def test_order_of_elements_is_simgrids() -> None:
         '<cluster id="right"',
         '<link id="wan"',
         '<zoneRoute src="left"',
-        '<bypassZoneRoute src="left"',
     ]
     assert sorted(order, key=text.index) == order
     assert '<link_ctn id="pair" direction="UP"/>' in text

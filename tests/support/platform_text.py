@@ -53,9 +53,6 @@ TREE = """<platform version="4.1">
   <zoneRoute src="star" dst="right" gw_src="hub" gw_dst="rright_router.x" symmetrical="NO">
     <link_ctn id="lane"/>
   </zoneRoute>
-  <bypassZoneRoute src="left" dst="star" gw_src="l1" gw_dst="hub">
-    <link_ctn id="short_cut"/>
-  </bypassZoneRoute>
 </zone>
 </platform>
 """

@@ -185,13 +185,6 @@ class Builder:
         for one, other in self.pairs(len(parts), routing):
             lines += self.there_and_back("zoneRoute", *map(self.gate, (parts[one], parts[other])))
         self.gaps = gaps
-        if len(parts) > 2 and self.rng.random() < 0.2:
-            one, other = self.rng.sample(parts, 2)
-            lines += [
-                f"<bypassZoneRoute {self.gate(a).replace('SRC', 'src')} "
-                f"{self.gate(b).replace('SRC', 'dst')}>{self.crossed()}</bypassZoneRoute>"
-                for a, b in ((one, other), (other, one))
-            ]
         return Zone(name, _zone(name, routing, lines), [g for part in parts for g in part.gateways])
 
     def gate(self, zone: Zone) -> str:

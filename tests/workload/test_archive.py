@@ -29,10 +29,8 @@ class Archive:
 
     def __init__(self) -> None:
         self.content = CONTENT
-        self.tag: str | None = '"one"'
-        self.ranges = True
         self.break_after: int | None = None
-        self.requests: list[tuple[str, str | None]] = []
+        self.requests: list[str] = []
         archive = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -48,25 +46,12 @@ class Archive:
         self.thread.start()
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        asked = handler.headers.get("Range")
-        self.requests.append((handler.path, asked))
+        self.requests.append(handler.path)
         if handler.path != "/l_test/log.swf.gz":
             handler.send_error(404)
             return
-        first = 0
-        if asked and self.ranges and handler.headers.get("If-Range") == self.tag:
-            first = int(asked.removeprefix("bytes=").removesuffix("-"))
-            if first >= len(self.content):
-                handler.send_error(416)
-                return
-            handler.send_response(206)
-            last = len(self.content) - 1
-            handler.send_header("Content-Range", f"bytes {first}-{last}/{len(self.content)}")
-        else:
-            handler.send_response(200)
-        if self.tag:
-            handler.send_header("ETag", self.tag)
-        body = self.content[first:]
+        handler.send_response(200)
+        body = self.content
         handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
         handler.wfile.write(body[: self.break_after])
@@ -150,52 +135,13 @@ def test_spoilt_record_is_told(archive: Archive, tmp_path: Path) -> None:
         fetch(archive, tmp_path)
 
 
-def broken_off(archive: Archive, cache: Path) -> None:
+def test_a_broken_download_is_told_and_leaves_nothing(archive: Archive, tmp_path: Path) -> None:
     archive.break_after = 100_000
-    with pytest.raises(DownloadError, match="run the command again to continue it"):
-        fetch(archive, cache, SHA256)
-    assert (cache / "log.swf.gz.part").read_bytes() == CONTENT[:100_000]
+    with pytest.raises(DownloadError, match="broken off .*; run the command again"):
+        fetch(archive, tmp_path, SHA256)
+    assert not list(tmp_path.iterdir())
     archive.break_after = None
-
-
-def test_broken_download_is_continued(archive: Archive, tmp_path: Path) -> None:
-    broken_off(archive, tmp_path)
-    seen: list[tuple[int, int | None]] = []
-    found = fetch(archive, tmp_path, SHA256, progress=lambda got, of: seen.append((got, of)))
-    assert found.path.read_bytes() == CONTENT
-    assert [asked for _, asked in archive.requests] == [None, "bytes=100000-"]
-    assert seen[0][0] > 100_000
-    assert seen[-1] == (len(CONTENT), len(CONTENT))
-    assert [path.name for path in tmp_path.iterdir()] == ["log.swf.gz"]
-
-
-@pytest.mark.parametrize("change", ["no ranges", "other version", "no tag", "weak tag"])
-def test_download_begins_anew_where_it_cannot_be_continued(
-    archive: Archive, tmp_path: Path, change: str
-) -> None:
-    if change.endswith("tag"):
-        archive.tag = None if change == "no tag" else 'W/"one"'
-    broken_off(archive, tmp_path)
-    archive.ranges = change != "no ranges"
-    if change == "other version":
-        archive.tag = '"two"'
     assert fetch(archive, tmp_path, SHA256).path.read_bytes() == CONTENT
-    asked = archive.requests[1][1]
-    assert asked == (None if change.endswith("tag") else "bytes=100000-")
-
-
-def test_partial_file_longer_than_the_servers_begins_anew(archive: Archive, tmp_path: Path) -> None:
-    broken_off(archive, tmp_path)
-    (tmp_path / "log.swf.gz.part").write_bytes(CONTENT * 2)
-    assert fetch(archive, tmp_path, SHA256).path.read_bytes() == CONTENT
-    assert [asked is None for _, asked in archive.requests] == [True, False, True]
-
-
-def test_partial_file_of_another_address_is_not_continued(archive: Archive, tmp_path: Path) -> None:
-    broken_off(archive, tmp_path)
-    (tmp_path / "log.swf.gz.part.version").write_text('http://elsewhere/log\n"one"\n')
-    assert fetch(archive, tmp_path, SHA256).path.read_bytes() == CONTENT
-    assert archive.requests[1][1] is None
 
 
 def test_offline_tells_the_address_and_the_way_by_hand(

@@ -12,7 +12,7 @@ from qops_batsim.platform import read_platform
 from qops_batsim.running.simulate import simulate
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, parse_workload, read_workload
-from qops_batsim.workload.service_classes import MixedChoices, count_classes, mixed_workload
+from qops_batsim.workload.service_classes import count_classes, mixed_workload
 
 
 def test_the_shipped_workload_is_what_is_made() -> None:
@@ -32,8 +32,7 @@ def test_equal_seeds_give_equal_workloads() -> None:
 
 
 def test_applications_are_as_chosen() -> None:
-    choices = MixedChoices(cpu_time=(10, 20), memory=(1 << 20, 8 << 20), communication=(5, 9))
-    workload = mixed_workload(400, 2, processors=8, choices=choices)
+    workload = mixed_workload(400, 2, processors=8)
     counts = count_classes(workload)
     assert sum(counts.values()) == 400
     # Relative frequencies are 4, 2, 1 and 3 of 10.
@@ -45,12 +44,12 @@ def test_applications_are_as_chosen() -> None:
         qos, profile = job.qos, workload.profiles[job.profile]
         assert qos is not None
         assert qos.estimated_runtime is not None
-        assert 10 <= qos.estimated_runtime <= 20
-        assert profile["cpu"] == qos.estimated_runtime * choices.speed
-        assert profile["com"] == 0 or 5 <= profile["com"] <= 9
+        assert 300 <= qos.estimated_runtime <= 5_400
+        assert profile["cpu"] == qos.estimated_runtime * 500e6
+        assert profile["com"] == 0 or 1e5 <= profile["com"] <= 1e7
         assert profile["com"] == 0 or job.processors > 1
         assert 1 <= job.processors <= 8
-        assert qos.memory in [n << 20 for n in range(1, 9)]
+        assert qos.memory in [n << 20 for n in range(16, 385)]
         expected = job.submission_time + 5 * qos.estimated_runtime
         assert qos.deadline == (expected if qos.service_class == "deadline" else None)
         origins.add(qos.origin)
@@ -59,7 +58,7 @@ def test_applications_are_as_chosen() -> None:
 
 def test_tasks_of_their_own_share_a_name() -> None:
     parts: dict[str, list[Job]] = {}
-    for job in mixed_workload(100, 1, choices=MixedChoices(apart=1)).jobs:
+    for job in mixed_workload(100, 1).jobs:
         if job.qos is not None and job.qos.application is not None:
             parts.setdefault(job.qos.application, []).append(job)
     assert parts
@@ -93,16 +92,8 @@ def test_the_example_runs_on_the_grid_and_shares_hosts() -> None:
         ({"applications": 0}, "applications is 0; a whole number from 1"),
         ({"seed": -1}, "seed is -1"),
         ({"processors": 0}, "processors is 0; a whole number from 1"),
-        ({"choices": {"mix": {"gold": 1}}}, "mix: class 'gold'; deadline, high_priority"),
-        ({"choices": {"mix": {"deadline": 0}}}, "mix: numbers from 0 up, one of them above 0"),
-        ({"choices": {"gap": 0}}, "gap is 0; a number above 0"),
-        ({"choices": {"cpu_time": (5, 1)}}, "cpu_time is from 5 to 1; two numbers above 0"),
-        ({"choices": {"apart": 2}}, "apart is 2"),
-        ({"choices": {"sites": ()}}, "sites is empty"),
     ],
 )
 def test_choices_out_of_range(arguments: dict[str, Any], message: str) -> None:
-    if "choices" in arguments:
-        arguments = {"choices": MixedChoices(**arguments["choices"])}
     with pytest.raises(InputError, match=message):
         mixed_workload(**arguments)

@@ -142,19 +142,12 @@ def test_draws_follow_the_mix_and_belong_to_the_job() -> None:
     assert named.provenance["mix"] == SDSC_MIX
 
 
-def test_a_mix_of_one_queue_draws_it() -> None:
-    named = name_queues(workload((0.0, 1, 1.0, None)), ClassChoices(mix={"high": 0, "low": 3}))
-    assert asked(named)[0].queue == "low"
-
-
 def test_a_log_tells_queues_cpu_times_and_waits() -> None:
     records = np.zeros(2, RECORD)
     records["job_number"] = [7, 9]
     records["average_cpu_time"] = [12.5, -1]
     records["wait_time"] = [-1, 30]
-    header = SwfHeader.from_fields(
-        [("Queue", "1 express"), ("Queue", "2 high priority"), ("X", "")]
-    )
+    header = SwfHeader((" Queue: 1 express", " Queue: 2 high priority", " X: "))
     facts = LogFacts.of(SwfLog(records, header))
     assert facts.queue_names == {"1": "express", "2": "high"}
     assert facts.cpu_times == {"7": 12.5}
@@ -198,9 +191,6 @@ def test_profiles_with_communication_have_names_of_their_own() -> None:
         ({"deadline_factor": 0.5}, "deadline factor is 0.5; a number from 1"),
         ({"deadline_factor": float("nan")}, "deadline factor is nan"),
         ({"speed": 0}, "speed is 0; a number of flop/s"),
-        ({"mix": {"low": 0}}, 'mix is {"low": 0}; numbers from 0'),
-        ({"mix": {"low": -1, "high": 2}}, "numbers from 0 up"),
-        ({"mix": {"lo": 1}}, "mix: queue 'lo' has no class of service; did you mean 'low'"),
     ],
 )
 def test_choices_out_of_range(choices: dict[str, Any], message: str) -> None:

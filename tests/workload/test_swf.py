@@ -178,16 +178,6 @@ def test_what_is_written_is_read(rows: list[tuple[float, ...]], header: list[str
     assert again == log
 
 
-words = st.from_regex(r"\A[A-Za-z][A-Za-z0-9]{0,8}\Z")
-values = st.lists(words, min_size=1, max_size=3).map("\n".join)
-
-
-@given(st.lists(st.tuples(words, values), max_size=6))
-def test_header_fields_round_trip(fields: list[tuple[str, str]]) -> None:
-    header = SwfHeader.from_fields(fields)
-    assert header.fields == tuple(fields)
-
-
 def test_files_round_trip(tmp_path: Path, shared: Path) -> None:
     log = read_swf(shared / "traces" / "SDSC-SP2-1998-first5000.swf.gz")
     text = swf_of(log).encode()
@@ -250,13 +240,6 @@ def test_damaged_files(tmp_path: Path) -> None:
         assert str(caught.value).isprintable()
     with pytest.raises(InputError, match=r"no such file \(a workload log \(SWF\) was expected"):
         read_swf(tmp_path / "missing.swf")
-
-
-def test_headers_that_would_break_a_file() -> None:
-    with pytest.raises(InputError, match="line break"):
-        SwfHeader((" A: 1\n2",))
-    with pytest.raises(InputError, match="header key 'a b' is not accepted"):
-        SwfHeader.from_fields([("a b", "1")])
 
 
 cells = st.one_of(
