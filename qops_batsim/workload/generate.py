@@ -1,6 +1,6 @@
 """Synthetic workloads: jobs of a model, users' estimates, deadlines on request; full machines.
 
-Presets: the numbers stand in ``presets.json``. ``benchmarks/fit_presets.py ../shared/traces``
+Presets: the numbers stand in ``presets.json``. ``python studies/presets``
 printed those of ``ctc-sp2``, ``sdsc-sp2`` and ``kth-sp2`` from the logs CTC-SP2-1996 (77,199
 jobs), SDSC-SP2-1998 (54,006) and KTH-SP2-1996 (28,489) of the Parallel Workloads Archive; how, and
 how well they fit, is told in ``docs/workloads.md``.

@@ -1,6 +1,6 @@
 """Quotes beside the real Slurm's own answers, on nodes that jobs and partitions share, as root.
 
-    python benchmarks/slurm_quotes.py --rounds 10 --asks 15 --seed 1
+    python tests/support/slurm_quotes.py --rounds 10 --asks 15 --seed 1
 
 In every round jobs drawn at random run and wait in two partitions on the same nodes of several
 processors: jobs of some processors, of whole nodes (`--exclusive`), throttled arrays (`%k`), and
@@ -30,7 +30,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import msgspec
 

@@ -1,25 +1,20 @@
-"""Slack-based backfilling on the KTH log: speed, options, and jobs that reach their estimates.
+"""Slack-based backfilling on the KTH log: options, and jobs that reach their estimates.
 
-    python benchmarks/bench_slack.py speed [--rounds 3]
-    python benchmarks/bench_slack.py choices
-    python benchmarks/bench_slack.py gaps
-    python benchmarks/bench_slack.py overruns
-    python benchmarks/bench_slack.py queue
+    python studies/talby1999/choices.py choices
+    python studies/talby1999/choices.py gaps
+    python studies/talby1999/choices.py overruns
 
-The last measures single decisions beside long queues. The others take the months from September
-1996 to August 1997 of KTH-SP2-1996-2.swf.gz (QOPS_SHARED, default ../shared), each on its own, on
-128 processors. Speed is processor time in process after
-a first run to warm up. Choices are compared by the mean wait over all months with that of
+The months from September 1996 to August 1997 of the KTH log (QOPS_SHARED, default ../shared), each
+on its own, on 128 processors. Choices are compared by the mean wait over all months with that of
 conservative backfilling; for the gaps every fifth job of a month has all priority, and the others
-none (section 5.3). For the overruns, the walltimes become estimates, so that the scheduler
-decides about the jobs which ran longer than they asked for.
+none (section 5.3). For the overruns, the walltimes become estimates, so that the scheduler decides
+about the jobs which ran longer than they asked for.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import time
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
@@ -27,26 +22,23 @@ from typing import Any
 
 import numpy as np
 
+if __name__ == "__main__":  # the checkout, in place of this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
 from qops_batsim.engine.records import JobRecord
+from qops_batsim.experiments.traces import find_trace
 from qops_batsim.jobs import COMPLETED_KILLED, Job, QosRequest
-from qops_batsim.kernels import compiling
 from qops_batsim.platform.generate import make_cluster
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.core.plan import place_new
-from qops_batsim.scheduling.core.state import NOW
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.scheduling.slack.decision import promise
-from qops_batsim.scheduling.slack.scheduler import Slack
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import SwfLog, read_swf
+from studies.logs import KTH
 
-SHARED = Path(
-    os.environ.get("QOPS_SHARED", Path(__file__).resolve().parent.parent.parent / "shared")
-)
+
 PROCESSORS = 128
 HEURISTICS = (
     "ascending_scheduled_time",
@@ -98,75 +90,10 @@ def log_months(log: SwfLog) -> list[str]:
 
 def months() -> Iterator[tuple[str, Workload]]:
     """Yield the months of the paper's year with their jobs."""
-    log = read_swf(SHARED / "traces" / "KTH-SP2-1996-2.swf.gz")
+    log = read_swf(find_trace(KTH, Path()))
     for month in log_months(log):
         workload = convert_log(log, month=month, processors=PROCESSORS, rebase=True).workload
         yield month, workload
-
-
-def speed(rounds: int) -> None:
-    machine = make_cluster(PROCESSORS)
-    print(f"{'month':8} {'jobs':>5} {'slack (s)':>10} {'conservative (s)':>17}")
-    for month, workload in months():
-        best = {}
-        for name, options in (("slack", {}), ("conservative", {"reserve": "processors"})):
-            simulate(name, workload, machine, options)
-            times = []
-            for _ in range(rounds):
-                began = time.process_time()
-                simulate(name, workload, machine, options)
-                times.append(time.process_time() - began)
-            best[name] = min(times)
-        row = f"{best['slack']:10.3f} {best['conservative']:17.3f}"
-        print(f"{month:8} {len(workload.jobs):5} {row}", flush=True)
-
-
-def queue() -> None:
-    with compiling():
-        decisions_beside(5)
-    print(f"{'waiting':>7} {'slowest of 5 arrivals (s)':>26} {'early end (s)':>14}")
-    for waiting in (250, 500, 1000, 2500):
-        print(f"{waiting:7} {'{:26.3f} {:14.3f}'.format(*decisions_beside(waiting))}", flush=True)
-
-
-def decisions_beside(waiting: int) -> tuple[float, float]:
-    """Return the seconds of the slowest of five arrivals, and of an early end.
-
-    The jobs that wait have got the latest starts that they would have without the search.
-    """
-    random = np.random.default_rng(1)
-    scheduler = make_scheduler("slack")
-    assert isinstance(scheduler, Slack)
-    plan = scheduler.new_plan(PROCESSORS)
-
-    def arrive(processors: int, walltime: float) -> None:
-        plan.arrived(Job(f"j{len(plan.table)}", 0.0, processors, "none", walltime=walltime))
-
-    def decide(now: float, free: int = 0) -> float:
-        began = time.process_time()
-        plan.decide(now, HostSet.first(free))
-        return time.process_time() - began
-
-    arrive(100, 50_000.0)
-    arrive(28, 40_000.0)
-    decide(0.0, PROCESSORS)
-    for _ in range(waiting):
-        arrive(int(random.integers(1, 65)), float(random.integers(60, 20_001)))
-
-    def place(slot: int) -> None:
-        place_new(plan.state, slot)
-        promise(plan.state, plan._slacks, slot, plan.state.clock[NOW])
-
-    plan._decide_compiled = lambda: None  # type: ignore[assignment, return-value]
-    plan._place_new = place  # type: ignore[method-assign]
-    decide(1.0)
-    del plan._decide_compiled, plan._place_new
-    slowest = 0.0
-    for number in range(5):
-        arrive(int(random.integers(1, 65)), float(random.integers(60, 20_001)))
-        slowest = max(slowest, decide(2.0 + number))
-    plan.left("j1")
-    return slowest, decide(20.0)
 
 
 def choices() -> None:
@@ -177,7 +104,7 @@ def choices() -> None:
         """Return the mean wait, and that of each month (seconds)."""
         sums = []
         for workload, options in zip(year, each, strict=True):
-            ended = simulate(make_scheduler(scheduler, options), workload, machine).ended
+            ended = simulate(workload, machine, make_scheduler(scheduler, options)).ended
             sums.append(sum(record.start - record.submission_time for record in ended))
         counts = [len(workload.jobs) for workload in year]
         monthly = [total / count for total, count in zip(sums, counts, strict=True)]
@@ -241,7 +168,7 @@ def overruns() -> None:
         workload.jobs = [without_walltime(job) for job in workload.jobs]
         for option in ("kill", "extend", "none"):
             module = make_scheduler("slack", {"on_overrun": option})
-            ended = simulate(module, workload, machine).ended
+            ended = simulate(workload, machine, module).ended
             killed = [record for record in ended if record.state == COMPLETED_KILLED]
             lost = sum((r.finish - r.start) * r.job.processors for r in killed)
             waits = sum(record.start - record.submission_time for record in ended)
@@ -276,21 +203,8 @@ def show(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", choices=("speed", "choices", "gaps", "overruns", "queue"))
-    parser.add_argument("--rounds", type=int, default=3, help="runs of which the fastest counts")
-    arguments = parser.parse_args()
-    if arguments.what == "queue":
-        queue()
-    elif not (SHARED / "traces" / "KTH-SP2-1996-2.swf.gz").is_file():
-        print("the KTH log is not at hand (set QOPS_SHARED)")
-    elif arguments.what == "speed":
-        speed(arguments.rounds)
-    elif arguments.what == "choices":
-        choices()
-    elif arguments.what == "gaps":
-        gaps()
-    else:
-        overruns()
+    parser.add_argument("what", choices=("choices", "gaps", "overruns"))
+    {"choices": choices, "gaps": gaps, "overruns": overruns}[parser.parse_args().what]()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Fit the presets of ``qops_batsim/workload/presets.json`` to real logs.
 
-    python benchmarks/fit_presets.py ../shared/traces            # fit, then compare
-    python benchmarks/fit_presets.py ../shared/traces --compare  # compare the shipped presets
+    python studies/presets            # fit, then compare: two minutes
+    python studies/presets --quick    # compare the shipped presets: a second
 
 The first form prints the parameters as an entry of ``presets.json`` and then the
-tables of ``docs/workloads.md`` (model against log); it takes two minutes, the
-second a second.
+tables of README.md (model against log). Logs are read from QOPS_SHARED (default
+../shared).
 
 What is fitted, and how:
 
@@ -25,9 +25,9 @@ What is fitted, and how:
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
+import sys
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -37,7 +37,13 @@ from zoneinfo import ZoneInfo
 import msgspec
 import numpy as np
 
+if __name__ == "__main__":  # the checkout, in place of this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
+from qops_batsim.experiments.report_table import markdown_table
+from qops_batsim.experiments.traces import find_trace
 from qops_batsim.workload.estimates import EstimateModel, fit_estimates, sample_estimates
+from qops_batsim.workload.generate import PRESETS
 from qops_batsim.workload.lublin import (
     BUCKETS_A_DAY,
     FIRST_BUCKET,
@@ -51,6 +57,7 @@ from qops_batsim.workload.lublin import (
     sample_sizes_and_run_times,
     sample_submissions,
 )
+from studies.shared import arguments, print_or_put, settings_of
 
 
 class LogFile(NamedTuple):
@@ -58,19 +65,13 @@ class LogFile(NamedTuple):
 
     file: str
     processors: int
-    zone: str | None
     unix_start: int
     killed_from: float
+    zone: str | None = None
 
 
-LOGS = {
-    # The rebuilt CTC log has no date. Its quietest half hours are 13 h to 14 h after its
-    # beginning; taking that as 4:30 to 5:30, as on the other two machines, sets it at 15:30.
-    "ctc-sp2": LogFile("CTC-SP2-1996-rebuilt.swf.gz", 338, None, 15 * 3600 + 1800, 1.0),
-    "sdsc-sp2": LogFile("SDSC-SP2-1998-rebuilt.swf.gz", 128, "US/Pacific", 893466664, 1.0),
-    # KTH stopped jobs within a minute or so of their limit, on either side.
-    "kth-sp2": LogFile("KTH-SP2-1996-2.swf.gz", 100, "Europe/Stockholm", 843480031, 0.97),
-}
+SETTINGS = settings_of(__file__)
+LOGS = {name: LogFile(**log) for name, log in SETTINGS["logs"].items()}
 
 
 class Jobs(NamedTuple):
@@ -82,9 +83,9 @@ class Jobs(NamedTuple):
     estimates: np.ndarray
 
 
-def read_log(directory: Path, log: LogFile) -> Jobs:
+def read_log(log: LogFile) -> Jobs:
     """Read the jobs with a run time, a size the machine has, and a request."""
-    rows = np.loadtxt(directory / log.file, comments=";")
+    rows = np.loadtxt(find_trace(log.file, Path()), comments=";")
     submitted, run, size, requested = (rows[:, column] for column in (1, 3, 4, 8))
     usable = (run > 0) & (size > 0) & (size <= log.processors) & (requested > 0)
     columns = (column[usable].astype(np.int64) for column in (submitted, size, run, requested))
@@ -357,30 +358,29 @@ def print_parameters(name: str, model: LublinModel, estimates: EstimateModel, lo
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Fit the workload presets to real logs.")
-    parser.add_argument("traces", type=Path, help="directory with the logs")
-    parser.add_argument("--compare", action="store_true", help="compare the shipped presets only")
+    parser = arguments(__file__, __doc__)
     parser.add_argument("--only", choices=LOGS, help="one log only")
-    options = parser.parse_args()
+    asked = parser.parse_args()
     tables = []
     for name, log in LOGS.items():
-        if options.only not in (None, name):
+        if asked.only not in (None, name):
             continue
-        jobs = read_log(options.traces, log)
-        if options.compare:
-            from qops_batsim.workload.generate import PRESETS
-
+        jobs = read_log(log)
+        if asked.quick:
             model, estimates = PRESETS[name].model, PRESETS[name].estimates
         else:
             model, estimates = fit(jobs, log)
             print_parameters(name, model, estimates, offered_load(jobs, log.processors))
         real = describe(jobs, log.processors, log.killed_from)
-        made = describe(sample(model, estimates, 200_000, 1), log.processors, 1.0)
+        drawn = sample(model, estimates, SETTINGS["drawn"], SETTINGS["seed"])
+        made = describe(drawn, log.processors, 1.0)
         tables.append((name, real, made))
-    for name, real, made in tables:
-        print(f"\n| {name} | log | model |\n|---|---|---|")
-        for row, value in real.items():
-            print(f"| {row} | {value} | {made[row]} |")
+    heads = [cell for name, *_ in tables for cell in (name, "model")]
+    rows = [
+        [row, *(cell for _, real, made in tables for cell in (real[row], made[row]))]
+        for row in tables[0][1]
+    ]
+    print_or_put("\n".join(markdown_table(["", *heads], rows)) + "\n", asked.write)
 
 
 if __name__ == "__main__":

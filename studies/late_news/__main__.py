@@ -1,24 +1,27 @@
 """How late promises are kept where Batsim's own messages take their time, and what a grace does.
 
-    python benchmarks/late_news.py [--grace 0.001,0.01,0.1,1,10]
+    python studies/late_news [--quick]
 
 The deadline schedulers run 1,300 jobs of the KTH log on 100 hosts (QOPS_SHARED, default
 ../shared; without it the shipped jobs of SDSC on 128), AROMA its shipped example. Each is run
 without latencies, with 50 µs and 1 ms on every link, and with random latencies of up to 5 ms a
-link. Printed are what is refused, the mean wait, how late the latest promise was kept, and
-with --grace the same for other values of that option on the links of 1 ms.
+link. Printed are what is refused, the mean wait, how late the latest promise was kept, and the same
+for other values of the option ``grace`` on the links of 1 ms. ``--quick`` is ``qops`` alone.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import numpy as np
+
+if __name__ == "__main__":  # the checkout, in place of this folder
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform.model import Host, Platform, Zone
@@ -28,29 +31,17 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.model import Workload
+from studies.shared import arguments, settings_of
 
-SHARED = Path(
-    os.environ.get("QOPS_SHARED", Path(__file__).resolve().parent.parent.parent / "shared")
-)
+SHARED = Path(os.environ.get("QOPS_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 KTH = SHARED / "batsim" / "networked" / "inputs" / "kth_1300_deadlines.json.gz"
-KILLS = {"kill_and_restart": True, "tolerance_factor": 4.0, "slack_factor": 2.0}
+SETTINGS = settings_of(__file__, quick="--quick" in sys.argv)
 RUNS: dict[str, dict[str, object]] = {
-    "qops": {},
-    "msb": {},
-    "mrt": {},
-    "fqops": KILLS,
-    "aroma": {},
-    "aroma grid": {},
+    name: options
+    for name, options in SETTINGS["runs"].items()
+    if name in (SETTINGS["only"] or SETTINGS["runs"])
 }
-"""Options of each run; the scheduler is its first word."""
-
-LATENCIES: dict[str, tuple[float, float]] = {
-    "none": (0.0, 0.0),
-    "50 us": (50e-6, 50e-6),
-    "1 ms": (1e-3, 1e-3),
-    "0 to 5 ms": (0.0, 5e-3),
-}
-"""Least and greatest latency of a link (s)."""
+LATENCIES: dict[str, tuple[float, float]] = SETTINGS["latencies"]
 
 
 def star(hosts: int, latency: Callable[[], float]) -> Platform:
@@ -129,21 +120,16 @@ def _shipped(name: str) -> Workload:
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--grace", default="", help="values of the option to try on 1 ms")
-    parser.add_argument("--only", default="", help="a scheduler")
-    arguments = parser.parse_args()
+    arguments(__file__, __doc__).parse_args()
     heading = "  jobs  refused  mean wait  promises   latest (s)"
-    schedulers = [name for name in RUNS if arguments.only in ("", name)]
     print(f"{'':10s} {'latency':10s}{heading}")
-    for scheduler in schedulers:
+    for scheduler in RUNS:
         for name, between in LATENCIES.items():
             print(f"{scheduler:10s} {name:10s}{run(scheduler, between)}", flush=True)
-    if arguments.grace:
-        print(f"\n{'':10s} {'grace (s)':10s}{heading}")
-    for scheduler in schedulers if arguments.grace else []:
-        for grace in map(float, arguments.grace.split(",")):
-            line = run(scheduler, LATENCIES["1 ms"], grace=grace)
+    print(f"\n{'':10s} {'grace (s)':10s}{heading}")
+    for scheduler in RUNS:
+        for grace in SETTINGS["graces"]:
+            line = run(scheduler, LATENCIES[SETTINGS["at"]], grace=grace)
             print(f"{scheduler:10s} {grace:<10g}{line}", flush=True)
 
 
