@@ -1,5 +1,7 @@
 """Slack-based backfilling on the KTH log: options, and jobs that reach their estimates.
 
+Tables: choices.md.
+
     python studies/talby1999/choices.py choices
     python studies/talby1999/choices.py gaps
     python studies/talby1999/choices.py overruns
@@ -37,7 +39,6 @@ from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.swf import SwfLog, read_swf
 from studies.logs import KTH
-
 
 PROCESSORS = 128
 HEURISTICS = (
