@@ -14,7 +14,7 @@ from qops_batsim.cli.options import manual
 from qops_batsim.parameters import is_strict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from qops_batsim.experiments.study import Study
     from qops_batsim.experiments.study_runs import StudyRuns
@@ -132,6 +132,8 @@ def tell_study(
     page: Path | None = None,
 ) -> None:
     """Make the runs of a study, print its table, write its files; exit with 1 if a run failed."""
+    from qops_batsim.experiments.pictures import write_files
+    from qops_batsim.experiments.study_report import report_of, tables_of
     from qops_batsim.experiments.study_runs import run_study
     from qops_batsim.files import check_writable
 
@@ -153,7 +155,13 @@ def tell_study(
     seconds = time.perf_counter() - began
     failed = _print_failures(runs)
     _print_table(runs)
-    paths = _write_report(runs, out, ending, page)
+    paths = write_files(
+        *(report_of(runs), study.name, console.command_line()),
+        out=out,
+        page=page,
+        ending=ending,
+        texts=tables_of(runs),
+    )
     console.note(f"{study.name} in {seconds:.1f} s; every schedule checked")
     console.note(f"wrote {', '.join(str(path) for path in paths)}")
     if failed:
@@ -220,48 +228,30 @@ def report(
         # For a paper:
         qops-batsim study report out/first --out out/first/report --format pdf
     """
-    from qops_batsim.experiments.study_report import document_of
+    from qops_batsim.experiments.pictures import write_files
+    from qops_batsim.experiments.study_report import report_of, tables_of
     from qops_batsim.experiments.study_runs import with_others
 
     check_format(ending)
     runs = _finished(directory)
     if others is not None:
         runs = with_others(runs, others)
-    paths = _write_report(runs, out, ending, page)
+    found = report_of(runs)
+    if out is not None:
+        console.make_directory(out, "--out")
+    paths = write_files(
+        *(found, runs.study.name, console.command_line()),
+        out=out,
+        page=page,
+        ending=ending,
+        texts=tables_of(runs),
+    )
     if as_json:
-        console.print_json(document_of(runs))
+        console.print_json(found.document())
     else:
         _print_table(runs)
     if paths:
         console.note(f"wrote {', '.join(str(path) for path in paths)}")
-
-
-def _write_report(runs: StudyRuns, out: Path | None, ending: str, page: Path | None) -> list[Path]:
-    """Write a report into a directory, and into a page, as far as asked for; return the files.
-
-    It has pictures if the ``ending`` of their names is told.
-    """
-    from qops_batsim.experiments.study_report import (
-        document_of,
-        draw_study,
-        study_page,
-        tables_of,
-    )
-    from qops_batsim.file_set import write_report
-    from qops_batsim.files import write_text
-
-    paths: list[Path] = []
-    if out is not None:
-        console.make_directory(out, "--out")
-
-        def draw(place: Path) -> Iterable[Path]:
-            return draw_study(runs, place, ending=ending) if ending else ()
-
-        paths = write_report(out, "report.json", document_of(runs), tables_of(runs), draw)
-    if page is not None:
-        write_text(page, study_page(runs, console.command_line()))
-        paths.append(page)
-    return paths
 
 
 def _finished(directory: Path) -> StudyRuns:
@@ -279,8 +269,9 @@ def _print_table(runs: StudyRuns) -> None:
     from qops_batsim.experiments.study_report import method_text, page_tables
 
     for table in page_tables(runs):
-        keys = list(table.headings).index("scheduler") + 1
-        console.print_table(table.title, table.headings, table.rows, keys=keys)
+        headings = table.headings()
+        keys = headings.index("scheduler") + 1
+        console.print_table(table.title, headings, table.text_rows(), keys=keys)
     console.say(method_text(runs))
 
 

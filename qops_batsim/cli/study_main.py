@@ -179,24 +179,20 @@ def _write(
     report: StudyReport, specification: Specification, request: StudyRequest, files: _Files
 ) -> list[Path]:
     """Write the report, its pictures, the page and the kept tables, as far as asked for."""
-    from qops_batsim.experiments.report_pictures import Drawer, draw_figures, report_page
-    from qops_batsim.file_set import write_report
+    from qops_batsim.experiments.pictures import Drawer, write_files
     from qops_batsim.files import write_text
 
     workers = request.workers if isinstance(request.workers, int) else 1
-    title, command, paths = specification.title, console.command_line(), []
+    title, command = specification.title, console.command_line()
     with console.progress_bar(len(report.figures), "pictures") as on_progress:
         drawer = Drawer(workers=workers, kept=request.out, on_progress=on_progress)
-        if request.out is not None:
-
-            def further(place: Path) -> list[Path]:
-                drawn = draw_figures(report.figures, place, ending=files.ending, drawer=drawer)
-                return [*drawn, *report.write_tidy(place)]
-
-            paths += write_report(request.out, "report.json", report.document(), {}, further)
-        if files.page is not None:
-            write_text(files.page, report_page(report, title, command, drawer))
-            paths.append(files.page)
+        paths = write_files(
+            *(report, title, command),
+            out=request.out,
+            page=files.page,
+            ending=files.ending,
+            drawer=drawer,
+        )
     if files.kept is not None:
         tables = report.markdown(specification.kept)
         write_text(files.kept, f"# {title}\n\n`{command}`\n\n{tables}")

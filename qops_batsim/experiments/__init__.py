@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.deadline_runs import outcomes_of as outcomes_of
     from qops_batsim.experiments.listed_cases import StudyLog as StudyLog
     from qops_batsim.experiments.listed_cases import Window as Window
+    from qops_batsim.experiments.pictures import draw_figure as draw_figure
+    from qops_batsim.experiments.pictures import draw_figures as draw_figures
     from qops_batsim.experiments.pool import KeptRuns as KeptRuns
     from qops_batsim.experiments.pool import run_cases as run_cases
     from qops_batsim.experiments.report import Figure as Figure
@@ -56,8 +58,6 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.report import claim_value as claim_value
     from qops_batsim.experiments.report import line_of_means as line_of_means
     from qops_batsim.experiments.report import relative_difference as relative_difference
-    from qops_batsim.experiments.report_pictures import draw_figure as draw_figure
-    from qops_batsim.experiments.report_pictures import draw_figures as draw_figures
     from qops_batsim.experiments.report_table import ReportColumn as ReportColumn
     from qops_batsim.experiments.report_table import ReportTable as ReportTable
     from qops_batsim.experiments.report_table import markdown_table as markdown_table
@@ -117,7 +117,7 @@ else:
                 "Figure Panel Quantity Series StudyReport StudyRequest claim_value "
                 "line_of_means relative_difference"
             ),
-            "report_pictures": "draw_figure draw_figures",
+            "pictures": "draw_figure draw_figures",
             "report_table": "ReportColumn ReportTable markdown_table number_text",
             "run_table": "RunTable",
             "specification": "Change Cost Specification read_specification read_toml",

@@ -188,7 +188,7 @@ class StudyReport(msgspec.Struct, kw_only=True):
 
     ``choices`` says in words, by topic, what was chosen where a paper leaves it open;
     ``data`` has all numbers as plain values by the names of the study's tables, ``runs`` what they
-    were made of.
+    were made of. ``method`` tells how verdicts are reached, ``about`` what was run, if not a paper.
     """
 
     study: str
@@ -199,6 +199,8 @@ class StudyReport(msgspec.Struct, kw_only=True):
     figures: Sequence[Figure] = ()
     claims: Sequence[Claim] = ()
     runs: Sequence[RunTable[Any, Any]] = ()
+    method: str = METHOD
+    about: str = ""
 
     def tidy(self) -> pl.DataFrame:
         """Return every number of every run: a row a case with its seed, window and metric."""
@@ -219,7 +221,7 @@ class StudyReport(msgspec.Struct, kw_only=True):
             "quick": self.quick,
             "choices": dict(self.choices),
             **msgspec.to_builtins(dict(self.data)),
-            "judged": METHOD,
+            "judged": self.method,
             "claims": msgspec.to_builtins(list(self.claims)),
             "figures": {
                 figure.name: msgspec.to_builtins({"title": figure.title, "panels": figure.panels})

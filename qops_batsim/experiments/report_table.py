@@ -86,6 +86,14 @@ class ReportTable:
         )
 
 
+def text_table(
+    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
+) -> ReportTable:
+    """Return a table of cells that are texts."""
+    columns = {str(place): heading for place, heading in enumerate(headings)}
+    return ReportTable(title, columns, rows, note)
+
+
 class ColumnText(NamedTuple):
     """A column in a file of texts."""
 

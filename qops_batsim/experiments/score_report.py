@@ -1,14 +1,13 @@
-"""Tables and picture of a study that lists its cases: schedulers ranked by what is possible."""
+"""Tables and figure of a study that lists its cases: schedulers ranked by what is possible."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from qops_batsim.experiments.best_lines import BEST_KNOWN
 from qops_batsim.experiments.listed_cases import HALVES
-from qops_batsim.experiments.page import PageTable
-from qops_batsim.experiments.pictures import error_bars, panels
+from qops_batsim.experiments.report import Figure, Panel, line_of_means
+from qops_batsim.experiments.report_table import ReportTable, text_table
 from qops_batsim.experiments.statistics import (
     RISK,
     SHARE,
@@ -72,7 +71,7 @@ def mean_of(
     return grouped_interval(values, limits=SHARE if less is None else SHARE_DIFFERENCE)
 
 
-def score_tables(runs: StudyRuns) -> list[PageTable]:
+def score_tables(runs: StudyRuns) -> list[ReportTable]:
     """Return the tables of scores, of halves, of differences, of what is beside them, of cases."""
     cases, base = cases_of(runs), runs.study.base
     ranked = _ranked(runs, cases)
@@ -101,24 +100,24 @@ def score_tables(runs: StudyRuns) -> list[PageTable]:
         for name in ranked
     ]
     return [
-        PageTable(
+        text_table(
             title="Deadlines promised and kept, or met without promises (% of the bound)",
             headings=["scheduler", "cases", *OBJECTIVES, "jobs in time, promised or not"],
             rows=scores,
             note="The best known schedules are one each for jobs, work and charges. A scheduler "
             "that promises nothing is scored by the deadlines that it meets.",
         ),
-        PageTable(
+        text_table(
             title="Versioned and drawn cases",
             headings=["scheduler", *(f"{each}, {half}" for each in OBJECTIVES for half in HALVES)],
             rows=by_half,
         ),
-        PageTable(
+        text_table(
             title=f"Differences from {base} (points)",
             headings=["scheduler", *(x for each in OBJECTIVES for x in (each, "verdict"))],
             rows=differences,
         ),
-        PageTable(title="Beside that", headings=["scheduler", *BESIDE], rows=beside),
+        text_table(title="Beside that", headings=["scheduler", *BESIDE], rows=beside),
     ]
 
 
@@ -154,22 +153,21 @@ def score_method(runs: StudyRuns) -> str:
     return " ".join(said)
 
 
-def draw_scores(runs: StudyRuns, directory: str | Path, *, ending: str = "png") -> dict[Path, str]:
-    """Draw the shares of the bounds with their intervals; return the file with a caption."""
-    cases, path = cases_of(runs), Path(directory) / f"scores.{ending}"
-    names = [*reversed(_ranked(runs, cases)), BEST_KNOWN]
-    with panels(path, len(OBJECTIVES), (4.5, 0.6 + 0.25 * len(names)), (0.8, 0.6)) as (_, axes):
-        for place, objective in zip(axes, OBJECTIVES, strict=False):
-            found = {n: mean_of(cases, n, objective) for n in names}
-            known = {name: each for name, each in found.items() if each is not None}
-            means = [each.mean for each in known.values()]
-            ends = [list(each) for each in zip(*(x.ends for x in known.values()), strict=True)]
-            if means:
-                bars = error_bars(means, *ends)
-                place.errorbar(means, list(known), xerr=bars, fmt="o", capsize=3)
-            place.set_xlabel(f"{objective} (% of the bound)")
-            place.grid(axis="x", alpha=0.3)
-    return {path: "Promises kept, in % of the bound"}
+def score_figure(runs: StudyRuns) -> Figure:
+    """Return the shares of the bounds with their intervals."""
+    cases = cases_of(runs)
+    names = [*_ranked(runs, cases), BEST_KNOWN]
+    panels = []
+    for objective in OBJECTIVES:
+        found = ((name, mean_of(cases, name, objective)) for name in names)
+        bars = line_of_means(objective, ((name, each) for name, each in found if each))
+        panels.append(
+            Panel(
+                title="", x_label="", y_label=f"{objective} (% of the bound)",
+                series=(bars,), kind="bars",
+            )
+        )  # fmt: skip
+    return Figure(name="scores", title="Promises kept, in % of the bound", panels=tuple(panels))
 
 
 def _ranked(runs: StudyRuns, cases: Sequence[ScoredCase]) -> list[str]:

@@ -1,27 +1,20 @@
-"""Reports of a study: a row a run, means with intervals and verdicts, pictures, a page."""
+"""Report of a study: means with intervals and verdicts, and figures of them."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, AdmissionMetrics
-from qops_batsim.experiments.best_lines import LINES
-from qops_batsim.experiments.page import (
-    PageFacts,
-    PageTable,
-    html_page,
-    pictures_of,
-    without_empty_columns,
-)
-from qops_batsim.experiments.pictures import draw_comparison
-from qops_batsim.experiments.score_report import draw_scores, score_method, score_tables
+from qops_batsim.experiments.best_lines import BEST_KNOWN, LINES
+from qops_batsim.experiments.page import without_empty_columns
+from qops_batsim.experiments.report import Figure, Panel, Series, StudyReport, line_of_means
+from qops_batsim.experiments.report_table import ReportTable, text_table
+from qops_batsim.experiments.score_report import score_figure, score_method, score_tables
 from qops_batsim.experiments.statistics import (
     LEAST,
     RISK,
@@ -36,7 +29,6 @@ from qops_batsim.experiments.study import Point, columns_of
 from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.tables import csv_text
-from qops_batsim.version import __version__
 
 SEEDS, WINDOWS = "seeds", "windows"
 
@@ -213,12 +205,12 @@ def csv_of(records: Sequence[Mapping[str, Any]]) -> str:
     return csv_text([[*records[0]] if records else [], *(each.values() for each in records)])
 
 
-def page_tables(runs: StudyRuns) -> list[PageTable]:
+def page_tables(runs: StudyRuns) -> list[ReportTable]:
     """Return the tables of a report."""
     if runs.study.listed:
         return score_tables(runs)
     headings, rows = table_cells(runs)
-    return [PageTable(title=runs.study.name, headings=headings, rows=rows)]
+    return [text_table(runs.study.name, headings, rows)]
 
 
 def table_cells(runs: StudyRuns) -> tuple[list[str], list[list[str]]]:
@@ -250,16 +242,29 @@ def table_cells(runs: StudyRuns) -> tuple[list[str], list[list[str]]]:
     return without_empty_columns(headings, rows)
 
 
-def document_of(runs: StudyRuns) -> dict[str, Any]:
-    """Return the study with its summaries as plain values for JSON."""
-    return {
-        "package_version": __version__,
-        "key": runs.description.key,
-        "study": msgspec.to_builtins(runs.study),
-        "judged": method_text(runs),
-        "summaries": msgspec.to_builtins(summaries(runs)),
-        "tables": msgspec.to_builtins(page_tables(runs)),
-    }
+def report_of(runs: StudyRuns) -> StudyReport:
+    """Return the report of the finished runs."""
+    own = [e for e in runs.outcomes if not e.repeated and e.cell.contestant not in LINES]
+    finished = sum(each.metrics is not None for each in own)
+    failed = sum(each.error is not None for each in own)
+    grid, method = msgspec.to_builtins(runs.study), method_text(runs)
+    tables = page_tables(runs)
+    told = [{"title": t.title, "headings": t.headings(), "rows": t.text_rows()} for t in tables]
+    return StudyReport(
+        study=runs.study.name,
+        quick=False,
+        choices={key: msgspec.json.encode(grid[key]).decode() for key in grid},
+        data={
+            "key": runs.description.key,
+            "study": grid,
+            "summaries": summaries(runs),
+            "tables": told,
+        },
+        tables=tables,
+        figures=figures_of(runs),
+        method=method,
+        about=f"{finished:,} runs{f', {failed:,} failed' if failed else ''}. {method}",
+    )
 
 
 def tables_of(runs: StudyRuns) -> dict[str, str]:
@@ -270,13 +275,36 @@ def tables_of(runs: StudyRuns) -> dict[str, str]:
     }
 
 
-def draw_study(runs: StudyRuns, directory: str | Path, *, ending: str = "png") -> dict[Path, str]:
-    """Draw pictures (png, pdf or svg) of finished runs; those that vary in no load are points.
+PICTURES = {
+    "deadlines": ("Deadlines met and missed", ("met_deadlines", "missed_deadlines")),
+    "unadmitted": (
+        "Jobs and work that were not admitted",
+        ("unadmitted_jobs", "unadmitted_work"),
+    ),
+    "utilization": ("Utilization", ("utilization",)),
+    "unadmitted_deadline": (
+        "Deadline jobs, and their work, that were not admitted",
+        ("unadmitted_deadline_jobs", "unadmitted_deadline_work"),
+    ),
+    "response": ("Response time and slowdown of the other jobs", ("response_time", "slowdown")),
+}
+"""Captions and metrics of the pictures over load, by name."""
 
-    Returns the files, each with a caption.
+VERSUS = "versus_utilization"
+"""Name of the picture of such metrics over the utilization achieved."""
+
+Curves = Mapping[str, Mapping[float, Means]]
+"""Means by scheduler, then load, then metric."""
+
+
+def figures_of(runs: StudyRuns) -> list[Figure]:
+    """Return the figures of finished runs: curves over the load, or bars where it does not vary.
+
+    Like Figures 4 to 6 and 43 of Islam et al. (2003); parameters that vary otherwise have figures
+    of their own.
     """
     if runs.study.listed:
-        return draw_scores(runs, directory, ending=ending)
+        return [score_figure(runs)]
     parts: dict[Point, dict[str, dict[float, Means]]] = {}
     for each in summaries(runs):
         if each.runs:
@@ -286,7 +314,7 @@ def draw_study(runs: StudyRuns, directory: str | Path, *, ending: str = "png") -
     fields = [
         name for name in Point.__struct_fields__ if len({_axis_text(p, name) for p in parts}) > 1
     ]
-    captions: dict[Path, str] = {}
+    figures = []
     used: Counter[str] = Counter()
     for part, curves in parts.items():
         named = "-".join(f"{name}-{_axis_text(part, name)}" for name in fields)
@@ -295,48 +323,69 @@ def draw_study(runs: StudyRuns, directory: str | Path, *, ending: str = "png") -
         if used[prefix] > 1:  # names that differ only in what a file's name cannot have
             prefix += f"{used[prefix]}-"
         said = [part.log, *(f"{name} {_axis_text(part, name)}" for name in fields if name != "log")]
-        captions |= draw_comparison(
-            curves,
-            directory,
-            ending=ending,
-            prefix=prefix,
-            title=", ".join(said),
-            limits={line: line_means(curves.pop(line)) for line in LINES if line in curves},
-        )
-    return captions
+        loads = sorted({load for by_load in curves.values() for load in by_load})
+        span = f"load {loads[0]:g}" + (f" to {loads[-1]:g}" if len(loads) > 1 else "")
+        title = ", ".join([*said, span])
+        shown = {}
+        for name, (caption, metrics) in PICTURES.items():
+            mixed = name in ("unadmitted_deadline", "response")
+            panels = [_over_load(curves, each) for each in metrics]
+            if (part.deadline_share < 1 or not mixed) and all(each.series for each in panels):
+                shown[name] = metrics
+                figure = Figure(
+                    name=prefix + name, title=f"{caption}: {title}", panels=tuple(panels)
+                )
+                figures.append(figure)
+        achieved = [
+            _over_utilization(curves, each)
+            for name, metrics in shown.items()
+            if name != "utilization"
+            for each in metrics
+        ]
+        caption = f"Versus the utilization achieved: {title}"
+        figures.append(Figure(name=prefix + VERSUS, title=caption, panels=tuple(achieved)))
+    return figures
 
 
-def line_means(by_load: Mapping[float, Means]) -> dict[str, dict[float, float]]:
-    """Return a line as means by metric and load."""
-    means: dict[str, dict[float, float]] = {}
-    for load, metrics in by_load.items():
-        for metric, value in metrics.items():
-            if value is not None:
-                means.setdefault(metric, {})[load] = value.mean
-    return means
+def _over_load(curves: Curves, metric: str) -> Panel:
+    """Return a metric over the load; at a single one, bars of the schedulers."""
+    known = {
+        name: [(load, value) for load, means in by_load.items() if (value := means.get(metric))]
+        for name, by_load in curves.items()
+    }
+    known = {name: points for name, points in known.items() if points}
+    label = heading_of(metric)
+    if max(map(len, curves.values())) == 1:
+        bars = line_of_means(metric, ((name, point[1]) for name, (point,) in known.items()))
+        series = (bars,) if known else ()
+        return Panel(title="", x_label="", y_label=label, series=series, kind="bars")
+    lines = []
+    for name, points in known.items():
+        line = line_of_means(name, points)
+        if name in LINES:
+            dash = "--" if name == BEST_KNOWN else ":"
+            line = msgspec.structs.replace(line, low=None, high=None, limit=dash)
+        lines.append(line)
+    return Panel(title="", x_label="load", y_label=label, series=tuple(lines))
+
+
+def _over_utilization(curves: Curves, metric: str) -> Panel:
+    """Return a metric over the utilization achieved."""
+    series = []
+    for name, by_load in curves.items():
+        points = [
+            (used.mean, value.mean)
+            for means in by_load.values()
+            if (used := means.get("utilization")) and (value := means.get(metric))
+        ]
+        if points:
+            x, y = zip(*points, strict=True)
+            series.append(Series(label=name, x=x, y=y))
+    return Panel(
+        title="", x_label="utilization (%)", y_label=heading_of(metric), series=tuple(series)
+    )
 
 
 def _axis_text(point: Point, name: str) -> str:
     value = getattr(point, name)
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def study_page(runs: StudyRuns, command: str) -> str:
-    """Return the finished runs of a study as HTML; ``command`` made it."""
-    own = [e for e in runs.outcomes if not e.repeated and e.cell.contestant not in LINES]
-    finished = sum(each.metrics is not None for each in own)
-    failed = sum(each.error is not None for each in own)
-    grid = msgspec.to_builtins(runs.study)
-    return html_page(
-        runs.study.name,
-        f"{finished:,} runs{f', {failed:,} failed' if failed else ''}. {method_text(runs)}",
-        {
-            "Means and verdicts": page_tables(runs),
-            "Pictures": pictures_of(partial(draw_study, runs, ending="svg")),
-            "Choices": [
-                PageFacts(facts={key: msgspec.json.encode(grid[key]).decode() for key in grid})
-            ],
-        },
-        command,
-        study=runs.description.key,
-    )

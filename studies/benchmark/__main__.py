@@ -29,7 +29,6 @@ from qops_batsim.experiments import (
     ScoredRuns,
     StudyRuns,
     bound_key,
-    markdown_table,
     page_tables,
     read_study,
     run_cases,
@@ -44,11 +43,7 @@ BOUNDS = Path(__file__).parents[2] / "qops_batsim" / "experiments" / "benchmark_
 
 def tables(runs: StudyRuns) -> str:
     """Return the tables of the study in Markdown."""
-    parts = []
-    for each in page_tables(runs):
-        parts += [f"### {each.title}", each.note]
-        parts.append("\n".join(markdown_table(each.headings, each.rows)))
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join("\n".join(each.markdown()) for each in page_tables(runs))
 
 
 def search(out: Path, workers: int) -> None:

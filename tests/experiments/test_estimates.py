@@ -18,7 +18,7 @@ from qops_batsim.experiments.deadline_workload import (
 )
 from qops_batsim.experiments.study import Study, study_of
 from qops_batsim.experiments.study_report import (
-    draw_study,
+    figures_of,
     summaries,
     summary_records,
     table_cells,
@@ -159,8 +159,7 @@ def test_tables_and_pictures_have_the_models(runs: StudyRuns, tmp_path: Path) ->
     assert len(rows) == 2 * 3 * 2
     assert set(PROMISE_METRICS) <= set(runs.records()[0])
     assert {"estimates", "income_low"} <= set(summary_records(found)[0])
-    paths = draw_study(runs, tmp_path, ending="svg")
-    assert any("estimates-users-" in path.name for path in paths)
+    assert any("estimates-users-" in each.name for each in figures_of(runs))
 
 
 def test_the_promises_of_slack_based_backfilling_are_latest_starts(trace: Workload) -> None:

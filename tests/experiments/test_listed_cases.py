@@ -37,7 +37,7 @@ from qops_batsim.experiments.scores import (
     score_of,
 )
 from qops_batsim.experiments.study import Study, read_study, with_schedulers
-from qops_batsim.experiments.study_report import study_page
+from qops_batsim.experiments.study_report import report_of
 from qops_batsim.experiments.study_runs import StudyRuns, run_study, with_others
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.workload.model import Workload, delay_profile
@@ -243,7 +243,8 @@ def test_a_scheduler_that_fails_is_told_and_the_others_go_on(small: Study, tmp_p
     first = score_tables(runs)[0]
     assert [row[:2] for row in first.rows] == [["qops", "4"], ["Fails", "0"], ["best known", "4"]]
     assert {each.error for each in runs.outcomes} == {None, "ZeroDivisionError: division by zero"}
-    assert "best known" in study_page(runs, "study report")
+    (figure,) = report_of(runs).figures
+    assert [each.series[0].x for each in figure.panels] == [("qops", "best known")] * 3
 
 
 def test_a_shared_study_is_shown_beside_ones_own(small: Study, tmp_path: Path) -> None:
@@ -285,9 +286,9 @@ def test_without_bounds_the_table_says_what_is_missing(
     runs: StudyRuns = run_study(of(small, "qops"))
     assert all("best known" not in case for case in cases_of(runs))
     # No column says a share of the bound, and no table has nothing but dashes in one.
-    assert score_tables(runs)[0].headings == ["scheduler", "cases"]
+    assert score_tables(runs)[0].headings() == ["scheduler", "cases"]
     for table in score_tables(runs):
-        columns = zip(*table.rows, strict=True)
+        columns = zip(*table.text_rows(), strict=True)
         assert all(set(column) - {"-", ""} for column in columns), table.title
     assert "qops-batsim[bound]" in score_method(runs)
 

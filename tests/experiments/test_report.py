@@ -5,8 +5,9 @@ import msgspec
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments import report_pictures as pictures
+from qops_batsim.experiments import pictures
 from qops_batsim.experiments.claims import Claim
+from qops_batsim.experiments.pictures import Drawer, draw_figures
 from qops_batsim.experiments.report import (
     Figure,
     Panel,
@@ -16,7 +17,6 @@ from qops_batsim.experiments.report import (
     relative_difference,
     series_of,
 )
-from qops_batsim.experiments.report_pictures import Drawer, draw_figures
 from qops_batsim.experiments.report_table import ReportColumn, ReportTable
 
 WAITS_GROW = Claim(
