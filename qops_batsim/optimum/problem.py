@@ -96,11 +96,6 @@ class Problem:
     strict: Tasks
     free: Ints
 
-    @property
-    def is_exact(self) -> bool:
-        """True if nothing was rounded."""
-        return all(map(np.array_equal, self.relaxed, self.strict))
-
     def dates(self, starts: Ints) -> Floats:
         """Return starts in seconds, NaN for jobs that are not chosen."""
         dates: Floats = np.where(starts == NOT_CHOSEN, np.nan, self.origin + starts / self.ticks)

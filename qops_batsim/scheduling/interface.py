@@ -33,9 +33,6 @@ _TOLD = {
 }
 """Attributes by which a class describes itself; no decision depends on them."""
 
-_NOW_NEEDS = ("needs_dynamic_jobs", "wants_compute_sharing")
-"""Former attributes that ``needs`` has taken the place of."""
-
 _FIELDS: dict[str, tuple[type, ...]] = {
     "job_id": (str,),
     "alloc": (HostSet,),
@@ -66,9 +63,6 @@ def interface_problem(module: Any) -> str | None:
         found = type(module.options).__name__
         return f"{kind.__name__}.options is of type {found}; SchedulerOptions are expected"
     needs = kind.__name__ + ".needs"
-    for former in _NOW_NEEDS:
-        if hasattr(kind, former):
-            return f"{kind.__name__}.{former} is asked for by nothing; {needs} is expected"
     if not isinstance(module.needs, EngineNeeds):
         return f"{needs} is {typed_text(module.needs)}; EngineNeeds are expected"
     hooks = _hooks(kind)

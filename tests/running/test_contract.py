@@ -179,11 +179,6 @@ async def _later(self: object, now: float) -> None:
         (Fcfs, {"schedule": _later}, "Mine.schedule is .*; an ordinary method is expected"),
         (Fcfs, {"schedule": 3}, "Mine.schedule is 3; an ordinary method is expected"),
         (Fcfs, {"needs": True}, "Mine.needs is True .bool.; EngineNeeds are expected"),
-        (
-            Fcfs,
-            {"needs_dynamic_jobs": True},
-            "Mine.needs_dynamic_jobs is asked for by nothing; Mine.needs is expected",
-        ),
     ],
 )
 def test_a_wrong_interface_is_found_before_anything_runs(

@@ -143,16 +143,6 @@ class RunResult:
         return pd.DataFrame(columns)
 
     @cached_property
-    def machine_states(self) -> pd.DataFrame | None:
-        """Dates and numbers of idle and computing hosts of ``_machine_states.csv``."""
-        import pandas as pd
-
-        if self.hosts_over_time is None:
-            return None
-        names = ("time", "nb_idle", "nb_computing")
-        return pd.DataFrame(dict(zip(names, self.hosts_over_time, strict=True)))
-
-    @cached_property
     def qos(self) -> pd.DataFrame | None:
         """The decisions of ``_qos.csv``, one row a job.
 
