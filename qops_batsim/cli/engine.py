@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from getopt import GetoptError, getopt
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from qops_batsim.errors import (
     InputError,
@@ -398,16 +399,27 @@ def parse_batsim_options(arguments: Sequence[str]) -> BatsimOptions:
     """
     require_utf8(arguments)
     options = BatsimOptions()
-    rest = iter(arguments)
-    for argument in rest:
-        if argument.startswith("--") and argument != "--":
-            _read_long(argument, rest, options)
-        elif argument.startswith("-") and argument not in ("-", "--"):
-            _read_short(argument, rest, options)
+    names = (*VALUES, *SWITCHES, *REFUSED)
+    try:
+        given, rest = getopt(
+            list(arguments),
+            "".join(each[1:] + ":" * (name in VALUES) for each, name in _LONG_OF_SHORT.items()),
+            [each[2:] + "=" * (each in VALUES) for each in names],
+        )
+    except GetoptError as error:
+        written = f"-{error.opt}" if len(error.opt) == 1 else f"--{error.opt}"
+        _refuse(written)
+        raise InputError(f"{error.msg}{did_you_mean(written, [*VALUES, *SWITCHES])}") from None
+    for written, value in given:
+        name = _refuse(written)
+        if name in VALUES:
+            options.values.setdefault(name, []).append(value)
         else:
-            raise InputError(f"unexpected argument {shown(argument)}; only options are expected")
-        if options.switches & {"--help", "--version"}:
+            options.switches.add(name)
+        if name in ("--help", "--version"):
             return options
+    if rest:
+        raise InputError(f"unexpected argument {shown(rest[0])}; only options are expected")
     for name, values in options.values.items():
         if len(values) > 1 and name not in REPEATABLE:
             raise InputError(f"option {name} is given {len(values)} times; once is expected")
@@ -416,57 +428,12 @@ def parse_batsim_options(arguments: Sequence[str]) -> BatsimOptions:
     return options
 
 
-def _read_long(argument: str, rest: Iterator[str], options: BatsimOptions) -> None:
-    written, equals, value = argument.partition("=")
-    name = _full_name(written)
+def _refuse(written: str) -> str:
+    """Return the long name of an option; InputError if the embedded engine has not got it."""
+    name = _LONG_OF_SHORT.get(written, written)
     if name in REFUSED:
-        _refuse(name)
-    if name in VALUES:
-        options.values.setdefault(name, []).append(value if equals else _next(rest, name))
-    elif equals:
-        raise InputError(f"option {name} is given the value {shown(value)}; it takes none")
-    else:
-        options.switches.add(name)
-
-
-def _full_name(written: str) -> str:
-    known = [*VALUES, *SWITCHES, *REFUSED]
-    if written in known:
-        return written
-    matches = [name for name in known if name.startswith(written)]
-    if len(matches) > 1:
-        raise InputError(f"option {shown(written)} is ambiguous ({', '.join(sorted(matches))})")
-    if not matches:
-        hint = did_you_mean(written, [*VALUES, *SWITCHES])
-        raise InputError(f"unknown option {shown(written)}{hint}")
-    return matches[0]
-
-
-def _read_short(argument: str, rest: Iterator[str], options: BatsimOptions) -> None:
-    for index, letter in enumerate(argument[1:], start=1):
-        short = f"-{letter}"
-        if short not in _LONG_OF_SHORT:
-            hint = did_you_mean(short, [*VALUES, *SWITCHES])
-            raise InputError(f"unknown option {shown(short)}{hint}")
-        name = _LONG_OF_SHORT[short]
-        if name in REFUSED:
-            _refuse(name)
-        if name in VALUES:
-            value = argument[index + 1 :] or _next(rest, name)
-            options.values.setdefault(name, []).append(value)
-            return
-        options.switches.add(name)
-
-
-def _next(rest: Iterator[str], name: str) -> str:
-    value = next(rest, None)
-    if value is None or value == "--":
-        raise InputError(f"option {name} needs a value")
-    return value
-
-
-def _refuse(name: str) -> NoReturn:
-    raise InputError(f"Batsim's option {name} is not supported by the embedded engine")
+        raise InputError(f"Batsim's option {name} is not supported by the embedded engine")
+    return name
 
 
 if __name__ == "__main__":
