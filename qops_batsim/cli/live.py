@@ -46,13 +46,15 @@ _about = manual(
     --poll DURATION: Time between two looks at Slurm.
     --margin DURATION: How much later than at its limit a job may have left its nodes, which
         promises count in; `live check` says how much this Slurm needs. Default: 60s.
+    --dry-run: Tell what would be done now, and end; with exit code 1 if `live check` calls
+        anything bad.
+    [Jobs in Slurm]
     --keep-refused: A refused job waits on without a deadline. Default: it is cancelled.
     --leave-best-effort: Leave jobs without deadline to Slurm, whose partition has to give way
         (docs/live.md). Default: they are held as well, and start behind the promises.
-    --dry-run: Tell what would be done now, and end; with exit code 1 if `live check` calls
-        anything bad.
     --release-on-failure: Hand back what is held when the journal cannot be written or read any
         more. Default: it stays held. Exit code 74 in both cases.
+    []
     --scheduler NAME: What decides on the embedded engine, with options as NAME:OPTION=VALUE.
         Default: what the journal is of.
     --follow: Show the table anew, until a signal ends it.

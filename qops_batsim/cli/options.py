@@ -45,7 +45,7 @@ def manual(page: str, *further: str) -> Callable[..., Any]:
     heading = None
     for entry in (*re.split(r"\n(?=\S)", inspect.cleandoc(page)), *further):
         if entry.startswith("["):
-            heading = entry.strip("[]")
+            heading = entry.strip("[]") or None
             continue
         head, text = " ".join(entry.split()).split(": ", 1)
         flags = re.findall(r"(?:^|(?<=, ))-[^ ,]+", head)
@@ -124,9 +124,11 @@ _to_run = manual(
         equal hosts as the workload is for.
     --message-delays/--no-message-delays: Whether Batsim's own messages take their time on
         platforms with latencies, as in the real Batsim, which always has them.
+    [Processes]
     --jobs-parallel, --workers N: Processes; results do not depend on it.
     --dask ADDRESS: Run on a Dask cluster instead: the address of its scheduler, as
         tcp://HOST:8786. Its workers have this package; needs the extra dask.
+    []
     """,
     ON_BROKEN_PROMISE.option,
 )
@@ -144,6 +146,7 @@ _of_workloads = manual(
     out: Workload to write (JSON; compressed if named .gz).
     --first N: Take the first N jobs; 0: all that there are.
     --skip N: Leave out N jobs before those.
+    [Load and deadlines]
     """,
     *(axis.option for axis in AXES if axis.option),
 )

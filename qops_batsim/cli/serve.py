@@ -42,17 +42,18 @@ PATIENCE_SECONDS = 1.0
 
 _about = manual(
     """
+    --set NAME=VALUE: Option of the scheduler (repeatable); wins over the engine's --sched-cfg.
+    --out, -o PREFIX: Where to write: PREFIX_qos.csv. Default: out/SCHEDULER.
+    [Connection]
     --socket, -s ENDPOINT: Where to listen: tcp://127.0.0.1:PORT (* for any free port) or
         ipc://PATH.
-    --set NAME=VALUE: Option of the scheduler (repeatable); wins over the engine's --sched-cfg.
+    --any-interface: Allow a --socket at which other machines can connect.
+    --timeout SECONDS: Longest wait for the engine. Default: no limit.
     --loop: Serve one simulation after the other; their files are PREFIX_qos.csv,
         PREFIX-2_qos.csv, PREFIX-3_qos.csv …
-    --timeout SECONDS: Longest wait for the engine. Default: no limit.
-    --out, -o PREFIX: Where to write: PREFIX_qos.csv. Default: out/SCHEDULER.
-    --max-message-bytes N: Longest message accepted (bytes).
-    --any-interface: Allow a --socket at which other machines can connect.
     --any-engine: Serve also an engine that was started without what the scheduler is meant to
         have, but can do without (aroma: compute sharing, dynamic jobs).
+    --max-message-bytes N: Longest message accepted (bytes).
     """
 )
 

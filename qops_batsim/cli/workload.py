@@ -44,15 +44,16 @@ _of_generate = manual(
         that of the log; as sampled for lublin-batch.
     --exact-estimates: Estimates equal run times: each job carries its run time in qos and has
         no walltime.
-    --deadline-share X: Share of the jobs, 0 to 1, that get a deadline: submission + stretch x run
-        time. Above 0, estimates are exact.
-    --stretch LOW HIGH: Range in which each deadline's stretch is drawn, from 1 up.
     --out, -o FILE: File to copy the log to, or directory. Default: leave it in the cache.
     --cache DIR: Directory to keep downloads in. Default: the user's cache directory.
     --jobs N: Number of jobs, of mixed: applications. Default: 1,000, of mixed 48.
     --seed N: Seed; the same seed gives the same file.
     --processors N: Size of the machine. Default: the preset's.
     log: kth-sp2, sdsc-sp2, ctc-sp2, hpc2n, sdsc-blue, cea-curie, ricc, thunder or metacentrum.
+    [Deadlines]
+    --deadline-share X: Share of the jobs, 0 to 1, that get a deadline: submission + stretch x run
+        time. Above 0, estimates are exact.
+    --stretch LOW HIGH: Range in which each deadline's stretch is drawn, from 1 up.
     """
 )
 
@@ -197,6 +198,7 @@ _of_scale = manual(
 _of_deadlines = manual(
     """
     --seed N: Seed of the share; with one seed, greater shares hold smaller ones.
+    [Beside EASY]
     --reference scaled|unscaled: Run EASY on the workload as it is, or without duplicates, which
         then get the response times of their originals.
     --at-least estimate|run-time: A user's deadline is no earlier than submission + estimate,
@@ -325,15 +327,17 @@ _of_estimates = manual(
     --model exact|users|f-model|modal|predicted|error: Run times; walltimes; run time x a uniform
         number from 1 to f + 1; the values that users like, fitted to the walltimes; the mean of
         the last two jobs of the same user that have ended; run time x exp(a normal number).
-    --margin FACTOR: Predictions (of predicted and error) are multiplied by it.
+    --requests FILE: Workload of the same jobs that has the users' walltimes, if IN has none:
+        `workload deadlines --estimates exact` leaves them out.
+    [Predictions (models predicted and error)]
+    --margin FACTOR: Predictions are multiplied by it.
     --risk SHARE: Instead, learn the margin from the jobs that have ended before, so that this
         share of jobs outlives its prediction.
     --overrun run|kill: What outlives its prediction runs up to its walltime, or is killed.
+    [Random models]
     --badness F: f of the f-model; 0 is exact.
     --spread SIGMA: Standard deviation of the logarithm of the error.
     --seed N: Seed of f-model, modal and error.
-    --requests FILE: Workload of the same jobs that has the users' walltimes, if IN has none:
-        `workload deadlines --estimates exact` leaves them out.
     """
 )
 

@@ -97,6 +97,30 @@ def test_help_fits_80_columns(
     assert not re.search(r"^ +-.*<[a-z ]+>|`|\*\*|\x08", text, re.MULTILINE)
 
 
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help_fits_a_screen_or_has_headings(
+    cli: Cli, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    if words == ("engine",):
+        return  # Its options are Batsim's, and so are their headings.
+    headings = {getattr(each, "rich_help_panel", None) for each in ALL[words].params}
+    lines = cli(*words, "--help").out.splitlines()
+    assert len(lines) <= 45 or len(headings) > 1
+    for heading in filter(None, headings):
+        assert f"{heading}:" in lines
+
+
+def test_no_more_commands_and_options_than_can_be_held_in_mind() -> None:
+    """Leaves of the command line, and long options of all of them (CONTRIBUTING)."""
+    options = [
+        {each.name for each in ALL[words].params if any(o.startswith("--") for o in each.opts)}
+        for words in COMMANDS
+    ]
+    assert len(COMMANDS) <= 36
+    assert sum(len(each - {"help"}) for each in options) <= 260
+
+
 def test_commands_are_listed_under_headings(cli: Cli) -> None:
     text = cli("--help").out
     for heading in SECTIONS:
