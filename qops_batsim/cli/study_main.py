@@ -126,7 +126,7 @@ def _command_line(study: Study) -> typer.Typer:
     Examples:
 
     \b
-        # The quick part, {specification.cost.quick}:
+        # Only a part of it, {specification.cost.quick}:
         {command} --quick
         # Everything, with pictures, {specification.cost.whole}:
         {command} --out out/study

@@ -202,9 +202,9 @@ READINGS = (CHOSEN, Reading("cheapest", "promise"), Reading("compression", "slac
 
 def first_cases(*, quick: bool) -> list[Case]:
     """Return the cases that need no result of others."""
-    cases = [*CONSERVATIVE, EASY, PLAIN_EASY]
+    cases = [*CONSERVATIVE, EASY, *([] if quick else [PLAIN_EASY])]
     for reading in BOTH.values():
-        cases += [reading.equal, reading.plain] if quick else reading.all_cases()
+        cases += [reading.equal] if quick else reading.all_cases()
     if not quick:
         cases += [case for reading in READINGS for case in reading.compared().values()]
     return list(dict.fromkeys(cases))
