@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from qops_batsim.platform.model import Host as Host
     from qops_batsim.platform.model import Link as Link
     from qops_batsim.platform.model import Platform as Platform
+    from qops_batsim.platform.model import Zone as Zone
     from qops_batsim.platform.simgrid_read import read_platform as read_platform
     from qops_batsim.platform.simgrid_write import write_platform as write_platform
 else:
@@ -20,7 +21,7 @@ else:
         {
             "generate": "make_cluster",
             "hostset": "HostSet",
-            "model": "Host Link Platform",
+            "model": "Host Link Platform Zone",
             "simgrid_read": "read_platform",
             "simgrid_write": "write_platform",
         },

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from qops_batsim.workload.deadlines import DeadlineChoices as DeadlineChoices
     from qops_batsim.workload.delay_jobs import exact_estimates as exact_estimates
     from qops_batsim.workload.estimates import EstimateChoices as EstimateChoices
+    from qops_batsim.workload.estimates import EstimateModel as EstimateModel
+    from qops_batsim.workload.estimates import fit_estimates as fit_estimates
+    from qops_batsim.workload.estimates import sample_estimates as sample_estimates
+    from qops_batsim.workload.generate import PRESETS as PRESETS
     from qops_batsim.workload.generate import generate_workload as generate_workload
     from qops_batsim.workload.generate import packed_workload as packed_workload
     from qops_batsim.workload.log import Records as Records
@@ -45,8 +49,8 @@ else:
             "conversion": "Repairs convert_log",
             "deadlines": "DAY DeadlineChoices",
             "delay_jobs": "exact_estimates",
-            "estimates": "EstimateChoices",
-            "generate": "generate_workload packed_workload",
+            "estimates": "EstimateChoices EstimateModel fit_estimates sample_estimates",
+            "generate": "PRESETS generate_workload packed_workload",
             "log": "Records",
             "model": "Workload delay_profile",
             "service_classes": (

@@ -17,12 +17,11 @@ import numpy as np
 if __name__ == "__main__":  # the checkout, in place of this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from qops_batsim import kernels
-from qops_batsim.experiments.traces import find_trace
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.traces import read_trace
+from qops_batsim import kernels, simulate
+from qops_batsim.experiments import find_trace
+from qops_batsim.platform import make_cluster
+from qops_batsim.scheduling import make_scheduler
+from qops_batsim.workload import read_trace
 from studies.shared import Settings, arguments, print_or_put, settings_of
 
 

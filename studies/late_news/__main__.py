@@ -23,14 +23,13 @@ import numpy as np
 if __name__ == "__main__":  # the checkout, in place of this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from qops_batsim import read_platform, read_workload, simulate
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.platform.model import Host, Platform, Zone
-from qops_batsim.platform.simgrid_read import read_platform
-from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.platform import Host, Platform, Zone
+from qops_batsim.running.simulate import default_engine
+from qops_batsim.scheduling import make_scheduler
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.batsim_json import read_workload
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload import Workload
 from studies.shared import arguments, settings_of
 
 SHARED = Path(os.environ.get("QOPS_SHARED", Path(__file__).resolve().parents[3] / "shared"))

@@ -40,10 +40,8 @@ import numpy as np
 if __name__ == "__main__":  # the checkout, in place of this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
-from qops_batsim.experiments.report_table import markdown_table
-from qops_batsim.experiments.traces import find_trace
-from qops_batsim.workload.estimates import EstimateModel, fit_estimates, sample_estimates
-from qops_batsim.workload.generate import PRESETS
+from qops_batsim.experiments import find_trace, markdown_table
+from qops_batsim.workload import PRESETS, EstimateModel, fit_estimates, sample_estimates
 from qops_batsim.workload.lublin import (
     BUCKETS_A_DAY,
     FIRST_BUCKET,

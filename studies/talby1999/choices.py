@@ -27,17 +27,14 @@ import numpy as np
 if __name__ == "__main__":  # the checkout, in place of this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
+from qops_batsim import DecisionModule, Job, QosRequest, read_swf, simulate
 from qops_batsim.engine.records import JobRecord
-from qops_batsim.experiments.traces import find_trace
-from qops_batsim.jobs import COMPLETED_KILLED, Job, QosRequest
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.experiments import find_trace
+from qops_batsim.jobs import COMPLETED_KILLED
+from qops_batsim.platform import make_cluster
+from qops_batsim.scheduling import make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload.conversion import convert_log
-from qops_batsim.workload.model import Workload
-from qops_batsim.workload.swf import SwfLog, read_swf
+from qops_batsim.workload import SwfLog, Workload, convert_log
 from studies.logs import KTH
 
 PROCESSORS = 128

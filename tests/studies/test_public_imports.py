@@ -14,10 +14,12 @@ FILES = {path.relative_to(STUDIES).as_posix(): path for path in sorted(STUDIES.r
 
 CORE = "emptied by the compiled core: internals of schedulers, engine and protocol"
 SEARCH = "a model of its own, of the parts of the search for the best schedule"
+MODEL = "the generator's own model, which it fits"
 MODULE = "a public name of the room would be that of its module"
 
 INTERNALS: dict[str, dict[str, dict[str, str]]] = {
     CORE: {
+        "easy_orders/__main__.py": {"": "kernels"},
         "foresight/answers.py": {
             "scheduling.admission.foresight": "Foresight",
             "scheduling.answers": "AdmissionAnswer",
@@ -37,6 +39,11 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
             "scheduling.admission.search": "Question Search Verdict",
             "timing": "PLAN_TOLERANCE",
         },
+        "late_news/__main__.py": {
+            "engine.simulation": "Simulation",
+            "running.simulate": "default_engine",
+            "shipped": "find_input",
+        },
         "pascal2004/runs.py": {
             "engine.records": "JobRecord",
             "jobs": "REJECTED",
@@ -47,6 +54,11 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
         },
         "pascal2004/study.py": {"scheduling.aroma.scheduler": "AromaOptions"},
         "priced_queues/__main__.py": {"": "kernels"},
+        "talby1999/choices.py": {
+            "engine.records": "JobRecord",
+            "jobs": "COMPLETED_KILLED",
+            "timing": "PLAN_TOLERANCE",
+        },
         "talby1999/runs.py": {
             "protocol.decisions": "CallMeLater Decision ExecuteJob",
             "protocol.events": "JobCompleted Notify",
@@ -60,6 +72,14 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
             "optimum.problem": "NOT_CHOSEN Booleans Ints Problem Tasks",
             "optimum.search": "Subproblem annealed filled",
             "optimum.solver": "Budget solve violated_intervals",
+        },
+    },
+    MODEL: {
+        "presets/__main__.py": {
+            "workload.lublin": (
+                "BUCKETS_A_DAY FIRST_BUCKET SECONDS_A_DAY ArrivalModel LublinModel RunTimeModel "
+                "SizeModel gamma_table random_stream sample_sizes_and_run_times sample_submissions"
+            ),
         },
     },
     MODULE: {
