@@ -73,6 +73,16 @@ def patience_before_compiling() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def contracts_without_time_limit() -> Iterator[None]:
+    """Let a scheduler answer the cases of its contract whenever: kernels are compiled meanwhile."""
+    from qops_batsim.running import contract
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(contract, "CASE_SECONDS", 1e6)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def a_process_of_its_own(monkeypatch: pytest.MonkeyPatch, patience_before_compiling: None) -> None:
     """Run the kernels of each test as Python at first, as its own process would."""

@@ -81,7 +81,7 @@ def test_states_around_a_submission(history: DecisionHistory) -> None:
 
 @pytest.mark.parametrize("scheduler", ["qops", "msb", "mrt", "fqops"])
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=15)
+@settings(max_examples=settings.default.max_examples // 8)
 def test_states_are_what_ran(scheduler: str, seed: int, tmp_path_factory) -> None:
     """Compared with _jobs.csv, which the engine writes."""
     options = {"kill_and_restart": True, "tolerance_factor": 2.0} if scheduler == "fqops" else {}

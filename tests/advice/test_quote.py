@@ -79,7 +79,7 @@ def check_every_job(history: DecisionHistory) -> tuple[int, int]:
 @every_scheduler
 @pytest.mark.parametrize("latency", [0.0, 0.005])
 @given(seed=st.integers(0, 10**9))
-@settings(max_examples=12)
+@settings(max_examples=settings.default.max_examples // 8)
 def test_a_quote_is_what_the_run_answered(
     scheduler: str, options: dict[str, object], latency: float, seed: int, tmp_path_factory
 ) -> None:

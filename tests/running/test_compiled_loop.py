@@ -76,7 +76,7 @@ COMPILED = [
     ("mrt", {}),
 ]
 SWEEP = pytest.mark.sweep
-EXAMPLES = 15
+EXAMPLES = settings.default.max_examples // 8
 """Random workloads for each scheduler with options, of which there are more than thirty."""
 ON_FEWER = [
     ("slurm", {}),
@@ -304,7 +304,7 @@ def test_random_workloads_of_longer_jobs_give_the_same_files(
     ],
 )
 @given(workload=workloads(), wanted=st.lists(st.integers(0, 20), min_size=14, max_size=14))
-@settings(max_examples=10)
+@settings(max_examples=EXAMPLES)
 def test_fixed_starts_give_the_same_files(
     workload: Workload,
     wanted: list[int],

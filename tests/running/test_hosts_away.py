@@ -27,7 +27,7 @@ every_scheduler = pytest.mark.parametrize(("scheduler", "options"), MORE, ids=na
 
 
 @every_scheduler
-@settings(max_examples=25)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(seed=st.integers(0, 10**6))
 def test_a_run_in_which_hosts_go_away_ends_well(
     tmp_path_factory: pytest.TempPathFactory, scheduler: str, options: dict[str, Any], seed: int

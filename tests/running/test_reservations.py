@@ -65,7 +65,7 @@ def check(scheduler: str, options: dict[str, Any], seed: int, out: Path) -> None
 
 
 @every_scheduler
-@settings(max_examples=12)
+@settings(max_examples=settings.default.max_examples // 8)
 @given(seed=st.integers(0, 10**6))
 def test_a_run_with_reservations_keeps_them(
     tmp_path_factory: pytest.TempPathFactory, scheduler: str, options: dict[str, Any], seed: int

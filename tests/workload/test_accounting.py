@@ -74,7 +74,7 @@ def check(conversion: Conversion, dump: Dump, *, exact: bool) -> None:
             assert truth.submitted - read in (0, 3600)
 
 
-@settings(max_examples=25)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(st.integers(0, 10**6), st.booleans(), st.booleans())
 def test_a_dump_is_what_its_generator_knows(
     tmp_path_factory: pytest.TempPathFactory, seed: int, trailing: bool, crlf: bool
@@ -102,7 +102,7 @@ def test_a_dump_is_what_its_generator_knows(
     assert {job.id for job in fewer.workload.jobs} == dump.jobs.keys()
 
 
-@settings(max_examples=25)
+@settings(max_examples=settings.default.max_examples // 4)
 @given(st.integers(0, 10**6))
 def test_json_tells_the_same(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     dump = make_dump(seed)
