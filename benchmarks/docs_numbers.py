@@ -9,9 +9,7 @@ machine are left out.
     python benchmarks/docs_numbers.py [--count 20] [--seed 1] [--only PAGE] [--list] [--long]
         [--limit SECONDS]
 
-Commands that take hours are drawn with --long only; kept runs below ``out`` make them quick. In the
-pages of a study, numbers that its --quick prints are made by that. Tables
-of a result below ``out``, such as the benchmark's, are drawn where that is there.
+Commands that take hours are drawn with --long only; kept runs below ``out`` make them quick.
 Exit code 1: a number did not come out. Logs are read from QOPS_SHARED (default ../shared).
 """
 
@@ -37,21 +35,13 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES += sorted((ROOT / "studies").glob("*/*.md"))
 
 LONG = re.compile(
-    r"python studies/\w+(?!.* --quick)|live_trial|study run benchmarks"
-    r"|benchmarks/s(peed|oak)|fit_presets|--random|notebook-pages"
+    r"python studies/\w+(?!.* --quick)"
+    r"|benchmarks/s(peed|oak)|--random|notebook-pages"
 )
 """Commands that take from ten minutes to hours without kept runs."""
 
-RESULT = re.compile(r" (out/\S+\.json)\b")
-"""Results of a long command, which a short one shows."""
-
 MEASURED = re.compile(r"\bms\b|µs|\bp99\b|CPU|\bMB\b|MiB|GiB|jobs/s|seconds of|memory", re.I)
 """Heads of columns, and lines, whose numbers are those of a machine."""
-
-MACHINE = re.compile(
-    r"bench_admission|bench_aroma(?! --network)|bench_queue|bench_slack.py (speed|queue)"
-)
-"""Commands that measure a machine."""
 
 MINUS = "\N{MINUS SIGN}"
 NUMBER = re.compile(rf"(?<![\w.])[-+{MINUS}]?\d[\d,]*(?:\.\d+)?(?![\w]*[a-zA-Z_])")
@@ -210,13 +200,12 @@ def all_places(only: str | None, *, long: bool) -> list[Place]:
     """Return every place whose command can be run again."""
     found = []
     for page in PAGES:
-        if page.name == "commands.md" or (only and only not in page.name):
+        if page.name == "commands.md" or (only and only not in str(page.relative_to(ROOT))):
             continue
         text = page.read_text()
         for place in (*sessions(page, text), *tables(page, text)):
-            results = [ROOT / each for each in RESULT.findall(place.asked)]
-            wanted = (long or not LONG.search(place.asked)) and not MACHINE.search(place.asked)
-            if wanted and all(each.exists() for each in results):
+            wanted = long or not LONG.search(place.asked)
+            if wanted:
                 found.append(place)
     return found
 
@@ -304,7 +293,9 @@ def main() -> None:
     if arguments.list:
         for place in places:
             count = sum(len(row.numbers) for row in place.rows)
-            print(f"{place.page.name}:{place.rows[0].line}: {count} numbers: {place.asked}")
+            print(
+                f"{place.page.relative_to(ROOT)}:{place.rows[0].line}: {count} numbers: {place.asked}"
+            )
         return
     every = [
         (place, row, n) for place in places for row in place.rows for n in range(len(row.numbers))
@@ -331,7 +322,7 @@ def main() -> None:
             alone = any(same(row.numbers[n], each) for line in lines for each in line)
             failed += not (whole or alone)
             found = "row" if whole else "number" if alone else "NOT FOUND"
-            where = f"{place.page.name}:{row.line}: {row.numbers[n]}"
+            where = f"{place.page.relative_to(ROOT)}:{row.line}: {row.numbers[n]}"
             print(f"{where}: {found} ({seconds:.0f} s)", flush=True)
         print(f"    {place.asked}", flush=True)
         if code:

@@ -346,13 +346,6 @@ def digests(scheduler: str) -> dict[str, str]:
     return found
 
 
-def first_case(kept: str, found: str, *, every: int = 1, begin: int = 0) -> int:
-    """Return the number of the first case whose digest differs."""
-    parts = range(0, max(len(kept), len(found)), DIGITS)
-    place = next(at for at in parts if kept[at : at + DIGITS] != found[at : at + DIGITS])
-    return begin + every * place // DIGITS
-
-
 def check(only: str, *, write: bool, show: int | None) -> int:
     """Compare the digests of all schedulers with those kept; return the exit code."""
     names = [name for name in SCHEDULERS if only in ("", name)]
@@ -380,9 +373,8 @@ def check(only: str, *, write: bool, show: int | None) -> int:
             for what, (every, begin) in {"schedules": (1, 0), "decisions": (2, 1)}.items():
                 was = (old or {}).get(what, "")
                 if was != found[what]:
-                    number = first_case(was, found[what], every=every, begin=begin)
-                    count = changed(was, found[what])
-                    told.append(f"{what} DIFFER in {count} cases, first in case {number}")
+                    cases = [begin + every * case for case in changed(was, found[what])]
+                    told.append(f"{what} DIFFER in {len(cases)} cases, first in case {cases[0]}")
         print(f"{name:12} {'; '.join(told)}", flush=True)
         kept[name] = found
     if write:
@@ -390,7 +382,7 @@ def check(only: str, *, write: bool, show: int | None) -> int:
     return failed
 
 
-def changed(kept: str, found: str) -> int:
-    """Return how many digests differ."""
+def changed(kept: str, found: str) -> list[int]:
+    """Return the places of digests that differ."""
     parts = range(0, max(len(kept), len(found)), DIGITS)
-    return sum(kept[at : at + DIGITS] != found[at : at + DIGITS] for at in parts)
+    return [at // DIGITS for at in parts if kept[at : at + DIGITS] != found[at : at + DIGITS]]

@@ -1,8 +1,6 @@
 """Which small faults of the package do its tests see?
 
     python benchmarks/mutants.py                              # ten mutants
-    python benchmarks/mutants.py --make-map /tmp/map          # once for these sources, 10 minutes
-    python benchmarks/mutants.py --map /tmp/map --count 300   # an hour
     python benchmarks/mutants.py --only workload/swf --count 20
     python benchmarks/mutants.py --count 300 --list           # only show them
 
@@ -12,15 +10,9 @@ all, floor for ceil), or a statement left out (a call, an assignment to an eleme
 augmented assignment, ``raise``). Lines are drawn from all rooms, each as likely as any other, and
 one mutant of each; equal seeds draw equal mutants from equal sources.
 
-It is made in a copy of the tree, where tests run until one fails. ``--make-map DIRECTORY`` runs
-tests once and notes which lines each of them executes, and how long it takes (it needs pytest-cov,
-and about ten minutes of processor time): of one with many sets of parameters at most five, and one
-that takes more than ``--slow`` seconds is ended there and given to no mutant. A survivor may thus
-be killed by a test that the map left out. With ``--map DIRECTORY``, of the same sources, a mutant
-is given the tests that execute its line: those of the nearest files first, of each the fastest, as
-many as fit ``--limit``. Without a map, or where a line runs when its module is imported, these are
-the files of the mirrored folder (``tests/workload`` for ``qops_batsim/workload/swf.py``) and those
-elsewhere that import the module. Kernels run as Python, so that no mutant waits for a compiler.
+It is made in a copy of the tree, where tests run until one fails: the files of the mirrored folder
+(``tests/workload`` for ``qops_batsim/workload/swf.py``) and those elsewhere that import the module,
+the nearest first. Kernels run as Python, so that no mutant waits for a compiler.
 Without ``--shared`` tests do not find the recordings beside the project. A mutant is
 
 killed
@@ -33,8 +25,6 @@ undecided
 survived
     if all tests pass, but for those that always take longer than ``--slow``, of which nothing is
     known. Its difference is printed: either it is equivalent, or a test is missing.
-
-The exit code is 1 if fewer than ``--least`` percent are killed.
 """
 
 from __future__ import annotations
@@ -55,9 +45,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple, NoReturn
 
 import hypothesis
@@ -67,8 +55,7 @@ import numpy as np  # noqa: F401
 import pandas as pd  # noqa: F401
 import pytest
 import typer  # noqa: F401
-from coverage import CoverageData
-from defusedxml import ElementTree
+from soak.harness import processor_time
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "qops_batsim"
@@ -101,18 +88,10 @@ PAIRS = (
     ("any", "all"),
     ("floor", "ceil"),
 )
-SLOW = "QOPS_MUTANTS_SLOW"
-"""Variable of the environment in which a map is made: the seconds of a test."""
-
-CASES = 5
-"""So many sets of parameters of one test a map has at most."""
-
 IDLE = 20
 """Tests may wait so many times as long as they may compute."""
 
 NAMES = dict(PAIRS) | {b: a for a, b in PAIRS}
-PAIRED = {"fmax": "maximum", "fmin": "minimum"}
-"""Functions that also have another one that nearly does the same."""
 
 
 @dataclass(frozen=True)
@@ -141,11 +120,6 @@ class Mutant:
     def place(self) -> str:
         """The file and line."""
         return f"{self.path}:{self.line}"
-
-    @property
-    def room(self) -> str:
-        """The folder of the package, or ``ground``."""
-        return self.path.parts[1] if len(self.path.parts) > 2 else "ground"
 
 
 def mutants_of(path: Path, source: bytes) -> Iterator[Mutant]:
@@ -213,10 +187,8 @@ def _changes(node: ast.expr | ast.stmt) -> Iterator[tuple[str, str]]:
         case ast.Constant(value=float(number)):
             yield "constant", str(number * 1.1 if number else 1.0)
         case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in NAMES:
-            for new in (NAMES[name], *([PAIRED[name]] if name in PAIRED else [])):
-                text = ast.unparse(node)
-                head = ast.unparse(node.func)
-                yield "min and max", head.removesuffix(name) + new + text[len(head) :]
+            text, head = ast.unparse(node), ast.unparse(node.func)
+            yield "min and max", head.removesuffix(name) + NAMES[name] + text[len(head) :]
         case ast.Expr(value=ast.Call()) | ast.AugAssign() | ast.Raise():
             yield "dropped", "pass"
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript(), *_]):
@@ -272,49 +244,6 @@ def tests_of(path: Path, tree: Path) -> list[str]:
     return [name for _, name in sorted(found)]
 
 
-class Map:
-    """Tests by the lines that they execute, with their seconds; made by :func:`make_map`."""
-
-    def __init__(self, directory: Path) -> None:
-        self._data = CoverageData(str(directory / "coverage"))
-        self._data.read()
-        self._files = {
-            str(Path(PACKAGE, file.rpartition(f"/{PACKAGE}/")[2])): file
-            for file in self._data.measured_files()
-        }
-        self.seconds = {}
-        for case in ElementTree.parse(directory / "durations.xml").iter("testcase"):
-            name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
-            if case.find("skipped") is None and case.find("failure") is None:
-                self.seconds[name] = float(case.get("time", "0"))
-
-    def tests(self, mutant: Mutant) -> list[str]:
-        """Return the tests that execute a line of a mutant, in any order."""
-        by_line = self._data.contexts_by_lineno(self._files.get(str(mutant.path), ""))
-        lines = range(mutant.line, mutant.last_line + 1)
-        contexts = {each for line in lines for each in by_line.get(line, ())}
-        names = {each.rpartition("|")[0] for each in contexts if each}
-        return sorted(name for name in names if name in self.seconds)
-
-
-def make_map(directory: Path, slow: float) -> None:
-    """Run tests in a copy of the tree, each for so many seconds, and note what it executes."""
-    directory.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as copied:
-        tree = Path(copied) / "tree"
-        _copy(tree)
-        settings = Path(copied) / "coveragerc"
-        data = directory.resolve() / "coverage"
-        settings.write_text(f"[run]\nsource_pkgs = {PACKAGE}\ndata_file = {data}\n")
-        options = [f"--cov={PACKAGE}", f"--cov-config={settings}", "--cov-context=test"]
-        options += ["--cov-report=", f"--junitxml={directory.resolve() / 'durations.xml'}"]
-        options += ["-p", Path(__file__).stem]
-        environment = {**_environment(tree, shared=False), SLOW: str(slow)}
-        environment["PYTHONPATH"] += f"{os.pathsep}{Path(__file__).resolve().parent}"
-        command = [sys.executable, "-m", "pytest", "-q", *options]
-        subprocess.run(command, cwd=tree, env=environment, check=False)
-
-
 class Outcome(NamedTuple):
     """Outcome of tests: the one that failed, if any, and the seconds of processor time.
 
@@ -335,7 +264,6 @@ class Bench:
     limit: float
     slow: float
     environment: dict[str, str]
-    map: Map | None
     usual: dict[str, Outcome] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     """Tests that fail without a mutant, and are left out."""
@@ -344,7 +272,7 @@ class Bench:
         """Return what became of a mutant, the test that failed, and how long it took (seconds)."""
         file = self.tree / mutant.path
         source, dates = file.read_bytes(), file.stat()
-        tests = self._tests(mutant)
+        tests = tests_of(mutant.path, self.tree)
         seconds = 0.0
         while True:
             file.write_bytes(mutant.applied(source))
@@ -368,31 +296,8 @@ class Bench:
                     return "endless", f"{test}: {self._usual(test).seconds:.0f} s without", seconds
             if not found.whole:
                 return "undecided", "the time ran out", seconds
-            told = f"{len(tests)} tests or files of tests, {len(found.slow)} tests too slow"
+            told = f"{len(tests)} files of tests, {len(found.slow)} tests too slow"
             return "survived", told, seconds
-
-    def _tests(self, mutant: Mutant) -> list[str]:
-        """Return tests that see a mutant's line, else files of tests, in the order to run them."""
-        files = tests_of(mutant.path, self.tree)
-        tests = self.map.tests(mutant) if self.map else []
-        if not tests or self.map is None:
-            return files
-        seconds = self.map.seconds
-        by_file: dict[str, list[str]] = {}
-        for name in sorted(tests, key=seconds.__getitem__):
-            by_file.setdefault(name.partition("::")[0], []).append(name)
-        nearest = {file: place for place, file in enumerate(files)}
-        order = sorted(by_file, key=lambda file: nearest.get(file, len(nearest)))
-        # A test of each file in turn, so that a file of many tests keeps out no other.
-        turns = [name for turn in zip_longest(*map(by_file.__getitem__, order)) for name in turn]
-        chosen: set[str] = set()
-        left = self.limit / 2
-        for name in filter(None, turns):
-            if seconds[name] <= left:
-                chosen.add(name)
-                left -= seconds[name] + 0.02
-        chosen = chosen or {tests[0]}
-        return [name for file in order for name in by_file[file] if name in chosen]
 
     def _usual(self, test: str) -> Outcome:
         """Return the outcome of a test without a mutant."""
@@ -415,7 +320,7 @@ class Bench:
                 if is_over:
                     seconds, status = usage.ru_utime + usage.ru_stime, code
                     break
-                seconds = _processor_time(process)
+                seconds = processor_time(process)
                 if seconds > self.limit or time.monotonic() - begin > IDLE * self.limit:
                     break
                 time.sleep(0.2)  # to look costs time as well
@@ -434,28 +339,6 @@ class Bench:
         return Outcome(told[1] if told else f"exit code {code}", seconds, ended)
 
 
-def _processor_time(process: int) -> float:
-    """Return the seconds of processor time of a process and of its children that have ended."""
-    numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, numbers[11:15])) / os.sysconf("SC_CLK_TCK")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Have a worker that makes a map end slow tests; this file is its plugin."""
-    if hasattr(config, "workerinput") and SLOW in os.environ:
-        config.pluginmanager.register(_Watch(Path(os.devnull), float(os.environ[SLOW])))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave some of the cases of each test, where a map is made."""
-    if SLOW not in os.environ:
-        return
-    cases: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    items[:] = [item for each in cases.values() for item in each[:: -(-len(each) // CASES)]]
-
-
 class _Watch:
     """Plugin of pytest that skips tests which take more than so many seconds, and notes them."""
 
@@ -470,12 +353,7 @@ class _Watch:
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
         signal.setitimer(signal.ITIMER_PROF, 0.0)
 
-    def _end(self, _: int, frame: FrameType | None) -> None:
-        while frame is not None:
-            if "coverage" in Path(frame.f_code.co_filename).parts:
-                signal.setitimer(signal.ITIMER_PROF, 0.01)  # it may hold a lock
-                return
-            frame = frame.f_back
+    def _end(self, *_: object) -> None:
         with self.file.open("a") as file:
             file.write(f"{self.test}\n")
         pytest.skip("takes too long")
@@ -529,16 +407,12 @@ def _arguments() -> argparse.Namespace:
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("--count", type=int, default=10, help="how many mutants (10)")
-    parser.add_argument("--skip", type=int, default=0, help="leave out the first ones drawn")
     parser.add_argument("--seed", type=int, default=1, help="of the draw (1)")
     parser.add_argument("--only", default="", help="part of the paths of modules")
     parser.add_argument(
         "--limit", type=float, default=60.0, help="seconds of processor time for each (60)"
     )
     parser.add_argument("--slow", type=float, default=4.0, help="seconds of a test (4)")
-    parser.add_argument("--make-map", type=Path, help="directory of a map to make")
-    parser.add_argument("--map", type=Path, help="directory of a map that was made")
-    parser.add_argument("--least", type=float, default=0.0, help="percent to be killed (0)")
     parser.add_argument("--shared", action="store_true", help="with the recordings beside it")
     parser.add_argument("--list", action="store_true", help="print the mutants, and test none")
     return parser.parse_args()
@@ -547,50 +421,36 @@ def _arguments() -> argparse.Namespace:
 def main() -> None:
     """Draw mutants, test them, and print what became of each."""
     chosen = _arguments()
-    if chosen.make_map is not None:
-        make_map(chosen.make_map, chosen.slow)
-        return
     everything = drawn(chosen.only, chosen.seed)
-    mutants = everything[chosen.skip : chosen.skip + chosen.count]
+    mutants = everything[: chosen.count]
     print(f"{len(mutants)} of {len(everything)} lines that can have a mutant", flush=True)
     if chosen.list:
         for mutant in mutants:
             print(f"{mutant.place}  {mutant.kind}")
             print("\n".join(mutant.difference((ROOT / mutant.path).read_bytes())))
         return
-    outcomes: Counter[tuple[str, str]] = Counter()
+    outcomes: Counter[str] = Counter()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory() as directory:
         tree = Path(directory) / "tree"
         _copy(tree)
-        tests = Map(chosen.map) if chosen.map is not None else None
         environment = _environment(tree, shared=chosen.shared)
-        bench = Bench(tree, chosen.limit, chosen.slow, environment, tests)
+        bench = Bench(tree, chosen.limit, chosen.slow, environment)
         for mutant in mutants:
             outcome, why, seconds = bench.judge(mutant)
-            outcomes[mutant.room, outcome] += 1
+            outcomes[outcome] += 1
             print(f"{outcome:<9}  {mutant.place}  {mutant.kind}  ({why}; {seconds:.0f} s)")
             if outcome in ("survived", "undecided"):
                 print("\n".join(mutant.difference((tree / mutant.path).read_bytes())))
             sys.stdout.flush()
-    least = _summary(outcomes)
-    sys.exit(int(least < chosen.least))
+    _summary(outcomes)
 
 
-def _summary(outcomes: Counter[tuple[str, str]]) -> float:
-    """Print how many were killed, by room and in all; return the share (%)."""
-    rooms = sorted({room for room, _ in outcomes})
-    share = 100.0
-    for room in [*rooms, "all"]:
-        found = Counter[str]()
-        for (of, outcome), count in outcomes.items():
-            if room in (of, "all"):
-                found[outcome] += count
-        killed, tested = found["killed"] + found["endless"], found.total()
-        share = 100 * killed / max(tested, 1)
-        told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(found.items()))
-        print(f"{room:<11} {killed:>4} of {tested:>4} killed ({share:.0f} %): {told}")
-    return share
+def _summary(outcomes: Counter[str]) -> None:
+    """Print how many were killed."""
+    killed, tested = outcomes["killed"] + outcomes["endless"], outcomes.total()
+    told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(outcomes.items()))
+    print(f"{killed} of {tested} killed ({100 * killed / max(tested, 1):.0f} %): {told}")
 
 
 if __name__ == "__main__":

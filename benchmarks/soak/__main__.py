@@ -3,7 +3,6 @@
     python benchmarks/soak                                  # a minute, all parts
     python benchmarks/soak --seconds 3600 --workers 2
     python benchmarks/soak --only runs --cases 20000
-    python benchmarks/soak --only runs --jobs 1000000       # random runs of a million jobs
     python benchmarks/soak --only files --seed 4711 --cases 1   # a failure again
 
 A case is all that a part does with one number, its seed: the same wherever it is done. The
@@ -27,14 +26,10 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--seconds", type=float, default=60.0, help="time for all parts")
     parser.add_argument("--cases", type=int, help="cases of each part, however long they take")
-    parser.add_argument("--jobs", type=int, help="as many cases as have so many jobs (runs, long)")
     parser.add_argument("--seed", type=int, default=1, help="that of the first case")
     parser.add_argument("--only", choices=list(PARTS), action="append", help="only this part")
     parser.add_argument("--workers", type=int, default=1, help="cases at once")
-    given = parser.parse_args()
-    if given.jobs is not None and not {"runs", "long"}.issuperset(given.only or ["files"]):
-        parser.error("--jobs: only the cases of --only runs and --only long have jobs")
-    return given
+    return parser.parse_args()
 
 
 def main() -> int:
@@ -43,8 +38,8 @@ def main() -> int:
     failed = False
     for name, part in parts.items():
         began = time.monotonic()
-        seconds = None if given.cases or given.jobs else given.seconds / len(parts)
-        findings = soak(name, part, given.seed, given.cases, seconds, given.workers, given.jobs)
+        seconds = None if given.cases else given.seconds / len(parts)
+        findings = soak(part, given.seed, given.cases, seconds, given.workers)
         show(name, findings, time.monotonic() - began)
         failed |= bool(findings.failures)
     return 1 if failed else 0

@@ -92,18 +92,13 @@ class Findings:
 
 
 def soak(
-    name: str,
     part: Part,
     first: int,
     cases: int | None,
     seconds: float | None,
     workers: int,
-    jobs: int | None = None,
 ) -> Findings:
-    """Do so many cases of a part, or as many as fit into so many seconds after preparation.
-
-    Or as many as have so many ``jobs`` together; what is begun then is not finished.
-    """
+    """Do so many cases of a part, or as many as fit into so many seconds after preparation."""
     findings = Findings()
     last = None if cases is None else first + cases
     running = {}
@@ -111,11 +106,6 @@ def soak(
         worker = _Worker(part, range(first + place, sys.maxsize, workers), last, seconds)
         running[worker.connection] = worker
     while running:
-        if jobs is not None and findings.counts["jobs"] >= jobs:
-            for worker in running.values():
-                worker.process.kill()
-                worker.process.join()
-            break
         for ready in wait(list(running), timeout=1.0):
             worker = running[ready]  # type: ignore[index]
             if worker.hear(findings):
@@ -130,13 +120,6 @@ def soak(
                 del running[worker.connection]
                 after = worker.give_up(findings, "took too long")
                 running[after.connection] = after
-        if sys.stderr.isatty():
-            failed = sum(map(len, findings.failures.values()))
-            print(
-                f"\r{name}: {findings.cases:,} cases, {failed:,} failures", end="", file=sys.stderr
-            )
-    if sys.stderr.isatty():
-        print("\r\x1b[K", end="", file=sys.stderr)
     return findings
 
 
@@ -171,7 +154,7 @@ class _Worker:
             return False
         if isinstance(told, int):
             self.seed, self.since = told, time.monotonic()
-            self.used = _processor_time(self.process.pid)
+            self.used = processor_time(self.process.pid)
             self.began = self.began or self.since
             return True
         counts, failures = told
@@ -187,7 +170,7 @@ class _Worker:
         if self.since is None or time.monotonic() < self.since + self.part.limit:
             return False
         waited = time.monotonic() - self.since
-        used = _processor_time(self.process.pid) - self.used
+        used = processor_time(self.process.pid) - self.used
         return used > self.part.limit or waited > IDLE * self.part.limit
 
     def give_up(self, findings: Findings, why: str) -> _Worker:
@@ -203,7 +186,7 @@ class _Worker:
         return _Worker(self.part, others, self.last, left)
 
 
-def _processor_time(process: int | None) -> float:
+def processor_time(process: int | None) -> float:
     """Return the processor time of a process and of its ended children (seconds); 0 if it ended."""
     try:
         numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()

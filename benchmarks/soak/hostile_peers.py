@@ -1,19 +1,16 @@
 """Damaged messages of engines to schedulers, and of schedulers to the embedded engine.
 
 A case makes an honest session of a random scheduler and workload, and has it again many times in
-this process, each time with damage from some message on. Where Batsim's recorded sessions are at
-hand (``QOPS_SHARED``), decisions of those are damaged as well.
+this process, each time with damage from some message on.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +30,7 @@ from qops_batsim.running.simulate import default_engine
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_names
 from qops_batsim.scheduling.session import DecisionSession
 from qops_batsim.workload.batsim_json import read_workload
-from support import random_simulations, recordings
+from support import random_simulations
 
 if TYPE_CHECKING:
     from harness import Tally
@@ -103,31 +100,6 @@ def honest_session(rng: random.Random, folder: Path) -> Session:
 
     session = Session(scheduler, settings, simulation)
     simulation(Answering(session.scheduler_again().answer, session)).run()
-    return session
-
-
-@cache
-def recorded_cases() -> list[recordings.Case]:
-    """Return Batsim's recorded sessions, if they are at hand."""
-    shared = Path(os.environ.get("QOPS_SHARED", Path(__file__).parents[3] / "shared"))
-    if not (shared / "batsim" / "cases.json").is_file():
-        return []
-    return [each for each in recordings.cases(shared) if len(each.messages()) < 200]
-
-
-def recorded_session(rng: random.Random) -> Session:
-    """Return a recorded session of Batsim, whose decisions fit its workload."""
-    case = rng.choice(recorded_cases())
-    platform, options = recordings.platform_of(case), recordings.engine_options(case)
-    files = [case.directory / workload for workload in case.workloads]
-
-    def simulation(peer: Any) -> Simulation:
-        return Simulation(platform, [read_workload(file) for file in files], peer, options)
-
-    session = Session("fcfs", {}, simulation)
-    for each in case.messages():
-        side = session.said if each["from"] == "batsim" else session.answers
-        side.append(each["raw"].encode())
     return session
 
 
@@ -230,7 +202,3 @@ def case(seed: int, folder: Path, tally: Tally) -> None:
     for _ in range(SESSIONS):
         hostile_engine(session, rng, tally)
         hostile_scheduler(session, rng, folder, tally)
-    if recorded_cases():
-        recorded = recorded_session(rng)
-        for _ in range(SESSIONS):
-            hostile_scheduler(recorded, rng, folder, tally)

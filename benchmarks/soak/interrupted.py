@@ -1,6 +1,6 @@
 """Writers that are killed, or whose disk is full, at random moments; then all that reads.
 
-A case writes over an earlier run, comparison or report, or none, and is interrupted: by SIGKILL at
+A case writes over an earlier run or comparison, or none, and is interrupted: by SIGKILL at
 its n-th call that touches the file system or at some date, by a limit on the size of files, or (for
 root) by a file system that is full. Whatever reads after that has to give the answer that it gives
 about the earlier files, or about the new ones, all of one, or to refuse in one line. The same
@@ -25,25 +25,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from commands import Ended, call
 from mutated_files import RUNS, larder
 
 from qops_batsim import simulate
-from qops_batsim.cli import study_command
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.errors import InputError
-from qops_batsim.experiments import (
-    Cost,
-    Figure,
-    Panel,
-    Series,
-    Specification,
-    StudyReport,
-    StudyRequest,
-)
 
 if TYPE_CHECKING:
     from harness import Tally
@@ -91,21 +80,17 @@ COMPARE = (
     *("--out", "x", "--seeds"),
 )
 
-STUDY = ("study", "--out", "x", "--seeds")
-"""Not a command line: a study that takes no logs and no time."""
-
 
 def scene_of(rng: random.Random) -> Scene:
     runs: list[tuple[str, ...]] = [*map(run_command, RUNS), ENGINE]
-    kind = rng.choice(["run"] * 5 + ["fill"] * 2 + ["compare", "study"])
+    kind = rng.choice(["run"] * 5 + ["fill"] * 2 + ["compare"])
     if kind == "run":
         earlier, writer = rng.choice([None, *runs]), rng.choice(runs)
         return Scene(earlier, writer, "x_")
     if kind == "fill":
         name = rng.choice(["msb", "qops", "fqops", "slack"])
         return Scene(("run", name, "-w", JOBS, "-o", "x", "-q"), FILL, "x_")
-    command = COMPARE if kind == "compare" else STUDY
-    return Scene(rng.choice([None, (*command, "2")]), (*command, "1"), "x/")
+    return Scene(rng.choice([None, (*COMPARE, "2")]), (*COMPARE, "1"), "x/")
 
 
 def prepare() -> None:
@@ -113,27 +98,8 @@ def prepare() -> None:
     larder()
 
 
-def _tiny_study(request: StudyRequest) -> StudyReport:
-    seeds = range(1, (request.seeds or 1) + 1)
-    found = request.run(float, seeds, float, "made of nothing")
-    line = Series(label="a", x=tuple(map(float, seeds)), y=tuple(found.values()))
-    panel = Panel(title="", x_label="x", y_label="y", series=(line,))
-    figure = Figure(name="figure1", title="A line", panels=(panel,))
-    return StudyReport(
-        study="tiny", quick=True, choices={}, data={"n": len(found)}, figures=[figure]
-    )
-
-
-TINY = SimpleNamespace(
-    SPECIFICATION=Specification(title="A tiny study", cost=Cost("0 s", "0 s"), options=("seeds",)),
-    run=_tiny_study,
-)
-
-
 def perform(command: Sequence[str]) -> Ended:
     """Do what a command says in the current folder."""
-    if command[0] == "study":
-        return call(command[1:], seconds=60, main=functools.partial(study_command, TINY))
     if command[0] != "engine":
         return call(command, seconds=60)
     _, scheduler, workload, platform = command
