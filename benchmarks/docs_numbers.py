@@ -294,7 +294,8 @@ def main() -> None:
         for place in places:
             count = sum(len(row.numbers) for row in place.rows)
             print(
-                f"{place.page.relative_to(ROOT)}:{place.rows[0].line}: {count} numbers: {place.asked}"
+                f"{place.page.relative_to(ROOT)}:{place.rows[0].line}: "
+                f"{count} numbers: {place.asked}"
             )
         return
     every = [

@@ -19,7 +19,7 @@ from qops_batsim.files import Stored
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.nodes import read_nodes
 from qops_batsim.workload.accounting.site import CsvForm
-from qops_batsim.workload.traces import _accounting, _checked
+from qops_batsim.workload.traces import log_in
 
 if TYPE_CHECKING:
     from harness import Tally
@@ -114,7 +114,7 @@ def _compare(name: str, written: Written, text: str, folder: Path) -> str:
     kind = {"sacct_json": "json", "table": "csv"}.get(name, name)
     form = CsvForm(*written.further) if name == "table" else None
     choices = Choices(time_zone=written.zone)
-    log = _checked(*_accounting(Stored(text.encode(), ""), "log", choices, kind, form), "log")
+    log = log_in(Stored(text.encode(), ""), "log", choices, kind, form)
     jobs = written.known.jobs
     if any(each.rule == "no_line_end" for each in log.left_out):
         return ""
