@@ -46,7 +46,7 @@ def bound(
 
     A schedule may know the future: which jobs will come, and how long they run. The bound
     holds for every schedule of rigid jobs on interchangeable hosts. Best known schedules are
-    executed, verified and written as runs, for `metrics`, `gantt`, `diff` and `charges`.
+    executed, verified and written as runs, for `metrics`, `plot`, `diff` and `charges`.
     docs/bound.md tells what is proven by what. Needs the extra `bound`:
     `pip install 'qops-batsim[bound]'`.
 

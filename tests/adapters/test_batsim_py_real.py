@@ -39,16 +39,18 @@ def outputs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def shim(qops_batsim_command: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def our_batsim(qops_batsim_command: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Give a directory in which our engine is called ``batsim``."""
-    directory = tmp_path_factory.mktemp("shim")
+    directory = tmp_path_factory.mktemp("our_batsim")
     command = [qops_batsim_command, "engine", "--install", directory / "batsim"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return directory
 
 
 @pytest.fixture
-def python(processes: Processes, package: Callable[[str], Path], shim: Path, outputs: Path) -> Run:
+def python(
+    processes: Processes, package: Callable[[str], Path], our_batsim: Path, outputs: Path
+) -> Run:
     """Give a function that runs Python with batsim-py, and our engine as ``batsim`` on PATH."""
 
     def run_python(*arguments: object, exit_code: int = 0) -> str:
@@ -56,7 +58,7 @@ def python(processes: Processes, package: Callable[[str], Path], shim: Path, out
         return processes.run(
             *(sys.executable, *arguments),
             exit_code=exit_code,
-            PATH=f"{shim}:{os.environ['PATH']}",
+            PATH=f"{our_batsim}:{os.environ['PATH']}",
             PYTHONPATH=f"{home}:{TESTS}",
             TMPDIR=str(outputs.parent),
         )

@@ -45,7 +45,7 @@ def test_the_walk_finds_the_commands() -> None:
     assert {("run",), ("schedulers",), ("workload", "import"), ("platform", "show")} <= set(
         COMMANDS
     )
-    assert set(GROUPS) == {(), ("workload",), ("platform",), ("study",), ("live",)}
+    assert set(GROUPS) == {(), ("workload",), ("platform",), ("queue",), ("study",), ("live",)}
 
 
 def test_the_version(cli: Cli) -> None:

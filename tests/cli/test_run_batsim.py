@@ -19,19 +19,19 @@ MAIN = [sys.executable, "-c", "from qops_batsim.cli.main import main; main()"]
 
 
 @pytest.fixture
-def shim(cli, tmp_path):
+def our_batsim(cli, tmp_path):
     """Our engine under Batsim's name."""
-    directory = tmp_path / "shim"
+    directory = tmp_path / "our_batsim"
     assert cli("engine", "--install", directory / "batsim").exit_code == 0
     return directory / "batsim"
 
 
-def run_both(cli, shim, directory, *arguments):
+def run_both(cli, our_batsim, directory, *arguments):
     """Run once with each engine; return the two prefixes."""
     ours, theirs = directory / "ours", directory / "theirs"
     result = cli("run", *arguments, "-o", ours)
     assert (result.exit_code, result.err.count("error")) == (0, 0)
-    result = cli("run", *arguments, "-o", theirs, "--engine", shim)
+    result = cli("run", *arguments, "-o", theirs, "--engine", our_batsim)
     assert (result.exit_code, result.err.count("error")) == (0, 0), result.err
     return ours, theirs
 
@@ -45,10 +45,10 @@ def run_both(cli, shim, directory, *arguments):
     ],
     ids=lambda arguments: arguments[0],
 )
-def test_both_engines_give_the_same_files(cli, shim, tmp_path, arguments):
+def test_both_engines_give_the_same_files(cli, our_batsim, tmp_path, arguments):
     if "--hosts" in arguments:
         arguments = [*arguments, "-p", "kth_sp2_100"]
-    ours, theirs = run_both(cli, shim, tmp_path, *arguments)
+    ours, theirs = run_both(cli, our_batsim, tmp_path, *arguments)
     for name in OUTPUTS:
         assert Path(f"{theirs}_{name}").read_bytes() == Path(f"{ours}_{name}").read_bytes(), name
     result = cli("diff", ours, theirs)
@@ -59,12 +59,12 @@ def test_both_engines_give_the_same_files(cli, shim, tmp_path, arguments):
     )
 
 
-def test_what_is_told_and_recorded(cli, shim, tmp_path, shared):
+def test_what_is_told_and_recorded(cli, our_batsim, tmp_path, shared):
     packed = tmp_path / "delays.json.gz"
     inputs = shared / "batsim" / "inputs"
     packed.write_bytes(gzip.compress((inputs / "upstream" / "test_delays.json").read_bytes()))
     command = ["run", "fcfs", "-w", packed, "-p", inputs / "p4_nonet.xml"]
-    command += ["--engine", shim, "-o", tmp_path / "out" / "run"]
+    command += ["--engine", our_batsim, "-o", tmp_path / "out" / "run"]
     result = cli(*command, "--json")
     assert result.exit_code == 0
     (values,) = json.loads(result.out)
@@ -98,14 +98,14 @@ def test_a_platform_with_latencies(cli, shared, tmp_path):
     assert "equal: 10 jobs" in result.out
 
 
-def test_quiet_says_nothing(cli, shim, tmp_path):
+def test_quiet_says_nothing(cli, our_batsim, tmp_path):
     command = ["run", "fcfs", "-w", "tiny_8", "-o", tmp_path / "run", "-q"]
-    result = cli(*command, "--engine", shim)
+    result = cli(*command, "--engine", our_batsim)
     assert (result.exit_code, result.out, result.err) == (0, "", "")
 
 
-def test_batsim_is_taken_from_path(cli, shim, tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(shim.parent), prepend=os.pathsep)
+def test_batsim_is_taken_from_path(cli, our_batsim, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(our_batsim.parent), prepend=os.pathsep)
     command = ["run", "fcfs", "-w", "tiny_8", "-o", tmp_path / "run", "--engine", "batsim"]
     result = cli(*command, "-q")
     assert result.exit_code == 0

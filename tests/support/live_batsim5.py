@@ -39,8 +39,8 @@ def engine_as_5(directory: Path) -> str:
 
 def run_both(*given: Any, **further: Any) -> tuple[Run, Run]:
     """Run a scheduler for the embedded engine as Batsim 5 and for the real one."""
-    shim = given[-1] / "shim"
-    paths = {"embedded": engine_as_5(shim), "batsim5": real_batsim5().required()}
+    our_batsim = given[-1] / "our_batsim"
+    paths = {"embedded": engine_as_5(our_batsim), "batsim5": real_batsim5().required()}
     calls = {
         name: BatsimCall(path=path, log_level="quiet", timeout=SECONDS)
         for name, path in paths.items()

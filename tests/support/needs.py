@@ -59,7 +59,7 @@ def shared_data() -> Found:
 
 @functools.cache
 def batsim4(name: str = "batsim") -> Found:
-    """Find the real Batsim 3 or 4 on PATH, or batsched. Our shim would call itself."""
+    """Find the real Batsim 3 or 4 on PATH, or batsched. Our own engine would call itself."""
     path = shutil.which(name)
     if path is None:
         return Found("", f"no {name} on PATH")
