@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from qops_batsim.cli import options
-from qops_batsim.cli.console import announce_compiling, announce_slow, note, say, warn
+from qops_batsim.cli.console import announce_compiling, announce_slow, note, progress_bar, say, warn
 from qops_batsim.cli.inputs import read_source
 from qops_batsim.cli.options import manual
 from qops_batsim.cli.texts import load_text
@@ -29,7 +26,6 @@ from qops_batsim.parameters import (
 )
 
 if TYPE_CHECKING:
-    from qops_batsim.workload.archive import Progress
     from qops_batsim.workload.model import Workload
 
 app = typer.Typer(no_args_is_help=True, help="Read, check, convert and make workloads.")
@@ -156,36 +152,14 @@ def fetch(
     """
     from qops_batsim.workload.archive import copy_log, fetch_log
 
-    with _progress_bar(log) as progress:
-        found = fetch_log(log, cache=cache, progress=progress)
+    with progress_bar(1, log) as bar:  # How many bytes there are, the server tells.
+        found = fetch_log(log, cache=cache, progress=bar)
     if found.checked_against == "nothing":
         note(
             f"first download of {found.path.name}: its checksum could not be checked, but is "
             f"recorded for the next time (sha256 {found.sha256})"
         )
     typer.echo(found.path if out is None else copy_log(found, out))
-
-
-@contextmanager
-def _progress_bar(title: str) -> Iterator[Progress | None]:
-    """Show a bar on the standard error stream while downloading, if it is a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Progress(*columns, TransferSpeedColumn(), console=Console(stderr=True)) as bar:
-        task = None
-
-        def show(received: int, total: int | None) -> None:
-            nonlocal task
-            if task is None:
-                task = bar.add_task(title, total=total)
-            bar.update(task, completed=received, total=total)
-
-        yield show
 
 
 _of_scale = manual(
