@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -155,14 +155,10 @@ def numbers(text: str, option: str, count: int | None = None) -> tuple[float, ..
     return values
 
 
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
 def moment(text: str, option: str, calendar: Calendar | None) -> float:
     """Return the second of a run that an option names: a number with a unit or none, or a date."""
-    match = re.fullmatch(r"(\d+(?:\.\d*)?)([smhd]?)", text.strip())
-    if match is not None:
-        return float(match[1]) * _UNITS[match[2]]
+    with suppress(InputError):
+        return duration(text.strip(), option)
     try:
         date = datetime.fromisoformat(text.strip())
     except ValueError:
