@@ -22,7 +22,6 @@ NAMES = [name for name in qops_batsim.__all__ if name != "__version__"]
 def test_dir_shows_what_there_is() -> None:
     assert set(qops_batsim.__all__) <= set(dir(qops_batsim))
     assert sorted(qops_batsim.__all__) == qops_batsim.__all__
-    assert set(NAMES) == set(qops_batsim._WHERE)
     assert not hasattr(qops_batsim, "nothing")
 
 
