@@ -10,11 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 import msgspec
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from qops_batsim.advice.advice_tables import (
     MEASURES,
-    backtest_table,
     before_after_table,
     categories_table,
     charges_table,
@@ -30,11 +28,9 @@ from qops_batsim.advice.advice_tables import (
     reasons_table,
     refusals_table,
     repairs_table,
-    sizes_table,
-    users_tables,
     windows_table,
 )
-from qops_batsim.advice.advise import HOUR, Advice
+from qops_batsim.advice.advise import Advice
 from qops_batsim.advice.recommendations import (
     QUANTILES,
     advice_earliness,
@@ -45,7 +41,7 @@ from qops_batsim.advice.recommendations import (
     warnings,
 )
 from qops_batsim.advice.trace_runs import AdviceCase
-from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, legend_above, picture
+from qops_batsim.analysis.plots.drawing import COLORS, picture
 from qops_batsim.economics.prices import place_of
 from qops_batsim.experiments.page import (
     Block,
@@ -109,48 +105,6 @@ def _outcomes(advice: Advice, case: AdviceCase) -> list[float]:
     return [100 * each / counts.jobs for each in found]
 
 
-def earliness_picture(advice: Advice) -> PagePicture:
-    """Return the quantiles of delays with which an end could be promised, by processors."""
-    groups = advice_earliness(advice, by_processors=True)
-    names = [f"{quantile:.0%}" for quantile in QUANTILES]
-    rows = [["processors", "jobs", *(f"{each} of jobs (h)" for each in names)]]
-    rows += [
-        [each.group, str(each.jobs), *(_number(value / HOUR) for value in each.delays)]
-        for each in groups
-    ]
-
-    def draw(path: Path) -> None:
-        with picture(path, WIDTH, 1.7 + 0.5 * len(groups)) as figure:
-            axes = figure.subplots()
-            for place, each in enumerate(groups):
-                values = [value / HOUR for value in each.delays if math.isfinite(value)]
-                axes.plot(values, [place] * len(values), color="#999999", linewidth=2, zorder=1)
-                for index, value in enumerate(values):
-                    axes.plot(
-                        value,
-                        place,
-                        color=COLORS[index],
-                        marker=MARKERS[index],
-                        linestyle="none",
-                        label=None if place else names[index],
-                    )
-            # Most delays are 0, which a logarithm has no place for.
-            axes.set_xscale("symlog", linthresh=0.1, linscale=0.3)
-            axes.xaxis.set_major_locator(FixedLocator([0, 0.1, 1, 10, 100, 1000]))
-            axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.set_xlim(left=-0.02)
-            axes.set_yticks(range(len(groups)), [f"{e.group} ({e.jobs:,})" for e in groups])
-            axes.invert_yaxis()
-            axes.set_ylim(len(groups) - 0.5, -0.5)
-            axes.set_xlabel("Delay promised at most, beyond the estimate (h)")
-            legend_above(axes, len(names), title=None, handlelength=0.8, columnspacing=1.0)
-            figure.set_layout_engine("constrained")
-
-    title = "Delay behind the estimate with which so many jobs could be promised an end"
-    return _made(title, draw, rows)
-
-
 def _made(title: str, draw: Any, rows: Sequence[Iterable[str]]) -> PagePicture:
     def into(directory: Path) -> dict[Path, str]:
         path = directory / "picture.svg"
@@ -173,7 +127,7 @@ def advice_sections(advice: Advice) -> dict[str, list[Block | None]]:
         rows=[[each.setting, each.value, each.reason] for each in recommended(advice)],
     )
     estimates, stringencies = other_tables(advice)
-    misfits, quotes = warnings(advice), advice.quotes
+    misfits = warnings(advice)
     return {
         "In short": [
             PageAlert(paragraphs=misfits) if misfits else None,
@@ -186,14 +140,9 @@ def advice_sections(advice: Advice) -> dict[str, list[Block | None]]:
         "What was read": [
             PageFacts(facts=read_facts(advice)),
             repairs_table(advice),
-            sizes_table(advice),
         ],
-        "What users got": [fit_table(advice), *users_tables(advice), windows_table(advice)],
-        "How reliable is a quote?": [
-            None if quotes is None else PageText(paragraphs=[quotes.sentence()]),
-            None if quotes is None else backtest_table(quotes),
-        ],
-        "How early": [earliness_picture(advice), *earliness_tables(advice)],
+        "Does the model fit?": [fit_table(advice), windows_table(advice)],
+        "How early": [*earliness_tables(advice)],
         "Who is refused": [
             categories_table(advice),
             queues_table(advice),
@@ -333,7 +282,6 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "settings": recommended(advice),
         "limits": limits(advice),
         "deadline_price": advice.deadline_price,
-        "quotes": [] if advice.quotes is None else advice.quotes.table(),
         "break_even": {
             f"penalty_{p:g}": advice.break_even(p) for p in (0.0, choices.prices.penalty)
         },

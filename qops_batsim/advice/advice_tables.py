@@ -21,8 +21,7 @@ from qops_batsim.advice.advise import (
     refused_work,
     utilization,
 )
-from qops_batsim.advice.backtest import Backtest
-from qops_batsim.advice.fit import HIGH, LEAST_WAIT, LOW, size_classes, sizes_of, wait_quantiles
+from qops_batsim.advice.fit import HIGH, LEAST_WAIT, LOW, wait_quantiles
 from qops_batsim.advice.recommendations import (
     CANNOT_SAY,
     advice_earliness,
@@ -48,7 +47,6 @@ from qops_batsim.experiments.report_table import TableText
 from qops_batsim.parameters import EXACT
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.shipped import packaged_data
-from qops_batsim.tables import Floats, Words
 from qops_batsim.workload.conversion import DONE
 
 _TABLES = packaged_data("qops_batsim.advice", "tables.toml", dict[str, TableText])
@@ -132,90 +130,11 @@ def _date(seconds: float, calendar: Calendar | None) -> str:
     return f"{seconds:,.0f} s" if calendar is None else calendar.text(seconds)
 
 
-def sizes_table(advice: Advice) -> PageTable | None:
-    """Return the most processors in use at once by month, where the trace tells starts and dates.
-
-    Where no nodes are told, a machine that grew or shrank is simulated with one size.
-    """
-    records, calendar = advice.trace.records, advice.trace.calendar
-    known = (records["wait_time"] >= 0) & (records["run_time"] > 0)
-    if calendar is None or not known.any():
-        return None
-    starts = (records["submit_time"] + records["wait_time"])[known]
-    width = records["requested_processors"][known]
-    dates = np.concatenate([starts + records["run_time"][known], starts])
-    # At one date, those that end come first.
-    order = np.argsort(dates, kind="stable")
-    used = np.cumsum(np.concatenate([-width, width])[order])
-    days, first = np.unique(dates[order] // 86400, return_index=True)
-    months: dict[str, int] = {}
-    for day, most in zip(days.tolist(), np.maximum.reduceat(used, first).tolist(), strict=True):
-        month = calendar.month_of(day * 86400)
-        months[month] = max(months.get(month, 0), int(most))
-    if len(months) < 2:
-        return None
-    simulated = (
-        "Windows are simulated with the nodes of their time."
-        if advice.trace.sizes
-        else f"All windows are simulated with {advice.simulated.processors:,}."
-    )
-    rows = [{"month": month, "processors": most} for month, most in months.items()]
-    return _table("sizes", rows, simulated=simulated)
-
-
 def fit_table(advice: Advice) -> PageTable | None:
     """Compare waits simulated with EASY with logged ones; None without these."""
     if not advice.fit.is_known:
         return None
     return _table("fit", advice.fit.classes, least=LEAST_WAIT / 60, low=LOW, high=HIGH)
-
-
-_MOST_GROUPS = 12
-
-
-def users_tables(advice: Advice) -> list[PageTable]:
-    """Return the waits in the log by size, partition and account, as far as it tells them."""
-    records = advice.trace.records
-    categories = advice.choices.prices.categories
-    places = size_classes(records["requested_processors"], categories)
-    classes = Words([*sizes_of(categories).values()], places)
-    columns = {"processors": classes}
-    names = {"partition": "queue", "account": "group"}
-    columns |= {
-        title: advice.trace.texts[field]
-        for title, field in names.items()
-        if field in advice.trace.texts
-    }
-    waits = records["wait_time"]
-    if not (waits >= 0).any():
-        return []
-    limits = records["requested_time"]
-    run_times = np.where(limits > 0, np.minimum(records["run_time"], limits), records["run_time"])
-    work = run_times * records["requested_processors"] / HOUR
-    return [
-        _waits_table(title, column, waits, work)
-        for title, column in columns.items()
-        if title == "processors" or len(set(column.words)) > 1
-    ]
-
-
-def _waits_table(title: str, column: Words, waits: Floats, work: Floats) -> PageTable:
-    """Return waits by the words of a column, the groups with most work first, then all jobs."""
-    of_word = np.bincount(column.which, work, minlength=len(column.words))
-    order = np.argsort(-of_word, kind="stable") if title != "processors" else range(len(of_word))
-    groups = [(column.words[at] or "-", column.which == at) for at in [*order][:_MOST_GROUPS]]
-    groups.append(("all", np.ones(len(waits), np.bool_)))
-    rows = []
-    for name, inside in groups:
-        known = waits[inside & (waits >= 0)]
-        if inside.any():
-            half, most = wait_quantiles(known)
-            row = {"name": name, "jobs": int(inside.sum()), "work": work[inside].sum()}
-            row |= {"mean": known.mean() / HOUR if len(known) else None, "half": half, "most": most}
-            rows.append(row)
-    more = len(of_word) - _MOST_GROUPS
-    told = f"; {more:,} with less work are not shown" if more > 0 else ""
-    return _table("waits", rows, group=title, more=told)
 
 
 def before_after_table(before: Advice, after: Advice, changes: str) -> PageTable:
@@ -243,19 +162,6 @@ def before_after_table(before: Advice, after: Advice, changes: str) -> PageTable
                 name = f"{who}: wait {part} (h)"
                 rows.append({"measure": name, "before": before_it, "after": after_it})
     return _table("before_after", rows, changes=changes)
-
-
-def backtest_table(found: Backtest) -> PageTable:
-    """Return the calibration of quotes."""
-    rows = [
-        {
-            **msgspec.structs.asdict(each),
-            "said": "earliest end" if each.said is None else f"{each.said:.1f} %",
-            "added": None if each.said is None else hours(each.margin),
-        }
-        for each in found.table()
-    ]
-    return _table("backtest", rows)
 
 
 def overview_table(parts: Mapping[str, Advice]) -> PageTable:

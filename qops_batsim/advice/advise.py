@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.advice.backtest import Backtest
 from qops_batsim.advice.fit import UNKNOWN_FIT, ModelFit, model_fit
 from qops_batsim.advice.plan_asker import EarliestPromises, watched_scheduler
 from qops_batsim.advice.trace_runs import (
@@ -167,7 +166,6 @@ class Advice:
     fit: ModelFit = UNKNOWN_FIT
     name: str = ""
     """The partition, if the trace tells one."""
-    quotes: Backtest | None = None
     what_if: WhatIf | None = None
 
     @cached_property

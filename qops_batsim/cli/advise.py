@@ -38,8 +38,6 @@ _about = manual(
         compared with it (repeatable). Default: qops, fqops:tolerance_factor=2 and msb.
     --windows NxJOBS: Stretches of the trace to simulate, and the jobs of each: 10x3000, or 10.
         Default: 1 for fewer than 6,000 jobs, else 3 to 5, of at most 5,000.
-    --backtest N: Ask for a quote at so many submissions, spread evenly over the trace, as it would
-        have been asked then, and compare with what came: how reliable quotes are.
     --what-if LIST: The same with changes, side by side: load=1.2, nodes=+64 (or processors=+512),
         max-walltime=24h and estimates=learned, separated by commas.
     [What is written]
@@ -62,7 +60,6 @@ def advise(
     scheduler: Annotated[list[str] | None, _about("--scheduler")] = None,
     prices: options.PricesFile = None,
     windows: Annotated[str | None, _about("--windows")] = None,
-    backtest: Annotated[int | None, _about("--backtest", min=1)] = None,
     what_if: Annotated[str | None, _about("--what-if")] = None,
     as_json: Annotated[bool, _about("--json")] = False,
 ) -> None:
@@ -84,11 +81,8 @@ def advise(
         # A shipped trace, to look at a page:
         qops-batsim advise kth_sp2_1000 --out report.html
     """
-    from dataclasses import replace
-
     import msgspec
 
-    from qops_batsim.advice import backtest as quoting
     from qops_batsim.advice.advice_page import advice_page, document_of
     from qops_batsim.advice.advise import AdviceChoices
     from qops_batsim.advice.advise import advise as ask
@@ -126,7 +120,7 @@ def advise(
             console.announce_compiling(),
             console.progress_bar(None, f"advise {name}".strip()) as bar,
         ):
-            found = ask(
+            return ask(
                 traces[name],
                 choices,
                 name=name,
@@ -134,9 +128,6 @@ def advise(
                 workers=_workers(len(traces[name].workload.jobs)),
                 on_progress=bar,
             )
-            if backtest is not None and changed is None:
-                found = replace(found, quotes=quoting.backtest(traces[name], asked=backtest))
-        return found
 
     parts = {name: advice_on(name) for name in traces}
     for each in parts.values():
@@ -183,9 +174,9 @@ def _print_summary(
         console.print_table(table.title, table.headings, table.rows)
         console.say(f"{table.note}\n")
     for name, each in parts.items():
-        told = [] if each.quotes is None else [each.quotes.sentence()]
+        told = []
         if changed:
-            told += [f"With {changes}: {text}" for text in summary(changed[name])]
+            told = [f"With {changes}: {text}" for text in summary(changed[name])]
         for sentence in [*summary(each), *told]:
             console.say(f"{name + ': ' if len(parts) > 1 else ''}{sentence}\n")
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from qops_batsim.workload.batsim_json import format_workload as format_workload
     from qops_batsim.workload.batsim_json import read_workload as read_workload
     from qops_batsim.workload.batsim_json import write_workload as write_workload
+    from qops_batsim.workload.conversion import Conversion as Conversion
     from qops_batsim.workload.conversion import Repairs as Repairs
     from qops_batsim.workload.conversion import convert_log as convert_log
     from qops_batsim.workload.deadlines import DAY as DAY
@@ -46,7 +47,7 @@ else:
         __name__,
         {
             "batsim_json": "format_workload read_workload write_workload",
-            "conversion": "Repairs convert_log",
+            "conversion": "Conversion Repairs convert_log",
             "deadlines": "DAY DeadlineChoices",
             "delay_jobs": "exact_estimates",
             "estimates": "EstimateChoices EstimateModel fit_estimates sample_estimates",

@@ -199,7 +199,7 @@ onload = () => {
 };
 """
     shown = browse(page.replace("</body>", f"<script>{script}</script></body>"))
-    assert "<title>2 true 2 0</title>" in shown
+    assert "<title>1 true 1 0</title>" in shown
 
 
 def test_the_command(cli, tmp_path: Path) -> None:

@@ -10,10 +10,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 
-from qops_batsim.advice.advice_tables import users_tables
 from qops_batsim.advice.advise import Advice, AdviceChoices
 from qops_batsim.advice.fit import ClassFit, ModelFit
 from qops_batsim.advice.recommendations import (
@@ -43,7 +41,6 @@ from qops_batsim.economics.charges import Charge
 from qops_batsim.economics.prices import Prices
 from qops_batsim.experiments.deadline_runs import contestant_of
 from qops_batsim.experiments.statistics import mean_interval
-from qops_batsim.tables import Words
 from support.rows_of_jobs import workload_of
 
 CHOICES = AdviceChoices(
@@ -396,22 +393,6 @@ def test_the_class_that_fits_worst_is_named_first_then_the_others() -> None:
         "made. Nor does it fit other classes of processors: 33 or more, 1."
     )
     assert "several partitions or queues" in causes
-
-
-def test_users_waits_are_told_by_partition_and_account_as_far_as_the_log_has_them() -> None:
-    records = {
-        "requested_processors": np.array([1, 4, 1]),
-        "wait_time": np.array([60.0, 120.0, -1.0]),
-        "requested_time": np.array([600.0, 600.0, -1.0]),
-        "run_time": np.array([300.0, 900.0, 300.0]),
-    }
-    texts = {"queue": Words.of(["cpu", "gpu", "cpu"])}
-    advice: Any = SimpleNamespace(
-        choices=CHOICES, trace=SimpleNamespace(records=records, texts=texts)
-    )
-    by_size, by_partition = users_tables(advice)
-    assert [row[0] for row in by_size.rows] == ["1", "2 to 8", "all"]
-    assert [row[:2] for row in by_partition.rows] == [["gpu", "1"], ["cpu", "2"], ["all", "3"]]
 
 
 def test_responses_count_from_the_submission() -> None:

@@ -8,13 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.advice.backtest import LEVELS, backtest
-from qops_batsim.errors import InputError
-from qops_batsim.experiments.deadline_runs import outcomes_of
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.conversion import Conversion
 from qops_batsim.workload.traces import read_partitions, read_trace
+from studies.quotes.__main__ import run_by_easy
+from studies.quotes.backtest import LEVELS, backtest
 from support.centre_dumps import CENTRE, make_rows, text_of
 
 
@@ -99,20 +96,13 @@ def test_what_is_said_is_what_comes(shared: Path, name: str) -> None:
 
 def test_quotes_to_users_of_easy_say_what_is_sure(shared: Path) -> None:
     """Where the site is EASY itself, a job that can start at once does: that is said."""
-    import msgspec
-
     trace = read_trace(shared / "traces" / "CTC-SP2-1996-rebuilt.swf.gz", skip=20_000, first=3000)
-    machine = make_cluster(trace.workload.processors)
-    outcomes, _ = outcomes_of(trace.workload, machine, make_scheduler("easy"))
-    waits = dict(zip(outcomes.ids, outcomes.start - outcomes.submission, strict=True))
-    records = trace.records.copy()
-    records["wait_time"] = [waits[job] for job in trace.workload.columns.ids]
-    found = backtest(msgspec.structs.replace(trace, records=records), asked=1500)
+    found = backtest(run_by_easy(trace), asked=1500)
     for each in found.table():
         if each.group in ("all", "starts at once") and each.said is not None:
             assert abs(each.came - each.said) < 3
 
 
 def test_a_trace_without_waits_cannot_be_asked() -> None:
-    with pytest.raises(InputError, match="tells no waits"):
+    with pytest.raises(ValueError, match="tells no waits"):
         backtest(read_trace("kth_sp2_1000"))

@@ -1,7 +1,7 @@
 """Back-test of quotes: what would have been said at each submission of a log, and what came.
 
 At the submission of a job, the running and waiting jobs of the log are a queue, with the users'
-estimates, and :class:`~qops_batsim.advice.queue_quote.QueueAsker` is asked for the earliest end. A
+estimates, and ``QueueAsker`` is asked for the earliest end. A
 quote that is to hold with a probability adds to its start what quotes before it were off by, of
 which the outcome was known then: a quantile, whose level follows the share that held (I. Gibbs and
 E. Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021).
@@ -18,13 +18,9 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from qops_batsim.advice.fit import size_classes, sizes_of
-from qops_batsim.advice.queue_quote import Ask, QueueAsker
-from qops_batsim.advice.queue_state import QueuedJob, QueueState
-from qops_batsim.economics.charges import Categories
-from qops_batsim.errors import InputError, require
-from qops_batsim.experiments.statistics import mean_interval
-from qops_batsim.workload.conversion import Conversion
+from qops_batsim.advice import Ask, QueueAsker, QueuedJob, QueueState
+from qops_batsim.experiments import mean_interval
+from qops_batsim.workload import Conversion
 
 LEVELS = (0.8, 0.9, 0.95)
 """Probabilities with which quotes are to hold."""
@@ -33,6 +29,9 @@ HORIZONS = ((60.0, "starts at once"), (3600.0, "within 1 h"), (28_800.0, "1 to 8
 """Longest wait quoted (seconds) of each class but the last."""
 
 LATER = "more than 8 h"
+
+SIZES = ("1", "2 to 8", "9 to 32", "33 or more")
+"""Classes of processors."""
 
 RECENT, LEAST, RATE = 500, 30, 0.02
 """Errors remembered, errors needed, and the rate at which levels follow outcomes."""
@@ -86,7 +85,7 @@ class Backtest(msgspec.Struct, frozen=True, kw_only=True):
         groups: dict[str, list[Quoted]] = {"all": stated}
         for _, name in (*HORIZONS, (math.inf, LATER)):
             groups[name] = [each for each in stated if each.horizon == name]
-        for name in sizes_of(Categories()).values():
+        for name in SIZES:
             groups[f"{name} processors"] = [each for each in stated if each.size == name]
         found = []
         for group, members in groups.items():
@@ -152,12 +151,11 @@ def backtest(trace: Conversion, *, asked: int = 1000) -> Backtest:
 
     Waiting jobs are planned in the order of submission, since a log does not tell priorities.
     """
-    require(asked >= 1, "asked", asked, "a whole number above 0 is expected")
     records, size = trace.records, trace.workload.processors
     known = (records["wait_time"] >= 0) & (records["run_time"] > 0)
     known &= (records["requested_processors"] >= 1) & (records["requested_processors"] <= size)
     if not known.any():
-        raise InputError(
+        raise ValueError(
             f"{trace.workload.source}: tells no waits, so no quote can be compared with what came; "
             "an accounting, or a log with waits, is expected"
         )
@@ -170,8 +168,7 @@ def backtest(trace: Conversion, *, asked: int = 1000) -> Backtest:
     walltimes = records["requested_time"]
     longest = walltimes.max() if (walltimes > 0).any() else records["run_time"]
     limits = np.where(walltimes > 0, walltimes, longest).astype(float)
-    sizes = size_classes(records["requested_processors"], Categories())
-    names = [*sizes_of(Categories()).values()]
+    sizes = np.searchsorted((1, 8, 32), records["requested_processors"], side="left")
     for row, active in _submissions(records, every):
         job = records[row]
         now = float(job["submit_time"])
@@ -182,7 +179,7 @@ def backtest(trace: Conversion, *, asked: int = 1000) -> Backtest:
         if answer.wait is None or answer.response is None:
             continue
         horizon = next((name for most, name in HORIZONS if answer.wait <= most), LATER)
-        size_name = names[sizes[row]]
+        size_name = SIZES[sizes[row]]
         # The narrowest class of which enough is known.
         keys = (f"{horizon}, {size_name}", horizon, "all")
         known_keys = (each for each in keys if each in classes)
