@@ -20,7 +20,7 @@ from qops_batsim.cli.console import (
     warn,
 )
 from qops_batsim.cli.inputs import duration
-from qops_batsim.cli.options import AsJson, Settings, manual
+from qops_batsim.cli.options import AsJson, Scheduler, Settings, manual
 from qops_batsim.errors import InputError, QopsError, require
 from qops_batsim.version import __version__
 
@@ -31,21 +31,20 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Decide for a real Slurm, or only watch it, or decide in its shadow.\n\n"
+    help="Decide for a real Slurm, or in its shadow.\n\n"
     "`qops-batsim live qops --journal FILE` is `live decide qops --journal FILE`. docs/live.md "
     "begins with ten minutes of set-up.",
 )
 
 _about = manual(
     """
-    SCHEDULER: Name of the scheduler; `qops-batsim schedulers` lists them.
     --journal, -j FILE: Journal: made anew, or gone on with. All that is known is in it.
     --shadow: Change nothing: jobs run as Slurm has them, and the scheduler is asked what it would
         have done; `live report` tells what that would have come to.
     --partition NAME: Partition whose jobs and nodes it is about. Default: all.
     --poll DURATION: Time between two looks at Slurm.
     --margin DURATION: How much later than at its limit a job may have left its nodes, which
-        promises count in; `live check` says how much this Slurm needs. Default: 60s.
+        promises count in; `live check` says how much this Slurm needs.
     --dry-run: Tell what would be done now, and end; with exit code 1 if `live check` calls
         anything bad.
     [Jobs in Slurm]
@@ -68,12 +67,12 @@ OfJournal = Annotated[Path, _about("JOURNAL")]
 
 @app.command()
 def decide(
+    scheduler: Scheduler,
     journal: Annotated[Path, _about("--journal")],
-    scheduler: Annotated[str | None, _about("SCHEDULER")] = None,
     shadow: Annotated[bool, _about("--shadow")] = False,
     partition: Partition = None,
     poll: Poll = "1s",
-    margin: Annotated[str | None, _about("--margin")] = None,
+    margin: Annotated[str, _about("--margin")] = "60s",
     settings: Settings = None,
     keep_refused: Annotated[bool, _about("--keep-refused")] = False,
     leave_best_effort: Annotated[bool, _about("--leave-best-effort")] = False,
@@ -85,39 +84,26 @@ def decide(
     Every waiting job is held, and released when the scheduler starts it. What was decided is in
     the journal before it is done: after an end of any kind, the same command goes on. A scheduler
     with a grace gets one that bears the delays of a poll, unless --set grace says another.
-    Without a scheduler nothing is decided: jobs, starts, ends and nodes are written down, for
-    `live report` with any scheduler.
+    With --shadow nothing is changed; `live report` can ask any other scheduler about the same jobs.
 
     Examples:
 
     \b
-        qops-batsim live decide --journal week.db --poll 5s
         qops-batsim live qops --journal shadow.db --shadow
         qops-batsim live qops --journal qops.db --partition main --margin 60s
         qops-batsim live qops --journal qops.db --dry-run
     """
-    from qops_batsim.live.centre import LIVE, RECORD, SHADOW
+    from qops_batsim.live.centre import LIVE, SHADOW
     from qops_batsim.live.daemon import about_journal
 
-    deciding = {
-        "--shadow": shadow,
-        "--margin": margin,
-        "--set": settings,
-        "--keep-refused": keep_refused,
-        "--leave-best-effort": leave_best_effort,
-        "--dry-run": dry_run,
-        "--release-on-failure": release_on_failure,
-    }
-    if scheduler is None and (unused := [name for name, given in deciding.items() if given]):
-        raise InputError(f"{unused[0]}: nothing is decided without a scheduler; one is expected")
     releases = release_on_failure and not (shadow or dry_run)
     step = duration(poll, "--poll", zero=False)
     about = about_journal(
-        RECORD if scheduler is None else SHADOW if shadow else LIVE,
-        scheduler=scheduler or "",
+        SHADOW if shadow else LIVE,
+        scheduler=scheduler,
         settings=settings or [],
         partition=partition,
-        margin=0.0 if scheduler is None else duration(margin or "60s", "--margin"),
+        margin=duration(margin, "--margin"),
         poll=step,
     )
     kept = {"keeps_refused": keep_refused, "takes_best_effort": not leave_best_effort}
@@ -194,9 +180,9 @@ def _follow(path: Path, about: About, poll: float, kept: dict[str, bool], *, dry
 
 def _say_begin(centre: LiveCentre, journal: Journal, goes_on: bool) -> None:
     about = centre.about
-    what = f"{about.scheduler} ({about.mode})" if about.scheduler else about.mode
+    what = f"{about.scheduler} ({about.mode})"
     note(f"qops-batsim {__version__} live {what}: {len(about.nodes)} nodes, journal {journal.path}")
-    if goes_on and centre.module is not None:
+    if goes_on:
         orders = centre.open_orders()
         note(f"goes on after {centre.replayed:,} messages; {len(orders)} orders are open")
         for order in orders:
@@ -306,7 +292,7 @@ def _print_status(journal: Journal, *, as_json: bool) -> None:
         return "-" if date is None else centre_date(about, date)
 
     say(
-        f"{about.scheduler or about.mode} on {len(about.nodes)} nodes, {about.mode}, last news "
+        f"{about.scheduler} on {len(about.nodes)} nodes, {about.mode}, last news "
         f"{when(about.origin + journal.last_message[1])}"
     )
     say(", ".join(f"{count:,} {what}" for what, count in numbers.items()))
@@ -360,14 +346,14 @@ def report(
 ) -> None:
     """Tell what was promised and kept, and what the embedded engine makes of the same jobs.
 
-    Of a shadow or a record, what would have been promised and kept, with the run times that the
+    Of a shadow, what would have been promised and kept, with the run times that the
     jobs really had, beside what Slurm made of them by itself.
 
     Examples:
 
     \b
         qops-batsim live report shadow.db
-        qops-batsim live report week.db --scheduler fqops:tolerance_factor=2
+        qops-batsim live report shadow.db --scheduler fqops:tolerance_factor=2
     """
     from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.live.journal import Journal

@@ -50,7 +50,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "charges": "Print what the jobs of a finished run pay, by category and in total.",
     },
     "On a real machine": {
-        "live": "Decide for a real Slurm, or only watch it, or decide in its shadow.",
+        "live": "Decide for a real Slurm, or in its shadow.",
     },
     "Experiments": {
         "compare": "Compare schedulers on deadline workloads over loads and seeds (Islam et al. "

@@ -17,11 +17,10 @@ from qops_batsim.dates import Calendar
 from qops_batsim.engine.ended_jobs import EndedJobs
 from qops_batsim.engine.options import ExternalEvent, outages_of
 from qops_batsim.engine.outputs import format_jobs
-from qops_batsim.errors import InputError
 from qops_batsim.file_set import run_files
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED
 from qops_batsim.live.book import WORKLOAD, Book
-from qops_batsim.live.centre import RECORD, replay
+from qops_batsim.live.centre import replay
 from qops_batsim.live.fates import decided_fates
 from qops_batsim.live.journal import Entry, Journal
 from qops_batsim.platform.host_intervals import HostIntervals
@@ -43,8 +42,6 @@ def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> lis
     Its scheduler decides once more; one that lies in a file has to be allowed by ``code``.
     """
     about = journal.begun
-    if about.mode == RECORD:
-        raise InputError(f"{journal.path}: nothing was decided with it; `live report` can read it")
     module = make_scheduler(scheduler_of_data(about.scheduler, code), about.options)
     module.keep_decisions()
     replay(ModuleDriver(module, any_engine=True), journal)

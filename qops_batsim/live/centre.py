@@ -44,8 +44,8 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.scheduling.standing import Standing
 
-RECORD, SHADOW, LIVE = "record", "shadow", "live"
-"""Modes: only watch; ask the module and change nothing; decide."""
+SHADOW, LIVE = "shadow", "live"
+"""Modes: ask the module and change nothing; decide."""
 
 MOST_TOLD = 20
 """Most users that are told of a new planned start in one step."""
@@ -90,7 +90,7 @@ class LiveCentre:
     Attributes
     ----------
     module
-        The decision module; None in the mode ``record``.
+        The decision module.
     """
 
     def __init__(
@@ -119,9 +119,7 @@ class LiveCentre:
         self._seen: dict[str, SeenJob] = {}
         begins = self._begin(about) if journal.about is None else None
         self.about = journal.begun
-        self.module: DecisionModule | None = None
-        if self.about.mode != RECORD:
-            self.module = deciding_module(self.about.scheduler, self.about.options)
+        self.module: DecisionModule = deciding_module(self.about.scheduler, self.about.options)
         self._book = Book(
             self.about,
             journal.entries(only_open=True),
@@ -132,8 +130,6 @@ class LiveCentre:
             and self.module.hears_of_others,
         )
         self._clock.go_on(self.about.origin + journal.last_message[1], journal.believed)
-        if self.module is None:
-            return
         self._driver, self._forget_after = ModuleDriver(self.module, any_engine=True), forget_after
         self._standing_at = 0
         if begins is not None:
@@ -204,12 +200,10 @@ class LiveCentre:
                 journal.note(now, "outage", f"over after {now - self._unreachable_since:.1f} s")
                 self._unreachable_since = None
             self._take(jobs, nodes, now)
-            if self.module is not None:
-                self._forget()
+            self._forget()
         journal.has_news(now)
-        if self.module is not None:
-            self._send(now)
-            self._tell(now)
+        self._send(now)
+        self._tell(now)
 
     def rehearse(self) -> None:
         """Tell what a step would send, and leave the journal as it is."""
@@ -225,11 +219,10 @@ class LiveCentre:
         """Write what is seen, and what is decided about it."""
         looked = self._manager.real if isinstance(self._manager, ShadowManager) else jobs
         self._see(looked, now)
-        if self.module is not None:
-            events = self._book.observe(jobs, nodes, now, may_refuse=not self._doubt)
-            self._confirm({job.id: job for job in jobs}, now)
-            while events:
-                events = self._ask(round(now - self.about.origin, 6), events)
+        events = self._book.observe(jobs, nodes, now, may_refuse=not self._doubt)
+        self._confirm({job.id: job for job in jobs}, now)
+        while events:
+            events = self._ask(round(now - self.about.origin, 6), events)
         self._write(now)
 
     def _look(self) -> float:
@@ -267,7 +260,6 @@ class LiveCentre:
 
     def _ask(self, now: float, events: list[Event]) -> list[Event]:
         """Ask the module, and return what it has to be told at once."""
-        assert self.module is not None
         decisions = self._driver.decisions_on(now, events)
         self._journal.add_message(now, events, decisions)
         again = self._book.carry_out(decisions, now + self.about.origin)
@@ -276,7 +268,6 @@ class LiveCentre:
 
     def _note_answers(self, now: float) -> None:
         """Note promises, planned starts and refusals."""
-        assert self.module is not None
         log, book = self.module.qos_log, self._book
         planned = (
             self.module.planned_starts() if isinstance(self.module, SpaceSharingScheduler) else {}

@@ -101,7 +101,7 @@ def _rights(config: Mapping[str, str]) -> Finding:
     if not rights:
         text = (
             f"{user} may not hold the jobs of others: root or {slurm_user or 'SlurmUser'} is "
-            "expected (to watch without a scheduler, or with --shadow, needs no rights)"
+            "expected (--shadow needs no rights)"
         )
     return Finding(about="rights", is_fine=rights, text=text)
 

@@ -35,19 +35,17 @@ def effect_time(poll: float) -> float:
 def about_journal(
     mode: str,
     *,
-    scheduler: str = "",
-    settings: Sequence[str] = (),
+    scheduler: str,
+    settings: Sequence[str],
     partition: str | None,
-    margin: float = 0.0,
+    margin: float,
     poll: float,
 ) -> About:
     """Return the choices that a journal is begun with, or has to have been begun with."""
-    options: dict[str, object] = {}
-    if scheduler:
-        given = parse_settings(settings)
-        options = to_builtins(deciding_module(scheduler, given).options)
-        if "grace" in options and "grace" not in given:
-            options["grace"] = effect_time(poll)
+    given = parse_settings(settings)
+    options: dict[str, object] = to_builtins(deciding_module(scheduler, given).options)
+    if "grace" in options and "grace" not in given:
+        options["grace"] = effect_time(poll)
     return About(
         mode=mode,
         scheduler=scheduler,

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_REJECTED
 from qops_batsim.live.book import WORKLOAD, Book
 from qops_batsim.live.fates import Fate, Tally, decided_fates, tally
@@ -37,9 +36,9 @@ class LiveReport(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     jobs: int
-    decided: Tally | None
+    decided: Tally
     manager: Tally | None
-    embedded: Tally | None
+    embedded: Tally
     told_after: tuple[float, float] | None = None
     alarms: int = 0
     outages: int = 0
@@ -64,8 +63,6 @@ def report(
     about = journal.begun
     name = scheduler or scheduler_of_data(about.scheduler, ())
     options = dict(about.options if scheduler is None else settings or {})
-    if not name:
-        raise InputError(f"{journal.path}: only watches; the scheduler to ask is expected")
     entries = journal.entries()
     seen = [job for job, _ in journal.seen()]
     decided = decided_fates(entries)
@@ -79,7 +76,7 @@ def report(
     notes, managed = journal.count_notes(), _managed(about, seen).values()
     return LiveReport(
         jobs=len(workload.jobs),
-        decided=tally(decided.values(), about.grace) if entries else None,
+        decided=tally(decided.values(), about.grace),
         manager=None if about.mode == "live" else tally(managed, about.grace),
         embedded=tally(embedded.values(), about.grace),
         told_after=(float(np.median(waits)), max(waits)) if waits else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from qops_batsim.live.centre import RECORD, SHADOW, LiveCentre
+from qops_batsim.live.centre import SHADOW, LiveCentre
 from qops_batsim.live.fates import counts
 from qops_batsim.live.journal import Journal
 from qops_batsim.live.manager import JobPhase, NodeState, SeenJob
@@ -125,25 +125,3 @@ def test_a_shadow_goes_on_after_a_kill(tmp_path: Path) -> None:
     told = counts(site.journal.entries())
     assert (told["promised"], told["kept"], told["waiting"], told["running"]) == (3, 3, 0, 0)
     site.journal.close()
-
-
-def test_a_record_only_watches_and_any_scheduler_can_be_asked_later(tmp_path: Path) -> None:
-    fake = FakeManager(4)
-    fake.starts_by_itself = True
-    about = Site(tmp_path / "other.db", mode=RECORD, scheduler="").about
-    with Journal(tmp_path / "record.db", writes=True) as journal:
-        centre = LiveCentre(Untouchable(fake), journal, about, clock=fake.clock)
-        for number in range(4):
-            fake.submit(4, limit=300, run_time=100, deadline=350 + 250 * number)
-            fake.advance(5)
-            centre.step()
-        for _ in range(100):
-            fake.advance(5)
-            centre.step()
-        told = report(journal, "qops")
-    assert told.decided is None
-    assert told.manager is not None
-    assert told.embedded is not None
-    assert (told.manager.asked, told.manager.in_time) == (4, 4)
-    # With the margin the first needs 360 s.
-    assert (told.embedded.promised, told.embedded.refused) == (3, 1)
