@@ -92,7 +92,7 @@ def test_what_its_user_cancels_leaves_the_plan(site: Site) -> None:
 @pytest.mark.parametrize("scheduler", scheduler_names())
 def test_no_user_ends_it_by_cancelling_a_job(scheduler: str, tmp_path: Path) -> None:
     """With any scheduler that hears of cancellations; another one is refused before it begins."""
-    told = {"scheduler": scheduler, "partition": None}
+    told = {"scheduler": scheduler, "partition": None, "settings": (), "margin": 0.0}
     if scheduler == "aroma":
         with pytest.raises(InputError, match="'aroma' cannot decide live.* withdraw"):
             about_journal(LIVE, **told, poll=1.0)
