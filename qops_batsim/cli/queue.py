@@ -30,20 +30,24 @@ _about = manual(
     QUEUE: The queue: of `squeue --json`, in the form of docs/centres.md, or the journal of
         `live`; - for standard input.
     JOB...: {A_JOB}; each as if it were the only new one.
-    --deadline DURATION: By when each job must end, counted from the queue's date: 6h. Default: no
-        deadline; the earliest one is told.
-    --processors N: Processors of the machine, which squeue does not tell.
+    [Which jobs]
     --partition NAME: Of squeue, take the jobs of this partition (repeatable); --processors is its
         size.
+    [The machine and its queue]
+    --processors N: Processors of the machine, which squeue does not tell.
     --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
         NODELIST, CPUS and GRES. Their cores are the machine, and partitions with nodes of their own
         are told from those that share them.
     --now DATE: Date of the queue: seconds since 1970, or an ISO date with its offset from UTC.
         Default: what the queue tells, else when its file was written, or now.
     --max-age DURATION: Refuse a queue that is older, or dated as far ahead, but with --now.
+    [What is asked]
+    --deadline DURATION: By when each job must end, counted from the queue's date: 6h. Default: no
+        deadline; the earliest one is told.
     --scheduler NAME: Whose search looks for promises, with options as NAME:OPTION=VALUE.
     --may-wait: Waiting jobs without a promise may be put off. Default: they keep the end that
         is planned for them now.
+    [Where to answer]
     --listen ADDRESS:PORT: Where to answer.
     --any-interface: Listen where other machines can ask, too.
     """
