@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from support.qos_files import by_workload
+
 HEADER = (
     "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,"
     "success,final_state,starting_time,execution_time,finish_time,waiting_time,turnaround_time,"
@@ -123,7 +125,7 @@ def qos_csv(jobs: list[Ran]) -> str:
         f"{job.workload}!{job.id},,,{'rejected' if job.hosts is None else 'accepted'},,,,,,0,"
         for job in jobs
     ]
-    return "\n".join([QOS_HEADER, *rows]) + "\n"
+    return by_workload("\n".join([QOS_HEADER, *rows]))
 
 
 @dataclass

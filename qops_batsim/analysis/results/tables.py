@@ -255,7 +255,7 @@ def _machine_states_of(table: Table) -> MachineStates:
 
 _QOS = Form(
     what="a _qos.csv",
-    needed=("job_id", "decision", "admitted_deadline"),
+    needed=("workload_name", "job_id", "decision", "admitted_deadline"),
     numbers=(
         "requested_deadline",
         "admitted_deadline",
@@ -277,11 +277,7 @@ _QOS = Form(
 
 
 def read_qos(path: Path) -> Decisions:
-    """Read a ``_qos.csv``.
-
-    A file of an earlier version has no latest starts, and no ``workload_name``: its ``job_id`` is
-    the full identifier. One of a run without new promises has no numbers of them.
-    """
+    """Read a ``_qos.csv``; that of a run without new promises has no numbers of them."""
     return read_table(path, _QOS, _decisions_of)
 
 
@@ -303,16 +299,11 @@ def _decisions_of(table: Table) -> Decisions:
     columns: dict[str, Any] = {name: (table.numbers | table.texts)[name] for name in table.names}
     columns.setdefault("latest_start", np.full(table.size, np.nan))
     columns.setdefault("new_promises", np.zeros(table.size))
-    ids, workloads = table.texts["job_id"], table.texts.get("workload_name")
-    if workloads is None:
-        parts = [(each if "!" in each else f"!{each}").partition("!") for each in ids]
-        local_ids, workloads = [each[2] for each in parts], [each[0] for each in parts]
-        columns = {"job_id": "", "workload_name": workloads} | columns | {"job_id": local_ids}
-    else:
-        if "" in workloads:
-            nameless = np.array([not each for each in workloads])
-            table.refuse("workload_name", nameless, "the name of a workload")
-        ids = joined_texts(workloads, ids, "!")
+    workloads = table.texts["workload_name"]
+    if "" in workloads:
+        nameless = np.array([not each for each in workloads])
+        table.refuse("workload_name", nameless, "the name of a workload")
+    ids = joined_texts(workloads, table.texts["job_id"], "!")
     return Decisions(ids, decisions, cancelled, columns)
 
 

@@ -41,6 +41,7 @@ from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.model import Workload, delay_profile
 from support.ended_runs import ended_columns
+from support.qos_files import by_workload
 
 
 def priced(qos_charge: float, penalty: float = 1.0) -> Prices:
@@ -99,7 +100,7 @@ def make_run(write_run, killed: bool = False) -> Path:
         f"{promises.get(each.id, '')},,,,0,\n"
         for each in jobs
     ]
-    Path(f"{prefix}_qos.csv").write_text(QOS + "".join(lines))
+    Path(f"{prefix}_qos.csv").write_text(by_workload(QOS + "".join(lines)))
     return prefix
 
 
@@ -235,7 +236,7 @@ def test_a_run_without_promises_is_refused(write_run, workload: Workload) -> Non
 
 def filled(prefix: Path) -> dict[str, dict[str, str]]:
     with open(f"{prefix}_qos.csv") as stream:
-        return {row["job_id"]: row for row in csv.DictReader(stream)}
+        return {f"w0!{row['job_id']}": row for row in csv.DictReader(stream)}
 
 
 def test_the_columns_are_filled_and_nothing_else(write_run, workload: Workload) -> None:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import csv
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from qops_batsim import tables
-from qops_batsim.advice.explain import explain, explain_from_files
 from qops_batsim.analysis.metrics.charges import charge_jobs, fill_qos_file
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
-from qops_batsim.analysis.metrics.run_metrics import compute_metrics
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.run_files import find_run
-from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
@@ -125,39 +121,20 @@ def test_each_run_of_a_job_has_its_decisions(prefix: Path) -> None:
     assert "decision" not in read_run(prefix).joined
 
 
-def _told(prefix: Path) -> dict[str, Any]:
-    """Return what each reader of the file tells."""
-    result, known = read_run(prefix), {"w0": workload()}
-    outcomes = outcomes_of_run(result, known)
-    charged = charge_jobs(outcomes, REFERENCES, TABLE)
-    return {
-        "qos": result.qos.to_csv(),
-        "joined": result.joined.to_csv(),
-        "metrics": compute_metrics(result, known),
-        "verify": verify(result, workloads=known),
-        "explain": explain(prefix, "A"),
-        "explain of any run": explain_from_files(prefix, "w0!C"),
-        "charges": charged,
-    }
-
-
-def test_the_older_form_tells_all_readers_the_same(prefix: Path) -> None:
-    told = _told(prefix)
+def test_the_older_form_is_refused_by_its_missing_column(prefix: Path) -> None:
     in_older_form(prefix)
-    assert "w0!A," in Path(f"{prefix}_qos.csv").read_text()
-    assert _told(prefix) == told
+    with pytest.raises(InputError, match=r"_qos.csv: column workload_name missing"):
+        read_run(prefix)
 
 
-def test_charges_are_filled_into_either_form(prefix: Path) -> None:
-    charged = _told(prefix)["charges"]
-    for change in (lambda _: None, in_older_form):
-        change(prefix)
-        names = Path(f"{prefix}_qos.csv").read_text().split("\n", 1)[0]
-        fill_qos_file(find_run(prefix), charged)
-        assert Path(f"{prefix}_qos.csv").read_text().split("\n", 1)[0] == names
-        filled = read_run(prefix).qos.set_index("job_id")
-        assert filled["qos_charge"].notna().tolist() == [True, True, False]
-        assert (filled["category"] != "").all()
+def test_charges_are_filled_in(prefix: Path) -> None:
+    outcomes = outcomes_of_run(read_run(prefix), {"w0": workload()})
+    names = Path(f"{prefix}_qos.csv").read_text().split("\n", 1)[0]
+    fill_qos_file(find_run(prefix), charge_jobs(outcomes, REFERENCES, TABLE))
+    assert Path(f"{prefix}_qos.csv").read_text().split("\n", 1)[0] == names
+    filled = read_run(prefix).qos.set_index("job_id")
+    assert filled["qos_charge"].notna().tolist() == [True, True, False]
+    assert (filled["category"] != "").all()
 
 
 @pytest.mark.parametrize(

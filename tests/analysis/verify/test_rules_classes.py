@@ -11,6 +11,7 @@ from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.subject import most_at_once
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.workload.batsim_json import parse_workload
+from support.qos_files import by_workload
 
 from ..conftest import Ran
 
@@ -115,7 +116,7 @@ def test_sharing_is_no_excuse_for_a_late_end(write_run) -> None:
     prefix = write_run(jobs, hosts=1)
     rows = ["job_id,decision,admitted_deadline,latest_start"]
     rows += [f"w0!{name},accepted,{by},{start}" for name, by, start in (("A", 9, 0), ("C", 15, 10))]
-    Path(f"{prefix}_qos.csv").write_text("\n".join(rows) + "\n")
+    Path(f"{prefix}_qos.csv").write_text(by_workload("\n".join(rows)))
     listed = [
         {"id": name, "subtime": 0, "res": 1, "profile": "p", "qos": {"estimated_runtime": 5}}
         for name in spans

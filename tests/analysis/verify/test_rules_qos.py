@@ -20,6 +20,7 @@ from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
 from qops_batsim.errors import InputError
 from qops_batsim.kernels import compiling
 from qops_batsim.workload.batsim_json import parse_workload
+from support.qos_files import by_workload
 
 HEADER = "job_id,decision,admitted_deadline,latest_start"
 
@@ -53,7 +54,7 @@ def promised(write_run):
             for name, row in {**rows, **qos}.items()
             if row
         ]
-        Path(f"{prefix}_qos.csv").write_text("\n".join([HEADER, *lines]) + "\n")
+        Path(f"{prefix}_qos.csv").write_text(by_workload("\n".join([HEADER, *lines])))
         listed = [
             {
                 "id": job.id,
@@ -141,7 +142,7 @@ def test_a_job_that_goes_on_outlives_its_estimate_with_all_its_runs(
         ran("2", 0, 1, 35, 5, [0], profile="d5"),
     ]
     prefix = write_run(jobs, hosts=1)
-    Path(f"{prefix}_qos.csv").write_text(f"{HEADER}\nw0!2,accepted,39,\n")
+    Path(f"{prefix}_qos.csv").write_text(by_workload(f"{HEADER}\nw0!2,accepted,39,\n"))
     told = {"1": estimate, "2": 5}
     listed = [
         {
@@ -176,7 +177,7 @@ def test_kills_at_estimates_make_late_what_follows_them(write_run) -> None:
     prefix = write_run(jobs, hosts=1)
     for late, broken in ((0.0, 0), (0.001, 9)):
         rows = [f"w0!{n},accepted,,{n * 10 - late}" for n in range(9)]
-        Path(f"{prefix}_qos.csv").write_text("\n".join([HEADER, *rows]) + "\n")
+        Path(f"{prefix}_qos.csv").write_text(by_workload("\n".join([HEADER, *rows])))
         assert len(verify(read_run(prefix), workloads=workloads)) == broken
 
 
@@ -253,7 +254,7 @@ def chain(write_run):
     def made(grace: float, round_trip: float, promise: str) -> tuple[RunResult, dict[str, Any]]:
         known = {"hosts": 3, "options": {"grace": grace}, "round_trip": round_trip}
         Path(f"{prefix}_run.json").write_text(json.dumps(known))
-        Path(f"{prefix}_qos.csv").write_text(f"{HEADER}\nw0!9,accepted,{promise}\n")
+        Path(f"{prefix}_qos.csv").write_text(by_workload(f"{HEADER}\nw0!9,accepted,{promise}\n"))
         return read_run(prefix), workloads
 
     return made
@@ -325,7 +326,7 @@ def test_on_shared_hosts_an_estimate_that_is_too_short_excuses(write_run, estima
     # Two jobs of as much work share a host; the second is promised to end by 8.
     ran = write_run.ran
     prefix = write_run([ran(name, 0, 1, 0, 10, [0], profile="c") for name in "12"], hosts=1)
-    Path(f"{prefix}_qos.csv").write_text(f"{HEADER}\nw0!2,accepted,8,\n")
+    Path(f"{prefix}_qos.csv").write_text(by_workload(f"{HEADER}\nw0!2,accepted,8,\n"))
     Path(f"{prefix}_run.json").write_text(json.dumps({"hosts": 1, "compute_sharing": True}))
     jobs = [
         {"id": name, "subtime": 0, "res": 1, "profile": "c", "qos": {"estimated_runtime": told}}
@@ -360,7 +361,7 @@ def test_the_greatest_lateness(promised) -> None:
 def test_files_without_latest_starts_are_read(promised, tmp_path) -> None:
     promised({})
     path = tmp_path / "run_qos.csv"
-    path.write_text("job_id,decision,admitted_deadline\nw0!1,accepted,5\n")
+    path.write_text(by_workload("job_id,decision,admitted_deadline\nw0!1,accepted,5\n"))
     qos = read_run(tmp_path / "run").qos
     assert qos is not None
     assert qos["latest_start"].isna().all()
@@ -393,4 +394,4 @@ def test_a_damaged_qos_file(promised, row, message) -> None:
     with pytest.raises(InputError) as error:
         promised({"2": row})
     assert message in str(error.value)
-    assert "run_qos.csv: row 2 (job 'w0!2')" in str(error.value)
+    assert "run_qos.csv: row 2 (job '2')" in str(error.value)

@@ -15,6 +15,7 @@ from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.tables import original_id, without_number
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.workload.batsim_json import parse_workload
+from support.qos_files import by_workload
 
 KILLED = "COMPLETED_KILLED"
 
@@ -45,7 +46,7 @@ def restarted(write_run) -> Callable[..., list[str]]:
         prefix = write_run(list(rows.values()), hosts=1)
         lines = ["w0!1,accepted,19", "w0!2,accepted,5", "w0!3,accepted,9"]
         Path(f"{prefix}_qos.csv").write_text(
-            "\n".join(["job_id,decision,admitted_deadline", *lines]) + "\n"
+            by_workload("\n".join(["job_id,decision,admitted_deadline", *lines]))
         )
         result = read_run(prefix)
         known = {"w0": three_jobs()} if workload else {}

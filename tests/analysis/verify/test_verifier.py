@@ -17,6 +17,7 @@ from qops_batsim.running.run import run
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import parse_workload, read_workload
 from qops_batsim.workload.scale import subset
+from support.qos_files import by_workload
 
 WORKLOAD = {
     "nb_res": 4,
@@ -337,7 +338,7 @@ def test_cancelled_jobs_do_not_start(write_run, start, kind, cancellations, mess
     prefix = write_run([job])
     decision = "rejected" if start is None else "accepted"
     Path(f"{prefix}_qos.csv").write_text(
-        f"job_id,decision,admitted_deadline,reason_kind\nw0!a,{decision},,{kind}\n"
+        by_workload(f"job_id,decision,admitted_deadline,reason_kind\nw0!a,{decision},,{kind}\n")
     )
     described = {"hosts": 4, "cancellations": cancellations}
     Path(f"{prefix}_run.json").write_text(json.dumps(described))
