@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -79,57 +81,43 @@ class RepairCount(msgspec.Struct, frozen=True, kw_only=True):
         return cls(rule=rule, description=description, choice=choice, jobs=len(lines), lines=lines)
 
 
-class Log(Protocol):
+@dataclass(eq=False, kw_only=True)
+class Log(ABC):
     """A workload log: records as in the Standard Workload Format, whatever it was read from."""
 
     records: Records
-    lines: NDArray[np.int64]
+    lines: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     """Line of the file, from 1, in which each record is."""
-    source: str
-    sha256: str | None
+    source: str = "a log"
+    sha256: str | None = None
     """Digest of the file as it is stored; None if it was made in memory."""
+    command: str = ""
+    """The name that its format has in workloads made from it."""
+    ids: Sequence[str] | None = None
+    """Identifiers of jobs, by job number from 1; None where the numbers are these."""
+    texts: Mapping[str, Words] = field(default_factory=dict)
+    """Fields of jobs that are texts, by job number from 1, where there are such ``ids``."""
+    numbers: Mapping[str, Floats] = field(default_factory=dict)
+    """Further numbers of jobs by field, by job number from 1 or by record; NaN: not known."""
+    left_out: Sequence[RepairCount] = ()
+    """The records that the reader left out."""
+    read: int = 0
+    """Number of records read, those that were left out included."""
+    credits: Mapping[str, str] = field(default_factory=dict)
+    """The credits of the log, for workloads made from it."""
+    size_is: str = ""
+    """The meaning of the machine's size where no one stated it; else empty."""
+    counted: str = ""
+    """The rule by which sizes of jobs were counted, where that needs words; else empty."""
 
-    @property
-    def command(self) -> str:
-        """The command that converts it."""
-
-    @property
-    def ids(self) -> Sequence[str] | None:
-        """Identifiers of jobs, by job number from 1; None where the numbers are these."""
-
-    @property
-    def texts(self) -> Mapping[str, Words]:
-        """Fields of jobs that are texts, by job number from 1, where there are such ``ids``."""
-
-    @property
-    def numbers(self) -> Mapping[str, Floats]:
-        """Further numbers of jobs by field, by job number from 1 or by record; NaN: not known."""
-
-    @property
-    def left_out(self) -> Sequence[RepairCount]:
-        """The records that the reader left out."""
-
-    @property
-    def read(self) -> int:
-        """Number of records read, those that were left out included."""
-
-    @property
-    def credits(self) -> Mapping[str, str]:
-        """The credits of the log, for workloads made from it."""
-
+    @abstractmethod
     def calendar(self, time_zone: str | None = None) -> Calendar:
         """Return the site's dates, or raise an InputError; a time zone replaces the log's."""
 
+    @abstractmethod
     def machine_size(self) -> int | None:
         """Return the processors of the machine, or None."""
 
+    @abstractmethod
     def no_machine_size(self) -> str:
         """Return why the machine has no size, in words."""
-
-    @property
-    def size_is(self) -> str:
-        """The meaning of the machine's size where no one stated it; else empty."""
-
-    @property
-    def counted(self) -> str:
-        """The rule by which sizes of jobs were counted, where that needs words; else empty."""

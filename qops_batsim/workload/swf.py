@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored
 from qops_batsim.limits import MAX_ODD_LINES
-from qops_batsim.tables import Floats, Words
-from qops_batsim.workload.log import FIELDS, MEASURED, RECORD, Malformed, Records, RepairCount
+from qops_batsim.workload.log import FIELDS, MEASURED, RECORD, Log, Malformed, RepairCount
 from qops_batsim.workload.log_formats import dialect_of, refuse_others
 
 _WHAT = "a workload log (SWF)"
@@ -105,30 +104,23 @@ class SwfHeader:
         return int(match[1])
 
 
-@dataclass(eq=False)
-class SwfLog:
-    """A workload log."""
+@dataclass(eq=False, kw_only=True)
+class SwfLog(Log):
+    """A log in the Standard Workload Format; its records have the order of the file.
 
-    command: ClassVar[str] = "workload from-swf"
-    records: Records
-    """The jobs in the order of the file, shape ``(n,)``, type :data:`RECORD`:
-    ``log.records["run_time"]`` is a column.
+    In a log made in memory, the lines are the records' places.
     """
+
     header: SwfHeader = field(default_factory=SwfHeader)
     """The comment lines. Those between or after the records come last."""
-    lines: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    """Line number of each record in the file, from 1, shape ``(n,)``; in a log made in memory, the
-    record's place.
-    """
-    source: str = "a log"
-    sha256: str | None = None
-    """Checksum of the file as stored (of the compressed file if it is compressed), or None for a
-    log made in memory.
-    """
+    command: str = "workload from-swf"
 
     def __post_init__(self) -> None:
         if len(self.lines) != len(self.records):
             self.lines = np.arange(1, len(self.records) + 1, dtype=np.int64)
+        self.read = len(self.records)
+        given = {key.lower(): self.header.get(key) for key in _CREDITS}
+        self.credits = {key: value for key, value in given.items() if value is not None}
 
     def __len__(self) -> int:
         return len(self.records)
@@ -140,30 +132,6 @@ class SwfLog:
         return self.header == other.header and np.array_equal(self.records, other.records)
 
     __hash__ = None  # type: ignore[assignment]
-
-    @property
-    def name(self) -> str:
-        """The file's name without its directory."""
-        return Path(self.source).name
-
-    ids: ClassVar[None] = None
-    texts: ClassVar[Mapping[str, Words]] = {}
-    numbers: ClassVar[Mapping[str, Floats]] = {}
-    left_out: Sequence[RepairCount] = ()
-    size_is: ClassVar[str] = ""
-    counted: str = ""
-    """The rule by which sizes of jobs were counted, in a dialect that has one of its own."""
-
-    @property
-    def read(self) -> int:
-        """All records."""
-        return len(self.records)
-
-    @property
-    def credits(self) -> dict[str, str]:
-        """The credits that licences ask to stay with the data."""
-        given = {key.lower(): self.header.get(key) for key in _CREDITS}
-        return {key: value for key, value in given.items() if value is not None}
 
     def calendar(self, time_zone: str | None = None) -> Calendar:
         """Return the calendar of the header (``UnixStartTime``, ``TimeZoneString``).
@@ -276,7 +244,12 @@ def parse_swf(content: bytes, *, source: str) -> tuple[SwfLog, list[Malformed]]:
         for found, kind in ((malformed, "are no records"), (header, "are comments")):
             if len(found) > MAX_ODD_LINES:
                 raise InputError(f"{source}: more than {MAX_ODD_LINES} lines {kind}; {_ACCEPTED}")
-    log = SwfLog(np.concatenate(records), SwfHeader(tuple(header)), np.concatenate(lines), source)
+    log = SwfLog(
+        records=np.concatenate(records),
+        header=SwfHeader(tuple(header)),
+        lines=np.concatenate(lines),
+        source=source,
+    )
     if width > len(FIELDS):
         told = f"{width - len(FIELDS)} columns beyond the 18 of the format"
         if dialect:

@@ -148,7 +148,7 @@ def test_a_log_tells_queues_cpu_times_and_waits() -> None:
     records["average_cpu_time"] = [12.5, -1]
     records["wait_time"] = [-1, 30]
     header = SwfHeader((" Queue: 1 express", " Queue: 2 high priority", " X: "))
-    facts = LogFacts.of(SwfLog(records, header))
+    facts = LogFacts.of(SwfLog(records=records, header=header))
     assert facts.queue_names == {"1": "express", "2": "high"}
     assert facts.cpu_times == {"7": 12.5}
     assert facts.waits == {"9": 30.0}

@@ -86,7 +86,7 @@ def test_real_logs_equal_a_naive_reading(shared: Path, name: str) -> None:
     assert [tuple(map(float, row)) for row in log.records.tolist()] == rows
     assert log.lines.tolist() == numbers
     assert log.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert log.name == f"{name}.swf.gz"
+    assert Path(log.source).name == f"{name}.swf.gz"
 
 
 def test_real_logs_keep_their_headers(shared: Path) -> None:
@@ -172,7 +172,7 @@ lines = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]
     header=st.lists(lines, max_size=5),
 )
 def test_what_is_written_is_read(rows: list[tuple[float, ...]], header: list[str]) -> None:
-    log = SwfLog(np.array(rows, dtype=RECORD), SwfHeader(tuple(header)))
+    log = SwfLog(records=np.array(rows, dtype=RECORD), header=SwfHeader(tuple(header)))
     again, malformed = parse_swf(swf_of(log).encode(), source="again")
     assert not malformed
     assert again == log

@@ -37,7 +37,7 @@ from qops_batsim.workload.log import (
     STATUS_CANCELLED,
     STATUS_COMPLETED,
     STATUS_FAILED,
-    Records,
+    Log,
     RepairCount,
 )
 
@@ -357,29 +357,12 @@ class Rows:
             self.left_out.append(counted)
 
 
-@dataclass(eq=False)
-class AccountingLog:
+@dataclass(eq=False, kw_only=True)
+class AccountingLog(Log):
     """A log made of accounting; its second 0 is the first submission of the file."""
 
-    command: str
-    records: Records
-    lines: NDArray[np.int64]
-    ids: Sequence[str]
-    texts: Mapping[str, Words]
-    numbers: Mapping[str, Floats]
-    left_out: Sequence[RepairCount]
-    read: int
     start: Calendar
     size: int | None
-    source: str = "a log"
-    sha256: str | None = None
-    size_is: str = "the most in use at once"
-    counted: str = ""
-
-    @property
-    def credits(self) -> dict[str, str]:
-        """Nothing more."""
-        return {}
 
     def calendar(self, time_zone: str | None = None) -> Calendar:
         """Return the site's dates."""
