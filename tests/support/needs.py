@@ -87,7 +87,9 @@ def real_batsim5() -> Found:
 def real_slurm() -> Found:
     """Find the programs of a Slurm that tests start themselves."""
     reason = missing()
-    return Found("", f"no Slurm here: {reason}") if reason else Found("slurmctld", "is installed")
+    if reason:
+        return Found("", f"no Slurm here: {reason}")
+    return Found("slurmctld", "slurmctld is installed")
 
 
 def _version(path: str) -> str:
