@@ -185,7 +185,7 @@ def _write(
     workers = request.workers if isinstance(request.workers, int) else 1
     title, command = specification.title, console.command_line()
     with console.progress_bar(len(report.figures), "pictures") as on_progress:
-        drawer = Drawer(workers=workers, kept=request.out, on_progress=on_progress)
+        drawer = Drawer(workers=workers, on_progress=on_progress)
         paths = write_files(
             *(report, title, command),
             out=request.out,

@@ -8,12 +8,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import matplotlib
 import msgspec
 
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
 from qops_batsim.experiments.page import PageFacts, PagePicture, PageTable, html_page
-from qops_batsim.experiments.pool import KeptRuns, Workers, run_cases
+from qops_batsim.experiments.pool import Workers, run_cases
 from qops_batsim.experiments.report import Figure, Panel, StudyReport, claim_table
 from qops_batsim.file_set import write_report
 from qops_batsim.files import atomic_write, write_text
@@ -22,26 +21,15 @@ _PAPER_COLOR = "#777777"
 
 
 class Drawer(msgspec.Struct, frozen=True, kw_only=True):
-    """A way to draw figures: in how many processes, and where pictures are kept.
-
-    A kept picture is known by the data it was drawn from, and is not drawn again. ``on_progress``
-    is called with the number of pictures done and to do.
-    """
+    """A way to draw figures: in how many processes, and who is told how many are done."""
 
     workers: Workers = 1
-    kept: Path | None = None
     on_progress: Callable[[int, int], None] | None = None
 
     def pictures(self, figures: Sequence[Figure], ending: str) -> list[bytes]:
-        """Return pictures (png, pdf or svg) of figures; kept ones of other figures are removed."""
-        kept = None
-        if self.kept is not None:
-            made_of = ["pictures", ending, matplotlib.__version__]
-            kept = KeptRuns(self.kept / "drawn" / ending, bytes, made_of)
+        """Return pictures (png, pdf or svg) of figures."""
         work, progress = partial(_picture, ending=ending), self.on_progress
-        found = run_cases(work, figures, workers=self.workers, kept=kept, on_progress=progress)
-        if kept is not None:
-            kept.clear(but=figures)
+        found = run_cases(work, figures, workers=self.workers, on_progress=progress)
         return [found[figure] for figure in figures]
 
 

@@ -79,10 +79,9 @@ class KeptRuns(Generic[RunT]):
         there = {path.name for path in self._directory.glob("*.json")}
         return {case for case in cases if self._path(_encoded(case)).name in there}
 
-    def clear(self, *, but: Iterable[Any] = ()) -> None:
-        """Remove the runs of all cases but some, and the directory if nothing is left in it."""
-        stay = {self._path(_encoded(case)) for case in but}
-        for path in set(self._directory.glob("*.json")) - stay:
+    def clear(self) -> None:
+        """Remove the runs of all cases, and the directory if nothing is left in it."""
+        for path in self._directory.glob("*.json"):
             path.unlink(missing_ok=True)
         with suppress(OSError):
             self._directory.rmdir()

@@ -55,8 +55,8 @@ class Score(Shares, frozen=True, kw_only=True):
     Jobs, work (processor-seconds) and charges (QoS charges of the deadlines asked for) are in % of
     those of all jobs with a user's deadline. *Promised* are the deadlines that were, also later
     ones; promises that gave way to others are not *kept*. *Reached* are promises of the deadline
-    that was asked for, and kept; *met* are those deadlines, promised or not. Promised and kept
-    charges are what users pay for the promises.
+    that was asked for, and kept; *met* are those deadlines, promised or not. The kept charge is
+    what users pay for the promises.
 
     The *wait* (seconds) and the bounded slowdown are means over the jobs without user's deadline.
     Over users with three deadlines or more, the *Gini* coefficient is that of the share of
@@ -68,12 +68,8 @@ class Score(Shares, frozen=True, kw_only=True):
     outages, or if it has no compiled loop.
     """
 
-    deadline_jobs: int
     promised_jobs: float
-    promised_work: float
-    promised_charge: float
     kept_jobs: float
-    kept_work: float
     kept_charge: float
     reached_jobs: float
     reached_work: float
@@ -81,12 +77,10 @@ class Score(Shares, frozen=True, kw_only=True):
     met_jobs: float
     met_work: float
     met_charge: float
-    refused_others: float | None
     wait: float | None
     bounded_slowdown: float | None
     gini: float | None
     worst_decile: float | None
-    kills: int
     wasted_work: float | None
     cpu_per_job: float
     decision_median: float | None
@@ -224,31 +218,20 @@ def score_of(outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Boolea
 
     shares = {
         f"{name}_{objective}": share(which, objective)
-        for name, which in (
-            ("promised", found.promised),
-            ("kept", kept),
-            ("reached", reached),
-            ("met", found.met),
-        )
+        for name, which in (("reached", reached), ("met", found.met))
         for objective in OBJECTIVES
-    }
-    kept_charge, broken_charge = paid.kept_charge or 0.0, paid.broken_charge or 0.0
-    replaced = share(found.promised & gave_way, "charge")
-    charges = {
-        "kept_charge": kept_charge,
-        "promised_charge": kept_charge + broken_charge + replaced,
     }
     others = ~of_user & ~outcomes.refused
     gini, worst = fairness(outcomes, found.met)
     return Score(
-        deadline_jobs=int(of_user.sum()),
-        **(shares | charges),
-        refused_others=_percent(outcomes.refused[~of_user]),
+        promised_jobs=share(found.promised, "jobs"),
+        kept_jobs=share(kept, "jobs"),
+        kept_charge=paid.kept_charge or 0.0,
+        **shares,
         wait=float((outcomes.start - outcomes.submission)[others].mean()) if others.any() else None,
         bounded_slowdown=paid.bounded_slowdown,
         gini=gini,
         worst_decile=worst,
-        kills=paid.kills,
         wasted_work=paid.wasted_work,
         cpu_per_job=0.0,
         decision_median=None,
@@ -286,10 +269,6 @@ def gini(values: Floats) -> float | None:
         return None
     ranks = 2 * np.arange(1, count + 1) - count - 1
     return float((ranks * values).sum()) / (count * total)
-
-
-def _percent(which: Booleans) -> float | None:
-    return 100.0 * float(which.mean()) if len(which) else None
 
 
 def kept_bounds() -> dict[str, ScoreBound]:

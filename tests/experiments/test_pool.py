@@ -112,8 +112,6 @@ def test_cases_that_go_together_are_run_one_after_the_other() -> None:
 
 def test_kept_runs_can_be_removed(tmp_path: Path) -> None:
     run_cases(squared, [1, 2], kept=store(tmp_path / "runs"))
-    store(tmp_path / "runs").clear(but=[2, 3])
-    assert [store(tmp_path / "runs").find(case) for case in (1, 2)] == [None, {"square": 4}]
     store(tmp_path / "runs").clear()
     assert not list(tmp_path.iterdir())
     store(tmp_path / "runs").clear()

@@ -7,7 +7,7 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.experiments import pictures
 from qops_batsim.experiments.claims import Claim
-from qops_batsim.experiments.pictures import Drawer, draw_figures
+from qops_batsim.experiments.pictures import draw_figures
 from qops_batsim.experiments.report import (
     Figure,
     Panel,
@@ -184,32 +184,6 @@ def test_pictures_are_drawn_and_equal_for_equal_data(tmp_path: Path) -> None:
     assert before.startswith(b"\x89PNG")
     (again,) = draw_figures(a_report().figures, tmp_path)
     assert again.read_bytes() == before
-
-
-def test_only_figures_whose_data_changed_are_drawn_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    figures = list(a_report().figures)
-    figures.append(msgspec.structs.replace(figures[0], name="figure2", title="Another"))
-    drawn: list[str] = []
-    draw = pictures.draw_figure
-
-    def counted(figure: Figure, path: Path) -> None:
-        drawn.append(figure.title)
-        draw(figure, path)
-
-    monkeypatch.setattr(pictures, "draw_figure", counted)
-    heard: list[tuple[int, int]] = []
-    drawer = Drawer(kept=tmp_path, on_progress=lambda *numbers: heard.append(numbers))
-    before = drawer.pictures(figures, "svg")
-    assert drawer.pictures(figures, "svg") == before
-    assert len(drawn) == 2
-    assert heard == [(1, 2), (2, 2), (2, 2)]
-    changed = msgspec.structs.replace(figures[1], title="Changed")
-    assert drawer.pictures([figures[0], changed], "svg")[0] == before[0]
-    assert drawn[2:] == ["Changed"]
-    # The picture of what is shown no more is not kept.
-    assert len(list((tmp_path / "drawn" / "svg").iterdir())) == 2
 
 
 def test_progress_of_several_runs_counts_all_their_cases(tmp_path: Path) -> None:
