@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from textwrap import fill
 from types import MappingProxyType
@@ -57,8 +56,6 @@ from qops_batsim.experiments.page import (
 from qops_batsim.tables import csv_text
 from qops_batsim.version import __version__
 
-Rows = list[list[str]]
-
 WIDTH = 5.2
 """Inches of a picture, whose letters can be read on a phone then."""
 
@@ -73,7 +70,10 @@ def first_picture(advice: Advice) -> PagePicture:
     rows = [["scheduler", *(f"{kind} (%)" for kind in _KINDS)]]
     rows += [[name, *(f"{share:.4f}" for share in found)] for name, found in shares.items()]
 
-    def draw(path: Path) -> None:
+    title = "What becomes of the deadlines that users ask for"
+
+    def draw(directory: Path) -> dict[Path, str]:
+        path = directory / "picture.svg"
         with picture(path, WIDTH, 1.9 + 0.55 * len(shares)) as figure:
             axes = figure.subplots()
             for place, found in enumerate(shares.values()):
@@ -92,8 +92,10 @@ def first_picture(advice: Advice) -> PagePicture:
             axes.grid(False)
             figure.set_layout_engine("constrained")
             figure.legend(loc="outside upper left", ncols=2, handlelength=1.0, columnspacing=1.2)
+        return {path: title}
 
-    return _made("What becomes of the deadlines that users ask for", draw, rows)
+    (made,) = pictures_of(draw)
+    return PagePicture(title=title, svg=made.svg, data=csv_text(rows))
 
 
 def _outcomes(advice: Advice, case: AdviceCase) -> list[float]:
@@ -103,20 +105,6 @@ def _outcomes(advice: Advice, case: AdviceCase) -> list[float]:
     by_chance = counts.jobs - kept - counts.later - counts.missed - counts.refused
     found = (kept, counts.later, by_chance, counts.missed, counts.refused)
     return [100 * each / counts.jobs for each in found]
-
-
-def _made(title: str, draw: Any, rows: Sequence[Iterable[str]]) -> PagePicture:
-    def into(directory: Path) -> dict[Path, str]:
-        path = directory / "picture.svg"
-        draw(path)
-        return {path: title}
-
-    (made,) = pictures_of(into)
-    return PagePicture(title=title, svg=made.svg, data=csv_text(rows))
-
-
-def _number(value: float) -> str:
-    return f"{value:.4f}" if math.isfinite(value) else ""
 
 
 def advice_sections(advice: Advice) -> dict[str, list[Block | None]]:

@@ -258,7 +258,7 @@ def first_table(advice: Advice) -> PageTable:
         intervals=_INTERVALS,
         rate=_rate(choices.prices),
         price=advice.deadline_price,
-        options=f" In --against, {options}." if options else "",
+        options=f" In --scheduler, {options}." if options else "",
     )
 
 

@@ -291,7 +291,7 @@ _TOO_SHORT = (
     "priorities that let others go first",
     "reservations, and nodes that were down",
     "dependencies, if jobs wait from their submission on",
-    "windows that begin with an empty machine (--window-jobs makes them longer)",
+    "windows that begin with an empty machine (--windows NxJOBS makes them longer)",
 )
 _TOO_LONG = (
     "a machine that is larger than the one taken here (--processors, --nodes)",
