@@ -34,7 +34,7 @@ def cells(settings: Settings, log: str) -> dict[str, str]:
     runs: dict[str, dict[str, Any]] = settings["runs"]
     for name, options in runs.items():
         with kernels.compiling():
-            ended = simulate(workload, machine, make_scheduler("easy", options)).ended_jobs
+            ended = simulate(make_scheduler("easy", options), workload, machine).ended_jobs
         waits, lasted = ended.starts - ended.submission_times, ended.finishes - ended.starts
         slowdowns = np.maximum(1.0, (waits + lasted) / np.maximum(lasted, 10.0))
         found[name] = f"{waits.mean():,.0f} | {slowdowns.mean():.1f}"

@@ -102,7 +102,7 @@ def choices() -> None:
         """Return the mean wait, and that of each month (seconds)."""
         sums = []
         for workload, options in zip(year, each, strict=True):
-            ended = simulate(workload, machine, make_scheduler(scheduler, options)).ended
+            ended = simulate(make_scheduler(scheduler, options), workload, machine).ended
             sums.append(sum(record.start - record.submission_time for record in ended))
         counts = [len(workload.jobs) for workload in year]
         monthly = [total / count for total, count in zip(sums, counts, strict=True)]
@@ -166,7 +166,7 @@ def overruns() -> None:
         workload.jobs = [without_walltime(job) for job in workload.jobs]
         for option in ("kill", "extend", "none"):
             module = make_scheduler("slack", {"on_overrun": option})
-            ended = simulate(workload, machine, module).ended
+            ended = simulate(module, workload, machine).ended
             killed = [record for record in ended if record.state == COMPLETED_KILLED]
             lost = sum((r.finish - r.start) * r.job.processors for r in killed)
             waits = sum(record.start - record.submission_time for record in ended)
