@@ -90,7 +90,8 @@ def decide(
 
     \b
         qops-batsim live qops --journal shadow.db --shadow
-        qops-batsim live qops --journal qops.db --partition main --margin 60s
+        qops-batsim live decide qops --journal qops.db --partition main \\
+          --margin 60s
         qops-batsim live qops --journal qops.db --dry-run
     """
     from qops_batsim.live.centre import LIVE, SHADOW

@@ -43,8 +43,9 @@ COMMANDS: dict[str, dict[str, str]] = {
     "Answers for centres and their users": {
         "advise": "Tell what completion times could have been promised on a trace, and at what "
         "price.",
-        "quote": "Tell what could have been promised to one more job, at a moment of a run.",
-        "queue": "Tell what can be promised in a queue as it is now, once or over HTTP.",
+        "quote": "Tell what could have been promised to one more job, at a moment of a finished "
+        "run.",
+        "queue": "Tell what can be promised to new jobs in a machine's queue as it is now.",
         "explain": "Tell why a job was refused, delayed or killed, and what could have been "
         "promised.",
         "charges": "Print what the jobs of a finished run pay, by category and in total.",

@@ -116,10 +116,6 @@ def test_runs_of_different_workloads(cli: Cli) -> None:
             "5 jobs were asked for, but there are only 1",
         ),
         (
-            ("compare", "fcfs", "--workload", "tiny_8", "--loads", 1, "--seeds", 1, "--first", 9),
-            "9 jobs were asked for, but there are only 8",
-        ),
-        (
             ("advise", "tiny_8", "--windows", 9),
             "9 windows were asked for, but there are only 8",
         ),
