@@ -49,7 +49,7 @@ COMMANDS: Sequence[Sequence[str]] = [
 ]
 """Commands that end well, but for some without a partner; ``workload fetch`` would download."""
 
-LEFT_ALONE = {"--help", "--timeout", "--loop", "--jobs-parallel", "--seeds", "--traces", "--engine"}
+LEFT_ALONE = {"--help", "--timeout", "--loop", "--workers", "--seeds", "--traces", "--engine"}
 """Options whose odd values ask for much work, for a wait, or for what is not here."""
 
 ENGINE = [

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from qops_batsim.analysis.plots.drawing import COLORS as COLORS
     from qops_batsim.analysis.plots.drawing import MARKERS as MARKERS
     from qops_batsim.analysis.plots.drawing import picture as picture
+    from qops_batsim.analysis.plots.gantt import to_jobset as to_jobset
     from qops_batsim.analysis.results.tables import mean as mean
     from qops_batsim.analysis.results.tables import original_id as original_id
 else:
@@ -31,6 +32,7 @@ else:
             "metrics.outcomes": "JobOutcomes fates outcomes_of_simulation",
             "metrics.run_metrics": "BOUNDED_SLOWDOWN_THRESHOLD",
             "plots.drawing": "COLORS MARKERS picture",
+            "plots.gantt": "to_jobset",
             "results.tables": "mean original_id",
         },
     )

@@ -125,7 +125,7 @@ _to_run = manual(
     --message-delays/--no-message-delays: Whether Batsim's own messages take their time on
         platforms with latencies, as in the real Batsim, which always has them.
     [Processes]
-    --jobs-parallel, --workers N: Processes; results do not depend on it.
+    --workers N: Processes; results do not depend on it.
     --dask ADDRESS: Run on a Dask cluster instead: the address of its scheduler, as
         tcp://HOST:8786. Its workers have this package; needs the extra dask.
     []
@@ -136,7 +136,7 @@ Scheduler = Annotated[str, _to_run("scheduler")]
 Settings = Annotated[list[str] | None, _to_run("--set")]
 Platform = Annotated[str | None, _to_run("--platform")]
 MessageDelays = Annotated[bool, _to_run("--message-delays/--no-message-delays")]
-Processes = Annotated[int, _to_run("--jobs-parallel", min=1)]
+Processes = Annotated[int, _to_run("--workers", min=1)]
 Dask = Annotated[str | None, _to_run("--dask")]
 OnBrokenPromise = Annotated[str, _to_run("--on-broken-promise")]
 

@@ -216,7 +216,7 @@ def _runs(
         except BrokenProcessPool:
             raise QopsError(
                 "a worker process was killed in the midst of its work, perhaps for want of memory; "
-                "fewer at a time (--jobs-parallel) need less"
+                "fewer at a time (--workers) need less"
             ) from None
         except BaseException:
             context.kill()

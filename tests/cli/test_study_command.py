@@ -93,7 +93,7 @@ def test_the_cost_is_told_before_the_whole_study(tiny: Command) -> None:
 
 def test_the_help_has_the_title_and_examples(tiny: Command) -> None:
     shown = tiny("--help").out
-    for part in ("A tiny study.", "python studies/tiny --quick", "--bound", "--jobs-parallel"):
+    for part in ("A tiny study.", "python studies/tiny --quick", "--bound", "--workers"):
         assert part in shown
 
 
@@ -114,7 +114,7 @@ def test_with_files_only_what_became_of_the_claims_is_printed(
 
 
 def test_json_holds_the_data(tiny: Command, requests: list[Any]) -> None:
-    result = tiny("--quick", "--json", "--seeds", 2, "--jobs-parallel", 2)
+    result = tiny("--quick", "--json", "--seeds", 2, "--workers", 2)
     document = json.loads(result.out)
     assert document["table1"] == [1.5]
     assert document["quick"] is True

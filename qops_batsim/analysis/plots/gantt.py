@@ -41,6 +41,20 @@ from qops_batsim.jobs import (
 from qops_batsim.workload.model import Workload
 
 
+def to_jobset(result: RunResult, keep: Booleans | None = None) -> Any:
+    """Return the executed jobs of a run as an ``evalys.jobset.JobSet``.
+
+    ``keep`` tells which to take, one value a job. Rejected jobs are always left out, since evalys
+    would count their missing dates. ``JobSet.from_csv`` reads the same from a ``_jobs.csv``.
+    """
+    from evalys.jobset import JobSet, ProcSet
+
+    wanted = result.executed if keep is None else result.executed & keep
+    jobs = result.jobs[wanted].drop(columns=["id"])
+    jobs["allocated_resources"] = [ProcSet.from_str(t) for t in jobs["allocated_resources"]]
+    return JobSet(jobs, resource_bounds=(0, result.hosts - 1))
+
+
 class JobGroup(NamedTuple):
     """Rows of a run with the same meaning."""
 
