@@ -441,7 +441,7 @@ import sys
 from qops_batsim import kernels, simulate
 from qops_batsim.scheduling import profile
 with kernels.compiling():
-    results = [simulate(workload, None, name) for name, workload in {cases}]
+    results = [simulate(name, workload) for name, workload in {cases}]
 modules = [each for each in sys.modules.values() if 'kernel' in each.__name__]
 call = profile.trim
 """

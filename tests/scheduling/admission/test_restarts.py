@@ -691,7 +691,7 @@ for _ in range(10):
     options = dict(tolerance_factor=rng.choice([1, 2, 4]), slack_factor=rng.choice([1, 1.5]))
     found = []
     for restarts.may_be_killed in (hopeful, naive):
-        done = simulate(workload, make_cluster(4), killer(**options))
+        done = simulate(killer(**options), workload, make_cluster(4))
         found.append(format_jobs(done.ended_jobs))
     assert found[0] == found[1]
     kills += found[0].count("COMPLETED_KILLED")
