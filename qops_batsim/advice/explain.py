@@ -40,7 +40,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class ToldJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What any run tells of a job; dates and the wait up to the start in seconds, None for none."""
+    """Facts of a job in any run: dates and the wait up to the start in seconds, None for none."""
 
     run: str
     scheduler: str | None

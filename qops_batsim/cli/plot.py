@@ -155,4 +155,4 @@ _KINDS: dict[str, tuple[Any, bool, tuple[str, ...]]] = {
     "occupation": (_occupation, False, _PART),
     "deadlines": (_deadlines, True, ("--workload",)),
 }
-"""What draws a kind of picture, whether it draws several runs, and its options."""
+"""Of each kind of picture: its function, whether it draws several runs, its options."""

@@ -80,7 +80,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def unit(self) -> str:
-        """What prices are in: without a currency, core-hours."""
+        """Return the unit of prices: the currency, or core-hours without one."""
         return self.currency or "core-h"
 
     @property

@@ -308,6 +308,7 @@ def test_room_finds_the_earliest_fit_as_trying_every_tick_does() -> None:
         assert grown.used[where].tolist() == used.tolist()
 
 
+@pytest.mark.sweep
 def test_windows_part_the_jobs_and_their_bounds_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     from qops_batsim.experiments.deadline_workload import deadline_workload
     from qops_batsim.running.inputs import load_workload

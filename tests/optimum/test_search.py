@@ -23,7 +23,7 @@ def problem(jobs: int) -> Problem:
     return problem_of(deadline_workload(trace, load=1.6, first=jobs, keep_estimates=False))
 
 
-@pytest.mark.parametrize("objective", ["jobs", "work"])
+@pytest.mark.parametrize("objective", ["work", pytest.param("jobs", marks=pytest.mark.sweep)])
 def test_the_search_alone_finds_what_the_solver_proves(objective: str) -> None:
     some = problem(40)
     worth = in_whole_units(worth_of(some.workload, objective)[some.places])[0]
