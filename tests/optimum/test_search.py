@@ -35,6 +35,7 @@ def test_the_search_alone_finds_what_the_solver_proves(objective: str) -> None:
     assert worth[found != NOT_CHOSEN].sum() == proven.worth
 
 
+@pytest.mark.sweep
 def test_the_search_never_loses_and_ends_with_enough() -> None:
     some = problem(150)
     worth = np.ones(len(some.places), np.int64)

@@ -83,10 +83,8 @@ def test_the_table_counts_what_held(trace: Conversion) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["SDSC-SP2-1998-first5000", pytest.param("KTH-SP2-1996-2", marks=pytest.mark.sweep)],
-)
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", ["KTH-SP2-1996-2", "SDSC-SP2-1998-first5000"])
 def test_what_is_said_is_what_comes(shared: Path, name: str) -> None:
     found = backtest(read_trace(shared / "traces" / f"{name}.swf.gz"), asked=2000)
     for each in found.table():
