@@ -159,7 +159,7 @@ def _windows(text: str | None) -> tuple[int | None, int | None]:
 
 
 def _workers(jobs: int) -> int:
-    """Return how many processes a trace is worth; no answer depends on it."""
+    """Return the number of processes for a trace of this size; results do not depend on it."""
     return len(os.sched_getaffinity(0)) if jobs > _FEW_JOBS else 1
 
 

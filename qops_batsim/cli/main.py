@@ -224,7 +224,7 @@ def main() -> None:
 
 
 def run_app(make: Callable[[], typer.Typer], program: str) -> None:
-    """Run a command line that a function makes, as users begin it, and end."""
+    """Build a command line and run it to its exit code."""
     console.program = program
     no_garbage_collection_at_exit()
     for name in ("stdout", "stderr"):

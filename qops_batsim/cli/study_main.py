@@ -86,7 +86,7 @@ def _command_line(study: Study) -> typer.Typer:
         out: Annotated[Path | None, _about("--out")] = None,
         traces: Annotated[Path | None, _about("--traces")] = None,
         seeds: Annotated[int | None, _about("--seeds", min=1)] = None,
-        jobs_parallel: options.Processes = 1,
+        processes: options.Processes = 1,
         dask: options.Dask = None,
         ending: Annotated[str, _about("--format")] = "png",
         bound: Annotated[float | None, _about("--bound", min=0.1, show_default=False)] = None,
@@ -109,7 +109,7 @@ def _command_line(study: Study) -> typer.Typer:
         if not quick:
             cost = specification.cost
             console.note(f"the whole study takes {cost.whole}; --quick {cost.quick}")
-        workers = dask or jobs_parallel
+        workers = dask or processes
         request = StudyRequest(
             quick=quick, traces=traces, workers=workers, seeds=seeds, out=out, bound=bound
         )

@@ -115,7 +115,7 @@ _OF_WRITING = (
 )
 
 _SWF_REPAIRS = ("no_processors", "duplicate_id", "processors_field")
-"""Repairs of what only logs in the Standard Workload Format have."""
+"""Repairs of faults that only SWF logs have."""
 
 _LINES = 5
 """Most line numbers of a finding that a report shows."""

@@ -75,7 +75,7 @@ class KeptRuns(Generic[RunT]):
             pending.publish()
 
     def those(self, cases: Iterable[CaseT]) -> set[CaseT]:
-        """Return those of the cases that have a kept run, without reading any."""
+        """Return the cases with a kept run; no run is read."""
         there = {path.name for path in self._directory.glob("*.json")}
         return {case for case in cases if self._path(_encoded(case)).name in there}
 

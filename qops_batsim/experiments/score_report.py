@@ -34,7 +34,7 @@ BESIDE = {
     "ms a decision": ("decision_median", 1.0),
     "99th percentile": ("decision_p99", 1.0),
 }
-"""Columns beside the share of the best possible, by heading: metric, and factor to the unit."""
+"""Further columns by heading: the metric and the factor to its unit."""
 
 ScoredCase = Mapping[str, CellOutcome]
 """Finished outcomes on a workload, by contestant."""

@@ -45,7 +45,7 @@ from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.scheduling.standing import Standing
 
 SHADOW, LIVE = "shadow", "live"
-"""Modes: ask the module and change nothing; decide."""
+"""Modes: in the shadow (decide, change nothing) and deciding."""
 
 MOST_TOLD = 20
 """Most users that are told of a new planned start in one step."""
