@@ -20,7 +20,10 @@ from qops_batsim.analysis.results.tables import (
     tolerance,
     without_number,
 )
+from qops_batsim.analysis.verify.predictions import EndedRun, PastRuns
+from qops_batsim.jobs import COMPLETED_KILLED
 from qops_batsim.tables import Texts
+from qops_batsim.timing import least_grace
 from qops_batsim.workload.model import JobColumns, Workload
 
 
@@ -222,6 +225,9 @@ Numbers = npt.NDArray[np.float64 | np.int64]
 PREDICTED = "predicted"
 """Value of the option ``run_times`` of schedulers that plan with predictions."""
 
+KILLED_TOO_LATE = 6
+"""Of so many of a user's last runs, a kill may have come when they had ended by themselves."""
+
 SAME_SPEED = 1e-6
 """Speeds computed from rounded estimates that differ by this part of them are one."""
 
@@ -327,12 +333,50 @@ class Subject:
 
     @cached_property
     def predictions(self) -> Floats:
-        """Those of them, if the run's options ask for predictions, as far as is known."""
+        """Those of them that the run's options and the runs that had ended bear out, by number.
+
+        What no file tells, the options or who the users are, contradicts none.
+        """
         told, info = self.told_predictions, self.result.info
         options = None if info is None else info.options
         if options is not None and options.get("run_times") != PREDICTED:
             return np.full(len(told), np.nan)
-        return told
+        numbers = np.flatnonzero(~np.isnan(told))
+        if not self.workloads or not len(numbers):
+            return told
+        past, borne_out = self._past_runs(), np.full(len(told), np.nan)
+        arrivals = self.asked("submission_times")
+        margins = tolerance(np.nan_to_num(arrivals))
+        for number in numbers.tolist():
+            runs = past.get(self.users[number])
+            dates = float(arrivals[number]), float(margins[number])
+            if runs is not None and runs.bear_out(float(told[number]), *dates):
+                borne_out[number] = told[number]
+        return borne_out
+
+    @cached_property
+    def users(self) -> list[str | None]:
+        """The user of each job, by number; None for what is no job of the workloads."""
+        of_jobs = [job.user for each in self.workloads.values() for job in each.jobs]
+        return of_jobs + [None] * (len(self.job_numbers) - self.job_numbers.known)
+
+    def _past_runs(self) -> dict[str | None, PastRuns]:
+        """Return the runs of each user."""
+        info, numbers = self.result.info, self.job_numbers.owners
+        takes_time = info is None or info.message_delays is not False
+        delay = least_grace(0.0 if info is None else info.round_trip) if takes_time else 0.0
+        kills = takes_time and (info is None or (info.options or {}).get("kill_and_restart"))
+        start, finish = self.result.columns("starting_time", "finish_time")
+        certain = ~self.result.ended_as(COMPLETED_KILLED)
+        runs: dict[str, list[EndedRun]] = {}
+        for row in np.flatnonzero(self.executed).tolist():
+            user = self.users[numbers[row]]
+            if user is not None:
+                seconds = float(finish[row] - start[row])
+                run = EndedRun(float(finish[row]), seconds, bool(certain[row]))
+                runs.setdefault(user, []).append(run)
+        needed = 2 + KILLED_TOO_LATE if kills else 2
+        return {user: PastRuns(each, delay, needed) for user, each in runs.items()}
 
     def by_number(self, columns: Iterable[Numbers]) -> Floats:
         """Return columns of the workloads by number of the job; NaN for what is no job of them."""

@@ -1,0 +1,62 @@
+"""Run times that `run_times=predicted` can have predicted, from what ended before.
+
+A job is expected to run as long as the last two of its user that have ended did in the mean. What
+had ended when it arrived is known up to the time that news takes, and which run is the last of
+those that end together is not: a prediction is between the least and the greatest mean.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from heapq import nlargest, nsmallest
+from typing import NamedTuple
+
+from qops_batsim.timing import PLAN_TOLERANCE
+
+
+class EndedRun(NamedTuple):
+    """A run that has ended: when and after how long (seconds).
+
+    Not ``certain`` is whether the scheduler learned from it: it does not from those it has killed.
+    """
+
+    end: float
+    seconds: float
+    certain: bool
+
+
+class PastRuns:
+    """The runs of one user, by the dates of their ends.
+
+    News takes up to ``delay`` (seconds). So many as are ``needed`` of the last runs that are
+    certain have the last two that the scheduler has learned from among them.
+    """
+
+    def __init__(self, runs: Iterable[EndedRun], delay: float, needed: int = 2) -> None:
+        self._runs = sorted(runs)
+        self._ends = [each.end for each in self._runs]
+        self._delay = delay
+        self._needed = needed
+
+    def bear_out(self, prediction: float, arrival: float, tolerance: float) -> bool:
+        """Tell whether a job that arrived then can have been predicted to run so long (seconds).
+
+        O(log runs), plus those that end together or are not certain.
+        """
+        first = bisect_left(self._ends, arrival - self._delay - tolerance)
+        last = bisect_right(self._ends, arrival + self._delay + tolerance)
+        found = 0
+        while first > 0 and found < self._needed:
+            first -= 1
+            found += self._runs[first].certain
+        if first < last:
+            together = self._ends[first] - 2 * (self._delay + tolerance)
+            first = bisect_left(self._ends, together, hi=first)
+        seconds = [each.seconds for each in self._runs[first:last]]
+        if len(seconds) < 2:
+            return False
+        # What is seen of a run is late at its start and at its end; means are rounded up.
+        margin = self._delay + tolerance + PLAN_TOLERANCE
+        least, greatest = sum(nsmallest(2, seconds)) / 2, sum(nlargest(2, seconds)) / 2
+        return least - margin <= prediction <= greatest + margin
