@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, PromiseMetrics
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, shown
 from qops_batsim.experiments.best_lines import (
     BEST_KNOWN,
     LINES,
@@ -294,6 +294,7 @@ def _inputs(
                     f"{{skip = {window.skip}, first = {window.first}}} of log {log.name}; windows "
                     "of as many jobs as are asked for are expected"
                 )
+            check_runnable(trace, source, window)
         # Two names may have one log, of which the longer stretch is needed.
         longest = traces.setdefault(names[log.name], trace)
         if len(trace.jobs) > len(longest.jobs):
@@ -316,6 +317,22 @@ def _inputs(
         note=note,
     )
     return description, DeadlineRuns(traces, platform, study.message_delays is not False)
+
+
+def check_runnable(trace: Workload, source: str, window: Window) -> None:
+    """Refuse a window with a job that no scheduler can start on the machine of its log.
+
+    Deadlines are made from each job's response time under EASY, which such a job has not.
+    """
+    end = window.skip + window.first if window.first else len(trace.jobs)
+    asked = trace.columns.processors[window.skip : end]
+    fits = (asked >= 1) & (asked <= trace.processors)
+    if not fits.all():
+        place = int(fits.argmin())
+        raise InputError(
+            f"{source}: job {shown(trace.jobs[window.skip + place].id)} asks for {asked[place]} "
+            f"processors of {trace.processors}; jobs that can run are expected"
+        )
 
 
 def study_inputs(study: Study) -> tuple[list[DeadlineCase], DeadlineRuns]:

@@ -168,6 +168,24 @@ def test_a_log_that_is_nowhere_is_told_before_anything_is_run(tmp_path: Path) ->
     assert not (tmp_path / "out").exists()
 
 
+def test_a_job_that_no_scheduler_can_start_is_refused_before_anything_is_run(
+    tmp_path: Path,
+) -> None:
+    for asked in (0, 9):
+        fields = [{"id": i, "subtime": 0, "res": each, "profile": "delay60"}
+                  for i, each in enumerate((2, 8, asked, 1))]  # fmt: skip
+        log = {"nb_res": 8, "jobs": fields, "profiles": {"delay60": {"type": "delay", "delay": 60}}}
+        path = tmp_path / "log.json"
+        path.write_text(json.dumps(log))
+        mine = study(logs=(StudyLog(name="a", file=str(path)),), windows=(Window(skip=1, first=3),))
+        with pytest.raises(InputError) as error:
+            run_study(mine, tmp_path / "out")
+        wanted = f"job '2' asks for {asked} processors of 8; jobs that can run are expected"
+        assert str(error.value) == f"{path}: {wanted}"
+        run_study(msgspec.structs.replace(mine, windows=(Window(first=2),)))
+    assert not (tmp_path / "out").exists()
+
+
 def test_what_cannot_matter_makes_no_other_run() -> None:
     def same(one: dict[str, object], other: dict[str, object]) -> bool:
         first, second = Scenario(log="a", **one), Scenario(log="a", **other)
