@@ -47,12 +47,6 @@ NO_NAME = (
 MAX_JOBS = 10_000_000
 """Most jobs of a generated workload."""
 
-MAX_APPLICATIONS = 1_000_000
-"""Most applications of a generated workload."""
-
-MAX_LAXITY = 1e6
-"""Largest laxity r of a generated job: its deadline is (1 + r) run times after its start."""
-
 MIN_EXPANSION = 0.01
 """Smallest load that run times can be multiplied by."""
 

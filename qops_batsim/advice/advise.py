@@ -47,7 +47,6 @@ from qops_batsim.experiments.statistics import (
 )
 from qops_batsim.parameters import EXACT
 from qops_batsim.workload.conversion import Conversion
-from qops_batsim.workload.generate import summarise
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.traces import read_trace
 
@@ -177,9 +176,7 @@ class Advice:
     @property
     def offered_load(self) -> float | None:
         """Load that these offer."""
-        if self.what_if is None:
-            return self.trace.offered_load
-        return summarise(self.simulated).offered_load
+        return (self.trace if self.what_if is None else self.simulated).offered_load
 
     def of(self, case: AdviceCase) -> list[AdviceRun]:
         """Return the runs of a case, window by window."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from qops_batsim.cli.console import print_json, print_table, say
@@ -36,7 +37,7 @@ _about = manual(
     --latency TIME: Latency of each host's link (a message crosses two): s, ms, us … Default: 0s.
     --memory SIZE: Memory of each host, as in 256MiB: its property memory, in bytes.
     FILE|NAME: A platform file, or a shipped platform. Default: list the shipped ones.
-    --json: Print everything as JSON, host by host.
+    --json: Print everything as JSON, host by host in the order of ids.
     --master-host NAME: Name of the host that is the master without saying so.
     """
 )
@@ -109,13 +110,13 @@ def show(
             raise InputError("--json is given without a platform; its name or file is expected")
         _print_shipped()
         return
-    from qops_batsim.platform.model import host_groups, platform_as_data
+    from qops_batsim.platform.model import host_groups
     from qops_batsim.platform.simgrid_read import read_platform
     from qops_batsim.shipped import find_input
 
     found = read_platform(find_input(platform, "platforms"), master_host=master_host)
     if as_json:
-        print_json(platform_as_data(found))
+        print_json(msgspec.to_builtins(found))
         return
     say(f"{found.source}: {_headline(found)}")
     columns = ("hosts", "ids", "role", "speed", "cores", "memory", "zone")

@@ -388,10 +388,9 @@ def _events_of(
     windows, left_out = windows_of(reservations, conversion, choices)
     first, lines = conversion.workload.jobs[0].submission_time, []
     for each in windows:
-        dates = {"start": each.start, "end": each.end, "every": each.every, "until": each.until}
         event = {"timestamp": plain_number(max(first, each.start - ahead)), "type": "maintenance"}
         event |= {"resources": str(HostSet(each.hosts)), "reservation": each.name}
-        event |= {name: plain_number(date) for name, date in dates.items() if date is not None}
+        event |= {"start": plain_number(each.start), "end": plain_number(each.end)}
         lines.append(json.dumps(event) + "\n")
     without = "".join(f", {number} {reason}" for reason, number in left_out.items())
     told = f"{len(windows)} maintenance windows of {len(reservations)} reservations"

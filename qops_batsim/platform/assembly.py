@@ -82,8 +82,7 @@ class PlatformParts:
                 zone=cluster.name,
             )
             self.hosts.append((where, host))
-        if cluster.topology == "FLAT":
-            self.claim(cluster.router_name, cluster.name, where)
+        self.claim(cluster.router_name, cluster.name, where)
 
     def platform(self) -> Platform:
         routes: dict[str, dict[tuple[str, str], Route]] = {}

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any
 
 import msgspec
 
@@ -29,10 +28,6 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     A backbone, a loopback link and a limiter (a further link that all traffic of a host shares)
     exist if their bandwidth is not 0. Routes of outer zones enter at the ``router``; ``zone`` is
     the one around, empty for none.
-
-    Of a ``topology`` other than ``FLAT`` (one of :data:`TOPOLOGIES`, described by
-    ``topology_parameters`` as in SimGrid), the routes between hosts are not modelled, and there is
-    no router.
     """
 
     name: str
@@ -53,8 +48,6 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
     router: str = ""
     properties: dict[str, str] = {}
     zone: str = ""
-    topology: str = "FLAT"
-    topology_parameters: str = ""
 
     @property
     def router_name(self) -> str:
@@ -110,9 +103,6 @@ def parse_radical(
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 10
 
-
-TOPOLOGIES = ("FLAT", "TORUS", "FAT_TREE", "DRAGONFLY")
-"""Topologies of a cluster's links, as SimGrid names them."""
 
 ROLES = ("compute_node", "master", "storage")
 """Roles a host may have, as Batsim names them."""
@@ -337,41 +327,3 @@ def host_groups(platform: Platform) -> list[HostGroup]:
 
 def _kind(host: Host) -> Host:
     return msgspec.structs.replace(host, name="", coordinates=None)
-
-
-def platform_as_data(platform: Platform) -> dict[str, Any]:
-    """Return all of a platform that a reader may want, ready for JSON.
-
-    Speeds in flop/s, bandwidths in bytes/s, latencies in seconds. Hosts have the
-    ids that Batsim gives them.
-    """
-    hosts_in: dict[str, int] = {}
-    for host in platform.hosts():
-        hosts_in[host.zone] = hosts_in.get(host.zone, 0) + 1
-    computing = len(platform.compute_hosts)
-    return {
-        "source": platform.source,
-        "cores": sum(host.cores for host in platform.compute_hosts),
-        "compute_hosts": [
-            _host_as_data(host, index) for index, host in enumerate(platform.compute_hosts)
-        ],
-        "storage_hosts": [
-            _host_as_data(host, computing + index)
-            for index, host in enumerate(platform.storage_hosts)
-        ],
-        "master": _host_as_data(platform.master, None) if platform.master else None,
-        "zones": [
-            {name: getattr(zone, name) for name in ("name", "routing", "parent", "properties")}
-            | {"hosts": hosts_in.get(zone.name, 0), "routes": len(zone.routes)}
-            for zone in platform.zones
-        ],
-        "clusters": [
-            {**msgspec.to_builtins(cluster), "hosts": hosts_in.get(cluster.name, 0)}
-            for cluster in platform.clusters
-        ],
-        "links": [msgspec.to_builtins(link) for link in platform.links.values()],
-    }
-
-
-def _host_as_data(host: Host, host_id: int | None) -> dict[str, Any]:
-    return {"id": host_id, **msgspec.to_builtins(host)}

@@ -74,7 +74,6 @@ class Network:
 
     def __init__(self, platform: Platform) -> None:
         self._source = platform.source
-        self._for_message = False
         self._clusters = {cluster.name: cluster for cluster in platform.clusters}
         self._zones = {zone.name: zone for zone in platform.zones}
         self._parents = {zone.name: zone.parent for zone in platform.zones} | {
@@ -89,8 +88,7 @@ class Network:
                 self._zone_of[router] = zone.name
                 self._coordinates[router] = coordinates
         for cluster in platform.clusters:
-            if cluster.topology == "FLAT":
-                self._zone_of[cluster.router_name] = cluster.name
+            self._zone_of[cluster.router_name] = cluster.name
         self._links = linked_names(platform)
         duplex = {
             link.name for link in platform.links.values() if link.sharing_policy == "SPLITDUPLEX"
@@ -101,14 +99,12 @@ class Network:
         """Return the way from one host or router to another, by name.
 
         That of a ``message`` of Batsim's own has no links where a Full zone names no route: Batsim
-        lets it pass at once. Of those of a cluster without latencies whose routes are not modelled
-        it has one, since each is as narrow as any.
+        lets it pass at once.
         """
         for name in (source, destination):
             if name not in self._zone_of:
                 raise InputError(f"{self._source}: {name!r} is not a host or router of it")
         names: list[str] = []
-        self._for_message = message
         latency = self._walk(source, destination, names, 0.0, to_gateway=message)
         return NetworkPath(tuple(self._link(name) for name in names), latency)
 
@@ -165,10 +161,7 @@ class Network:
     ) -> _Segment:
         """Find the way between two members of one zone: nodes, or zones inside it."""
         if zone_name in self._clusters:
-            cluster = self._clusters[zone_name]
-            if cluster.topology != "FLAT":
-                return self._topology_links(cluster, source, destination)
-            return _Segment(_cluster_links(cluster, source, destination))
+            return _Segment(_cluster_links(self._clusters[zone_name], source, destination))
         zone = self._zones.get(zone_name)
         if zone is None:
             return _Segment([])
@@ -187,19 +180,6 @@ class Network:
                 raise self._no_route(zone_name, source, destination)
             return direct or _Segment([])
         return self._shortest(zone_name, source, destination)
-
-    def _topology_links(self, cluster: Cluster, source: str, destination: str) -> _Segment:
-        """Return a host's way to itself, or a message's; raise an InputError for any other."""
-        if source == destination:
-            loops = cluster.loopback_bandwidth
-            return _Segment(_cluster_links(cluster, source, source) if loops else [])
-        if self._for_message and not cluster.has_latencies:
-            return _Segment([cluster.link_name(source)])
-        raise InputError(
-            f"{self._source}: no route from {source!r} to {destination!r} in cluster "
-            f"{cluster.name!r}, since those of topology {cluster.topology} are not modelled; jobs "
-            "whose hosts do not communicate are accepted there, others with topology FLAT"
-        )
 
     def _distance(self, source: str, destination: str) -> float:
         """Return Vivaldi's latency: distance in the plane plus both heights (ms to s)."""

@@ -22,7 +22,6 @@ from qops_batsim.platform.assembly import PendingHostLink, PendingRoute, Platfor
 from qops_batsim.platform.model import (
     ROUTINGS,
     SHARING_POLICIES,
-    TOPOLOGIES,
     Cluster,
     Coordinates,
     Host,
@@ -312,7 +311,11 @@ class OpenElement:
 def read_cluster(element: OpenElement, zone: str) -> Cluster:
     """Return the cluster of a ``<cluster>`` element; its radical is for the caller to judge."""
     given = element.attributes
-    topology = element.one_of("topology", TOPOLOGIES)
+    if (topology := given.get("topology", "FLAT")) != "FLAT":
+        raise InputError(
+            f"{element.where}: topology is {shown(topology)}; FLAT is expected, since routes of no "
+            "other one are modelled (a Full zone with routes is accepted, too)"
+        )
     for part in ("bb", "loopback"):
         if element.time(f"{part}_lat") and not element.optional_bandwidth(f"{part}_bw"):
             raise InputError(f"{element.where}: {part}_lat is given without {part}_bw")
@@ -335,39 +338,7 @@ def read_cluster(element: OpenElement, zone: str) -> Cluster:
         router=given.get("router_id", ""),
         properties=element.properties,
         zone=zone,
-        topology=topology,
-        topology_parameters="" if topology == "FLAT" else given.get("topo_parameters", ""),
     )
-
-
-_TOPOLOGY_FORMS = {
-    "TORUS": (r"([0-9]+(?:,[0-9]+)*)", "the sizes of its dimensions, as in 4,2,2"),
-    "FAT_TREE": (
-        r"[0-9]+;([0-9]+(?:,[0-9]+)*)(?:;[0-9]+(?:,[0-9]+)*){2}",
-        "levels;children;parents;links, as in 2;4,4;1,2;1,2",
-    ),
-    "DRAGONFLY": (
-        r"([0-9]+),[0-9]+;([0-9]+),[0-9]+;([0-9]+),[0-9]+;([0-9]+)",
-        "groups,links;chassis,links;routers,links;nodes, as in 3,4;4,3;5,1;2",
-    ),
-}
-"""Pattern of a topology's parameters, and the numbers among them whose product is its hosts."""
-
-
-def check_topology(cluster: Cluster, element: OpenElement, hosts: int) -> None:
-    """Make sure that the parameters of a cluster's topology are for so many hosts."""
-    if cluster.topology == "FLAT":
-        return
-    form, accepted = _TOPOLOGY_FORMS[cluster.topology]
-    found = re.fullmatch(form, cluster.topology_parameters)
-    numbers = [text for group in found.groups() for text in group.split(",")] if found else []
-    if not found or any(len(text) > 9 for text in numbers):
-        raise element.wrong("topo_parameters", accepted)
-    if (held := math.prod(map(int, numbers))) != hosts:
-        raise InputError(
-            f"{element.where}: topo_parameters is {shown(cluster.topology_parameters)}: {held} "
-            f"hosts; the radical has {hosts}"
-        )
 
 
 _MAX_DEPTH = 64
@@ -581,10 +552,8 @@ class _Builder:
 
     def _end_cluster(self, element: OpenElement) -> None:
         parent = self._parent_zone(element)
-        ranges = self._radical(element)
-        cluster = read_cluster(element, parent)
-        check_topology(cluster, element, sum(last - first + 1 for first, last in ranges))
-        self._parts.add_cluster(cluster, element.where)
+        self._check_radical(element)
+        self._parts.add_cluster(read_cluster(element, parent), element.where)
 
     def _end_link_ctn(self, element: OpenElement) -> None:
         direction = element.attributes.get("direction", "NONE")
@@ -657,14 +626,13 @@ class _Builder:
             PendingHostLink(where=element.where, zone=zone, host=host, up=up, down=down)
         )
 
-    def _radical(self, element: OpenElement) -> tuple[tuple[int, int], ...]:
+    def _check_radical(self, element: OpenElement) -> None:
         ranges = parse_radical(
             element.attributes["radical"],
             where=f"{element.where}: radical",
             max_hosts=MAX_HOSTS - self._count,
         )
         self._add_hosts(sum(last - first + 1 for first, last in ranges), element)
-        return ranges
 
 
 def _check_version(element: OpenElement) -> None:

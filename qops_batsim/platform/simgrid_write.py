@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -48,162 +49,180 @@ def format_platform(platform: Platform, *, comment: str = "") -> str:
     """Return the XML that :func:`write_platform` writes."""
     if not platform.zones and not platform.clusters:
         platform = _with_one_zone(platform)
+    inner = _Writer(platform).inside("")
     lines = [_comment(comment)] if comment else []
-    lines.append('<platform version="4.1">')
-    writer = _Writer(platform)
-    for zone in platform.zones:
-        if not zone.parent:
-            lines += writer.zone(zone, "")
-    for cluster in platform.clusters:
-        if not cluster.zone:
-            lines += _cluster(cluster, "")
-    lines.append("</platform>")
+    lines += _lines(Element("platform", {"version": "4.1"}, inner), "")
     return _HEADER + "\n".join(lines) + "\n"
+
+
+class Element(NamedTuple):
+    """An element: its attributes, but for those that are None, and what it holds."""
+
+    name: str
+    attributes: Mapping[str, str | None]
+    inner: Sequence[Element] = ()
+
+
+_IN_A_LINE, _OPEN = ("route", "zoneRoute"), ("platform", "zone")
+"""Elements that are written in a line with what they hold, and those that never end at once."""
+
+
+def _lines(element: Element, indent: str) -> Iterator[str]:
+    """Yield the lines of an element."""
+    name, attributes, inner = element
+    begin = f"{indent}<{name}"
+    for attribute, value in attributes.items():
+        if value is not None and _NOT_IN_XML.search(value):
+            raise InputError(
+                f"{name}: {attribute} is {value!r}; characters that XML can hold are expected"
+            )
+        begin += "" if value is None else f' {attribute}="{value.translate(_ESCAPES)}"'
+    if name in _IN_A_LINE:
+        yield f"{begin}>{''.join(line for each in inner for line in _lines(each, ''))}</{name}>"
+    elif inner or name in _OPEN:
+        yield f"{begin}>"
+        for each in inner:
+            yield from _lines(each, "" if name == "platform" else f"{indent}  ")
+        yield f"{indent}</{name}>"
+    else:
+        yield f"{begin}/>"
+
+
+_Part = TypeVar("_Part", Zone, Cluster, Host)
+
+
+def _by(parts: Iterable[_Part], attribute: str) -> dict[str, list[_Part]]:
+    """Return parts of a platform by the zone that they are in."""
+    found: dict[str, list[_Part]] = {}
+    for each in parts:
+        found.setdefault(getattr(each, attribute), []).append(each)
+    return found
 
 
 class _Writer:
     def __init__(self, platform: Platform) -> None:
         self._links = platform.links
-        self._hosts: dict[str, list[Host]] = {}
-        for host in platform.hosts():
-            self._hosts.setdefault(host.zone, []).append(host)
-        self._zones: dict[str, list[Zone]] = {}
-        for zone in platform.zones:
-            self._zones.setdefault(zone.parent, []).append(zone)
-        self._clusters: dict[str, list[Cluster]] = {}
-        for cluster in platform.clusters:
-            self._clusters.setdefault(cluster.zone, []).append(cluster)
-        self._declared = self._links_by_zone(platform.zones)
+        self._hosts = _by(platform.hosts(), "zone")
+        self._zones = _by(platform.zones, "parent")
+        self._clusters = _by(platform.clusters, "zone")
+        self._declared = self._links_by_zone()
 
-    def _links_by_zone(self, zones: tuple[Zone, ...]) -> dict[str, list[Link]]:
+    def inside(self, name: str) -> list[Element]:
+        """Return the zones and clusters in a zone, or outside of all."""
+        zones = map(self._zone, self._zones.get(name, ()))
+        return [*zones, *map(_cluster, self._clusters.get(name, ()))]
+
+    def _links_by_zone(self) -> dict[str, list[Link]]:
         """Return the links that each zone declares: those that it is the first to use.
 
         SimGrid's parser wants a link before its first use, and takes a link ahead of
         inner zones for the sign that there are none.
         """
-        outermost = next((zone.name for zone in zones if not zone.parent), "")
-        owner: dict[str, str] = {zone.backbone: "" for zone in zones if zone.backbone}
+        outermost = self._zones.get("", [])
+        owner: dict[str, str] = {}
 
         def visit(zone: Zone) -> None:
+            if zone.backbone:
+                owner[zone.backbone] = ""
             for child in self._zones.get(zone.name, ()):
                 visit(child)
             links = [link for route in zone.routes for link in route.links]
-            links += chain.from_iterable(zone.host_links.values())
-            for link in links:
+            for link in chain(links, *zone.host_links.values()):
                 owner.setdefault(self._declared_name(link)[0], zone.name)
 
-        for zone in zones:
-            if not zone.parent:
-                visit(zone)
+        for zone in outermost:
+            visit(zone)
         by_zone: dict[str, list[Link]] = {}
         for link in self._links.values():
-            by_zone.setdefault(owner.get(link.name, outermost), []).append(link)
+            name = owner.get(link.name, outermost[0].name if outermost else "")
+            by_zone.setdefault(name, []).append(link)
         return by_zone
 
-    def _declared_name(self, name: str) -> tuple[str, str]:
-        """Return the name of a link as declared, and the way of a split-duplex link or nothing."""
+    def _declared_name(self, name: str) -> tuple[str, str | None]:
+        """Return the name of a link as declared, and the way of a split-duplex link."""
         base, _, way = name.rpartition("_")
         link = self._links.get(base)
-        if link is not None and link.sharing_policy == "SPLITDUPLEX":
-            return base, way
-        return name, ""
+        is_duplex = link is not None and link.sharing_policy == "SPLITDUPLEX"
+        return (base, way) if is_duplex else (name, None)
 
-    def zone(self, zone: Zone, indent: str) -> Iterator[str]:
-        """Yield a zone's lines, in the order that SimGrid's grammar wants."""
-        inner = indent + "  "
-        yield f"{indent}{_tag('zone', id=zone.name, routing=zone.routing)}>"
-        yield from _properties(zone.properties, inner)
-        for child in self._zones.get(zone.name, ()):
-            yield from self.zone(child, inner)
-        for cluster in self._clusters.get(zone.name, ()):
-            yield from _cluster(cluster, inner)
-        for link in self._declared.get(zone.name, ()):
-            yield from _link(link, inner)
+    def _zone(self, zone: Zone) -> Element:
+        """Return a zone, with what is in it in the order that SimGrid's grammar wants."""
         # The master first, as a reader expects it.
         hosts = sorted(self._hosts.get(zone.name, ()), key=lambda host: host.role != "master")
-        for host in hosts:
-            yield from _host(host, inner)
-        for router, coordinates in zone.routers.items():
-            place = {"coordinates": _coordinates(coordinates)} if coordinates else {}
-            yield f"{inner}{_tag('router', id=router, **place)}/>"
-        for name, (up, down) in zone.host_links.items():
-            yield f"{inner}{_tag('host_link', id=name, up=up, down=down)}/>"
-        if zone.backbone:
-            link = self._links[zone.backbone]
-            yield f"{inner}{_tag('backbone', **_link_attributes(link))}/>"
-        for route in zone.routes:
-            yield from self._route(route, inner)
-        yield f"{indent}</zone>"
+        backbone = [self._links[zone.backbone]] if zone.backbone else []
+        routers = (
+            {"id": name, "coordinates": _coordinates(place)} for name, place in zone.routers.items()
+        )
+        ways = (
+            {"id": name, "up": up, "down": down} for name, (up, down) in zone.host_links.items()
+        )
+        inner = [
+            *_properties(zone.properties),
+            *self.inside(zone.name),
+            *map(_link, self._declared.get(zone.name, ())),
+            *map(_host, hosts),
+            *(Element("router", each) for each in routers),
+            *(Element("host_link", each) for each in ways),
+            *(Element("backbone", _link_attributes(each)) for each in backbone),
+            *map(self._route, zone.routes),
+        ]
+        return Element("zone", {"id": zone.name, "routing": zone.routing}, inner)
 
-    def _route(self, route: Route, indent: str) -> Iterator[str]:
-        attributes = {"src": route.source, "dst": route.destination}
-        name = "route"
-        if route.source_gateway:
-            name = "zoneRoute"
-            attributes["gw_src"] = route.source_gateway
-            attributes["gw_dst"] = route.destination_gateway
-        if not route.symmetrical:
-            attributes["symmetrical"] = "NO"
-        links = "".join(self._link_in_route(link) for link in route.links)
-        yield f"{indent}{_tag(name, **attributes)}>{links}</{name}>"
-
-    def _link_in_route(self, name: str) -> str:
-        declared, way = self._declared_name(name)
-        direction = {"direction": way} if way else {}
-        return f"{_tag('link_ctn', id=declared, **direction)}/>"
+    def _route(self, route: Route) -> Element:
+        attributes = {
+            "src": route.source,
+            "dst": route.destination,
+            "gw_src": route.source_gateway or None,
+            "gw_dst": route.destination_gateway if route.source_gateway else None,
+            "symmetrical": None if route.symmetrical else "NO",
+        }
+        names = map(self._declared_name, route.links)
+        links = [Element("link_ctn", {"id": name, "direction": way}) for name, way in names]
+        return Element("zoneRoute" if route.source_gateway else "route", attributes, links)
 
 
-def _cluster(cluster: Cluster, indent: str) -> Iterator[str]:
+def _cluster(cluster: Cluster) -> Element:
+    backbone, loopback = cluster.backbone_bandwidth, cluster.loopback_bandwidth
     attributes = {
         "id": cluster.name,
         "prefix": cluster.prefix,
         "suffix": cluster.suffix,
         "radical": cluster.radical,
         "speed": _speeds(cluster.speeds),
+        "core": _unless(cluster.cores, 1),
+        "bw": format_bandwidth(cluster.bandwidth),
+        "lat": format_time(cluster.latency),
+        "sharing_policy": _unless(cluster.sharing_policy, "SPLITDUPLEX"),
+        "bb_bw": format_bandwidth(backbone) if backbone else None,
+        "bb_lat": format_time(cluster.backbone_latency) if backbone else None,
+        "bb_sharing_policy": _unless(cluster.backbone_sharing_policy, "SHARED"),
+        "loopback_bw": format_bandwidth(loopback) if loopback else None,
+        "loopback_lat": format_time(cluster.loopback_latency) if loopback else None,
+        "limiter_link": format_bandwidth(cluster.limiter_bandwidth)
+        if cluster.limiter_bandwidth
+        else None,
+        "router_id": cluster.router or None,
     }
-    if cluster.cores != 1:
-        attributes["core"] = str(cluster.cores)
-    attributes["bw"] = format_bandwidth(cluster.bandwidth)
-    attributes["lat"] = format_time(cluster.latency)
-    if cluster.sharing_policy != "SPLITDUPLEX":
-        attributes["sharing_policy"] = cluster.sharing_policy
-    if cluster.backbone_bandwidth:
-        attributes["bb_bw"] = format_bandwidth(cluster.backbone_bandwidth)
-        attributes["bb_lat"] = format_time(cluster.backbone_latency)
-    if cluster.backbone_sharing_policy != "SHARED":
-        attributes["bb_sharing_policy"] = cluster.backbone_sharing_policy
-    if cluster.loopback_bandwidth:
-        attributes["loopback_bw"] = format_bandwidth(cluster.loopback_bandwidth)
-        attributes["loopback_lat"] = format_time(cluster.loopback_latency)
-    if cluster.limiter_bandwidth:
-        attributes["limiter_link"] = format_bandwidth(cluster.limiter_bandwidth)
-    if cluster.topology != "FLAT":
-        attributes["topology"] = cluster.topology
-        attributes["topo_parameters"] = cluster.topology_parameters
-    if cluster.router:
-        attributes["router_id"] = cluster.router
-    yield from _element("cluster", attributes, cluster.properties, indent)
+    return Element("cluster", attributes, _properties(cluster.properties))
 
 
-def _host(host: Host, indent: str) -> Iterator[str]:
-    attributes = {"id": host.name, "speed": _speeds(host.speeds)}
-    if host.cores != 1:
-        attributes["core"] = str(host.cores)
-    if host.power_state:
-        attributes["pstate"] = str(host.power_state)
-    if host.coordinates:
-        attributes["coordinates"] = _coordinates(host.coordinates)
-    yield from _element("host", attributes, host.properties, indent)
+def _host(host: Host) -> Element:
+    attributes = {
+        "id": host.name,
+        "speed": _speeds(host.speeds),
+        "core": _unless(host.cores, 1),
+        "pstate": _unless(host.power_state, 0),
+        "coordinates": _coordinates(host.coordinates),
+    }
+    return Element("host", attributes, _properties(host.properties))
 
 
-def _link(link: Link, indent: str) -> Iterator[str]:
-    attributes = _link_attributes(link)
-    if link.sharing_policy != "SHARED":
-        attributes["sharing_policy"] = link.sharing_policy
-    yield from _element("link", attributes, link.properties, indent)
+def _link(link: Link) -> Element:
+    policy = {"sharing_policy": _unless(link.sharing_policy, "SHARED")}
+    return Element("link", _link_attributes(link) | policy, _properties(link.properties))
 
 
-def _link_attributes(link: Link) -> dict[str, str]:
+def _link_attributes(link: Link) -> dict[str, str | None]:
     return {
         "id": link.name,
         "bandwidth": format_bandwidth(link.bandwidth),
@@ -211,41 +230,22 @@ def _link_attributes(link: Link) -> dict[str, str]:
     }
 
 
-def _element(
-    name: str, attributes: Mapping[str, str], properties: Mapping[str, str], indent: str
-) -> Iterator[str]:
-    """Yield an element that holds nothing but properties."""
-    if properties:
-        yield f"{indent}{_tag(name, **attributes)}>"
-        yield from _properties(properties, indent + "  ")
-        yield f"{indent}</{name}>"
-    else:
-        yield f"{indent}{_tag(name, **attributes)}/>"
+def _properties(properties: Mapping[str, str]) -> list[Element]:
+    return [Element("prop", {"id": name, "value": text}) for name, text in properties.items()]
 
 
-def _properties(properties: Mapping[str, str], indent: str) -> Iterator[str]:
-    for name, value in properties.items():
-        yield f"{indent}{_tag('prop', id=name, value=value)}/>"
-
-
-def _tag(element: str, /, **attributes: str) -> str:
-    """Return an opening tag without its end; every attribute value is escaped."""
-    texts = []
-    for name, value in attributes.items():
-        if _NOT_IN_XML.search(value):
-            raise InputError(
-                f"{element}: {name} is {value!r}; characters that XML can hold are expected"
-            )
-        texts.append(f' {name}="{value.translate(_ESCAPES)}"')
-    return f"<{element}{''.join(texts)}"
+def _unless(value: str | int, default: str | int) -> str | None:
+    return None if value == default else str(value)
 
 
 def _speeds(speeds: tuple[float, ...]) -> str:
     return ",".join(map(format_speed, speeds))
 
 
-def _coordinates(coordinates: Coordinates) -> str:
-    return " ".join(str(int(x)) if float(x).is_integer() else repr(x) for x in coordinates)
+def _coordinates(place: Coordinates | None) -> str | None:
+    if not place:
+        return None
+    return " ".join(str(int(x)) if float(x).is_integer() else repr(x) for x in place)
 
 
 def _comment(text: str) -> str:

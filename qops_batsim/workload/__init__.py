@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from qops_batsim.workload.estimates import sample_estimates as sample_estimates
     from qops_batsim.workload.generate import PRESETS as PRESETS
     from qops_batsim.workload.generate import generate_workload as generate_workload
-    from qops_batsim.workload.generate import packed_workload as packed_workload
     from qops_batsim.workload.log import Records as Records
     from qops_batsim.workload.model import Workload as Workload
     from qops_batsim.workload.model import delay_profile as delay_profile
@@ -51,7 +50,7 @@ else:
             "deadlines": "DAY DeadlineChoices",
             "delay_jobs": "exact_estimates",
             "estimates": "EstimateChoices EstimateModel fit_estimates sample_estimates",
-            "generate": "PRESETS generate_workload packed_workload",
+            "generate": "PRESETS generate_workload",
             "log": "Records",
             "model": "Workload delay_profile",
             "service_classes": (

@@ -65,6 +65,20 @@ class Workload(msgspec.Struct):
         found: np.ndarray = np.array(delays, np.float64)[columns.profiles]
         return found
 
+    @property
+    def offered_load(self) -> float | None:
+        """Run time × processors of all jobs, over processors of the machine × submission period.
+
+        None where the period is 0, or a job has another profile than a delay. O(jobs).
+        """
+        import numpy as np
+
+        dates, delays = self.columns.submission_times, self.delays
+        period = float(np.ptp(dates)) if len(dates) else 0.0
+        if period == 0 or np.isnan(delays).any():
+            return None
+        return float(np.dot(delays, self.columns.processors)) / (self.processors * period)
+
     def check(self) -> None:
         """Raise an InputError unless a file may hold the jobs, as one did if they were read."""
         if self.sha256 is None and not self.columns.are_usable:

@@ -28,7 +28,7 @@ from qops_batsim.workload.accounting.rows import (
     settle,
 )
 from qops_batsim.workload.batsim_json import workload_in
-from qops_batsim.workload.conversion import Conversion, convert_log, offered_load
+from qops_batsim.workload.conversion import Conversion, convert_log
 from qops_batsim.workload.log import RECORD, Log, Malformed, Records, RepairCount
 from qops_batsim.workload.log_formats import (
     PARQUET,
@@ -344,9 +344,7 @@ def _as_it_is(workload: Workload, first: int | None) -> Conversion:
         first_submission=begin,
         last_submission=last,
         calendar=workload.calendar,
-        offered_load=offered_load(
-            records[np.argsort(submitted, kind="stable")], workload.processors
-        ),
+        offered_load=workload.offered_load,
     )
 
 

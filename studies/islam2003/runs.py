@@ -35,7 +35,8 @@ from qops_batsim.experiments import (
 )
 from qops_batsim.platform import make_cluster
 from qops_batsim.scheduling import make_scheduler
-from qops_batsim.workload import Workload, packed_workload
+from qops_batsim.workload import Workload
+from studies.islam2003.packed import packed_workload
 from studies.islam2003.study import (
     ADMISSION,
     PACKED_JOBS,

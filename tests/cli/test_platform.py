@@ -78,20 +78,14 @@ def test_show_as_json(cli: Cli, tmp_path: Path) -> None:
     result = cli("platform", "show", path, "--json", "--master-host", "l2")
     data = json.loads(result.out)
     assert [host["name"] for host in data["compute_hosts"]][:3] == ["l1", "l3", "r1.x"]
-    assert [host["id"] for host in data["compute_hosts"]] == list(range(7))
     assert data["master"]["name"] == "l2"
-    assert data["cores"] == 2 + 3 * 4 + 2
-    assert data["zones"][1] == {
-        "name": "left",
-        "routing": "Floyd",
-        "parent": "root",
-        "properties": {"country": "inner"},
-        "hosts": 3,
-        "routes": 3,
-    }
+    assert len(data["compute_hosts"]) == 7
+    left = data["zones"][1]
+    assert (left["name"], left["routing"], left["parent"]) == ("left", "Floyd", "root")
+    assert left["properties"] == {"country": "inner"}
+    assert len(left["routes"]) == 3
     assert data["clusters"][0]["bandwidth"] == 125e6
-    assert data["clusters"][0]["hosts"] == 3
-    assert {link["name"]: link["latency"] for link in data["links"]}["lane"] == 20e-3
+    assert data["links"]["lane"]["latency"] == 20e-3
 
 
 def test_show_shortens_long_tables(cli: Cli, tmp_path: Path) -> None:

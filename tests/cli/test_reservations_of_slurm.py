@@ -94,24 +94,23 @@ def test_windows_are_written_and_kept_by_a_run(cli: Cli, tmp_path: Path, text: s
         assert cli("verify", tmp_path / scheduler).exit_code == 0
 
 
-def test_a_periodic_reservation_is_one_window_announced_ahead(cli: Cli, tmp_path: Path) -> None:
+def test_each_window_of_a_periodic_reservation_is_announced_ahead(cli: Cli, tmp_path: Path) -> None:
     """The clock of UTC is not put forward; nodes are hosts; jobs of the reservation are taken."""
     record = RECORDS.split("\n\n")[1].replace("\n   ", " ")
     jobs, out, listed = write(tmp_path, record.replace("=class", "=other"))
     jobs.write_text(JOBS.replace("AllocCPUS", "AllocNodes"))
     arguments = ["workload", "import", jobs, out, "--reservations", listed, "--by", "nodes"]
     assert cli(*arguments, "--notice", "1h", "--rebase").exit_code == 0
-    (line,) = (tmp_path / "w_events.txt").read_text().splitlines()
-    assert json.loads(line) == {
-        "timestamp": 1 * H,
-        "type": "maintenance",
-        "resources": "30-31",
-        "reservation": "other",
-        "start": 2 * H,
-        "end": 4 * H,
-        "every": 24 * H,
-        "until": 50 * H,
-    }
+    lines = map(json.loads, (tmp_path / "w_events.txt").read_text().splitlines())
+    for day, line in zip(range(3), lines, strict=True):
+        assert line == {
+            "timestamp": (1 + 24 * day) * H,
+            "type": "maintenance",
+            "resources": "30-31",
+            "reservation": "other",
+            "start": (2 + 24 * day) * H,
+            "end": (4 + 24 * day) * H,
+        }
     assert len(read_external_events(tmp_path / "w_events.txt")) == 9
     result = cli(*arguments, "--reservation", "all")
     assert "0 maintenance windows of 1 reservations (not 1 whose jobs are taken)" in " ".join(

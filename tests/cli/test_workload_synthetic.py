@@ -31,7 +31,6 @@ def test_generate_options_reach_the_generator(cli: Cli, tmp_path: Path) -> None:
     )
     assert result.exit_code == 0, result.err
     assert "offered load: 0.50" in result.out
-    assert "jobs with a deadline: 100" in result.out
     workload = read_workload(out)
     assert workload.processors == 64
     assert workload.provenance["deadlines"] == {"share": 1.0, "stretch": [2.0, 3.0]}

@@ -115,20 +115,6 @@ def test_without_latencies_a_message_takes_the_time_of_a_byte(tmp_path: Path) ->
     ]
     assert peers[0].told == peers[1].told
     assert ends[0] == ends[1]
-    # A torus has its routes in Batsim alone, but each is as narrow as a host's link.
-    path = tmp_path / "torus.xml"
-    path.write_text(
-        '<platform version="4.1"><zone id="z" routing="Full">'
-        '<zone id="y" routing="Full"><host id="master_host" speed="1Gf"/></zone>'
-        '<cluster id="c" prefix="h" suffix="" radical="0-3" speed="1Gf" bw="1Bps" lat="0s" '
-        'topology="TORUS" topo_parameters="2,2"/><link id="l" bandwidth="8Bps"/>'
-        '<zoneRoute src="y" dst="c" gw_src="master_host" gw_dst="h1"><link_ctn id="l"/></zoneRoute>'
-        "</zone></platform>"
-    )
-    peer = Scripted(start_each_on_its_host)
-    simulated(peer, jobs(4.0, 7.0), read_platform(path))
-    ended = [date for date, name in peer.told if name == JobCompleted.TYPE]
-    assert ended == [15.0, 17.125]  # From host 0 by its own link, from host 1, the gateway, by l.
 
 
 def test_decisions_of_one_answer_take_effect_one_after_the_other() -> None:

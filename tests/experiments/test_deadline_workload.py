@@ -22,10 +22,11 @@ from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines
 from qops_batsim.workload.delay_jobs import exact_estimates, run_times
 from qops_batsim.workload.estimates import told_estimates
-from qops_batsim.workload.generate import generate_workload, packed_workload
+from qops_batsim.workload.generate import generate_workload
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.scale import origin_of_duplicate, scale_load, subset
 from qops_batsim.workload.swf import read_swf
+from studies.islam2003.packed import packed_workload
 
 
 def jobs_of(*rows: tuple[float, int, float, float | None]) -> Workload:

@@ -10,8 +10,7 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.platform.model import Host, Platform
 from qops_batsim.platform.network import LOOPBACK, Network, NetworkPath
-from qops_batsim.platform.simgrid_read import parse_platform, read_platform
-from qops_batsim.platform.simgrid_write import format_platform
+from qops_batsim.platform.simgrid_read import read_platform
 from support.platform_text import TREE, parse, parse_zone
 
 
@@ -206,26 +205,6 @@ def test_a_clusters_own_links_are_shared_even_if_it_says_otherwise() -> None:
     )
     path = Network(parse(f'<platform version="4.1">{cluster}</platform>')).path("h0", "h1")
     assert [link.sharing_policy for link in path.links] == ["SHARED", "FATPIPE", "SHARED"]
-
-
-@pytest.mark.parametrize(
-    ("topology", "parameters"),
-    [("TORUS", "2,2"), ("FAT_TREE", "2;2,2;1,2;1,2"), ("DRAGONFLY", "2,1;1,1;1,1;2")],
-)
-def test_clusters_of_other_topologies_have_hosts_but_no_routes(
-    topology: str, parameters: str
-) -> None:
-    xml = (
-        '<platform version="4.1"><cluster id="c" prefix="n" suffix="" radical="0-3" speed="1Gf" '
-        f'bw="1GBps" lat="1us" topology="{topology}" topo_parameters="{parameters}"/></platform>'
-    )
-    platform = parse(xml)
-    assert len(platform.compute_hosts) == 4
-    assert parse_platform(format_platform(platform).encode(), source="b.xml") == platform
-    network = Network(platform)
-    assert network.path("n1", "n1") == NetworkPath((), 0.0)
-    with pytest.raises(InputError, match=f"of topology {topology} are not modelled"):
-        network.path("n0", "n1")
 
 
 def test_a_message_needs_no_route_of_a_full_zone() -> None:

@@ -1,7 +1,7 @@
 """Random platforms of zones inside zones, and simulations on them, by a seed.
 
 Zones of every routing for which Batsim runs and SimGrid is exact (none of routing None, at which
-Batsim aborts, nor Vivaldi), clusters of every topology, up to three zones inside each other, hosts
+Batsim aborts, nor Vivaldi), clusters, up to three zones inside each other, hosts
 of several speeds and numbers of cores, links of 0 to 30 ms of every policy.
 """
 
@@ -24,13 +24,6 @@ LATENCIES = {
     "far": ["30ms"],
 }
 """Latencies of the links of a platform; empty stands for one of up to 30 ms at random."""
-
-TOPOLOGIES = {
-    4: ["TORUS 2,2", "FAT_TREE 1;4;1;1", "DRAGONFLY 2,1;1,1;2,1;1"],
-    8: ["TORUS 2,2,2", "FAT_TREE 2;4,2;1,2;1,2", "DRAGONFLY 2,1;2,1;2,1;1"],
-    12: ["TORUS 3,4", "FAT_TREE 2;4,3;1,2;1,1", "DRAGONFLY 3,2;2,1;1,1;2"],
-}
-"""Topologies other than FLAT of clusters of so many hosts, with their parameters."""
 
 
 @dataclass
@@ -226,21 +219,6 @@ def zones(rng: random.Random, hosts: int, *, gaps: bool = False) -> str:
     return _document(builder.joined(parts, "AS0"))
 
 
-def topology(rng: random.Random, hosts: int) -> str:
-    """Return a cluster of a topology whose routes are not modelled, without latencies."""
-    kind, parameters = rng.choice(TOPOLOGIES[hosts]).split()
-    speed = rng.choice([0.5, 1.0, 4.0]) * SPEED
-    lines = [
-        '<zone id="administration" routing="Full"><host id="master_host" speed="1Mf"/></zone>',
-        f'<cluster id="c" prefix="h" suffix="" radical="0-{hosts - 1}" speed="{speed:g}f" '
-        f'bw="125MBps" lat="0s" topology="{kind}" topo_parameters="{parameters}"/>',
-        '<link id="w" bandwidth="1GBps" latency="0s"/>',
-        '<zoneRoute src="administration" dst="c" gw_src="master_host" gw_dst="h0">'
-        '<link_ctn id="w"/></zoneRoute>',
-    ]
-    return simulations.document(lines)
-
-
 def zoned_case(seed: int, schedulers: list[str] | None = None, jobs: int = 40) -> Case:
     """Return the case of a seed; the schedulers take turns.
 
@@ -250,8 +228,8 @@ def zoned_case(seed: int, schedulers: list[str] | None = None, jobs: int = 40) -
     names = schedulers or list(SCHEDULERS)
     scheduler = names[seed % len(names)]
     settings = SCHEDULERS[scheduler][seed // len(names) % len(SCHEDULERS[scheduler])]
-    kind = rng.choice(["zones", "zones", "zones", "zones", "gaps", "topology"])
-    hosts = rng.choice(list(TOPOLOGIES) if kind == "topology" else [2, 4, 8, 12])
+    kind = rng.choice(["zones", "zones", "zones", "zones", "zones", "gaps"])
+    hosts = rng.choice([2, 4, 8, 12])
     honest = rng.random() < 0.5
     style = Style(
         network=True,
@@ -263,10 +241,7 @@ def zoned_case(seed: int, schedulers: list[str] | None = None, jobs: int = 40) -
         mean=rng.choice([1.0, 20.0]),
         digits=rng.choice([None, 6, 17]),
     )
-    if kind == "topology":
-        platform = topology(rng, hosts)
-    else:
-        platform = zones(rng, hosts, gaps=kind == "gaps")
+    platform = zones(rng, hosts, gaps=kind == "gaps")
     leave = rng.random() < 0.4
     return Case(
         name=f"{scheduler} {seed} {kind}",

@@ -46,7 +46,6 @@ _LONGEST_DATE = 40
 _NO_DATE = "0000-00-00"
 """Begin of a date by which databases mean none."""
 _ISO = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}$"
-_CLOCK = r"^([0-9]{1,2}-)?[0-9]{2}:[0-9]{2}:[0-9]{2}$"
 _MOST_LINES, _MOST_EXTRA = 1000, 64
 """Most lines of a row, and most delimiters in its texts."""
 _LINE, _CUT = r"[^\n]*?", re.compile(r"[0-9_+.,\[\]-]+")
@@ -259,18 +258,8 @@ class TextTable:
 
     def durations(self, name: str, unit: float) -> Floats:
         """Return a column of durations (seconds): plain numbers count in a unit of so many."""
-        values = _clock_seconds(self.column(name))
-        rest = np.isnan(values)
-        if rest.any():
-            others = _words(self.column(name).filter(rest))
-            read = [read_duration(word, unit) for word in others.words]
-            wrong = np.zeros(len(self), np.bool_)
-            wrong[rest] = np.array([each is None for each in read], np.bool_)[others.which]
-            if wrong.any():
-                self.refuse(wrong, name, "a duration such as 90, 30:00, 12:30:00 or 2-12:30:00")
-            known = [math.nan if each is None else each for each in read]
-            values[rest] = np.array(known, np.float64)[others.which]
-        return values
+        accepted = "a duration such as 90, 30:00, 12:30:00 or 2-12:30:00"
+        return self.numbers(name, lambda text: read_duration(text, unit), accepted)
 
     def dates(self, name: str, zone: ZoneInfo, form: str | None) -> Dates:
         """Return a column of dates (seconds since 1970 in UTC); NaN where one is not known.
@@ -311,18 +300,6 @@ def _words(series: pl.Series) -> Words:
     places = pl.DataFrame({"text": words, "place": np.arange(len(words))})
     found = series.alias("text").to_frame().join(places, on="text", maintain_order="left")
     return Words(words.to_list(), found["place"].to_numpy())
-
-
-def _clock_seconds(cells: pl.Series) -> Floats:
-    """Return the seconds of cells that are ``hh:mm:ss`` or ``days-hh:mm:ss``, NaN of all others."""
-    import polars as pl
-
-    text = pl.col("text")
-    usual = pl.when(text.str.contains(_CLOCK)).then(text)
-    days = usual.str.extract("^([0-9]{1,2})-").cast(pl.Float64).fill_null(0)
-    hours, minutes, seconds = (usual.str.slice(begin, 2).cast(pl.Float64) for begin in (-8, -5, -2))
-    total = days * _DAY + hours * 3600 + minutes * 60 + seconds
-    return np.array(cells.alias("text").to_frame().select(total).to_series().to_numpy())
 
 
 def _iso_seconds(cells: pl.Series) -> Floats:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import count, pairwise, takewhile
 from pathlib import Path
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import msgspec
@@ -67,15 +68,13 @@ class Reservation(msgspec.Struct, frozen=True):
         return [(each, each + self.end - self.start) for each in seconds]
 
 
-class Window(msgspec.Struct):
-    """A stretch without some hosts, a bit each; seconds of a workload, repeated as events are."""
+class Window(NamedTuple):
+    """A stretch without some hosts, a bit each; seconds of a workload."""
 
     name: str
     hosts: int
     start: float
     end: float
-    every: float | None = None
-    until: float | None = None
 
 
 def read_reservations(path: str | Path, choices: Choices) -> list[Reservation]:
@@ -170,8 +169,8 @@ def windows_of(
         own: list[_Placed] = []
         for span in spans:
             own += _parts(*span, hosts, [*placed, *own], trace.workload.processors)
-        found = [(start - of_jobs.unix_start, end - of_jobs.unix_start, h) for start, end, h in own]
-        windows += _repeated(each, found)
+        zero = of_jobs.unix_start
+        windows += [Window(each.name, h, start - zero, end - zero) for start, end, h in own]
         placed += own
         left_out["without hosts, or beside others that have all"] += not own
     return sorted(windows, key=lambda each: each.start), +left_out
@@ -222,17 +221,3 @@ def _free(beside: Iterable[_Placed], size: int) -> int:
     for *_, hosts in beside:
         mask &= ~hosts
     return mask
-
-
-def _repeated(reservation: Reservation, parts: Iterable[_Placed]) -> list[Window]:
-    """Return windows, of which those of one that is periodic, at equal distances, are one."""
-    found: list[Window] = []
-    for start, end, hosts in parts:
-        if found and found[-1].hosts == hosts and not reservation.flags.isdisjoint(_REPEATED):
-            last = found[-1]
-            every = start - (last.start if last.until is None else last.until)
-            if last.every in (None, every) and end - start == last.end - last.start <= every:
-                last.every, last.until = every, start
-                continue
-        found.append(Window(reservation.name, hosts, start, end))
-    return found

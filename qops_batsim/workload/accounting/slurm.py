@@ -25,7 +25,6 @@ from qops_batsim.workload.accounting.rows import (
     Choices,
     Rows,
     first_known,
-    rerunnable_of,
     rows_of_table,
     state_reader,
     task_numbers,
@@ -114,10 +113,18 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
     )
     _spell(table, choices.unit, header)
     read = len(table.lines) + len(table.malformed)
-    name = "JobID" if "JobID" in table else "JobIDRaw"
-    steps = table.column(name).str.contains(_STEP).to_numpy()
+    steps = table.column(_id_of(table)).str.contains(_STEP).to_numpy()
     lines = table.lines[steps].tolist()
     table.keep(~steps)
+    return _rows_of(table, choices, lines, read), table.malformed
+
+
+def _id_of(table: TextTable) -> str:
+    return "JobID" if "JobID" in table else "JobIDRaw"
+
+
+def _rows_of(table: TextTable, choices: Choices, steps: list[int], read: int) -> Rows:
+    """Return the rows of jobs of a table, beside the lines of so many steps."""
     columns = {key: [each for each in names if each in table] for key, names in _SACCT.items()}
     rows = rows_of_table(table, columns, _UNITS, choices)
     rows.processors = _slurm_processors(table, choices.unit)
@@ -128,14 +135,14 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
         rows.nodes = table.words("NodeList")
         _where_they_ran(rows, rows.nodes)
     _find_suspended(rows)
-    _split_ids(rows, table, name)
-    rows.left_out[:0] = [RepairCount.of_lines("steps", "steps of jobs", lines)]
+    _split_ids(rows, table, _id_of(table))
+    rows.left_out[:0] = [RepairCount.of_lines("steps", "steps of jobs", steps)]
     told = "lines of texts of the rows above (comments or commands with line breaks)"
     rows.tell("broken_texts", told, table.joined, "merge")
     rows.read = read
     if table.bad.any():
         rows.take(~table.bad)
-    return rows, table.malformed
+    return rows
 
 
 def _spell(table: TextTable, by: str, header: str) -> None:
@@ -305,81 +312,80 @@ def slurm_job_id(job: Mapping[str, Any]) -> str:
 
 def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
     """Return the rows of jobs; their lines are places in the list of jobs, from 1. O(bytes)."""
+    import polars as pl
+
     jobs = decoded(content, _outputs, source, f"the output of `sacct --json` ({_WHAT})").jobs
     words = state_reader(choices.state_names)
-    columns: dict[str, list[float]] = {name: [] for name in (*_TIMES, "processors", "walltime")}
-    ids, states, steps = [], [], []
-    names = ("user", "group", "queue", "qos_name", "reservation")
-    texts: dict[str, list[str]] = {name: [] for name in names}
-    gpus: list[float] = []
-    flags, commands = list[str](), list[str]()
+    cells: list[list[str]] = []
+    steps: list[int] = []
     for place, job in enumerate(jobs, start=1):
-        where = f"{source}: jobs[{place - 1}]"
         try:
-            ids.append(slurm_job_id(job))
-            if ids[-1] == "0" or not re.fullmatch(_ID, ids[-1]):
-                raise InputError(f"job_id is {shown(ids[-1])}; {_JOBS_EXPECTED} is expected")
-            states.append(_state(job, words))
-            steps += [place] * len(_list(job.get("steps")))
-            time = job.get("time")
-            if not isinstance(time, dict):
-                raise InputError(f"time is {shown(time)}; an object of dates is expected")
-            for name, key in _TIMES.items():
-                value = slurm_number(time.get(key))
-                columns[name].append(value if 0 < value < math.inf else math.nan)
-            columns["walltime"].append(slurm_number(time.get("limit")) * 60)
-            columns["processors"].append(_size(job, choices.unit))
-            gpus.append(_size(job, "gpus"))
-            of = _object(job.get("association"))
-            known = (job.get("user") or of.get("user"), job.get("account") or of.get("account"))
-            inside = _object(job.get("reservation")).get("name")
-            named = (*known, job.get("partition"), job.get("qos"), inside)
-            for column, text in zip(texts.values(), named, strict=True):
-                column.append(text if isinstance(text, str) else "")
-            flags.append("no" if job.get("requeue") is False else "")
-            commands.append(str(job.get("submit_line") or ""))
+            cells.append(_cells_of(job, words))
         except InputError as error:
-            raise InputError(f"{where}: {error}") from None
-    found = {name: np.array(column, np.float64) for name, column in columns.items()}
-    submitted = found["submit"]
-    if choices.submission == "eligible":
-        submitted = np.fmax(submitted, found["eligible"])
-    rows = Rows(
-        ids=ids,
-        lines=np.arange(1, len(jobs) + 1),
-        states=Words.of(states),
-        submitted=submitted,
-        started=found["start"],
-        ended=found["end"],
-        run_times=found["run_time"],
-        processors=found["processors"],
-        limits=found["walltime"],
-        texts={name: Words.of(column) for name, column in texts.items()}
-        | rerunnable_of(Words.of(flags), Words.of(commands)),
-        numbers={} if np.isnan(gpus).all() else {"gpus": np.array(gpus)},
-        groups={at: job.partition("+")[0] for at, job in enumerate(ids) if "+" in job},
-        tasks={
-            at: task_numbers(job.partition("[")[2].rstrip("]"))
-            for at, job in enumerate(ids)
-            if "[" in job
-        },
-        suspended=found["suspended"],
-        left_out=[RepairCount.of_lines("steps", "steps of jobs", steps)],
-        read=len(jobs) + len(steps),
-    )
-    _find_suspended(rows)
-    _tell_cut(rows)
+            raise InputError(f"{source}: jobs[{place - 1}]: {error}") from None
+        steps += [place] * len(_list(job.get("steps")))
+    frame = pl.DataFrame(cells, dict.fromkeys(_TOLD, pl.String), orient="row")
+    table = TextTable(source, _TOLD, frame, np.arange(1, len(jobs) + 1), [])
+    choices = msgspec.structs.replace(choices, date_format=None)
+    rows = _rows_of(table, choices, steps, len(jobs) + len(steps))
+    for line, _, problem in table.malformed:
+        raise InputError(f"{source}: jobs[{line - 1}]: {problem}")
     return rows
 
 
 _TIMES = {
-    "submit": "submission",
-    "eligible": "eligible",
-    "start": "start",
-    "end": "end",
-    "run_time": "elapsed",
-    "suspended": "suspended",
+    "Submit": "submission",
+    "Eligible": "eligible",
+    "Start": "start",
+    "End": "end",
+    "ElapsedRaw": "elapsed",
+    "Suspended": "suspended",
 }
+_TOLD = (
+    *("JobID", "State", *_TIMES, "TimelimitRaw", "AllocTRES", "ReqTRES", "User", "Account"),
+    *("Partition", "QOS", "Reservation", "Requeue", "SubmitLine"),
+)
+"""Columns of sacct that its JSON tells, the second to the seventh from ``time``."""
+
+
+def _cells_of(job: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:
+    """Return what a job of the JSON has in the columns :data:`_TOLD`."""
+    job_id, time = slurm_job_id(job), job.get("time")
+    if job_id == "0" or not re.fullmatch(_ID, job_id):
+        raise InputError(f"job_id is {shown(job_id)}; {_JOBS_EXPECTED} is expected")
+    state = _state(job, words)
+    if not isinstance(time, dict):
+        raise InputError(f"time is {shown(time)}; an object of dates is expected")
+    times = [slurm_number(time.get(key)) for key in _TIMES.values()]
+    limit = slurm_number(time.get("limit"))
+    tres, of = _object(job.get("tres")), _object(job.get("association"))
+    nodes = slurm_number(job.get("allocation_nodes"))
+    cpus = slurm_number(_object(job.get("required")).get("CPUs"))
+    names = (
+        *(job.get("user") or of.get("user"), job.get("account") or of.get("account")),
+        *(job.get("partition"), job.get("qos"), _object(job.get("reservation")).get("name")),
+    )
+    return [
+        *(job_id, state, *(f"{each:.15g}" if 0 < each < math.inf else "" for each in times)),
+        "UNLIMITED" if limit == math.inf else "" if math.isnan(limit) else f"{limit:.15g}",
+        _resources(tres.get("allocated"), {"node": nodes}),
+        _resources(tres.get("requested"), {"cpu": cpus}),
+        *(text if isinstance(text, str) else "" for text in names),
+        "no" if job.get("requeue") is False else "",
+        str(job.get("submit_line") or ""),
+    ]
+
+
+def _resources(listed: Any, others: Mapping[str, float]) -> str:
+    """Return a list of resources as sacct writes it, with others where it does not tell them."""
+    amounts = {}
+    for each in map(_object, _list(listed)):
+        parts = str(each.get("type")), str(each.get("name") or "")
+        amounts["/".join(filter(None, parts))] = count = slurm_number(each.get("count"))
+        if math.isinf(count):
+            raise InputError(f"count of {shown(parts[0])} is infinite; a number is expected")
+    known = {**others, **amounts}.items()
+    return ",".join(f"{name}={count:.0f}" for name, count in known if count > 0)
 
 
 def _object(value: Any) -> dict[str, Any]:
@@ -406,24 +412,6 @@ def _state(job: Mapping[str, Any], words: Mapping[str, str]) -> str:
     flags = ("RESIZING", "REQUEUED", "REVOKED")
     found = given if isinstance(given, list) else [given]
     for word in sorted(found, key=lambda each: each not in flags):
-        if isinstance(word, str) and (state := words[word]):
-            return state
+        if isinstance(word, str) and words[word]:
+            return word
     raise InputError(f"state is {shown(given)}; {STATES_EXPECTED} is expected")
-
-
-def _size(job: Mapping[str, Any], by: str) -> float:
-    """Return the cores, nodes or GPUs that were allocated, else asked for; NaN if not known."""
-    kind = {"cores": "cpu", "nodes": "node", "gpus": "gres/gpu"}[by]
-    resources = _object(job.get("tres"))
-    for lists in ("allocated", "requested"):
-        # Of GPUs, each type has an entry, and all together may have one as well.
-        amounts: dict[str, float] = {}
-        for each in map(_object, _list(resources.get(lists))):
-            name = "/".join(filter(None, (str(each.get("type")), str(each.get("name") or ""))))
-            if name.partition(":")[0] == kind and slurm_number(each.get("count")) > 0:
-                amounts[name] = slurm_number(each.get("count"))
-        if amounts:
-            return amounts.get(kind) or sum(amounts.values())
-        if by == "nodes" and slurm_number(job.get("allocation_nodes")) > 0:
-            return slurm_number(job.get("allocation_nodes"))
-    return slurm_number(_object(job.get("required")).get("CPUs")) if by == "cores" else math.nan

@@ -21,8 +21,8 @@ from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.generate import packed_workload
 from qops_batsim.workload.model import Workload, delay_profile
+from studies.islam2003.packed import packed_workload
 
 SCHEDULERS = ["qops", "foresight", "msb", "mrt"]
 every_scheduler = pytest.mark.parametrize("scheduler", SCHEDULERS)

@@ -1,13 +1,9 @@
-from typing import Any
-
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.errors import InputError
 from qops_batsim.workload.batsim_json import format_workload, parse_workload
 from qops_batsim.workload.delay_jobs import run_times
-from qops_batsim.workload.generate import packed_workload
+from studies.islam2003.packed import packed_workload
 
 
 @given(
@@ -63,20 +59,3 @@ def test_same_seed_same_bytes_and_laxity_changes_only_deadlines() -> None:
     assert first.starts == packed_workload(16, 50, 2, 3).starts
     assert first.starts != packed_workload(16, 50, 0, 4).starts
     assert first.workload.provenance["seed"] == 3
-
-
-@pytest.mark.parametrize(
-    ("arguments", "options", "message"),
-    [
-        ((0, 1, 0, 1), {}, "processors is 0; a whole number from 1"),
-        ((1, 0, 0, 1), {}, "jobs is 0; a whole number from 1"),
-        ((1, 1, -0.5, 1), {}, "laxity is -0.5; a number from 0"),
-        ((1, 1, 0, -1), {}, "seed is -1; a whole number from 0 up"),
-        ((1, 1, 0, 1), {"run_times": (5, 4)}, "run times are from 5 to 4"),
-    ],
-)
-def test_wrong_parameters_are_told(
-    arguments: tuple[Any, ...], options: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        packed_workload(*arguments, **options)
