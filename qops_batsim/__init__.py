@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from qops_batsim.analysis.plots.gantt import gantt as gantt
     from qops_batsim.analysis.results.run import read_run as read_run
     from qops_batsim.analysis.verify.verifier import verify as verify
+    from qops_batsim.errors import InputError as InputError
+    from qops_batsim.errors import QopsError as QopsError
     from qops_batsim.experiments.compare import compare as compare
     from qops_batsim.jobs import Job as Job
     from qops_batsim.jobs import QosRequest as QosRequest
@@ -60,6 +62,7 @@ else:
             "analysis.plots.gantt": "gantt",
             "analysis.results.run": "read_run",
             "analysis.verify.verifier": "verify",
+            "errors": "InputError QopsError",
             "experiments.compare": "compare",
             "jobs": "Job QosRequest",
             "platform": "read_platform",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from statistics import fmean
 
 from qops_batsim import read_swf
-from qops_batsim.experiments import StudyRequest
 from qops_batsim.workload import SwfLog
+from studies.request import StudyRequest
 
 CTC, SDSC, KTH = (
     "CTC-SP2-1996-rebuilt.swf.gz",

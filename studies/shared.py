@@ -11,9 +11,9 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from qops_batsim.experiments import StudyRuns, run_study, study_of
+from qops_batsim.experiments import Claim, StudyRuns, run_study, study_of
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
@@ -84,3 +84,24 @@ def print_or_put(text: str, page: Path | None) -> None:
     if not (begin and end):
         raise SystemExit(f"{page}: the marks {BEGIN} and {END} are expected")
     page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+
+
+class Quantity(NamedTuple):
+    """A number of a run as figures show it, with the factor to its unit."""
+
+    metric: str
+    label: str
+    scale: float = 1.0
+
+
+def relative_difference(measured: float, paper: float) -> float:
+    """Return by how many percent a measured number exceeds the paper's."""
+    return 100.0 * (measured - paper) / paper
+
+
+def claim_value(claim: Claim) -> str:
+    """Return the number of a claim with its interval."""
+    if claim.value is None:
+        return "-"
+    interval = "" if claim.interval is None else " [{:+.2f}, {:+.2f}]".format(*claim.interval)
+    return f"{claim.value:+.2f}{interval}"

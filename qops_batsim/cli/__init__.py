@@ -5,14 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from types import TracebackType
-from typing import TYPE_CHECKING
-
-from qops_batsim.lazy import lazy_names
-
-if TYPE_CHECKING:
-    from qops_batsim.cli.study_main import study_command as study_command
-else:
-    __getattr__, __dir__, __all__ = lazy_names(__name__, {"study_main": "study_command"})
 
 
 def _end_interrupted(

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.best_lines import BoundSearch as BoundSearch
     from qops_batsim.experiments.best_lines import Unadmitted as Unadmitted
     from qops_batsim.experiments.best_lines import bound_case as bound_case
-    from qops_batsim.experiments.best_lines import mean_unadmitted as mean_unadmitted
     from qops_batsim.experiments.claims import CONFIRMED as CONFIRMED
     from qops_batsim.experiments.claims import ENOUGH as ENOUGH
     from qops_batsim.experiments.claims import INCONCLUSIVE as INCONCLUSIVE
@@ -47,30 +46,23 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.listed_cases import Window as Window
     from qops_batsim.experiments.pictures import draw_figure as draw_figure
     from qops_batsim.experiments.pictures import draw_figures as draw_figures
+    from qops_batsim.experiments.pictures import write_files as write_files
     from qops_batsim.experiments.pool import KeptRuns as KeptRuns
     from qops_batsim.experiments.pool import run_cases as run_cases
     from qops_batsim.experiments.report import Figure as Figure
     from qops_batsim.experiments.report import Panel as Panel
-    from qops_batsim.experiments.report import Quantity as Quantity
     from qops_batsim.experiments.report import Series as Series
     from qops_batsim.experiments.report import StudyReport as StudyReport
-    from qops_batsim.experiments.report import StudyRequest as StudyRequest
-    from qops_batsim.experiments.report import claim_value as claim_value
     from qops_batsim.experiments.report import line_of_means as line_of_means
-    from qops_batsim.experiments.report import relative_difference as relative_difference
     from qops_batsim.experiments.report_table import ReportColumn as ReportColumn
     from qops_batsim.experiments.report_table import ReportTable as ReportTable
+    from qops_batsim.experiments.report_table import TableText as TableText
     from qops_batsim.experiments.report_table import markdown_table as markdown_table
     from qops_batsim.experiments.report_table import number_text as number_text
-    from qops_batsim.experiments.run_table import RunTable as RunTable
+    from qops_batsim.experiments.report_table import value_at as value_at
     from qops_batsim.experiments.scores import ScoreBound as ScoreBound
     from qops_batsim.experiments.scores import ScoredRuns as ScoredRuns
     from qops_batsim.experiments.scores import bound_key as bound_key
-    from qops_batsim.experiments.specification import Change as Change
-    from qops_batsim.experiments.specification import Cost as Cost
-    from qops_batsim.experiments.specification import Specification as Specification
-    from qops_batsim.experiments.specification import read_specification as read_specification
-    from qops_batsim.experiments.specification import read_toml as read_toml
     from qops_batsim.experiments.statistics import AMOUNT as AMOUNT
     from qops_batsim.experiments.statistics import LEVEL as LEVEL
     from qops_batsim.experiments.statistics import SHARE as SHARE
@@ -97,11 +89,12 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.study_runs import study_inputs as study_inputs
     from qops_batsim.experiments.traces import find_trace as find_trace
     from qops_batsim.experiments.traces import trace_digest as trace_digest
+    from qops_batsim.experiments.traces import usual_places as usual_places
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            "best_lines": "LINES BoundCase BoundSearch Unadmitted bound_case mean_unadmitted",
+            "best_lines": "LINES BoundCase BoundSearch Unadmitted bound_case",
             "claims": (
                 "CONFIRMED ENOUGH INCONCLUSIVE NOT_JUDGED TOO_FEW Claim Told Values "
                 "as_checks averages by_seed changes claim_with_parts differences ends_of "
@@ -113,14 +106,11 @@ else:
                 "contestant_of outcomes_of"
             ),
             "pool": "KeptRuns run_cases",
-            "report": (
-                "Figure Panel Quantity Series StudyReport StudyRequest claim_value "
-                "line_of_means relative_difference"
+            "report": "Figure Panel Series StudyReport line_of_means",
+            "pictures": "draw_figure draw_figures write_files",
+            "report_table": (
+                "ReportColumn ReportTable TableText markdown_table number_text value_at"
             ),
-            "pictures": "draw_figure draw_figures",
-            "report_table": "ReportColumn ReportTable markdown_table number_text",
-            "run_table": "RunTable",
-            "specification": "Change Cost Specification read_specification read_toml",
             "statistics": (
                 "AMOUNT LEVEL SHARE UNLIMITED Interval Limits limits_of limits_of_difference "
                 "mean_interval nested_interval paired_difference quantile ratio_of_means"
@@ -130,6 +120,6 @@ else:
             "study": "Study read_study study_of with_schedulers",
             "study_report": "StudySummary page_tables summaries",
             "study_runs": "CellOutcome StudyRuns run_study study_inputs",
-            "traces": "find_trace trace_digest",
+            "traces": "find_trace trace_digest usual_places",
         },
     )

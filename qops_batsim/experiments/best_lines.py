@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from statistics import fmean
-
 import msgspec
 
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
@@ -53,13 +50,3 @@ class BoundSearch:
 def bound_case(scenario: Scenario, units: float) -> BoundCase:
     """Return the search of a workload, the same for all scenarios that are the same."""
     return BoundCase(scenario=scenario.canonical(), units=units)
-
-
-def mean_unadmitted(
-    found: Mapping[BoundCase, Mapping[str, Unadmitted]], cases: Sequence[BoundCase], line: str
-) -> dict[str, float]:
-    """Return the means of a line over workloads, by metric."""
-    return {
-        metric: fmean(getattr(found[case][line], metric) for case in cases)
-        for metric in Unadmitted.__struct_fields__
-    }

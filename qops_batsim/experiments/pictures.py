@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +12,7 @@ import msgspec
 
 from qops_batsim.analysis.plots.drawing import COLORS, MARKERS, picture
 from qops_batsim.experiments.page import PageFacts, PagePicture, PageTable, html_page
-from qops_batsim.experiments.pool import Workers, run_cases
+from qops_batsim.experiments.pool import run_cases
 from qops_batsim.experiments.report import Figure, Panel, StudyReport, claim_table
 from qops_batsim.file_set import write_report
 from qops_batsim.files import atomic_write, write_text
@@ -20,17 +20,10 @@ from qops_batsim.files import atomic_write, write_text
 _PAPER_COLOR = "#777777"
 
 
-class Drawer(msgspec.Struct, frozen=True, kw_only=True):
-    """A way to draw figures: in how many processes, and who is told how many are done."""
-
-    workers: Workers = 1
-    on_progress: Callable[[int, int], None] | None = None
-
-    def pictures(self, figures: Sequence[Figure], ending: str) -> list[bytes]:
-        """Return pictures (png, pdf or svg) of figures."""
-        work, progress = partial(_picture, ending=ending), self.on_progress
-        found = run_cases(work, figures, workers=self.workers, on_progress=progress)
-        return [found[figure] for figure in figures]
+def _drawn(figures: Sequence[Figure], ending: str, workers: int) -> list[bytes]:
+    """Return pictures (png, pdf or svg) of figures, drawn in so many processes."""
+    found = run_cases(partial(_picture, ending=ending), figures, workers=workers)
+    return [found[figure] for figure in figures]
 
 
 def _picture(figure: Figure, *, ending: str) -> bytes:
@@ -45,11 +38,11 @@ def draw_figures(
     directory: str | Path,
     *,
     ending: str = "png",
-    drawer: Drawer = Drawer(),  # noqa: B008 - it is frozen
+    workers: int = 1,
 ) -> list[Path]:
     """Draw figures (png, pdf or svg) into an existing directory, one file each."""
     paths = []
-    for figure, content in zip(figures, drawer.pictures(figures, ending), strict=True):
+    for figure, content in zip(figures, _drawn(figures, ending, workers), strict=True):
         name = f"figure{figure.name}" if figure.name.isdecimal() else figure.name
         paths.append(Path(directory) / f"{name}.{ending}")
         with atomic_write(paths[-1]) as stream:
@@ -117,14 +110,9 @@ def _bars(axes: Any, panel: Panel) -> None:
     axes.set_xticks(range(len(names)), names, rotation=30 if len(names) > 5 else 0)
 
 
-def report_page(
-    report: StudyReport,
-    title: str,
-    command: str,
-    drawer: Drawer = Drawer(),  # noqa: B008
-) -> str:
+def report_page(report: StudyReport, title: str, command: str, workers: int = 1) -> str:
     """Return a report as HTML, with its title; ``command`` made it."""
-    pictures = zip(report.figures, drawer.pictures(report.figures, "svg"), strict=True)
+    pictures = zip(report.figures, _drawn(report.figures, "svg", workers), strict=True)
     headings, rows = claim_table(report.claims)
     claims = PageTable(
         title="Claims of the paper", headings=headings, rows=rows, note=report.method
@@ -153,23 +141,22 @@ def write_files(
     page: Path | None = None,
     ending: str = "png",
     texts: Mapping[str, str] | None = None,
-    drawer: Drawer = Drawer(),  # noqa: B008 - it is frozen
+    workers: int = 1,
 ) -> list[Path]:
     """Write a report into a directory, and into a page, as far as asked for; return the files.
 
-    In the directory are ``report.json``, texts by name, ``runs.parquet`` if the report has tables
-    of runs, and pictures if the ``ending`` of their names is told.
+    In the directory are ``report.json``, texts by name, and pictures if the ``ending`` of their
+    names is told.
     """
     paths: list[Path] = []
     if out is not None:
 
         def further(place: Path) -> list[Path]:
             figures = report.figures if ending else ()
-            drawn = draw_figures(figures, place, ending=ending, drawer=drawer)
-            return [*drawn, *report.write_tidy(place)]
+            return draw_figures(figures, place, ending=ending, workers=workers)
 
         paths += write_report(out, "report.json", report.document(), texts or {}, further)
     if page is not None:
-        write_text(page, report_page(report, title, command, drawer))
+        write_text(page, report_page(report, title, command, workers))
         paths.append(page)
     return paths

@@ -1,124 +1,24 @@
-"""Requests for studies and their reports: tables, figures, claims, choices.
+"""Reports of studies: tables, figures, claims, choices.
 
-A study's folder has a specification as data (``study.toml``: title, cost, choices, tables,
-figures, and of a paper its numbers and sentences; :mod:`qops_batsim.experiments.specification`)
-and a module with ``SPECIFICATION`` and ``run(request: StudyRequest) -> StudyReport``, which
-:func:`qops_batsim.cli.study_command` makes a command. Numbers of a paper stand beside measured
-ones, and a claim that the measurements do not confirm is reported so.
+Numbers of a paper stand beside measured ones, and a claim that the measurements do not confirm is
+reported so.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from qops_batsim.errors import InputError
 from qops_batsim.experiments.claims import METHOD, OUTCOMES, Claim, whole_claims
-from qops_batsim.experiments.pool import CaseT, KeptRuns, RunT, Workers, run_cases
-from qops_batsim.experiments.report_table import ReportTable, markdown_table, value_at
-from qops_batsim.experiments.run_table import RunTable, tidy_table
+from qops_batsim.experiments.report_table import ReportTable, markdown_table
 from qops_batsim.experiments.statistics import Interval
-from qops_batsim.experiments.traces import usual_places
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
     import pandas as pd
-    import polars as pl
-
-StudyT = TypeVar("StudyT", bound=msgspec.Struct)
-
-
-class StudyRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Request for a reproduction.
-
-    ``quick`` is the part that takes a minute or few, ``traces`` the directory of the logs (None:
-    where :func:`~studies.logs.find_log` looks), ``seeds`` their number (None: the
-    paper's own choice), ``workers`` as of :func:`~qops_batsim.experiments.pool.run_cases`. Finished
-    runs are kept below ``out``, and ``on_progress`` is called with the number of simulations done
-    and to do. ``bound`` is how long each workload of an admittance figure of 2003 is searched for
-    the best possible, in units of deterministic time (None: it is not).
-    """
-
-    quick: bool = False
-    traces: Path | None = None
-    workers: Workers = 1
-    seeds: int | None = None
-    out: Path | None = None
-    bound: float | None = None
-    on_progress: Callable[[int, int], None] | None = None
-
-    def find_log(self, *files: str, fetch: str | None = None) -> Path:
-        """Return the path of a log, the first of these files that is found.
-
-        It is looked for in the directory of the request, else in ``$QOPS_SHARED/traces``
-        (default ``../shared/traces``), else in the cache of ``workload fetch``, which may know
-        the last file by the name ``fetch``.
-        """
-        places = [self.traces] if self.traces is not None else usual_places()
-        for file in files:
-            for place in places:
-                if (place / file).is_file():
-                    return place / file
-        looked = ", ".join(str(place) for place in places)
-        command = f"run `qops-batsim workload fetch {fetch}` once, or " if fetch else ""
-        raise InputError(
-            f"{' or '.join(files)}: not found in {looked}; "
-            f"{command}give the directory that has it (--traces DIR). "
-            "It is a log of the Parallel Workloads Archive, or was made from one: "
-            "https://www.cs.huji.ac.il/labs/parallel/workload/"
-        )
-
-    def seeded(self, study: StudyT) -> StudyT:
-        """Return a study, which has ``seeds``, with as many as are asked for."""
-        if self.seeds is None:
-            return study
-        return msgspec.structs.replace(study, seeds=tuple(range(1, self.seeds + 1)))
-
-    def progress(self, done: int, total: int) -> None:
-        """Call ``on_progress``, if there is any."""
-        if self.on_progress is not None:
-            self.on_progress(done, total)
-
-    def in_parts(self, total: int) -> StudyRequest:
-        """Return the request for several runs one after the other, of so many cases in all."""
-        before = 0
-
-        def progress(done: int, part: int) -> None:
-            nonlocal before
-            self.progress(before + done, total)
-            if done == part:
-                before += part
-
-        return msgspec.structs.replace(self, on_progress=progress)
-
-    def run(
-        self,
-        work: Callable[[CaseT], RunT],
-        cases: Iterable[CaseT],
-        kind: type[RunT],
-        made_of: Any,
-        *,
-        group_by: Callable[[CaseT], Hashable] | None = None,
-        **same: str,
-    ) -> RunTable[CaseT, RunT]:
-        """Run cases (:func:`~qops_batsim.experiments.pool.run_cases`) in the way asked for.
-
-        Those for which ``group_by`` is equal follow each other in one process. Kept runs are of
-        type ``kind`` and depend on ``made_of``; what is the ``same`` for all is told in the table.
-        """
-        found = run_cases(
-            work,
-            cases,
-            workers=self.workers,
-            kept=None if self.out is None else KeptRuns(self.out / "runs", kind, made_of),
-            group_by=group_by,
-            on_progress=self.on_progress,
-        )
-        return RunTable(found, same)
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,23 +36,6 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     from_paper: bool = False
     # Left out of reports that have no bounds.
     limit: str | msgspec.UnsetType = msgspec.UNSET
-
-
-def series_of(label: str, rows: Sequence[Any], x: str, y: str, ends: str = "") -> Series:
-    """Return the series of two values of each row, by keys as in :class:`~.ReportTable`.
-
-    Rows without a value are left out. A value may be a mean with its interval; else ``ends`` is the
-    key of both ends, if there are any, or ``"paper"`` for values of the paper.
-    """
-    rows = [row for row in rows if value_at(row, y) is not None]
-    xs, ys = (tuple(value_at(row, key) for row in rows) for key in (x, y))
-    if any(isinstance(each, Interval) for each in ys):
-        return line_of_means(label, zip(xs, ys, strict=True))
-    if ends in ("", "paper"):
-        return Series(label=label, x=xs, y=ys, from_paper=ends == "paper")
-    both = zip(*(value_at(row, ends) for row in rows), strict=True)
-    low, high = (None if None in each else each for each in both)
-    return Series(label=label, x=xs, y=ys, low=low, high=high)
 
 
 PanelKind = Literal["lines", "bars"]
@@ -198,20 +81,9 @@ class StudyReport(msgspec.Struct, kw_only=True):
     tables: Sequence[ReportTable] = ()
     figures: Sequence[Figure] = ()
     claims: Sequence[Claim] = ()
-    runs: Sequence[RunTable[Any, Any]] = ()
+    runs: Sequence[Mapping[Any, Any]] = ()
     method: str = METHOD
     about: str = ""
-
-    def tidy(self) -> pl.DataFrame:
-        """Return every number of every run: a row a case with its seed, window and metric."""
-        return tidy_table(self.runs)
-
-    def write_tidy(self, directory: Path) -> list[Path]:
-        """Write that table as ``runs.parquet``, if there are runs; return the files."""
-        paths = [directory / "runs.parquet"] if self.runs else []
-        for path in paths:
-            self.tidy().write_parquet(path)
-        return paths
 
     def document(self) -> dict[str, Any]:
         """Return the report as plain values for JSON; the data's names are at its top."""
@@ -294,11 +166,6 @@ class StudyReport(msgspec.Struct, kw_only=True):
         return "\n".join(lines)
 
 
-def relative_difference(measured: float, paper: float) -> float:
-    """Return by how many percent a measured number exceeds the paper's."""
-    return 100.0 * (measured - paper) / paper
-
-
 def claim_table(claims: Sequence[Claim]) -> tuple[list[str], list[list[str]]]:
     """Return the headings and rows of a table of claims."""
     rows = []
@@ -310,25 +177,9 @@ def claim_table(claims: Sequence[Claim]) -> tuple[list[str], list[list[str]]]:
     return ["id", "section", "claim", "value", "95 % interval", "chance (Holm)", "verdict"], rows
 
 
-def claim_value(claim: Claim) -> str:
-    """Return the number of a claim with its interval."""
-    if claim.value is None:
-        return "-"
-    interval = "" if claim.interval is None else " [{:+.2f}, {:+.2f}]".format(*claim.interval)
-    return f"{claim.value:+.2f}{interval}"
-
-
 def chance_text(chance: float) -> str:
     """Return a probability in a readable precision."""
     return "< 0.001" if chance < 0.001 else f"{chance:.3f}"
-
-
-class Quantity(NamedTuple):
-    """A number of a run as figures show it, with the factor to its unit."""
-
-    metric: str
-    label: str
-    scale: float = 1.0
 
 
 def line_of_means(

@@ -42,7 +42,6 @@ from qops_batsim.experiments import (
     invariant_claim,
     nested_interval,
     range_claim,
-    read_toml,
     slopes,
 )
 from studies.islam2003.runs import USED, Results
@@ -55,6 +54,7 @@ from studies.islam2003.study import (
     LogName,
     Method,
 )
+from studies.specification import read_toml
 
 POINTS, PERCENT = 0.5, 2.0
 """Differences in points, and in % of a response time or slowdown, below which there is none."""

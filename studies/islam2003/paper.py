@@ -16,12 +16,10 @@ from qops_batsim.experiments import (
     Claim,
     Figure,
     Panel,
-    Quantity,
     ReportTable,
     Scenario,
     Series,
     StudyReport,
-    StudyRequest,
     jointly_judged,
     limits_of,
     line_of_means,
@@ -53,6 +51,8 @@ from studies.islam2003.study import (
     is_bounded,
 )
 from studies.logs import read_log
+from studies.request import StudyRequest
+from studies.shared import Quantity
 
 
 def run(request: StudyRequest) -> StudyReport:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
+from statistics import fmean
 from typing import Any
 
 import msgspec
@@ -21,16 +22,13 @@ from qops_batsim.experiments import (
     ChangedOptions,
     DeadlineCase,
     DeadlineRuns,
-    RunTable,
     Scenario,
-    StudyRequest,
     Unadmitted,
     bound_case,
     checked_outcomes,
     limits_of,
     limits_of_difference,
     mean_interval,
-    mean_unadmitted,
     paired_difference,
 )
 from qops_batsim.platform import make_cluster
@@ -52,6 +50,8 @@ from studies.islam2003.study import (
     case_of,
 )
 from studies.logs import repeated
+from studies.request import StudyRequest
+from studies.run_table import RunTable
 
 
 class MixedMetrics(AdmissionMetrics, frozen=True, kw_only=True):
@@ -114,7 +114,10 @@ class Results:
         """Return the means of a line of bounds over the seeds, by metric."""
         cases = self._cases(at, "qops", load)
         searched = dict.fromkeys(bound_case(each.scenario, self.bound or 0.0) for each in cases)
-        return mean_unadmitted(self.bounds, list(searched), line)
+        return {
+            metric: fmean(getattr(self.bounds[case][line], metric) for case in searched)
+            for metric in Unadmitted.__struct_fields__
+        }
 
     def _cases(self, at: Scenario, scheduler: str, load: float) -> list[DeadlineCase]:
         source = self.study.sources[at.log]

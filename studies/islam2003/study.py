@@ -12,13 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from qops_batsim.experiments import (
-    BLIND,
-    ChangedOptions,
-    DeadlineCase,
-    Scenario,
-    read_specification,
-)
+from qops_batsim.experiments import BLIND, ChangedOptions, DeadlineCase, Scenario
 from qops_batsim.scheduling import make_scheduler
 from qops_batsim.workload import DAY
 from studies.logs import (
@@ -31,6 +25,7 @@ from studies.logs import (
     SHIFT,
     WHOLE_LOG,
 )
+from studies.specification import read_specification
 
 SPECIFICATION = read_specification(Path(__file__).parent)
 

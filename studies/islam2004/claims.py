@@ -18,7 +18,6 @@ from typing import Any, Unpack
 import msgspec
 
 from qops_batsim.experiments import (
-    Change,
     Claim,
     Interval,
     Told,
@@ -32,6 +31,7 @@ from qops_batsim.experiments import (
 )
 from studies.islam2004.runs import Results
 from studies.islam2004.study import SPECIFICATION, Case, ToleranceKind
+from studies.specification import Change
 
 NOTHING = 1.0
 """Changes of less than this (%) count as none."""

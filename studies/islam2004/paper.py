@@ -18,11 +18,9 @@ from qops_batsim.economics import PROCESSOR_CLASSES, RUN_TIME_CLASSES
 from qops_batsim.experiments import (
     Figure,
     Panel,
-    Quantity,
     ReportColumn,
     ReportTable,
     StudyReport,
-    StudyRequest,
     jointly_judged,
     line_of_means,
 )
@@ -47,6 +45,8 @@ from studies.islam2004.study import (
     choices,
 )
 from studies.logs import BATCH_PARTITION, CTC, SDSC, SDSC_PROCESSORS, WHOLE_LOG, read_log
+from studies.request import StudyRequest
+from studies.shared import Quantity
 
 
 def run(request: StudyRequest) -> StudyReport:

@@ -26,9 +26,7 @@ from qops_batsim.experiments import (
     DeadlineCase,
     DeadlineRuns,
     Interval,
-    RunTable,
     Scenario,
-    StudyRequest,
     by_seed,
     changes,
     differences,
@@ -39,6 +37,8 @@ from qops_batsim.running import easy_references
 from qops_batsim.workload import Workload
 from studies.islam2004.study import OTHER_EDGES, SCHEDULER, STRINGENCY, Case, Study
 from studies.logs import SHIFT, repeated
+from studies.request import StudyRequest
+from studies.run_table import RunTable
 
 
 class CategoryMeasures(msgspec.Struct, frozen=True, kw_only=True):

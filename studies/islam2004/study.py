@@ -12,10 +12,10 @@ from typing import Any, Literal
 import msgspec
 
 from qops_batsim.economics import Categories
-from qops_batsim.experiments import read_specification
 from qops_batsim.scheduling import make_scheduler
 from qops_batsim.workload import Workload
 from studies.logs import SHIFT
+from studies.specification import read_specification
 
 SPECIFICATION = read_specification(Path(__file__).parent)
 

@@ -18,7 +18,6 @@ from qops_batsim.experiments import (
     Limits,
     ReportTable,
     StudyReport,
-    StudyRequest,
     jointly_judged,
     limits_of,
     mean_interval,
@@ -44,6 +43,7 @@ from studies.pascal2004.study import (
     SPECIFICATION,
     Study,
 )
+from studies.request import StudyRequest
 
 
 def run(request: StudyRequest) -> StudyReport:

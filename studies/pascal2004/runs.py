@@ -15,7 +15,6 @@ import numpy as np
 from qops_batsim import DecisionModule, Job, read_swf, simulate
 from qops_batsim.analysis import original_id
 from qops_batsim.engine.records import JobRecord
-from qops_batsim.experiments import RunTable, StudyRequest, relative_difference
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform import make_cluster
 from qops_batsim.scheduling.aroma.scheduler import Aroma, AromaOptions
@@ -49,6 +48,9 @@ from studies.pascal2004.study import (
     Trial,
     trials_of_waits,
 )
+from studies.request import StudyRequest
+from studies.run_table import RunTable
+from studies.shared import relative_difference
 
 if TYPE_CHECKING:
     from qops_batsim.scheduling.aroma.application import Application

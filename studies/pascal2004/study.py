@@ -7,10 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from qops_batsim.experiments import ENOUGH, read_specification
+from qops_batsim.experiments import ENOUGH
 from qops_batsim.scheduling.aroma.scheduler import AromaOptions
 from qops_batsim.workload import APART, QOS_CLASSES, TOGETHER
 from studies.logs import SDSC, SHIFT
+from studies.specification import read_specification
 
 SPECIFICATION = read_specification(Path(__file__).parent)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from qops_batsim.cli import study_command
+from studies.command import study_command
 from studies.talby1999 import paper
 
 if __name__ == "__main__":

@@ -24,9 +24,9 @@ from qops_batsim.experiments import (
     mean_interval,
     paired_difference,
     range_claim,
-    relative_difference,
     sign_claim,
 )
+from studies.shared import relative_difference
 from studies.talby1999 import study
 from studies.talby1999.runs import (
     JobGroup,

@@ -16,13 +16,13 @@ from qops_batsim.experiments import (
     Figure,
     ReportTable,
     StudyReport,
-    StudyRequest,
-    claim_value,
     jointly_judged,
     whole_claims,
 )
 from qops_batsim.workload import SwfLog
 from studies.logs import KTH, read_log
+from studies.request import StudyRequest
+from studies.shared import claim_value
 from studies.talby1999 import study
 from studies.talby1999.claims import all_claims, monthly_claims
 from studies.talby1999.runs import (

@@ -16,14 +16,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim import DecisionModule, Job, QosRequest
-from qops_batsim.experiments import (
-    Interval,
-    RunTable,
-    StudyRequest,
-    outcomes_of,
-    ratio_of_means,
-    relative_difference,
-)
+from qops_batsim.experiments import Interval, outcomes_of, ratio_of_means
 from qops_batsim.platform import Platform, make_cluster
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob
 from qops_batsim.protocol.events import JobCompleted, Notify
@@ -31,6 +24,9 @@ from qops_batsim.scheduling import make_scheduler
 from qops_batsim.scheduling.module import System
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload import Records, Repairs, SwfLog, Workload, convert_log
+from studies.request import StudyRequest
+from studies.run_table import RunTable
+from studies.shared import relative_difference
 from studies.talby1999 import study
 from studies.talby1999.study import MONTHS, PROCESSORS, Case, MonthsBy, Reading
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import msgspec
 
-from qops_batsim.experiments import read_specification
+from studies.specification import read_specification
 
 SPECIFICATION = read_specification(Path(__file__).parent)
 

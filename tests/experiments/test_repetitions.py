@@ -15,7 +15,6 @@ from qops_batsim.experiments.claims import averages, differences
 from qops_batsim.experiments.compare import compare
 from qops_batsim.experiments.deadline_runs import Scenario, contestants_of
 from qops_batsim.experiments.listed_cases import StudyLog, Window
-from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.experiments.study import InputIdentities, Study
 from qops_batsim.experiments.study_report import summaries
 from qops_batsim.experiments.study_runs import CellOutcome, Description, StudyRuns
@@ -23,6 +22,7 @@ from studies.islam2003 import runs as islam2003
 from studies.islam2003 import study as study2003
 from studies.islam2004 import runs as islam2004
 from studies.islam2004 import study as study2004
+from studies.run_table import RunTable
 
 OWN = ("msb", "qops", "qops:k_factor=1", "mrt")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.cli import study_command
+from studies.command import study_command
 
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
 PAPERS = ("islam2003", "islam2004", "pascal2004", "talby1999")

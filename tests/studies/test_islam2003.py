@@ -15,8 +15,7 @@ from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_m
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.claims import Claim, whole_claims
 from qops_batsim.experiments.deadline_runs import DeadlineCase, Scenario
-from qops_batsim.experiments.report import StudyReport, StudyRequest
-from qops_batsim.experiments.run_table import RunTable
+from qops_batsim.experiments.report import StudyReport
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
@@ -41,6 +40,8 @@ from studies.islam2003.study import (
     Source,
     Study,
 )
+from studies.request import StudyRequest
+from studies.run_table import RunTable
 
 CTC, SDSC = Source(file="CTC-x", processors=338), Source(file="SDSC-x", processors=128)
 CTC, SDSC = (msgspec.structs.replace(each, first=30) for each in (CTC, SDSC))

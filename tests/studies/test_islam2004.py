@@ -15,8 +15,6 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.claims import Claim, whole_claims
 from qops_batsim.experiments.deadline_runs import DeadlineRuns
-from qops_batsim.experiments.report import StudyRequest
-from qops_batsim.experiments.run_table import RunTable
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
@@ -37,6 +35,8 @@ from studies.islam2004.runs import (
     scenario_of,
 )
 from studies.islam2004.study import FULL, QUICK, Case, Study
+from studies.request import StudyRequest
+from studies.run_table import RunTable
 
 TINY = Study(
     loads=(1.0, 1.6),

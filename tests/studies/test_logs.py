@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.report import StudyRequest
 from studies.logs import CTC, KTH, read_log
+from studies.request import StudyRequest
 
 JOB = "1 0 5 60 4 -1 -1 4 120 -1 1 1 1 1 1 1 -1 -1\n"
 

@@ -16,7 +16,7 @@ from qops_batsim.engine.records import JobRecord
 from qops_batsim.errors import InputError
 from qops_batsim.experiments import pool as kept_module
 from qops_batsim.experiments.claims import whole_claims
-from qops_batsim.experiments.report import StudyReport, StudyRequest
+from qops_batsim.experiments.report import StudyReport
 from qops_batsim.jobs import QOS_CLASSES, REJECTED, Job, QosRequest
 from qops_batsim.scheduling.nqs import Nqs
 from qops_batsim.workload.model import Workload
@@ -46,6 +46,7 @@ from studies.pascal2004.study import (
     Study,
     Trial,
 )
+from studies.request import StudyRequest
 
 QUEUES = ("express", "high", "normal", "low", "standby")
 TINY = Study(sizes=(25,), dedicated_sizes=(15,), seeds=(1, 2), candidates=(0,))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.experiments.report import StudyReport, StudyRequest
+from qops_batsim.experiments.report import StudyReport
 from qops_batsim.jobs import Job
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.protocol.decisions import CallMeLater
@@ -21,6 +21,7 @@ from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.swf import SwfLog, read_swf
+from studies.request import StudyRequest
 from studies.talby1999 import paper as talby1999
 from studies.talby1999 import study as paper
 from studies.talby1999 import study as study

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from qops_batsim.experiments.deadline_runs import DeadlineCase, Scenario
-from qops_batsim.experiments.run_table import RunTable, tidy_table
+from studies.run_table import RunTable, tidy_table
 
 
 class Refused(msgspec.Struct, frozen=True):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import msgspec
+import polars as pl
 
-from qops_batsim.experiments.pool import CaseT, RunT
-
-if TYPE_CHECKING:
-    import polars as pl
+CaseT = TypeVar("CaseT")
+RunT = TypeVar("RunT")
 
 NUMBER, WINDOW = ("metric", "value"), "window"
 
@@ -42,11 +41,9 @@ class RunTable(dict[CaseT, RunT]):
                 )
 
 
-def tidy_table(tables: Sequence[RunTable[Any, Any]]) -> pl.DataFrame:
+def tidy_table(tables: Sequence[Mapping[Any, Any]]) -> pl.DataFrame:
     """Return all numbers of tables of runs; columns that a table has not are null."""
-    import polars as pl
-
-    rows = [row for table in tables for row in table.rows()]
+    rows = [row for table in tables if isinstance(table, RunTable) for row in table.rows()]
     frame = pl.DataFrame(rows, infer_schema_length=None)
     last = [name for name in (WINDOW, *NUMBER) if name in frame.columns]
     return frame.select([name for name in frame.columns if name not in last] + last)

@@ -19,10 +19,17 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from qops_batsim.errors import InputError
-from qops_batsim.experiments.report import Figure, Panel, PanelKind, series_of
-from qops_batsim.experiments.report_table import ReportTable, TableText
-from qops_batsim.files import read_text
+from qops_batsim import InputError
+from qops_batsim.experiments import (
+    Figure,
+    Interval,
+    Panel,
+    ReportTable,
+    Series,
+    TableText,
+    line_of_means,
+    value_at,
+)
 
 
 class Sentence(NamedTuple):
@@ -56,6 +63,23 @@ class SeriesText(NamedTuple):
     ends: str = ""
 
 
+def series_of(label: str, rows: Sequence[Any], x: str, y: str, ends: str = "") -> Series:
+    """Return the series of two values of each row, by keys as in :class:`~.ReportTable`.
+
+    Rows without a value are left out. A value may be a mean with its interval; else ``ends`` is the
+    key of both ends, if there are any, or ``"paper"`` for values of the paper.
+    """
+    rows = [row for row in rows if value_at(row, y) is not None]
+    xs, ys = (tuple(value_at(row, key) for row in rows) for key in (x, y))
+    if any(isinstance(each, Interval) for each in ys):
+        return line_of_means(label, zip(xs, ys, strict=True))
+    if ends in ("", "paper"):
+        return Series(label=label, x=xs, y=ys, from_paper=ends == "paper")
+    both = zip(*(value_at(row, ends) for row in rows), strict=True)
+    low, high = (None if None in each else each for each in both)
+    return Series(label=label, x=xs, y=ys, low=low, high=high)
+
+
 class PanelText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A panel in a file: ``x`` are the key of the places and the label of their axis."""
 
@@ -63,7 +87,7 @@ class PanelText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     y_label: str
     series: tuple[SeriesText, ...]
     title: str = ""
-    kind: PanelKind = "lines"
+    kind: Literal["lines", "bars"] = "lines"
 
     def panel(self, rows: Sequence[Any], part: str = "") -> Panel:
         """Return the panel of some rows, or of a part of them; series without values have no line.
@@ -151,6 +175,6 @@ KindT = TypeVar("KindT")
 def read_toml(path: Path, kind: type[KindT]) -> KindT:
     """Read a TOML file as a type."""
     try:
-        return msgspec.convert(tomllib.loads(read_text(path, what="a study's file (TOML)")), kind)
-    except (ValueError, RecursionError) as error:
+        return msgspec.convert(tomllib.loads(path.read_text("utf-8")), kind)
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: {error}") from None
