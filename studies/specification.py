@@ -23,8 +23,8 @@ from qops_batsim import InputError
 from qops_batsim.experiments import (
     Figure,
     Interval,
+    PageTable,
     Panel,
-    ReportTable,
     Series,
     TableText,
     line_of_means,
@@ -64,7 +64,7 @@ class SeriesText(NamedTuple):
 
 
 def series_of(label: str, rows: Sequence[Any], x: str, y: str, ends: str = "") -> Series:
-    """Return the series of two values of each row, by keys as in :class:`~.ReportTable`.
+    """Return the series of two values of each row, by keys as in :class:`~.PageTable`.
 
     Rows without a value are left out. A value may be a mean with its interval; else ``ends`` is the
     key of both ends, if there are any, or ``"paper"`` for values of the paper.
@@ -145,7 +145,7 @@ class Specification(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         section, text = self.claims[name]
         return Sentence(section, text.format(**names))
 
-    def table(self, name: str, rows: Sequence[Any], /, **names: Any) -> ReportTable:
+    def table(self, name: str, rows: Sequence[Any], /, **names: Any) -> PageTable:
         """Return a table of some rows: see :meth:`TableText.table`."""
         return self.tables[name].table(rows, **names)
 

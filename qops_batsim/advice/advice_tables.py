@@ -59,7 +59,7 @@ _FORMS: dict[str, Callable[[Any], str]] = {
 
 def _table(title: str, rows: Sequence[Any], /, **names: Any) -> PageTable:
     """Return a table of ``tables.toml`` with some rows."""
-    return _TABLES[title].table(rows, forms=_FORMS, **names).block()
+    return _TABLES[title].table(rows, forms=_FORMS, **names)
 
 
 def read_facts(advice: Advice) -> dict[str, str]:

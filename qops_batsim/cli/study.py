@@ -269,9 +269,8 @@ def _print_table(runs: StudyRuns) -> None:
     from qops_batsim.experiments.study_report import method_text, page_tables
 
     for table in page_tables(runs):
-        headings = table.headings()
-        keys = headings.index("scheduler") + 1
-        console.print_table(table.title, headings, table.text_rows(), keys=keys)
+        keys = table.headings.index("scheduler") + 1
+        console.print_table(table.title, table.headings, table.rows, keys=keys)
     console.say(method_text(runs))
 
 

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.deadline_runs import outcomes_of as outcomes_of
     from qops_batsim.experiments.listed_cases import StudyLog as StudyLog
     from qops_batsim.experiments.listed_cases import Window as Window
+    from qops_batsim.experiments.page import PageTable as PageTable
+    from qops_batsim.experiments.page import markdown_table as markdown_table
     from qops_batsim.experiments.pictures import draw_figure as draw_figure
     from qops_batsim.experiments.pictures import draw_figures as draw_figures
     from qops_batsim.experiments.pictures import write_files as write_files
@@ -55,10 +57,9 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.report import StudyReport as StudyReport
     from qops_batsim.experiments.report import line_of_means as line_of_means
     from qops_batsim.experiments.report_table import ReportColumn as ReportColumn
-    from qops_batsim.experiments.report_table import ReportTable as ReportTable
     from qops_batsim.experiments.report_table import TableText as TableText
-    from qops_batsim.experiments.report_table import markdown_table as markdown_table
     from qops_batsim.experiments.report_table import number_text as number_text
+    from qops_batsim.experiments.report_table import table_of as table_of
     from qops_batsim.experiments.report_table import value_at as value_at
     from qops_batsim.experiments.scores import ScoreBound as ScoreBound
     from qops_batsim.experiments.scores import ScoredRuns as ScoredRuns
@@ -108,9 +109,8 @@ else:
             "pool": "KeptRuns run_cases",
             "report": "Figure Panel Series StudyReport line_of_means",
             "pictures": "draw_figure draw_figures write_files",
-            "report_table": (
-                "ReportColumn ReportTable TableText markdown_table number_text value_at"
-            ),
+            "page": "PageTable markdown_table",
+            "report_table": "ReportColumn TableText number_text table_of value_at",
             "statistics": (
                 "AMOUNT LEVEL SHARE UNLIMITED Interval Limits limits_of limits_of_difference "
                 "mean_interval nested_interval paired_difference quantile ratio_of_means"

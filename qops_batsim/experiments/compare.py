@@ -67,10 +67,10 @@ def comparison_of(
         relaxations=(deadlines.relaxation,),
         seeds=tuple(range(1, seeds + 1) if isinstance(seeds, int) else seeds),
         baseline=baseline_of(schedulers, baseline),
-        bound=msgspec.UNSET if bound is None else bound,
-        on_broken_promise="fail" if is_strict(on_broken_promise) else msgspec.UNSET,
-        platform=platform or msgspec.UNSET,
-        message_delays=msgspec.UNSET if message_delays else False,
+        bound=bound,
+        on_broken_promise="fail" if is_strict(on_broken_promise) else "count",
+        platform=platform or "",
+        message_delays=message_delays,
     )
     if deadlines.share < 1:
         metrics = (*MIXED, *(each for each in study.metrics if each not in MIXED))

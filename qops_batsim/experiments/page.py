@@ -119,6 +119,20 @@ class PageTable(msgspec.Struct, frozen=True, kw_only=True):
             for row in self.rows
         ]
 
+    def markdown(self) -> list[str]:
+        """Return the lines of the table in Markdown, below its title and note."""
+        lines = [f"### {self.title}", ""] + ([self.note, ""] if self.note else [])
+        return lines + markdown_table(self.headings, self.rows)
+
+
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table in Markdown."""
+    return [
+        f"| {' | '.join(headings)} |",
+        "|" + "---|" * len(headings),
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
+
 
 PACKED_FROM = 1 << 20
 """Bytes of pictures from which on a page has them compressed, which its script unpacks: the 55

@@ -125,7 +125,7 @@ def report_page(report: StudyReport, title: str, command: str, workers: int = 1)
         {
             "Verdicts": [claims] if rows else [],
             "Figures": [PagePicture(title=each.title, svg=svg) for each, svg in pictures],
-            "Tables": [each.block() for each in report.tables],
+            "Tables": report.tables,
             "Choices": [PageFacts(facts=report.choices)],
         },
         command,

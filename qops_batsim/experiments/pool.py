@@ -168,6 +168,13 @@ class _Maker(Generic[CaseT, RunT]):
                 raise
             return Failure(_error_text(error))
 
+    def made(self, cases: Iterable[CaseT]) -> Iterator[tuple[CaseT, RunT | Failure]]:
+        """Yield cases with their runs or failures, each kept at once."""
+        for case in cases:
+            run = self.make(case)
+            self.keep(case, run)
+            yield case, run
+
     def keep(self, case: CaseT, run: RunT | Failure) -> None:
         """Keep a run or a failure."""
         if isinstance(run, Failure):
@@ -200,10 +207,7 @@ def _runs(
         return
     workers = min(workers, len(groups))
     if workers <= 1:
-        for case in (case for group in groups for case in group):
-            run = maker.make(case)
-            maker.keep(case, run)
-            yield case, run
+        yield from maker.made(case for group in groups for case in group)
         return
     # Fresh processes behave alike on every system.
     context = WorkerContext()
@@ -223,13 +227,6 @@ def _runs(
             raise
 
 
-def make_group(
-    maker: _Maker[CaseT, RunT], cases: Sequence[CaseT]
-) -> list[tuple[CaseT, RunT | Failure]]:
-    """Return cases with their runs or failures."""
-    return [(case, maker.make(case)) for case in cases]
-
-
 # What makes the runs of a worker process, set once at its start.
 _maker: _Maker[Any, Any] | None = None
 
@@ -241,13 +238,14 @@ def _start_worker(maker: _Maker[Any, Any]) -> None:
 
 def _make_and_keep(cases: Sequence[Any]) -> list[tuple[Any, Any]]:
     assert _maker is not None
-    made = []
-    for case in cases:
-        run = _maker.make(case)
-        # At once: the group may not come to its end.
-        _maker.keep(case, run)
-        made.append((case, run))
-    return made
+    return list(_maker.made(cases))
+
+
+def make_group(
+    maker: _Maker[CaseT, RunT], cases: Sequence[CaseT]
+) -> list[tuple[CaseT, RunT | Failure]]:
+    """Return cases with their runs or failures, which are kept elsewhere."""
+    return [(case, maker.make(case)) for case in cases]
 
 
 SECONDS = 30

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from qops_batsim.experiments.claims import METHOD, OUTCOMES, Claim, whole_claims
-from qops_batsim.experiments.report_table import ReportTable, markdown_table
+from qops_batsim.experiments.page import PageTable, markdown_table
 from qops_batsim.experiments.statistics import Interval
 from qops_batsim.version import __version__
 
@@ -78,7 +78,7 @@ class StudyReport(msgspec.Struct, kw_only=True):
     quick: bool
     choices: Mapping[str, str]
     data: Mapping[str, Any]
-    tables: Sequence[ReportTable] = ()
+    tables: Sequence[PageTable] = ()
     figures: Sequence[Figure] = ()
     claims: Sequence[Claim] = ()
     runs: Sequence[Mapping[Any, Any]] = ()

@@ -16,13 +16,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 
-from qops_batsim.experiments.page import PageTable, without_empty_columns
+from qops_batsim.experiments.page import PageTable
 
 Form = str | Callable[[Any], str]
 """Form of cells, as of :func:`cell_text`, or a function."""
@@ -35,63 +33,22 @@ class ReportColumn(NamedTuple):
     form: Form
 
 
-@dataclass(frozen=True)
-class ReportTable:
-    """A table; its rows are the report's data.
+def table_of(
+    title: str, columns: Mapping[str, str | ReportColumn], rows: Sequence[Any], note: str = ""
+) -> PageTable:
+    """Return a table of some rows, each a mapping or a structure.
 
     Columns are headings, or a :class:`ReportColumn`, by the key of the value in a row;
-    ``"paper.wait"`` is the key ``wait`` in the value of ``paper``. A row is a mapping or a
-    structure, and a value that is missing or None is a dash.
+    ``"paper.wait"`` is the key ``wait`` in the value of ``paper``. Cells are texts, numbers in a
+    readable precision unless a column says how; a value that is missing or None is a dash.
     """
-
-    title: str
-    columns: Mapping[str, str | ReportColumn]
-    rows: Sequence[Any]
-    note: str = ""
-
-    def headings(self) -> list[str]:
-        """Return the headings of the columns that have a value."""
-        return self._cells[0]
-
-    def text_rows(self) -> list[list[str]]:
-        """Return the cells as text: numbers in a readable precision unless a column says how."""
-        return self._cells[1]
-
-    @cached_property
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
-        columns = self.columns.values()
-        rows = [
-            [
-                cell_text(value_at(row, key), "" if isinstance(column, str) else column.form)
-                for key, column in self.columns.items()
-            ]
-            for row in self.rows
-        ]
-        headings = [each if isinstance(each, str) else each.heading for each in columns]
-        return without_empty_columns(headings, rows)
-
-    def markdown(self) -> list[str]:
-        """Return the lines of the table below its title and note."""
-        return [
-            f"### {self.title}",
-            "",
-            *([self.note, ""] if self.note else []),
-            *markdown_table(self.headings(), self.text_rows()),
-        ]
-
-    def block(self) -> PageTable:
-        """Return the table as a block of a page."""
-        return PageTable(
-            title=self.title, headings=self.headings(), rows=self.text_rows(), note=self.note
-        )
-
-
-def text_table(
-    title: str, headings: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
-) -> ReportTable:
-    """Return a table of cells that are texts."""
-    columns = {str(place): heading for place, heading in enumerate(headings)}
-    return ReportTable(title, columns, rows, note)
+    forms = {key: "" if isinstance(each, str) else each.form for key, each in columns.items()}
+    return PageTable(
+        title=title,
+        headings=[each if isinstance(each, str) else each.heading for each in columns.values()],
+        rows=[[cell_text(value_at(row, key), form) for key, form in forms.items()] for row in rows],
+        note=note,
+    )
 
 
 class ColumnText(NamedTuple):
@@ -116,7 +73,7 @@ class TableText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         forms: Mapping[str, Callable[[Any], str]] | None = None,
         further: Mapping[str, str | ReportColumn] | None = None,
         **names: object,
-    ) -> ReportTable:
+    ) -> PageTable:
         """Return the table of some rows.
 
         ``names`` are filled into title, headings and note; ``forms`` are functions by the names
@@ -129,7 +86,7 @@ class TableText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             for each in self.columns
         }
         title, note = (each.format(**names) for each in (self.title, self.note))
-        return ReportTable(title, columns | dict(further or {}), rows, note)
+        return table_of(title, columns | dict(further or {}), rows, note)
 
 
 _OF_MEAN = re.compile(r"(interval|mean)(?:([*/])(.+))?")
@@ -162,15 +119,6 @@ def number_text(number: float) -> str:
     if isinstance(number, int):
         return f"{number:,}"
     return f"{number:,.0f}" if abs(number) >= 10_000 else f"{number:,.2f}"
-
-
-def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table in Markdown."""
-    return [
-        f"| {' | '.join(headings)} |",
-        "|" + "---|" * len(headings),
-        *(f"| {' | '.join(row)} |" for row in rows),
-    ]
 
 
 def value_at(row: Any, key: str) -> Any:

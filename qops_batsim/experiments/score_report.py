@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from qops_batsim.experiments.best_lines import BEST_KNOWN
 from qops_batsim.experiments.listed_cases import HALVES
+from qops_batsim.experiments.page import PageTable
 from qops_batsim.experiments.report import Figure, Panel, line_of_means
-from qops_batsim.experiments.report_table import ReportTable, text_table
 from qops_batsim.experiments.statistics import (
     RISK,
     SHARE,
@@ -31,8 +31,6 @@ BESIDE = {
     "worst decile of users (%)": ("worst_decile", 1.0),
     "work wasted (%)": ("wasted_work", 1.0),
     "ms a job": ("cpu_per_job", 1.0),
-    "ms a decision": ("decision_median", 1.0),
-    "99th percentile": ("decision_p99", 1.0),
 }
 """Further columns by heading: the metric and the factor to its unit."""
 
@@ -71,7 +69,7 @@ def mean_of(
     return grouped_interval(values, limits=SHARE if less is None else SHARE_DIFFERENCE)
 
 
-def score_tables(runs: StudyRuns) -> list[ReportTable]:
+def score_tables(runs: StudyRuns) -> list[PageTable]:
     """Return the tables of scores, of halves, of differences, of what is beside them, of cases."""
     cases, base = cases_of(runs), runs.study.base
     ranked = _ranked(runs, cases)
@@ -100,24 +98,24 @@ def score_tables(runs: StudyRuns) -> list[ReportTable]:
         for name in ranked
     ]
     return [
-        text_table(
+        PageTable(
             title="Deadlines promised and kept, or met without promises (% of the bound)",
             headings=["scheduler", "cases", *OBJECTIVES, "jobs in time, promised or not"],
             rows=scores,
             note="The best known schedules are one each for jobs, work and charges. A scheduler "
             "that promises nothing is scored by the deadlines that it meets.",
         ),
-        text_table(
+        PageTable(
             title="Versioned and drawn cases",
             headings=["scheduler", *(f"{each}, {half}" for each in OBJECTIVES for half in HALVES)],
             rows=by_half,
         ),
-        text_table(
+        PageTable(
             title=f"Differences from {base} (points)",
             headings=["scheduler", *(x for each in OBJECTIVES for x in (each, "verdict"))],
             rows=differences,
         ),
-        text_table(title="Beside that", headings=["scheduler", *BESIDE], rows=beside),
+        PageTable(title="Beside that", headings=["scheduler", *BESIDE], rows=beside),
     ]
 
 
@@ -126,13 +124,13 @@ def score_method(runs: StudyRuns) -> str:
     study, cases = runs.study, cases_of(runs)
     stand_ins = {
         each.of: log.generated.preset
-        for each in study.listed
+        for each in study.cases
         for log in study.logs
         if log.name == each.log and log.generated
     }
-    there = dict.fromkeys(case.of for case in study.listed)
+    there = dict.fromkeys(case.of for case in study.cases)
     said = [
-        f"{len(study.listed)} cases, half of them versioned, half drawn. Logs: "
+        f"{len(study.cases)} cases, half of them versioned, half drawn. Logs: "
         f"{', '.join(each for each in there if each not in stand_ins) or 'none'}."
     ]
     if stand_ins:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
 from importlib.resources import files
@@ -26,7 +25,6 @@ from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.problem import OBJECTIVES, problem_of, worth_of
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.reference import easy_references
-from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
 
@@ -63,9 +61,7 @@ class Score(Shares, frozen=True, kw_only=True):
     deadlines met, the *worst decile* the mean share (%) of the tenth of the users that have the
     least; None where the log tells no users.
 
-    CPU times are milliseconds: for each job with the simulation, and of decisions the median and
-    the 99th percentile over messages, where the engine asks the scheduler about each message: with
-    outages, or if it has no compiled loop.
+    The CPU time of a job is that of the whole simulation, in milliseconds.
     """
 
     promised_jobs: float
@@ -83,8 +79,6 @@ class Score(Shares, frozen=True, kw_only=True):
     worst_decile: float | None
     wasted_work: float | None
     cpu_per_job: float
-    decision_median: float | None
-    decision_p99: float | None
 
     @property
     def broken(self) -> float | None:
@@ -141,7 +135,6 @@ class ScoredRuns:
         module = make_scheduler(case.scheduler, dict(case.settings))
         seed = case.outages
         events = None if seed is msgspec.UNSET else outages_of_case(seed, workload)
-        seconds = timed_decisions(module)
         platform = make_cluster(workload.processors)
         begin = time.process_time()
         outcomes, simulation = outcomes_of(workload, platform, module, events=events)
@@ -154,12 +147,7 @@ class ScoredRuns:
         gave_way = {job_id.partition("!")[2] for job_id, count in renewed.items() if count}
         lost = np.array([each in gave_way for each in outcomes.ids], np.bool_)
         score = score_of(outcomes, hosts, self._worth[1], lost)
-        return msgspec.structs.replace(
-            score,
-            cpu_per_job=1e3 * spent / len(outcomes.ids),
-            decision_median=1e3 * float(np.median(seconds)) if seconds else None,
-            decision_p99=1e3 * float(np.percentile(seconds, 99)) if seconds else None,
-        )
+        return msgspec.structs.replace(score, cpu_per_job=1e3 * spent / len(outcomes.ids))
 
     def bound(self, scenario: Scenario) -> ScoreBound:
         """Search a workload for bound and best known schedule."""
@@ -175,21 +163,6 @@ class ScoredRuns:
                 bound[each.objective] = (each.bound - others) / whole
                 best[each.objective] = (each.best_known - others) / whole
         return ScoreBound(bound=bound, best_known=best)
-
-
-def timed_decisions(module: DecisionModule) -> list[float]:
-    """Time a scheduler's decisions; return the list that gets the CPU seconds of each."""
-    seconds: list[float] = []
-    decide: Callable[[float], Any] = module.decide
-
-    def timed(now: float) -> Any:
-        begin = time.thread_time()
-        decisions = decide(now)
-        seconds.append(time.thread_time() - begin)
-        return decisions
-
-    vars(module)["decide"] = timed
-    return seconds
 
 
 class Prices:
@@ -234,8 +207,6 @@ def score_of(outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Boolea
         worst_decile=worst,
         wasted_work=paid.wasted_work,
         cpu_per_job=0.0,
-        decision_median=None,
-        decision_p99=None,
     )
 
 

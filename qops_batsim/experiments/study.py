@@ -55,7 +55,6 @@ from qops_batsim.optimum.solver import require_solver
 from qops_batsim.parameters import (
     ARTIFICIAL,
     AXES,
-    COUNT,
     DEADLINES_BY,
     ESTIMATES,
     EXACT,
@@ -108,6 +107,10 @@ def columns_of(point: Point, has_models: bool) -> dict[str, Any]:
     return told
 
 
+_EXACT_MODELS, _EXACT_BASES = (EstimateChoices(),), (DEADLINES_BY.default,)
+"""What schedulers plan with, and deadlines are made from, where a study says nothing."""
+
+
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One run of a study, as it was asked for."""
 
@@ -149,24 +152,23 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     reference: str = "scaled"
     baseline: str = ""
     metrics: tuple[str, ...] = ("unadmitted_jobs", "unadmitted_work", "utilization")
-    # What is unset is no part of the key: kept studies are older than these.
-    deadlines_by: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
-    estimates: tuple[EstimateChoices, ...] | msgspec.UnsetType = msgspec.UNSET
-    bound: float | msgspec.UnsetType = msgspec.UNSET
-    on_broken_promise: Literal["count", "fail"] | msgspec.UnsetType = msgspec.UNSET
-    platform: str | msgspec.UnsetType = msgspec.UNSET
-    message_delays: bool | msgspec.UnsetType = msgspec.UNSET
-    cases: tuple[ListedCase, ...] | msgspec.UnsetType = msgspec.UNSET
-
-    @property
-    def listed(self) -> tuple[ListedCase, ...]:
-        """The cases that are listed; none in a grid."""
-        return () if isinstance(self.cases, msgspec.UnsetType) else self.cases
+    deadlines_by: tuple[str, ...] = ()
+    estimates: tuple[EstimateChoices, ...] = ()
+    bound: float | None = None
+    on_broken_promise: Literal["count", "fail"] = "count"
+    platform: str = ""
+    message_delays: bool = True
+    cases: tuple[ListedCase, ...] = ()
 
     @property
     def key(self) -> str:
-        """Key of the study: equal for equal ones, in every process and version."""
-        content = msgspec.json.encode(self, order="deterministic")
+        """Key of the study: equal for equal ones, in every process and version.
+
+        What has its default is no part of it.
+        """
+        values = msgspec.structs.asdict(self).items()
+        chosen = {name: value for name, value in values if value != _FIELDS[name].default}
+        content = msgspec.json.encode(chosen, order="deterministic")
         return blake2b(content, digest_size=8).hexdigest()
 
     @property
@@ -177,32 +179,24 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def models(self) -> dict[str, EstimateChoices]:
         """The models of estimates by name; exact ones where nothing is said."""
-        return {each.name: each for each in self._models()}
+        return {each.name: each for each in self.estimates or _EXACT_MODELS}
 
     @property
     def has_models(self) -> bool:
         """True if estimates have models."""
-        return (self.deadlines_by, self.estimates) != (msgspec.UNSET, msgspec.UNSET)
+        return bool(self.deadlines_by or self.estimates)
 
     @property
     def known_metrics(self) -> tuple[str, ...]:
         """Names of the metrics of its runs; those of promises only where estimates have models."""
-        if self.listed:
+        if self.cases:
             return Score.__struct_fields__
         return AdmissionMetrics.__struct_fields__ + (PROMISE_METRICS if self.has_models else ())
 
-    def _models(self) -> tuple[EstimateChoices, ...]:
-        given = self.estimates
-        return (EstimateChoices(),) if isinstance(given, msgspec.UnsetType) else given
-
-    def _bases(self) -> tuple[str, ...]:
-        given = self.deadlines_by
-        return (DEADLINES_BY.default,) if isinstance(given, msgspec.UnsetType) else given
-
     def windows_of(self, log: StudyLog) -> tuple[Window, ...]:
         """Return the windows of a log."""
-        if self.listed:
-            return tuple(each.window for each in self.listed if each.log == log.name)
+        if self.cases:
+            return tuple(each.window for each in self.cases if each.log == log.name)
         return log.windows or self.windows
 
     def points(self) -> Iterator[Point]:
@@ -211,9 +205,15 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         Where all jobs have a user's deadline, or the others none, what says how the artificial
         ones are made has only its first value.
         """
-        yield from map(_point_of, self.listed)
-        names = [] if self.listed else [log.name for log in self.logs]
-        listed = (names, self.methods, self._bases(), self.stringencies, self.deadline_shares)
+        yield from map(_point_of, self.cases)
+        names = [] if self.cases else [log.name for log in self.logs]
+        listed = (
+            names,
+            self.methods,
+            self.deadlines_by or _EXACT_BASES,
+            self.stringencies,
+            self.deadline_shares,
+        )
         for log, method, base, stringency, share in product(*listed):
             rules = self.artificial if share < 1 else self.artificial[:1]
             for rule in rules:
@@ -234,11 +234,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     def cells(self) -> Iterator[Cell]:
         """Yield every run that is asked for."""
-        for case, each in product(self.listed, self.schedulers):
+        for case, each in product(self.cases, self.schedulers):
             point = _point_of(case)
             yield Cell(point=point, window=case.window, contestant=each.name, seed=case.seed)
         windows = {log.name: self.windows_of(log) for log in self.logs}
-        for point in () if self.listed else self.points():
+        for point in () if self.cases else self.points():
             for window, seed, each in product(windows[point.log], self.seeds, self.schedulers):
                 yield Cell(point=point, window=window, contestant=each.name, seed=seed)
 
@@ -259,7 +259,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             require(least <= load <= MAX_LOAD, "load", load, accepted)
         for seed in self.seeds:
             check_seed(seed)
-        for base in self._bases():
+        for base in self.deadlines_by or _EXACT_BASES:
             require_one_of(DEADLINES_BY.name, base, (EXACT, USERS))
         require_one_of("reference", self.reference, REFERENCES)
         for model in self.models.values():
@@ -275,7 +275,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             if metric in PROMISE_METRICS and not self.has_models:
                 raise InputError(f"metric is {metric!r}; it needs estimates or deadlines_by, too")
             require_one_of("metric", metric, self.known_metrics)
-        if not isinstance(self.bound, msgspec.UnsetType):
+        if self.bound is not None:
             self._check_bound(self.bound)
         for each in self.schedulers:
             each.make()
@@ -284,7 +284,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         accepted = "a number above 0 (about as many seconds of search) is expected"
         require(0 < units < math.inf, "bound", units, accepted)
         require_solver()
-        if not isinstance(self.platform, msgspec.UnsetType):
+        if self.platform:
             raise InputError(
                 f"bound beside platform {self.platform}: bounds are for as many equal hosts as the "
                 "log is for"
@@ -303,8 +303,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             *((axis.words, getattr(self, axis.listed)) for axis in AXES),
             (SEED.words, self.seeds),
             ("metric", self.metrics),
-            (ESTIMATES.words, [each.name for each in self._models()]),
-            (DEADLINES_BY.words, self._bases()),
+            (ESTIMATES.words, [each.name for each in self.estimates or _EXACT_MODELS]),
+            (DEADLINES_BY.words, self.deadlines_by or _EXACT_BASES),
         )
 
 
@@ -343,7 +343,7 @@ def case_of(study: Study, cell: Cell, known: InputIdentities) -> DeadlineCase:
     named = msgspec.structs.replace(scenario, log=known.logs[cell.point.log])
     each = next(each for each in study.schedulers if each.name == cell.contestant)
     own = known.schedulers[cell.contestant]
-    case = each.case_of(named.canonical(), *own, study.on_broken_promise or COUNT)
+    case = each.case_of(named.canonical(), *own, study.on_broken_promise)
     return msgspec.structs.replace(case, outages=cell.seed) if cell.point.outages else case
 
 
@@ -452,6 +452,9 @@ def study_of(given: dict[str, Any], *, source: str, code: AllowedCode = True) ->
     if seeds is not None and not isinstance(given["seeds"], list):
         values["seeds"] = _seeds(seeds[0], source)
     try:
+        for each in (ESTIMATES, DEADLINES_BY):
+            if values.get(each.listed) == []:
+                check_distinct(each.words, ())
         if "logs" in values:
             values["logs"] = [_log(each) for each in values["logs"]]
         if "schedulers" in values:

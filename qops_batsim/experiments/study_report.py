@@ -11,9 +11,8 @@ import msgspec
 
 from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, AdmissionMetrics
 from qops_batsim.experiments.best_lines import BEST_KNOWN, LINES
-from qops_batsim.experiments.page import without_empty_columns
+from qops_batsim.experiments.page import PageTable
 from qops_batsim.experiments.report import Figure, Panel, Series, StudyReport, line_of_means
-from qops_batsim.experiments.report_table import ReportTable, text_table
 from qops_batsim.experiments.score_report import score_figure, score_method, score_tables
 from qops_batsim.experiments.statistics import (
     LEAST,
@@ -84,7 +83,7 @@ class StudySummary(msgspec.Struct, frozen=True, kw_only=True):
 
 def method_text(runs: StudyRuns) -> str:
     """Return how intervals and verdicts of a table are made, in words."""
-    if runs.study.listed:
+    if runs.study.cases:
         return score_method(runs)
     return (
         "Means with 95 % intervals (Student) over the windows of a log, each the mean of its "
@@ -129,7 +128,7 @@ def summaries(runs: StudyRuns) -> list[StudySummary]:
             groups.setdefault((each.cell.point, each.cell.contestant), []).append(each)
     base, found = runs.study.base, []
     names = (*METRICS, *(PROMISE_METRICS if runs.study.has_models else ()))
-    if runs.study.listed:
+    if runs.study.cases:
         names = runs.study.known_metrics
     for (point, name), group in groups.items():
         finished = [each for each in group if each.metrics is not None]
@@ -205,16 +204,13 @@ def csv_of(records: Sequence[Mapping[str, Any]]) -> str:
     return csv_text([[*records[0]] if records else [], *(each.values() for each in records)])
 
 
-def page_tables(runs: StudyRuns) -> list[ReportTable]:
-    """Return the tables of a report."""
-    if runs.study.listed:
+def page_tables(runs: StudyRuns) -> list[PageTable]:
+    """Return the tables of a report: one, unless cases are listed.
+
+    Parameters that do not vary have no column.
+    """
+    if runs.study.cases:
         return score_tables(runs)
-    headings, rows = table_cells(runs)
-    return [text_table(runs.study.name, headings, rows)]
-
-
-def table_cells(runs: StudyRuns) -> tuple[list[str], list[list[str]]]:
-    """Return headings and cells of a table; parameters that do not vary have no column."""
     found = summaries(runs)
     metrics = tuple(dict.fromkeys((*runs.study.metrics, *ALWAYS)))
     varied = [
@@ -239,7 +235,7 @@ def table_cells(runs: StudyRuns) -> tuple[list[str], list[list[str]]]:
                 each.verdict,
             ]
         )
-    return without_empty_columns(headings, rows)
+    return [PageTable(title=runs.study.name, headings=headings, rows=rows)]
 
 
 def report_of(runs: StudyRuns) -> StudyReport:
@@ -249,11 +245,13 @@ def report_of(runs: StudyRuns) -> StudyReport:
     failed = sum(each.error is not None for each in own)
     grid, method = msgspec.to_builtins(runs.study), method_text(runs)
     tables = page_tables(runs)
-    told = [{"title": t.title, "headings": t.headings(), "rows": t.text_rows()} for t in tables]
+    told = [{"title": t.title, "headings": t.headings, "rows": t.rows} for t in tables]
     return StudyReport(
         study=runs.study.name,
         quick=False,
-        choices={key: msgspec.json.encode(grid[key]).decode() for key in grid},
+        choices={
+            k: msgspec.json.encode(v).decode() for k, v in grid.items() if v not in (None, [])
+        },
         data={
             "key": runs.description.key,
             "study": grid,
@@ -303,7 +301,7 @@ def figures_of(runs: StudyRuns) -> list[Figure]:
     Like Figures 4 to 6 and 43 of Islam et al. (2003); parameters that vary otherwise have figures
     of their own.
     """
-    if runs.study.listed:
+    if runs.study.cases:
         return [score_figure(runs)]
     parts: dict[Point, dict[str, dict[float, Means]]] = {}
     for each in summaries(runs):

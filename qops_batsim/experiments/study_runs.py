@@ -194,7 +194,7 @@ def run_study(
         on_start([runs.jobs_of(each.scenario) for each in dict.fromkeys(cases) if each not in made])
     scored = ScoredRuns(runs)
     found = run_cases(
-        scored if study.listed else runs,
+        scored if study.cases else runs,
         cases,
         workers=workers,
         kept=stores.kept if stores else None,
@@ -204,7 +204,7 @@ def run_study(
     )
     bounds = _bound_cases(study, cases)
     searched = run_cases(
-        scored.bound if study.listed else BoundSearch(runs),
+        scored.bound if study.cases else BoundSearch(runs),
         bounds,
         workers=workers,
         kept=stores.bounds if stores else None,
@@ -221,11 +221,11 @@ def _bound_cases(study: Study, cases: Sequence[DeadlineCase]) -> list[Any]:
     Bounds of listed cases come with the package, as far as these are the published ones; others are
     searched if the solver is installed.
     """
-    if study.listed:
+    if study.cases:
         known, scenarios = kept_bounds(), dict.fromkeys(case.scenario for case in cases)
         there = find_spec("ortools") is not None
         return [each for each in scenarios if there and bound_key(each) not in known]
-    if isinstance(study.bound, msgspec.UnsetType):
+    if study.bound is None:
         return []
     return [bound_case(case.scenario, study.bound) for case in cases]
 
@@ -299,7 +299,7 @@ def _inputs(
         longest = traces.setdefault(names[log.name], trace)
         if len(trace.jobs) > len(longest.jobs):
             traces[names[log.name]] = trace
-    if not isinstance(study.platform, msgspec.UnsetType) and platform is None:
+    if study.platform and platform is None:
         platform = load_platform(study.platform, traces[names[study.logs[0].name]])
     note = ""
     if len(study.logs) == len(study.models) == 1 and study.models.keys() <= {USERS, EXACT}:
@@ -316,7 +316,7 @@ def _inputs(
         identities=identities,
         note=note,
     )
-    return description, DeadlineRuns(traces, platform, study.message_delays is not False)
+    return description, DeadlineRuns(traces, platform, study.message_delays)
 
 
 def check_runnable(trace: Workload, source: str, window: Window) -> None:
@@ -348,8 +348,8 @@ class _Stores:
         self.directory = directory
         made_of: Any = MADE_OF
         if found.identities.platform:
-            made_of = [MADE_OF, found.identities.platform, found.study.message_delays is not False]
-        listed = bool(found.study.listed)
+            made_of = [MADE_OF, found.identities.platform, found.study.message_delays]
+        listed = bool(found.study.cases)
         kind, bound = (Score, ScoreBound) if listed else (PromiseMetrics, dict[str, Unadmitted])
         self.kept: KeptRuns[Any] = KeptRuns(directory / "runs", kind, made_of)
         self.failures = KeptRuns(directory / "failed", Failure, made_of)
@@ -366,7 +366,7 @@ def _outcomes(
     seen: set[tuple[Point, str, DeadlineCase]] = set()
     outcomes = []
     study = found.study
-    shipped = kept_bounds() if study.listed else {}
+    shipped = kept_bounds() if study.cases else {}
     for cell, case in zip(study.cells(), cases, strict=True):
         if case not in known:
             known[case] = outcome(case)
@@ -375,11 +375,11 @@ def _outcomes(
         seen.add(key)
         metrics, error = (None, run.error) if isinstance(run, Failure) else (run, None)
         lines: dict[str, Any] = {}
-        if study.listed:
+        if study.cases:
             bound = shipped.get(bound_key(case.scenario)) or searched(case.scenario)
             lines = {BEST_KNOWN: bound and bound.shares()}
             metrics = metrics and metrics.beside(bound)
-        elif not isinstance(study.bound, msgspec.UnsetType):
+        elif study.bound is not None:
             best = searched(bound_case(case.scenario, study.bound))
             lines = dict.fromkeys(LINES) if best is None else best
         outcomes.append(CellOutcome(cell=cell, metrics=metrics, error=error, repeated=again))

@@ -22,7 +22,7 @@ if __name__ == "__main__":  # the checkout, in place of this folder
 from qops_batsim.experiments import (
     Claim,
     Interval,
-    ReportTable,
+    PageTable,
     StudyRuns,
     StudySummary,
     Window,
@@ -33,6 +33,7 @@ from qops_batsim.experiments import (
     range_claim,
     sign_claim,
     summaries,
+    table_of,
 )
 from studies.deadlines import coverage
 from studies.shared import Settings, arguments, grid_runs, print_or_put, settings_of
@@ -132,7 +133,7 @@ def verdicts(found: dict[str, list[Claim]]) -> list[str]:
     return markdown_table(["claim", *found], rows)
 
 
-def tables(found: list[StudySummary], logs: list[str], settings: Settings) -> Iterator[ReportTable]:
+def tables(found: list[StudySummary], logs: list[str], settings: Settings) -> Iterator[PageTable]:
     """Yield tables of the shown metrics, by load and scheduler."""
     rows: dict[tuple[float, str], dict[str, StudySummary]] = {}
     for each in found:
@@ -140,7 +141,7 @@ def tables(found: list[StudySummary], logs: list[str], settings: Settings) -> It
         if each.runs and point.stringency == STRINGENCY and point.load in settings["shown_loads"]:
             rows.setdefault((point.load, each.scheduler), {})[point.log] = each
     for metric, title in settings["shown_metrics"].items():
-        yield ReportTable(
+        yield table_of(
             f"{title}, S = {STRINGENCY}, in parentheses less MSB",
             {"load": "load", "scheduler": "scheduler", **{log: log for log in logs}},
             [

@@ -15,8 +15,8 @@ from qops_batsim.experiments import (
     NOT_JUDGED,
     Claim,
     Figure,
+    PageTable,
     Panel,
-    ReportTable,
     Scenario,
     Series,
     StudyReport,
@@ -95,7 +95,7 @@ def _judged(results: Results) -> list[Claim]:
     return [claim for claim in found if claim.verdict != NOT_JUDGED]
 
 
-def tables(results: Results) -> list[ReportTable]:
+def tables(results: Results) -> list[PageTable]:
     """Return the tables."""
     loads = {results.study.loads[0], results.study.loads[-1]}
     loads |= {load for load in results.study.loads if load in (1.2, 1.4)}

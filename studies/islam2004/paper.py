@@ -17,9 +17,9 @@ import msgspec
 from qops_batsim.economics import PROCESSOR_CLASSES, RUN_TIME_CLASSES
 from qops_batsim.experiments import (
     Figure,
+    PageTable,
     Panel,
     ReportColumn,
-    ReportTable,
     StudyReport,
     jointly_judged,
     line_of_means,
@@ -99,7 +99,7 @@ def report_on(parts: Sequence[tuple[Workload, Study]], request: StudyRequest) ->
     return report
 
 
-def tables(results: Results, *, machine: str = "") -> list[ReportTable]:
+def tables(results: Results, *, machine: str = "") -> list[PageTable]:
     """Return the tables; ``machine`` goes behind their titles."""
     study = results.study
     tolerance = [case for load in study.loads for case in study.tolerance_cases(load)]
@@ -134,7 +134,7 @@ def _reading_rows(results: Results) -> list[dict[str, Any]]:
     return rows
 
 
-def _category_table(results: Results, machine: str) -> ReportTable:
+def _category_table(results: Results, machine: str) -> PageTable:
     factors = [f"{each:g}" for each in shown_factors(results.study.tolerance_factors)]
     further = {
         f"accepted_{what}.{factor}": ReportColumn(f"{what}, TF {factor}", "{.mean:.0f}")

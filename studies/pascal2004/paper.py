@@ -16,7 +16,7 @@ from qops_batsim.experiments import (
     SHARE,
     Figure,
     Limits,
-    ReportTable,
+    PageTable,
     StudyReport,
     jointly_judged,
     limits_of,
@@ -78,7 +78,7 @@ def run_with(study: Study, request: StudyRequest) -> StudyReport:
     )
 
 
-def tables(first: TableRows, second: TableRows, third: TableRows) -> list[ReportTable]:
+def tables(first: TableRows, second: TableRows, third: TableRows) -> list[PageTable]:
     """Return Table 1, Table 2 with one row a case and class, guarantees, and candidates."""
     labelled = [{**case, "label": _label(case)} for case in second]
     of_classes = [

@@ -14,7 +14,7 @@ from typing import Any
 from qops_batsim.experiments import (
     Claim,
     Figure,
-    ReportTable,
+    PageTable,
     StudyReport,
     jointly_judged,
     whole_claims,
@@ -84,7 +84,7 @@ _PAPER_READING = {
 }
 
 
-def monthly_tables(data: Data) -> list[ReportTable]:
+def monthly_tables(data: Data) -> list[PageTable]:
     """Return the monthly table, and those of the conservative column and of EASY."""
     equal = data["equal_priorities"]
     year = {"month": "year", **equal, "literal": dict(equal["literal"])}
@@ -99,7 +99,7 @@ def monthly_tables(data: Data) -> list[ReportTable]:
     ]
 
 
-def claims_in_both_readings(chosen: Sequence[Claim], literal: Sequence[Claim]) -> ReportTable:
+def claims_in_both_readings(chosen: Sequence[Claim], literal: Sequence[Claim]) -> PageTable:
     """Return the table of claims in the reading chosen and in the literal one."""
     rows = [
         {
@@ -119,7 +119,7 @@ def _with_interval(found: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "improvement": f"{found['improvement_percent']:.1f}{ends}"}
 
 
-def all_tables(data: Data) -> list[ReportTable]:
+def all_tables(data: Data) -> list[PageTable]:
     """Return the tables of the whole reproduction."""
     return [*monthly_tables(data), *_priority_tables(data), *_parameter_tables(data)]
 
@@ -135,7 +135,7 @@ def _by_reading(row: Mapping[str, Any], told: Mapping[str, Any]) -> list[dict[st
     return [{**each, **named} for each in found]
 
 
-def _priority_tables(data: Data) -> list[ReportTable]:
+def _priority_tables(data: Data) -> list[PageTable]:
     heuristics = []
     for name, row in data["heuristics"].items():
         told = {**row["paper"], "improvement_percent": row["paper_improvement_percent"]}
@@ -152,7 +152,7 @@ def _priority_tables(data: Data) -> list[ReportTable]:
     ]
 
 
-def _parameter_tables(data: Data) -> list[ReportTable]:
+def _parameter_tables(data: Data) -> list[PageTable]:
     monthly = data["monthly_average_wait"]
     told = {}
     for name, each in (("chosen", monthly), ("literal", monthly["literal"])):

@@ -12,7 +12,7 @@ from qops_batsim.experiments.report import (
     Series,
     StudyReport,
 )
-from qops_batsim.experiments.report_table import ReportColumn, ReportTable
+from qops_batsim.experiments.report_table import ReportColumn, table_of
 
 WAITS_GROW = Claim(
     id="a",
@@ -47,7 +47,7 @@ def a_report() -> StudyReport:
         choices={"load": "by duplication"},
         data={"table1": {"waiting_time": 12.5}},
         tables=[
-            ReportTable(
+            table_of(
                 title="Waits",
                 columns={"load": "load", "wait": "s"},
                 rows=({"load": 1.0, "wait": 12345.678}, {"load": "x", "wait": None}),
@@ -91,13 +91,13 @@ def test_the_document_has_data_claims_and_figures_as_plain_values() -> None:
 
 
 def test_cells_become_readable_text() -> None:
-    assert a_report().tables[0].text_rows() == [["1.00", "12,346"], ["x", "-"]]
-    table = ReportTable(title="", columns={"n": "n"}, rows=({"n": 28284}, {"n": -0.126}))
-    assert table.text_rows() == [["28,284"], ["-0.13"]]
+    assert a_report().tables[0].rows == [["1.00", "12,346"], ["x", "-"]]
+    table = table_of(title="", columns={"n": "n"}, rows=({"n": 28284}, {"n": -0.126}))
+    assert table.rows == [["28,284"], ["-0.13"]]
 
 
 def test_a_column_says_where_its_values_are_and_how_they_read() -> None:
-    table = ReportTable(
+    table = table_of(
         title="",
         columns={
             "paper.wait": ReportColumn("difference", "{:+.1f} %"),
@@ -105,17 +105,17 @@ def test_a_column_says_where_its_values_are_and_how_they_read() -> None:
         },
         rows=({"wait": 10, "paper": {"wait": 2.0}}, {"wait": 1, "paper": None}, {}),
     )
-    assert table.headings() == ["difference", "kind"]
-    assert table.text_rows() == [["+2.0 %", "long"], ["-", "short"], ["-", "-"]]
+    assert table.headings == ["difference", "kind"]
+    assert table.rows == [["+2.0 %", "long"], ["-", "short"], ["-", "-"]]
 
 
 def test_keys_of_inner_values_may_have_dots() -> None:
     columns = {f"jobs.{factor}": factor for factor in ("1", "1.5", "2.5")}
-    table = ReportTable(title="", columns=columns, rows=({"jobs": {"1": 80.0, "1.5": 70.0}},))
-    assert table.text_rows() == [["80.00", "70.00"]]
+    table = table_of(title="", columns=columns, rows=({"jobs": {"1": 80.0, "1.5": 70.0}},))
+    assert table.rows == [["80.00", "70.00"]]
     # No row has a value of 2.5.
-    assert table.headings() == ["1", "1.5"]
-    assert ReportTable(title="", columns=columns, rows=()).headings() == ["1", "1.5", "2.5"]
+    assert table.headings == ["1", "1.5"]
+    assert table_of(title="", columns=columns, rows=()).headings == ["1", "1.5", "2.5"]
 
 
 def test_the_report_in_markdown() -> None:

@@ -23,9 +23,9 @@ from qops_batsim.experiments.statistics import SHARE, mean_interval, paired_diff
 from qops_batsim.experiments.study import Study, read_study, study_of
 from qops_batsim.experiments.study_report import (
     csv_of,
+    page_tables,
     summaries,
     summary_records,
-    table_cells,
     tables_of,
 )
 from qops_batsim.experiments.study_runs import (
@@ -87,7 +87,7 @@ def test_a_file_is_the_study_made_of_its_values(tmp_path: Path) -> None:
     # What a file says nothing of is made from the log's walltimes.
     assert found.models.keys() == {"users"}
     assert found.deadlines_by == ("users",)
-    models = {"estimates": msgspec.UNSET, "deadlines_by": msgspec.UNSET}
+    models = {"estimates": (), "deadlines_by": ()}
     exact = msgspec.structs.replace(found, **models)
     assert exact == study()
     assert exact.key == study().key != found.key
@@ -339,7 +339,7 @@ def test_a_failed_run_is_recorded_and_the_rest_goes_on(
     assert (status.runs, status.finished, status.failed) == (6, 5, 1)
     found = summaries(runs)[1]
     assert (found.runs, found.failed) == (2, 1)
-    assert table_cells(runs)[1][1][1] == "2 (1 failed)"
+    assert page_tables(runs)[0].rows[1][1] == "2 (1 failed)"
     # It is not tried again unless that is asked for.
     assert status_of(tmp_path) == status
     run_study(small, tmp_path)
@@ -349,7 +349,8 @@ def test_a_failed_run_is_recorded_and_the_rest_goes_on(
 
 
 def test_a_table_has_columns_for_what_varies(runs: StudyRuns) -> None:
-    headings, rows = table_cells(runs)
+    (table,) = page_tables(runs)
+    headings, rows = table.headings, table.rows
     assert headings[:3] == ["load", "scheduler", "runs"]
     assert headings[-2:] == ["unadmitted jobs (%) less msb", "verdict"]
     assert headings[-5:-2] == ["deadlines met (%)", "wait (s)", "bounded slowdown"]

@@ -11,7 +11,7 @@ import pytest
 
 from qops_batsim.experiments.claims import Claim
 from qops_batsim.experiments.report import Figure, Panel, Series, StudyReport
-from qops_batsim.experiments.report_table import ReportTable
+from qops_batsim.experiments.report_table import table_of
 from studies.command import study_command
 from studies.request import StudyRequest
 from studies.run_table import RunTable
@@ -55,9 +55,7 @@ def tiny(
             data={"table1": [1.5]},
             runs=[RunTable({(Numbers(load=1.0), 1): Numbers(load=1.5)})],
             tables=[
-                ReportTable(
-                    title="Numbers", columns={"n": "n"}, rows=({"n": 1.5},), note="measured"
-                )
+                table_of(title="Numbers", columns={"n": "n"}, rows=({"n": 1.5},), note="measured")
             ],
             figures=[Figure(name="figure1", title="A line", panels=(panel,))],
             claims=[

@@ -147,7 +147,7 @@ def test_the_report_is_complete(report: StudyReport) -> None:
     assert len(ids) == len(set(ids))
     assert {"fig4", "convergence", "fig15", "fig15-slides", "fig57.slowdown"} <= set(ids)
     for table in report.tables:
-        assert all(len(row) == len(table.headings()) for row in table.text_rows())
+        assert all(len(row) == len(table.headings) for row in table.rows)
 
 
 def test_panels_show_what_was_measured(report: StudyReport) -> None:

@@ -224,7 +224,7 @@ def test_the_report_is_complete(results: Results, trace: Workload, kept: Path) -
     )
     assert len(document["machines"]["338"]["cases"]) == len(TINY.cases())
     for table in report.tables:
-        assert all(len(row) == len(table.headings()) for row in table.text_rows())
+        assert all(len(row) == len(table.headings) for row in table.rows)
     assert done == [(len(results.runs), len(results.runs))]
     again = islam2004.report_on([(trace, TINY)], request)
     assert again.document() == report.document()

@@ -154,7 +154,7 @@ def test_the_report_is_whole(report: StudyReport) -> None:
     names = [claim.id for claim in report.claims]
     assert len(names) == len(set(names))
     for table in report.tables:
-        assert all(len(row) == len(table.headings()) for row in table.text_rows())
+        assert all(len(row) == len(table.headings) for row in table.rows)
 
 
 def test_kept_simulations_are_not_made_again(

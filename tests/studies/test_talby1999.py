@@ -288,7 +288,7 @@ def small() -> SwfLog:
 
 def well_formed(report: StudyReport) -> None:
     for table in report.tables:
-        assert all(len(row) == len(table.headings()) for row in table.text_rows()), table.title
+        assert all(len(row) == len(table.headings) for row in table.rows), table.title
     for figure in report.figures:
         for panel in figure.panels:
             for series in panel.series:

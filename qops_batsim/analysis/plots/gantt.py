@@ -29,7 +29,7 @@ from qops_batsim.analysis.plots.drawing import (
     set_time_axis,
 )
 from qops_batsim.analysis.results.run import Run, RunResult, load_run, workloads_with_deadlines
-from qops_batsim.analysis.results.series import busy_periods, window
+from qops_batsim.analysis.results.series import window
 from qops_batsim.analysis.results.tables import Booleans, Floats, original_id
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.jobs import (
@@ -285,8 +285,7 @@ def _share_hosts(result: RunResult) -> bool:
     lasted = (
         result.column("execution_time")[result.executed] @ result.allocation_sizes[result.executed]
     )
-    _, begins, ends = busy_periods(result)
-    return bool(lasted > (ends - begins).sum() * (1 + 1e-9) + 1e-3)
+    return bool(lasted > result.occupancy.busy * (1 + 1e-9) + 1e-3)
 
 
 def _draw(

@@ -6,6 +6,7 @@ a tolerance plus one unit of the last decimal.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import Booleans, Floats, Integers, differ, mean
+from qops_batsim.analysis.results.tables import Booleans, Floats, differ, mean
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform.hostset import HostSet
@@ -174,7 +175,7 @@ class PairedJobs:
     """
 
     def __init__(self, a: RunResult, b: RunResult) -> None:
-        self._sources = (a.source, b.source)
+        self._runs = (a, b)
         left, right, names = _selected(a), _selected(b), ("_a", "_b")
         self._jobs = left.merge(right, how="outer", on="id", suffixes=names, indicator="origin")
         origin = self._jobs["origin"]
@@ -232,26 +233,14 @@ class PairedJobs:
     def hosts_differ(self) -> Booleans:
         """Tell which jobs that ran in both have other hosts, however these are written."""
         unequal = self.text_differs("hosts") & self.ran
-        rows = np.flatnonzero(unequal)
-        left, right = (self._host_sets(rows, run) for run in (0, 1))
-        unequal[rows] = [one != other for one, other in zip(left, right, strict=True)]
+        if unequal.any():
+            # What is no set of hosts is told with its row.
+            _ = [each.allocations for each in self._runs]
+        sets = cache(HostSet.parse)
+        for row in np.flatnonzero(unequal).tolist():
+            one, other = (sets(str(self.value("hosts", run, row))) for run in (0, 1))
+            unequal[row] = one != other
         return unequal
-
-    def _host_sets(self, rows: Integers, run: int) -> list[HostSet]:
-        texts = self._jobs[f"hosts_{'ab'[run]}"].iloc[rows].tolist()
-        sets: list[HostSet] = []
-        known: dict[str, HostSet] = {}
-        for row, text in zip(rows.tolist(), texts, strict=True):
-            found = known.get(text)
-            if found is None:
-                try:
-                    found = known[text] = HostSet.parse(text)
-                except InputError as error:
-                    raise InputError(
-                        f"{self._sources[run]}: job {self.job(row)!r}: allocated_resources: {error}"
-                    ) from None
-            sets.append(found)
-        return sets
 
 
 def _selected(run: RunResult) -> pd.DataFrame:

@@ -147,7 +147,9 @@ def test_damaged_runs_are_errors(compare, write_run):
     with pytest.raises(InputError, match="a_jobs.csv: job 'w0!1' has more than one row"):
         compare([job, job], [job])
     odd = dataclasses.replace(job, edits={"allocated_resources": "3-x"})
-    with pytest.raises(InputError, match="b_jobs.csv: job 'w0!1': allocated_resources: host set"):
+    with pytest.raises(
+        InputError, match=r"b_jobs.csv: row 1 \(job 'w0!1'\): allocated_resources: host set"
+    ):
         compare([job], [odd])
     with pytest.raises(InputError, match="tolerance is -1; a number of seconds from 0 up"):
         compare([job], [job], tolerance=-1.0)
