@@ -43,9 +43,6 @@ _LONGEST_HEADER = 100_000
 
 _FEW_LINES = 100_000
 
-_LETTERS_AT_ONCE = 1 << 18
-"""Letters of a table that are looked through at once for quotes."""
-
 _CELLS_OF_LETTER = 0.85
 """Most cells in a letter of a long table: even one of nearly empty rows has fewer."""
 
@@ -54,6 +51,9 @@ _EXACT = 2.0**53
 
 _MILLIONS = 10 ** np.arange(6, 17)
 """Whole numbers from which one more digit is not written by ``%g``."""
+
+_QUOTED = re.compile(rb'(?<![^,\n])"(?:[^"]|"")*"(?![^,\r\n])')
+"""A whole cell in quotes, with doubled ones in it."""
 
 _IN_NUMBERS = frozenset("0123456789+-.eE")
 
@@ -437,7 +437,8 @@ def _read_long(content: bytes, form: Form) -> Table | None:
         return None
     if _is_out_of_proportion(len(header), content.count(b"\n"), len(content)):
         return None
-    if not _is_well_quoted(content):
+    # Polars takes quotes within cells, too.
+    if b'"' in content and b'"' in _QUOTED.sub(b"", content):
         return None
     numbers, choices, texts = form.kinds(header)
     kinds = {name: pl.Float64 if name in numbers else pl.String for name in header}
@@ -470,32 +471,6 @@ def _read_long(content: bytes, form: Form) -> Table | None:
         },
         refuse=refuse,
     )
-
-
-def _is_well_quoted(content: bytes) -> bool:
-    """Tell whether quotes only enclose cells, or are doubled within such: Polars takes others too.
-
-    Every other quote opens; what looks like the end and the begin of cells is a doubled one.
-    """
-    letters = np.frombuffer(content, np.uint8)
-    # In parts that stay in the cache: marks for all letters at once are as much memory again.
-    parts = range(0, len(letters), _LETTERS_AT_ONCE)
-    places = np.concatenate(
-        [np.flatnonzero(letters[at : at + _LETTERS_AT_ONCE] == ord('"')) + at for at in parts]
-        or [np.empty(0, np.int64)]
-    )
-    if len(places) % 2:
-        return False
-    if not len(places):
-        return True
-    before, after = places[::2] - 1, places[1::2] + 1
-    beside = np.zeros((2, 256), np.bool_)
-    beside[0, [*b'",\n']] = beside[1, [*b'",\r\n']] = True
-    begun = beside[0, letters[before]]
-    begun[0] |= before[0] < 0
-    if after[-1] == len(letters):
-        after = after[:-1]
-    return bool(begun.all() and beside[1, letters[after]].all())
 
 
 def _unshielded_series(series: pl.Series) -> pl.Series:

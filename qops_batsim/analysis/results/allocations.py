@@ -66,54 +66,34 @@ def read_allocations(texts: Sequence[str]) -> Allocations:
     return _of_each(texts) if found is None else found
 
 
+_SPACE, _HYPHEN, _ZERO, _END = (ord(each) for each in " -0\n")
+_NUMBERS = b"0123456789"
+_DIGITS = len(str(MAX_HOST_ID))
+
+
 def _as_batsim_writes(texts: Texts) -> Allocations | None:
-    """Read allocations letter by letter, if they are ascending maximal intervals."""
-    letters = np.frombuffer(f"{texts.joined(_NEWLINE)}\n".encode(), np.uint8)
-    most = int(np.count_nonzero((letters == _SPACE) | (letters == _END)))
-    found = Allocations(*(np.empty(most, np.int64) for _ in range(3)))
-    rows, count = _read_intervals(letters, *found, MAX_HOST_ID)
-    return Allocations(*(each[:count] for each in found)) if rows == len(texts) else None
-
-
-_NEWLINE = "\n"
-_SPACE, _HYPHEN, _ZERO, _NINE, _END = (ord(each) for each in " -09\n")
-
-
-@kernel
-def _read_intervals(
-    letters: np.ndarray, rows: np.ndarray, first: np.ndarray, last: np.ndarray, most: int
-) -> tuple[int, int]:
-    """Read intervals of numbers up to ``most``, separated by spaces; return rows and their number.
-
-    The rows are -1 where one has anything but intervals that ascend and do not touch.
-    """
-    row = count = 0
-    low = number = before = -1
-    for letter in letters:
-        if _ZERO <= letter <= _NINE:
-            number = 10 * max(number, 0) + int(letter) - _ZERO
-            if number > most:
-                return -1, 0
-        elif letter == _HYPHEN:
-            if number < 0 or low >= 0:
-                return -1, 0
-            low, number = number, -1
-        elif letter in (_SPACE, _END):
-            if number >= 0:
-                if low < 0:
-                    low = number
-                if low > number or (before >= 0 and low <= before + 1):
-                    return -1, 0
-                rows[count], first[count], last[count] = row, low, number
-                count += 1
-                before, low, number = number, -1, -1
-            elif letter == _SPACE or low >= 0 or before >= 0:
-                return -1, 0
-            if letter == _END:
-                row, before = row + 1, -1
-        else:
-            return -1, 0
-    return row, count
+    """Read all allocations at once, if they are ascending maximal intervals; else None."""
+    content = f"{texts.joined(chr(_END))}\n".encode() if len(texts) else b""
+    if content.translate(None, _NUMBERS + b" -\n"):
+        return None
+    letters = np.frombuffer(content, np.uint8)
+    places = np.flatnonzero(letters < _ZERO)
+    # What separates numbers or rows, and how many digits stand before it.
+    kinds, digits = letters[places], np.diff(places, prepend=-1) - 1
+    behind = np.append(_END, kinds[:-1])
+    nothing = (digits == 0) & (behind == _END) & (kinds == _END)
+    wrong = (digits > _DIGITS) | ((digits == 0) & ~nothing)
+    if (wrong | ((behind == _HYPHEN) & (kinds == _HYPHEN))).any():
+        return None
+    numbers = np.zeros(len(places), np.int64)
+    numbers[~nothing] = np.fromstring(content.replace(b"-", b" "), np.int64, sep=" ")
+    begins = np.flatnonzero(~nothing & (behind != _HYPHEN))
+    first, last = numbers[begins], numbers[begins + (kinds[begins] == _HYPHEN)]
+    rows = np.cumsum(behind == _END)[begins] - 1
+    touching = (rows[1:] == rows[:-1]) & (first[1:] <= last[:-1] + 1)
+    if touching.any() or (first > last).any() or last.max(initial=0) > MAX_HOST_ID:
+        return None
+    return Allocations(rows, first, last)
 
 
 def on_all_hosts(allocations: Allocations) -> tuple[Integers, Integers]:
