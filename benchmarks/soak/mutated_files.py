@@ -31,7 +31,8 @@ from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.options import read_external_events
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.workload.batsim_json import read_workload
-from qops_batsim.workload.lint import lint_file
+from qops_batsim.workload.conversion import convert_log
+from qops_batsim.workload.swf import read_swf
 from support import random_simulations
 from support.changed_runs import allow_changes
 from support.swf_lines import swf_line
@@ -246,7 +247,7 @@ def case(seed: int, folder: Path, tally: Tally) -> None:
 def _read(name: str, run: str) -> None:
     """Read a file with what reads its kind."""
     if name.endswith(".swf"):
-        lint_file(name)
+        convert_log(read_swf(name))
     elif name.endswith("_decisions.jsonl"):
         read_history(run)
     elif name.startswith(run):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import to_builtins
 
 from qops_batsim.cli.console import print_json, print_table, say, warn
 from qops_batsim.cli.inputs import duration, refuse_same_file, selection
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from qops_batsim.workload.accounting.rows import Choices
     from qops_batsim.workload.accounting.site import CsvForm
     from qops_batsim.workload.conversion import Conversion, Repairs
-    from qops_batsim.workload.lint import Finding, LintReport
+    from qops_batsim.workload.log import RepairCount
     from qops_batsim.workload.model import Workload
 
 FORMATS = {
@@ -39,7 +40,7 @@ _about = manual(
     FILE: The log, plain or .gz: SWF, the output of sacct (--parsable2, --parsable, --json), the
         accounting files of PBS or Torque in the order of their days, a table (CSV, Parquet), or a
         Batsim workload of any version; - for standard input.
-    OUT: Workload to write (JSON; compressed if named .gz). Without it, report what is odd.
+    OUT: Workload to write (JSON; compressed if named .gz). Without it, only report what is odd.
     [What it is]
     --format NAME: swf, sacct, pbs, csv, batsim, or the published log whose columns a table has:
         eagle, kestrel, frontier-jobs, pm100, f-data, alibaba-gpu-2023. Default: by its content.
@@ -109,10 +110,7 @@ _FORMATS_OF = {
 """Formats that an option is for, if not for all logs."""
 
 _OF_REPORT = ("--json", "--strict")
-_OF_WRITING = (
-    *("--as", "--from", "--to", "--month", "--repair", "--skip", "--first", "--rebase"),
-    *("--reservations", "--notice"),
-)
+_OF_WRITING = ("--as", "--reservations", "--notice")
 
 _SWF_REPAIRS = ("no_processors", "duplicate_id", "processors_field")
 """Repairs of faults that only SWF logs have."""
@@ -218,12 +216,12 @@ def import_log(
         found = log_format(stored.content)
         kind, form = _form(given, "sacct" if found == "json" else found)
         _refuse_others(given, kind, file, out)
-        if out is None:
-            _report(stored, str(path), kind, form, given)
-        elif kind == "batsim":
-            _convert_workload(stored, str(path), out, release)
+        if kind == "batsim":
+            odd = _convert_workload(stored, str(path), out, release)
         else:
-            _convert(stored, path, out, kind, form, given, release)
+            odd = _convert(stored, path, out, kind, form, given, release)
+    if odd and "--strict" in given:
+        raise typer.Exit(1)
 
 
 def _form(given: Mapping[str, Any], found: str) -> tuple[str, CsvForm | None]:
@@ -305,13 +303,13 @@ def _repairs(given: Mapping[str, Any], kind: str) -> Repairs:
 def _convert(
     stored: Stored,
     path: Path,
-    out: Path,
+    out: Path | None,
     kind: str,
     form: CsvForm | None,
     given: Mapping[str, Any],
     release: str,
-) -> None:
-    """Read, convert and write; print what was read, left out and written."""
+) -> bool:
+    """Read, convert and write; print what was done, and tell whether anything was odd."""
     from qops_batsim.files import write_text
     from qops_batsim.workload.accounting.reservations import read_reservations
     from qops_batsim.workload.conversion import Bounds, convert_log
@@ -323,9 +321,6 @@ def _convert(
         raise InputError("--notice is given without --reservations; both are expected")
     ahead = math.inf if notice is None else duration(notice, "--notice")
     windows = None if listed is None else read_reservations(listed, choices)
-    events = out.with_name(f"{out.name.removesuffix('.gz').removesuffix('.json')}_events.txt")
-    if listed is not None:
-        refuse_same_file(listed, events, "list of reservations")
     bounds = Bounds(start=given.get("--from"), end=given.get("--to"), month=given.get("--month"))
     if kind == "swf":
         bounds["time_zone"] = given.get("--time-zone")
@@ -338,29 +333,48 @@ def _convert(
         rebase="--rebase" in given,
         **bounds,
     )
-    told = None
-    if windows is not None:
+    odd = [each for each in conversion.repairs if each.jobs]
+    read = f"{path.name}: {conversion.records_read} records of {FORMATS[kind]}"
+    if out is None:
+        if "--json" in given:
+            print_json({"records": conversion.records_read, "findings": to_builtins(odd)})
+        else:
+            _tell(conversion, read, odd, None)
+        return bool(odd)
+    told = ""
+    events = out.with_name(f"{out.name.removesuffix('.gz').removesuffix('.json')}_events.txt")
+    if listed is not None and windows is not None:
+        refuse_same_file(listed, events, "list of reservations")
         text, told = _events_of(windows, conversion, choices, ahead)
         write_text(events, text)
     losses = _write(conversion.workload, out, release)
-    _tell(conversion, f"{path.name}: {conversion.records_read} records of {FORMATS[kind]}", out)
+    _tell(conversion, read, odd, out)
     for line in losses:
         warn(line)
-    if told is not None:
+    if windows is not None:
         say(f"{events}: {told}; `qops-batsim run SCHEDULER -w {out} --events {events}` has them")
+    return bool(odd)
 
 
-def _convert_workload(stored: Stored, source: str, out: Path, release: str) -> None:
-    """Write a Batsim workload for a version of Batsim, and tell what is lost."""
-    from qops_batsim.workload.batsim5 import with_requests
+def _convert_workload(stored: Stored, source: str, out: Path | None, release: str) -> bool:
+    """Write a Batsim workload for a version of Batsim, and tell what is lost.
+
+    Without a file, tell what would be lost for Batsim 5.
+    """
+    from qops_batsim.workload.batsim5 import format_batsim5, with_requests
     from qops_batsim.workload.batsim_json import workload_in
 
     workload = workload_in(stored, source)
-    losses = _write(workload if release == "5" else with_requests(workload), out, release)
+    if out is None:
+        _, losses = format_batsim5(workload)
+    else:
+        losses = _write(workload if release == "5" else with_requests(workload), out, release)
     profiles = f"{len(workload.profiles):,} profiles"
-    say(f"{out}: {len(workload.jobs):,} jobs, {profiles}, for batsim{release}")
+    written = f"for batsim{release}" if out else f"{workload.processors:,} processors"
+    say(f"{out or source}: {len(workload.jobs):,} jobs, {profiles}, {written}")
     for line in losses:
         warn(line)
+    return bool(losses)
 
 
 def _write(workload: Workload, out: Path, release: str) -> list[str]:
@@ -397,7 +411,7 @@ def _events_of(
     return "".join(lines), f"{told}{' (not' * bool(without)}{without[1:]}{')' * bool(without)}"
 
 
-def _tell(conversion: Conversion, read: str, out: Path) -> None:
+def _tell(conversion: Conversion, read: str, odd: Sequence[RepairCount], out: Path | None) -> None:
     """Print the records read, repaired and written."""
     from qops_batsim.workload.conversion import DONE
     from qops_batsim.workload.model import shortage
@@ -407,14 +421,15 @@ def _tell(conversion: Conversion, read: str, out: Path) -> None:
     warn(shortage(len(workload.jobs), workload.provenance["first"], workload.provenance["skip"]))
     if workload.provenance["window"] is not None:
         say(f"submitted in the window: {conversion.records_in_window}")
-    done = ((each.description, DONE[each.choice], each.jobs) for each in conversion.repairs)
-    rows = [(what, how, str(jobs)) for what, how, jobs in done if jobs]
-    if rows:
-        print_table("Left out and repaired", ("what", "done", "jobs"), rows)
-    say(
-        f"{out}: {len(workload.jobs)} of {conversion.usable_jobs} usable jobs written, "
-        f"{workload.processors} processors"
-    )
+    if odd:
+        columns = ("what", "done", "jobs") if out else ("what", "done", "jobs", "lines")
+        cells = (
+            (each.description, DONE[each.choice], str(each.jobs), _some(each.lines)) for each in odd
+        )
+        print_table("Left out and repaired", columns, [each[: len(columns)] for each in cells])
+    written = f"{len(workload.jobs)} of {conversion.usable_jobs} usable jobs"
+    written = f"{out}: {written} written" if out else written
+    say(f"{written}, {workload.processors} processors")
     if conversion.size_is:
         say(f"processors of the machine: {conversion.size_is} (--processors sets it)")
     if conversion.counted:
@@ -432,46 +447,7 @@ def _tell(conversion: Conversion, read: str, out: Path) -> None:
     say(f"submitted: {dates}second {begin:.10g} to {last:.10g} of the log")
 
 
-def _report(
-    stored: Stored, source: str, kind: str, form: CsvForm | None, given: Mapping[str, Any]
-) -> None:
-    """Print what is odd in a log."""
-    from qops_batsim.workload.lint import lint, report_as_data
-
-    report = lint(
-        stored,
-        source,
-        processors=given.get("--processors"),
-        choices=_choices(given),
-        kind=kind,
-        form=form,
-    )
-    if "--json" in given:
-        print_json(report_as_data(report))
-    else:
-        _print_report(report, kind)
-    if "--strict" in given and report.found():
-        raise typer.Exit(1)
-
-
-def _print_report(report: LintReport, kind: str) -> None:
-    size = "unknown" if report.processors is None else str(report.processors)
-    records = f"{report.records} records of {FORMATS[kind]}"
-    say(f"{report.log}: {records}, machine of {size} processors")
-    found = report.found()
-    if found:
-        print_table("Findings", ("rule", "what", "count", "lines"), map(_finding_row, found))
-    else:
-        say("nothing found")
-    for finding in found:
-        lines = [f"line {line}" for line in finding.lines] or [finding.rule] * _LINES
-        for where, detail in zip(lines, finding.details[:_LINES], strict=False):
-            say(f"{where}: {detail}")
-    for rule, reason in report.unchecked.items():
-        say(f"{rule}: not checked ({reason})")
-
-
-def _finding_row(finding: Finding) -> tuple[str, str, str, str]:
-    more = ["…"] if len(finding.lines) > _LINES else []
-    lines = " ".join([*map(str, finding.lines[:_LINES]), *more])
-    return finding.rule, finding.description, str(finding.count), lines
+def _some(lines: Sequence[int]) -> str:
+    """Return the first line numbers of a finding."""
+    more = ["…"] if len(lines) > _LINES else []
+    return " ".join([*map(str, lines[:_LINES]), *more])

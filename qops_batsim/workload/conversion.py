@@ -118,9 +118,10 @@ def convert_log(
     size_is = log.size_is if processors is None else ""
     processors = _machine_size(log, processors)
     stretch = LogWindow.of(log, **window)
-    inside = log.records if stretch is None else stretch.cut(log)
+    mask = slice(None) if stretch is None else stretch.inside(log)
+    inside, lines = log.records[mask], log.lines[mask]
     next_number = int(log.records["job_number"].max()) + 1
-    usable, counts = repair_records(inside, repairs, processors, next_number)
+    usable, counts = repair_records(inside, lines, repairs, processors, next_number)
     if not len(usable):
         raise InputError(
             f"{log.source}: none of {len(inside)} jobs is left after the repairs{_did(counts)}"
@@ -239,7 +240,8 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
     )
     written = WrittenJobs(_written(columns, as_json, _extras(log, records)), ids, is_ours=True)
     provenance: dict[str, Any] = {
-        "command": log.command,
+        "command": "workload import",
+        "format": log.format,
         "version": __version__,
         "log": {"file": log.source.rpartition("/")[2], "sha256": log.sha256, **log.credits},
     }
@@ -375,14 +377,15 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
             )
         return cls(begin=begin, end=stop, calendar=calendar)
 
-    def cut(self, log: Log) -> Records:
-        """Return the records submitted within the window; at least one is expected."""
+    def inside(self, log: Log) -> Mask:
+        """Return which records were submitted within the window; at least one is expected."""
         submitted = log.records["submit_time"]
         begin = -math.inf if self.begin is None else self.begin
-        mask = (submitted >= begin) & (submitted < (math.inf if self.end is None else self.end))
+        mask: Mask = (submitted >= begin) & (
+            submitted < (math.inf if self.end is None else self.end)
+        )
         if mask.any():
-            chosen: Records = log.records[mask]
-            return chosen
+            return mask
         first, last = float(submitted.min()), float(submitted.max())
         if self.month is not None and self.calendar is not None:
             raise InputError(
@@ -502,9 +505,13 @@ _UNCHOSEN = {"partial": "drop", "no_submit_time": "drop", "submit_order": "sort"
 
 
 def repair_records(
-    records: Records, repairs: Repairs, processors: int, next_number: int
+    records: Records,
+    lines: NDArray[np.int64],
+    repairs: Repairs,
+    processors: int,
+    next_number: int,
 ) -> tuple[Records, list[RepairCount]]:
-    """Return repaired records in order of submission, and what was done.
+    """Return repaired records in order of submission, and what was done in which ``lines``.
 
     The repairs are made in the order of the returned counts, each on what the ones before it
     have left. In the result ``requested_processors`` is the count of processors to simulate, and
@@ -517,12 +524,11 @@ def repair_records(
     for rule, description, find, change in _repairs(processors, next_number, repairs):
         wrong = find(records)
         choice = _UNCHOSEN.get(rule) or getattr(repairs, rule)
-        jobs = int(wrong.sum())
-        if jobs and choice == "drop":
-            records = records[~wrong]
-        elif jobs and choice in ("clip", "limit", "renumber") and change is not None:
+        counts.append(RepairCount.of_lines(rule, description, lines[wrong].tolist(), choice))
+        if choice == "drop":
+            records, lines = records[~wrong], lines[~wrong]
+        elif choice in ("clip", "limit", "renumber") and change is not None:
             change(records, wrong)
-        counts.append(RepairCount(rule=rule, description=description, choice=choice, jobs=jobs))
     if counts[-1].jobs:
         # Stable: jobs of one date keep the order of the log.
         records = records[np.argsort(records["submit_time"], kind="stable")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -46,14 +46,9 @@ Records = NDArray[Any]
 
 
 class Malformed(NamedTuple):
-    """A line (numbered from 1) that is neither a record nor a comment.
-
-    ``kind`` is ``"columns"``: not as many as there should be; ``"value"``: one of them is not
-    what it should be.
-    """
+    """A line (numbered from 1) that is neither a record nor a comment, and why."""
 
     line: int
-    kind: Literal["columns", "value"]
     problem: str
 
 
@@ -91,8 +86,8 @@ class Log(ABC):
     source: str = "a log"
     sha256: str | None = None
     """Digest of the file as it is stored; None if it was made in memory."""
-    command: str = ""
-    """The name that its format has in workloads made from it."""
+    format: str = ""
+    """The name of its format."""
     ids: Sequence[str] | None = None
     """Identifiers of jobs, by job number from 1; None where the numbers are these."""
     texts: Mapping[str, Words] = field(default_factory=dict)

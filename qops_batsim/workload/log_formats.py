@@ -115,8 +115,3 @@ def refuse_others(content: bytes, source: str) -> None:
                 "`--json`, the accounting of PBS, a table (`workload import --map`), or a log in "
                 "the Standard Workload Format is expected"
             )
-
-
-def command_for(kind: str) -> str:
-    """Return the name that stands in workloads made from a log of a format, in every version."""
-    return f"workload from-{'sacct' if kind == 'json' else kind}"

@@ -113,7 +113,7 @@ class SwfLog(Log):
 
     header: SwfHeader = field(default_factory=SwfHeader)
     """The comment lines. Those between or after the records come last."""
-    command: str = "workload from-swf"
+    format: str = "swf"
 
     def __post_init__(self) -> None:
         if len(self.lines) != len(self.records):
@@ -196,8 +196,9 @@ def read_swf(path: str | Path) -> SwfLog:
 
 def swf_in(stored: Stored, source: str) -> SwfLog:
     """Return the log in a file that was read; see :func:`read_swf`."""
-    log, malformed = scan_swf(stored, source)
+    log, malformed = parse_swf(stored.content, source=source)
     if malformed:
+        refuse_others(stored.content, source)
         first = malformed[0]
         hint = " (the output of sacct has a header)" if "|" in first.problem else ""
         if "," in first.problem:
@@ -205,20 +206,12 @@ def swf_in(stored: Stored, source: str) -> SwfLog:
         if stored.content.lstrip().startswith(b"{"):
             hint = " (a Batsim workload, JSON, is no log and needs no conversion)"
         raise InputError(f"{source}: line {first.line}: {first.problem}; {_ACCEPTED}{hint}")
+    log.sha256 = stored.sha256
     return log
 
 
-def scan_swf(stored: Stored, source: str) -> tuple[SwfLog, list[Malformed]]:
-    """Read what can be read of a log, and tell which lines cannot."""
-    log, malformed = parse_swf(stored.content, source=source)
-    if malformed:
-        refuse_others(stored.content, source)
-    log.sha256 = stored.sha256
-    return log, malformed
-
-
 def parse_swf(content: bytes, *, source: str) -> tuple[SwfLog, list[Malformed]]:
-    """Read what can be read of the bytes of a log; see :func:`scan_swf`."""
+    """Read what can be read of a log, and tell which lines cannot."""
     header: list[str] = []
     malformed: list[Malformed] = []
     lines = [np.empty(0, np.int64)]
@@ -339,7 +332,7 @@ def _parse_one_by_one(
             columns = "1 column" if len(words) == 1 else f"{len(words)} columns"
             if not words:
                 columns = f"{len(row)} letters"
-            malformed.append(Malformed(number, "columns", f"{columns} ({shown(row)})"))
+            malformed.append(Malformed(number, f"{columns} ({shown(row)})"))
             continue
         words = words[: len(FIELDS)]
         wrong = next((i for i, word in enumerate(words) if not _is_accepted(word, i)), None)
@@ -347,7 +340,7 @@ def _parse_one_by_one(
             wanted = "number" if FIELDS[wrong] in MEASURED else "whole number"
             name = f"column {wrong + 1} ({FIELDS[wrong]})"
             problem = f"{name} is {shown(words[wrong])}, not a {wanted}"
-            malformed.append(Malformed(number, "value", problem))
+            malformed.append(Malformed(number, problem))
             continue
         values.append([float(word) for word in words])
         good.append(number)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -32,7 +32,6 @@ from qops_batsim.workload.conversion import Conversion, convert_log
 from qops_batsim.workload.log import RECORD, Log, Malformed, Records, RepairCount
 from qops_batsim.workload.log_formats import (
     PARQUET,
-    command_for,
     log_format,
     profile_of,
     refuse_others,
@@ -40,7 +39,7 @@ from qops_batsim.workload.log_formats import (
 )
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import subset
-from qops_batsim.workload.swf import scan_swf, swf_in
+from qops_batsim.workload.swf import swf_in
 
 if TYPE_CHECKING:
     from qops_batsim.workload.accounting.site import CsvForm
@@ -241,27 +240,13 @@ def log_in(
     Its ``kind`` is ``swf``, ``sacct``, ``pbs``, or ``csv``, of a published log or in a site's own
     ``form``; by default it is told by its content.
     """
-    kind = kind or log_format(stored.content)
-    if kind == "swf":
-        return swf_in(stored, source)
-    return _checked(*scan_log(stored, source, choices, kind, form), source)
-
-
-def scan_log(
-    stored: Stored,
-    source: str,
-    choices: Choices | None = None,
-    kind: str = "",
-    form: CsvForm | None = None,
-) -> tuple[Log, list[Malformed]]:
-    """Read what can be read of a log, and tell which lines cannot; see :func:`log_in`."""
     found = log_format(stored.content)
     kind = found if kind in ("", "sacct") and found in ("json", "sacct") else kind or found
     if kind == "swf":
-        return scan_swf(stored, source)
+        return swf_in(stored, source)
     choices = choices or Choices()
-    rows, malformed = _rows(stored, source, choices, kind, form)
-    return _log(rows, choices, kind, stored, source), malformed
+    rows = _checked(*_rows(stored, source, choices, kind, form), source)
+    return _log(rows, choices, kind, stored, source)
 
 
 def _rows_in(
@@ -297,7 +282,7 @@ def _rows_in(
 
 
 def _log(rows: Rows, choices: Choices, kind: str, stored: Stored, source: str) -> AccountingLog:
-    log = log_of(rows, choices, command=command_for(kind), source=source)
+    log = log_of(rows, choices, "sacct" if kind == "json" else kind, source)
     log.sha256 = stored.sha256
     return log
 
@@ -314,10 +299,7 @@ def _rows(
     return rows, malformed
 
 
-_Read = TypeVar("_Read")
-
-
-def _checked(found: _Read, malformed: list[Malformed], source: str) -> _Read:
+def _checked(found: Rows, malformed: list[Malformed], source: str) -> Rows:
     """Return the rows that were read; InputError if a line could not be."""
     if malformed:
         first = min(malformed)

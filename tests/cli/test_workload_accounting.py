@@ -45,7 +45,8 @@ def test_import_of_sacct(cli: Cli, tmp_path: Path) -> None:
     assert {job.id for job in workload.jobs} == dump.jobs.keys()
     assert workload.calendar is not None
     assert workload.calendar.time_zone == ZONE
-    assert workload.provenance["command"] == "workload from-sacct"
+    assert workload.provenance["command"] == "workload import"
+    assert workload.provenance["format"] == "sacct"
     # The same as JSON, by a part of the states and another machine.
     path.write_text(dump.json())
     further = ["--states", "completed,timeout", "--processors", "500", "--rebase", "--first", "3"]
@@ -308,19 +309,22 @@ def test_the_format_is_told(cli: Cli, tmp_path: Path, text: str, told: str) -> N
         result = cli("workload", "import", path, *out, *own)
         assert (result.exit_code, result.err) == (0, "")
         assert f" records of {told}" in result.out
-    refused = cli("workload", "import", path, "--first", "3", *own)
+    refused = cli("workload", "import", path, "--as", "5", *own)
     assert refused.exit_code == 2
-    assert "--first is of use only for a workload to write (OUT)" in refused.err
+    assert "--as is of use only for a workload to write (OUT)" in refused.err
 
 
 def test_report_of_a_table(cli: Cli, tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
-    path.write_text("job,at,began,done,cores\n1,0,0,9,4\n2,x,5,8,2\n3,6,7,9,2\n")
+    path.write_text("job,at,began,done,cores\n1,0,0,9,4\n2,5,5,8,2\n3,6,7,7,2\n")
     columns = "id=job,submit=at,start=began,end=done,processors=cores"
     result = cli("workload", "import", path, "--map", columns)
     assert (result.exit_code, result.err) == (0, "")
-    assert result.out.startswith("jobs.csv: 3 records of a table, machine of 6 processors\n")
-    assert "line 3: at is 'x'" in result.out
+    assert result.out.startswith("jobs.csv: 3 records of a table\n")
+    (row,) = (line for line in result.out.splitlines() if "run time 0 or less" in line)
+    assert row.split("│")[-1].strip() == "4"
+    path.write_text("job,at,began,done,cores\n1,0,0,9,4\n2,x,5,8,2\n3,6,7,9,2\n")
+    assert "line 3: at is 'x'" in cli("workload", "import", path, "--map", columns).err
 
 
 def test_a_log_for_batsim_5(cli: Cli, tmp_path: Path) -> None:

@@ -118,38 +118,28 @@ def test_bad_output(cli: Cli, log: Path, tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["small.swf"]
 
 
-def test_lint(cli: Cli, log: Path) -> None:
-    result = cli("workload", "import", log, "--processors", 3)
+def test_a_report_tells_lines(cli: Cli, log: Path) -> None:
+    result = cli("workload", "import", log, "--processors", 3, "--repair", "too-wide=keep")
     assert (result.exit_code, result.err) == (0, "")
-    assert result.out.startswith(
-        "small.swf: 8 records of a log in the Standard Workload Format, machine of 3 processors\n"
-    )
-    (wide,) = (line for line in result.out.splitlines() if "too_wide" in line)
-    assert " 8 " in wide
-    assert " 2 3 4 5 6 …" in wide
+    assert result.out.startswith("small.swf: 8 records of a log in the Standard Workload Format\n")
+    (wide,) = (line for line in result.out.splitlines() if "more than 3 processors" in line)
+    assert wide.split("│")[2].strip() == "8"
+    assert wide.endswith(" 2 3 4 5 6 …")
+    assert [each.name for each in log.parent.iterdir()] == ["small.swf"]
     assert cli("workload", "import", log, "--strict").exit_code == 1
 
 
-def test_lint_as_json(cli: Cli, log: Path) -> None:
-    result = cli("workload", "import", log, "--json")
-    data = json.loads(result.out)
-    assert data["findings"]["no_run_time"]["lines"] == [2, 6]
-    assert data["findings"]["overrun"]["count"] == 2
-    assert data["findings"]["too_wide"]["count"] == 0
+def test_a_report_as_json(cli: Cli, log: Path) -> None:
+    data = json.loads(cli("workload", "import", log, "--json").out)
+    found = {each["rule"]: each for each in data["findings"]}
+    assert data["records"] == 8
+    assert found["no_run_time"]["lines"] == [2, 6]
+    assert found["overrun"]["jobs"] == 2
+    assert "too_wide" not in found
 
 
-def test_lint_of_malformed_lines(cli: Cli, log: Path) -> None:
-    with log.open("a") as file:
-        file.write("1 2 3\nx\ny\nz\na\nb\n")
-    result = cli("workload", "import", log)
-    assert result.exit_code == 0
-    assert "line 10: 3 columns ('1 2 3')" in result.out
-    assert "line 15" not in result.out
-
-
-def test_lint_of_a_clean_log(cli: Cli, log: Path) -> None:
-    log.write_text(swf_text([{}], header=""))
+def test_a_report_of_a_clean_log(cli: Cli, log: Path) -> None:
+    log.write_text(swf_text([{}], header="; MaxProcs: 8"))
     result = cli("workload", "import", log, "--strict")
     assert result.exit_code == 0
-    assert "nothing found" in result.out
-    assert "too_wide: not checked (the header has neither MaxProcs nor MaxNodes" in result.out
+    assert "1 of 1 usable jobs, 8 processors" in result.out

@@ -12,7 +12,6 @@ import pytest
 from qops_batsim.errors import InputError
 from qops_batsim.workload.batsim5 import format_batsim5, in_our_words
 from qops_batsim.workload.batsim_json import parse_workload, read_workload
-from qops_batsim.workload.lint import lint_file
 
 PROFILES: dict[str, Any] = {
     "d": {"type": "DelayProfile", "delay": 3, "ret": 2},
@@ -96,18 +95,17 @@ def test_losses_are_told() -> None:
     assert json.loads(written)["jobs"] == [{"id": "1", "subtime": 0.0, "res": 2, "profile": "t"}]
 
 
-def test_lint_finds_what_aborts_batsim_5(tmp_path: Path) -> None:
+def test_what_aborts_batsim_5_is_told(tmp_path: Path, cli: Callable[..., Any]) -> None:
     profiles = {"z": {"type": "parallel_homogeneous", "cpu": 0, "com": 0}}
-    job = {"id": "w0x", "subtime": 0, "res": 2, "profile": "z", "walltime": -1}
+    job = {"id": "w0x", "subtime": 0, "res": 2, "profile": "z"}
     path = tmp_path / "w.json"
     path.write_text(json.dumps({"nb_res": 4, "jobs": [job], "profiles": profiles}))
-    report = lint_file(path)
-    assert (report.records, report.processors) == (1, 4)
-    assert {each.rule: each.details for each in report.found()} == {
-        "idle_task": ["'z'"],
-        "walltime": ["'w0x'"],
-        "workload_id": ["'w0x'"],
-    }
+    result = cli("workload", "import", path, "--strict")
+    assert result.exit_code == 1
+    assert result.out == f"{path}: 1 jobs, 1 profiles, 4 processors\n"
+    said = " ".join(result.err.split())
+    assert "1 homogeneous tasks with cpu 0 and com 0, which Batsim 5 aborts on: 'z'" in said
+    assert "1 jobs with the workload's name, w0, in their id, which Batsim 5 aborts on" in said
 
 
 @pytest.mark.parametrize("kind", ["4", "5"])

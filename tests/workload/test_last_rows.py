@@ -14,7 +14,6 @@ from qops_batsim.errors import InputError
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.site import CsvForm
 from qops_batsim.workload.conversion import Conversion, convert_log
-from qops_batsim.workload.lint import lint_file
 from qops_batsim.workload.swf import read_swf
 from qops_batsim.workload.traces import read_log, read_partitions, read_trace
 
@@ -293,7 +292,6 @@ def test_formats_that_are_not_read_are_named(tmp_path: Path, name: str) -> None:
     for reading in (
         lambda: read_trace(path),
         lambda: read_swf(path),
-        lambda: lint_file(path),
         lambda: read_partitions(path),
         lambda: read_log(path, Choices(), "sacct"),
         lambda: read_log(path, Choices(), "pbs"),

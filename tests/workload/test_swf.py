@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
-from qops_batsim.files import read_stored
 from qops_batsim.workload import swf
 from qops_batsim.workload.log import FIELDS, MEASURED, RECORD
 from qops_batsim.workload.swf import (
@@ -20,7 +19,6 @@ from qops_batsim.workload.swf import (
     SwfLog,
     parse_swf,
     read_swf,
-    scan_swf,
 )
 from support.swf_lines import swf_line, swf_of, swf_text
 
@@ -214,7 +212,7 @@ def test_malformed_line_is_named(tmp_path: Path, bad: str, message: str) -> None
     with pytest.raises(InputError, match=message) as caught:
         read_swf(path)
     assert str(caught.value).startswith(f"{path}: line 3: ")
-    log, malformed = scan_swf(read_stored(path, what="a log"), str(path))
+    log, malformed = parse_swf(path.read_bytes(), source=str(path))
     assert [entry.line for entry in malformed] == [3]
     assert log.lines.tolist() == [2, 4]
 

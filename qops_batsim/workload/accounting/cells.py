@@ -238,7 +238,7 @@ class TextTable:
         cells = self.column(name)
         for row in np.flatnonzero(wrong & ~self.bad)[:MAX_ODD_LINES].tolist():
             problem = f"{name} is {shown(cells[row])}; {accepted} is expected"
-            self.malformed.append(Malformed(int(self.lines[row]), "value", problem))
+            self.malformed.append(Malformed(int(self.lines[row]), problem))
         self.bad |= wrong
 
     def numbers(self, name: str, read: Callable[[str], float | None], accepted: str) -> Floats:
@@ -336,7 +336,7 @@ def read_cells(
 
     def refuse(line: int, row: Sequence[str], expected: int) -> None:
         found = f"{len(row)} cells ({shown(delimiter.join(row))})"
-        malformed.append(Malformed(line, "columns", f"{found}, the header has {expected}"))
+        malformed.append(Malformed(line, f"{found}, the header has {expected}"))
         if len(malformed) > MAX_ODD_LINES:
             raise InputError(f"{source}: more than {MAX_ODD_LINES} lines are no records")
 

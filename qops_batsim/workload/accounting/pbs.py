@@ -59,12 +59,12 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[
         date = match and _date(match[1], zone)
         if match is None or date is None:
             accepted = "MM/DD/YYYY hh:mm:ss;TYPE;JOB;fields is expected"
-            malformed.append(Malformed(number, "columns", f"{line[:60]!r}; {accepted}"))
+            malformed.append(Malformed(number, f"{line[:60]!r}; {accepted}"))
         elif match[2] not in _OF_JOBS:
             others.append(number)
         elif not _JOB.fullmatch(match[3]) or (match[2] in "SE" and "=" not in match[4]):
             accepted = "the record of a job such as 12.server or 12[3].server is expected"
-            malformed.append(Malformed(number, "value", f"{line[:60]!r}; {accepted}"))
+            malformed.append(Malformed(number, f"{line[:60]!r}; {accepted}"))
         elif "[]" in match[3]:
             arrays.append(number)
         else:

@@ -426,7 +426,7 @@ def task_numbers(text: str) -> list[int] | None:
     return tasks
 
 
-def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> AccountingLog:
+def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLog:
     """Return the log that rows make; the order of what is left out is that of its counts."""
     _check_ranges(rows, source)
     known = rows.submitted[~np.isnan(rows.submitted)]
@@ -465,7 +465,7 @@ def log_of(rows: Rows, choices: Choices, *, command: str, source: str) -> Accoun
     statuses = [ENDED.get(state, -1) for state in rows.states.words]
     records["status"] = np.array(statuses, np.int64)[rows.states.which]
     return AccountingLog(
-        command=command,
+        format=kind,
         records=records,
         lines=rows.lines,
         ids=rows.ids,

@@ -328,7 +328,7 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
     table = TextTable(source, _TOLD, frame, np.arange(1, len(jobs) + 1), [])
     choices = msgspec.structs.replace(choices, date_format=None)
     rows = _rows_of(table, choices, steps, len(jobs) + len(steps))
-    for line, _, problem in table.malformed:
+    for line, problem in table.malformed:
         raise InputError(f"{source}: jobs[{line - 1}]: {problem}")
     return rows
 
