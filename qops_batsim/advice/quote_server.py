@@ -28,19 +28,15 @@ import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from qops_batsim.advice.queue_quote import Ask, QueueAnswer, QueueAsker
-from qops_batsim.advice.queue_state import refuse_repeated_names
 from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.platform.units import parse_time
 from qops_batsim.version import __version__
-
-MOST_ASKS = 100
-"""Most jobs that one request asks about."""
 
 MOST_AT_ONCE = 4
 """Most requests that are answered at a time; others wait in line."""
@@ -50,9 +46,6 @@ MOST_IN_LINE = 32
 
 MOST_OPEN = 512
 """Most connections; a further one takes the place of the oldest without a complete request."""
-
-MAX_ASK_BYTES = 64 << 10
-"""Longest request for quotes (bytes)."""
 
 MAX_TARGET_BYTES = 1 << 16
 """Longest path and query of a request (bytes)."""
@@ -67,12 +60,6 @@ _Result = TypeVar("_Result")
 
 Problem = HTTPException
 """Refusal of a request: a status of HTTP, and the reason."""
-
-
-class Asks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Jobs that a request asks about."""
-
-    jobs: list[Ask]
 
 
 class QuoteServer(uvicorn.Server):
@@ -100,17 +87,14 @@ class QuoteServer(uvicorn.Server):
             address, family=socket.AF_INET6 if ":" in address[0] else socket.AF_INET, backlog=128
         )
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
-        endpoints: list[tuple[str, str, _Endpoint]] = [
-            ("GET", "/health", self._health),
-            ("GET", "/state", self._state),
-            ("GET", "/schema", self._schema),
-            ("GET", "/quote", self._quote),
-            ("POST", "/quote", self._quote_jobs),
-        ]
+        endpoints: dict[str, _Endpoint] = {
+            "/health": self._health,
+            "/state": self._state,
+            "/quote": self._quote,
+        }
         app = Starlette(
             routes=[
-                Route(path, partial(self._answer, endpoint), methods=[method])
-                for method, path, endpoint in endpoints
+                Route(path, partial(self._answer, endpoint)) for path, endpoint in endpoints.items()
             ],
             exception_handlers={404: self._no_route, 405: self._no_route},
         )
@@ -140,11 +124,8 @@ class QuoteServer(uvicorn.Server):
         """Return the answer of an endpoint, or its refusal."""
         try:
             self._check(request)
-            content = await self._body(request) if request.method == "POST" else b""
             async with asyncio.timeout(self._seconds):
-                return self._response(request, 200, await endpoint(request, content))
-        except ClientDisconnect:
-            return Response(status_code=400)  # Nobody gets it.
+                return self._response(request, 200, await endpoint(request))
         except TimeoutError:
             why = f"no answer within {self._seconds:g} s"
             return self._response(request, 503, {"error": why})
@@ -153,21 +134,12 @@ class QuoteServer(uvicorn.Server):
         except QopsError as error:
             return self._response(request, 400, {"error": str(error)})
 
-    async def _body(self, request: Request) -> bytes:
-        """Return the body of a request, if it tells its length and that is not too much."""
-        length = request.headers.get("content-length")
-        if length is None:
-            raise Problem(411, "a Content-Length is expected")
-        if int(length) > MAX_ASK_BYTES:
-            raise Problem(413, f"{int(length):,} bytes; at most {MAX_ASK_BYTES:,} are expected")
-        return await request.body()
-
     async def _no_route(self, request: Request, error: Exception) -> Response:
         """Return the refusal of a request for which there is no endpoint."""
         if request.method not in ("GET", "POST"):
             why = f"Unsupported method ({request.method!r})"
             return self._response(request, 501, {"error": why})
-        known = "GET /quote, /state, /schema, /health; POST /quote"
+        known = "GET /quote, /state, /health"
         try:
             self._check(request)
             raise Problem(404, f"{shown(request.scope['path'])} is not known (known: {known})")
@@ -196,37 +168,22 @@ class QuoteServer(uvicorn.Server):
         if self._on_loopback and name != "localhost" and not _is_loopback(name):
             raise Problem(421, f"this is not {shown(host)}; 127.0.0.1 or localhost is expected")
 
-    async def _health(self, request: Request, content: bytes) -> Any:
+    async def _health(self, request: Request) -> Any:
         return {"version": __version__}
 
-    async def _schema(self, request: Request, content: bytes) -> Any:
-        return schema()
-
-    async def _state(self, request: Request, content: bytes) -> Any:
+    async def _state(self, request: Request) -> Any:
         return _about(await self._asker())
 
-    async def _quote(self, request: Request, content: bytes) -> Any:
+    async def _quote(self, request: Request) -> Any:
         query = request.scope["query_string"].decode("latin-1")
         if len(query) > 1000:
             raise Problem(400, "query longer than 1,000 letters")
-        return await self._quotes([_ask_of(query)])
-
-    async def _quote_jobs(self, request: Request, content: bytes) -> Any:
-        try:
-            asked = msgspec.json.decode(content, type=Asks)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Problem(400, str(error)) from None
-        refuse_repeated_names(content, "the request")
-        if not 1 <= len(asked.jobs) <= MOST_ASKS:
-            raise Problem(400, f"{len(asked.jobs)} jobs; 1 to {MOST_ASKS} are expected")
-        return await self._quotes(asked.jobs)
-
-    async def _quotes(self, asks: list[Ask]) -> Any:
-        asker, until = await self._asker(), time.monotonic() + self._seconds
+        asked, asker = _ask_of(query), await self._asker()
+        until = time.monotonic() + self._seconds
 
         def answers() -> list[QueueAnswer]:
             # When nobody waits any more, others may be answered.
-            return [asker.ask(each) for each in asks if time.monotonic() < until]
+            return [asker.ask(asked)] if time.monotonic() < until else []
 
         found = await self._answering.run(answers)
         return {"state": _about(asker), "jobs": msgspec.to_builtins(found)}
@@ -251,7 +208,7 @@ class QuoteServer(uvicorn.Server):
         return await _in_thread(self._current)
 
 
-_Endpoint = Callable[[Request, bytes], Awaitable[Any]]
+_Endpoint = Callable[[Request], Awaitable[Any]]
 
 
 class _Line:
@@ -419,20 +376,6 @@ def _about(asker: QueueAsker) -> dict[str, Any]:
         "late": asker.late[:10],
         "left_out": state.left_out,
         **({"unsure": state.unsure} if state.unsure else {}),
-    }
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON schema of a request for quotes, of its answer, and of a queue."""
-    from qops_batsim.advice.queue_state import WrittenQueue
-
-    schemas, definitions = msgspec.json.schema_components(
-        [Asks, QueueAnswer, WrittenQueue], ref_template="#/$defs/{name}"
-    )
-    names = ("request", "answer", "queue")
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$defs": {**definitions, **dict(zip(names, schemas, strict=True))},
     }
 
 
