@@ -25,7 +25,7 @@ def problem(jobs: int) -> Problem:
 
 @pytest.mark.parametrize("objective", ["work", pytest.param("jobs", marks=pytest.mark.sweep)])
 def test_the_search_alone_finds_what_the_solver_proves(objective: str) -> None:
-    some = problem(40)
+    some = problem(30)
     worth = in_whole_units(worth_of(some.workload, objective)[some.places])[0]
     proven = solve(some.strict, worth, some.machine, Budget(20, False))
     assert proven.is_proven

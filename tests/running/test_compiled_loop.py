@@ -104,13 +104,10 @@ ON_FEWER = [
 ]
 
 
-@pytest.fixture(autouse=True, params=["Python", pytest.param("machine code", marks=SWEEP)])
+@pytest.fixture(autouse=True)
 def loops_run_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run loops as Python or as machine code, and the kernels that modules call as Python."""
-    is_long = "kth_sp2_1000" in request.node.name
-    if is_long and request.param == "Python":
-        pytest.skip("takes long as Python, which meets as much in the others")
-    monkeypatch.setattr(Loops, "are_compiled", request.param == "machine code")
+    """Run loops as Python, or as machine code, and the kernels that modules call as Python."""
+    monkeypatch.setattr(Loops, "are_compiled", getattr(request, "param", "") == "machine code")
     monkeypatch.setattr(kernels, "_interpreted_seconds", 0.0)
     monkeypatch.setattr(kernels, "LOADING", math.inf)
     monkeypatch.setattr(kernels, "COMPILING", math.inf)
@@ -202,12 +199,7 @@ def shipped(name: str, jobs: int = 150) -> Workload:
 @pytest.mark.parametrize(("scheduler", "options"), COMPILED)
 @pytest.mark.parametrize(
     "name",
-    [
-        pytest.param("kth_sp2_1000", marks=SWEEP),
-        "kth_sp2_mixed_500",
-        "sdsc_sp2_deadlines_500",
-        "tiny_8",
-    ],
+    ["kth_sp2_mixed_500", "sdsc_sp2_deadlines_500", "tiny_8"],
 )
 def test_shipped_workloads_give_the_same_files(
     name: str, scheduler: Named, options: dict[str, str]
@@ -268,6 +260,11 @@ def workloads(draw: st.DrawFn, shortest: float = 0.0) -> Workload:
     return Workload(jobs=jobs, profiles=profiles, processors=5)
 
 
+@pytest.mark.parametrize(
+    "loops_run_as",
+    ["Python", pytest.param("machine code", marks=SWEEP)],
+    indirect=True,
+)
 @pytest.mark.parametrize(("scheduler", "options"), COMPILED)
 @given(workload=workloads())
 @settings(max_examples=EXAMPLES)
@@ -323,6 +320,7 @@ def test_fixed_starts_give_the_same_files(
 
 
 @SWEEP
+@pytest.mark.parametrize("loops_run_as", ["machine code"], indirect=True)
 @pytest.mark.parametrize("scheduler", ["easy", "qops"])
 def test_a_recorded_log_gives_the_same_files(scheduler: str, shared: Path) -> None:
     workload = read_workload(shared / "batsim" / "inputs" / "sdsc5k_delay.json.gz")

@@ -43,7 +43,13 @@ def test_schedules_without_latencies_are_equal(
     assert difference_in_process(case, runs[1], tmp_path) == ""
 
 
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        pytest.param(name, marks=() if name in ("easy", "qops") else pytest.mark.sweep)
+        for name in SCHEDULERS
+    ],
+)
 def test_schedules_with_latencies_are_equal(tmp_path: Path, scheduler: str) -> None:
     runs = run_case(random_case(1, scheduler, network=True), tmp_path)
     assert difference(runs) == ""
@@ -53,8 +59,7 @@ def test_schedules_with_latencies_are_equal(tmp_path: Path, scheduler: str) -> N
 @pytest.mark.parametrize(
     ("scheduler", "workload", "platform", "settings"),
     [
-        ("qops", "kth_1300_deadlines", "net100", {}),
-        pytest.param("msb", "kth_1300_deadlines", "net100_1ms", {}, marks=pytest.mark.sweep),
+        pytest.param("qops", "kth_1300_deadlines", "net100", {}, marks=pytest.mark.sweep),
         pytest.param(
             *("fqops", "kth_1300_deadlines", "net100", {"kill_and_restart": True}),
             marks=pytest.mark.sweep,
@@ -88,9 +93,8 @@ def refused(made: Run) -> set[str]:
         return {row["job_id"] for row in rows if row["final_state"] == "REJECTED"}
 
 
-@pytest.mark.parametrize(
-    "scheduler", ["easy", pytest.param("conservative", marks=pytest.mark.sweep)]
-)
+@pytest.mark.sweep
+@pytest.mark.parametrize("scheduler", ["easy", "conservative"])
 def test_a_real_log(tmp_path: Path, shared: Path, scheduler: str) -> None:
     log = read_swf(shared / "traces" / "KTH-SP2-1996-2.swf.gz")
     write_workload(convert_log(log, processors=100, first=1000).workload, tmp_path / "kth.json")

@@ -76,8 +76,8 @@ KILLS = {"kill_and_restart": True, "tolerance_factor": 4.0, "slack_factor": 2.0}
 @pytest.mark.parametrize(
     ("scheduler", "settings"),
     [
-        *((name, {}) for name in ("qops", "priced-queues")),
-        *(swept(name, {}) for name in ("msb", "mrt", "fqops")),
+        ("priced-queues", {}),
+        *(swept(name, {}) for name in ("qops", "msb", "mrt", "fqops")),
         swept("fqops", KILLS),
     ],
 )
@@ -94,7 +94,7 @@ def test_deadlines_kills_and_restarts(
 @pytest.mark.parametrize(
     ("workload", "platform"),
     [
-        ("networked/inputs/kth_sp2_mixed_500.json.gz", "networked/inputs/p100_nonet.xml"),
+        swept("networked/inputs/kth_sp2_mixed_500.json.gz", "networked/inputs/p100_nonet.xml"),
         ("inputs/share_random.json", "inputs/het4_nonet.xml"),
     ],
 )
@@ -132,10 +132,10 @@ KTH, DEADLINES, MIXED = (
         ("easy", KTH, "net100.xml", {}),
         swept("slack", KTH, "net100.xml", {}),
         swept("conservative", KTH, "net100_1ms.xml", {}),
-        ("qops", DEADLINES, "net100.xml", {}),
+        swept("qops", DEADLINES, "net100.xml", {}),
         swept("msb", DEADLINES, "net100_1ms.xml", {}),
         swept("fqops", DEADLINES, "net100.xml", KILLS),
-        ("aroma", MIXED, "net100.xml", {}),
+        swept("aroma", MIXED, "net100.xml", {}),
         ("aroma", net("aroma_mixed.json.gz"), "aroma_grid.xml", {}),
     ],
 )
@@ -180,9 +180,9 @@ def test_random_simulations_on_zones_inside_each_other(tmp_path: Path, seed: int
     ("variant", "log", "platform"),
     [
         ("fcfs", "inputs/sdsc5k_delay.json.gz", "inputs/p128_nonet.xml"),
-        ("easy_bf", "inputs/sdsc5k_delay.json.gz", "inputs/p128_nonet.xml"),
-        ("conservative_bf", "inputs/sdsc5k_delay.json.gz", "inputs/p128_nonet.xml"),
-        ("fcfs", KTH, net("net100.xml")),
+        swept("easy_bf", "inputs/sdsc5k_delay.json.gz", "inputs/p128_nonet.xml"),
+        swept("conservative_bf", "inputs/sdsc5k_delay.json.gz", "inputs/p128_nonet.xml"),
+        swept("fcfs", KTH, net("net100.xml")),
         # Its backfillers fail an assertion where a job reaches its walltime by the latency late.
     ],
 )
@@ -207,8 +207,8 @@ DYNAMIC = ("--enable-dynamic-jobs", "--enable-profile-reuse", "--acknowledge-dyn
     ("network", "scheduler", "options", "switches"),
     [
         (True, "easy", (), ()),
-        (False, "conservative", ("reserve=processors",), ()),
-        (False, "fqops", ("kill_and_restart=true",), DYNAMIC),
+        swept(False, "conservative", ("reserve=processors",), ()),
+        swept(False, "fqops", ("kill_and_restart=true",), DYNAMIC),
         swept(True, "fqops", ("kill_and_restart=true",), DYNAMIC),
         swept(True, "fqops", ("kill_and_restart=true",), DYNAMIC[:2]),
     ],

@@ -78,7 +78,7 @@ def test_a_run_with_reservations_keeps_them(
 def test_many_runs_with_reservations_keep_them(
     tmp_path: Path, scheduler: str, options: dict[str, Any]
 ) -> None:
-    for seed in range(300):
+    for seed in range(100):
         check(scheduler, options, seed, tmp_path / "run")
 
 

@@ -455,7 +455,8 @@ def test_changes_from_nothing_have_no_number() -> None:
     assert found["c"].value is None
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.sweep)])
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", [1, 2])
 def test_killing_breaks_no_promise_on_a_real_log(shared: Path, seed: int) -> None:
     jobs = 1000
     log = read_swf(shared / "traces" / islam2004.CTC)

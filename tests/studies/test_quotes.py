@@ -98,7 +98,7 @@ def test_what_is_said_is_what_comes(shared: Path, name: str) -> None:
 def test_quotes_to_users_of_easy_say_what_is_sure(shared: Path) -> None:
     """Where the site is EASY itself, a job that can start at once does: that is said."""
     trace = read_trace(shared / "traces" / "CTC-SP2-1996-rebuilt.swf.gz", skip=20_000, first=3000)
-    found = backtest(run_by_easy(trace), asked=1500)
+    found = backtest(run_by_easy(trace), asked=500)
     for each in found.table():
         if each.group in ("all", "starts at once") and each.said is not None:
             assert abs(each.came - each.said) < 3

@@ -63,7 +63,7 @@ def test_removing_agrees_with_its_oracle(heuristic: str, compresses: bool, many:
 def test_no_order_is_cheaper_than_all_of_them(heuristic: str) -> None:
     rng = random.Random(heuristic)
     cheaper = 0
-    for _ in range(400):
+    for _ in range(150):
         case = random_case(rng, null=rng.random() < 0.5)
         one, every = ask(case, heuristic), ask(case, "exhaustive")
         assert (one is None) >= (every is None), case
@@ -71,7 +71,7 @@ def test_no_order_is_cheaper_than_all_of_them(heuristic: str) -> None:
             continue
         assert every.price <= one.price + 1e-9 * max(1.0, abs(one.price)), case
         cheaper += every.price < one.price - 1e-6
-    assert cheaper > 10
+    assert cheaper > 4
 
 
 @pytest.mark.parametrize("heuristic", HEURISTICS)
