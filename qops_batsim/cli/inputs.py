@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
@@ -143,18 +142,6 @@ def duration(text: str, where: str, *, zero: bool = True) -> float:
     return value
 
 
-def numbers(text: str, option: str, count: int | None = None) -> tuple[float, ...]:
-    """Return the finite numbers of a list, of so many if that is told."""
-    try:
-        values = tuple(float(each) for each in text.split(","))
-    except ValueError:
-        values = ()
-    if not values or count not in (None, len(values)) or not all(map(math.isfinite, values)):
-        many = "" if count is None else f"{count} "
-        raise InputError(f"{option} {text}: {many}numbers separated by commas are expected")
-    return values
-
-
 def moment(text: str, option: str, calendar: Calendar | None) -> float:
     """Return the second of a run that an option names: a number with a unit or none, or a date."""
     with suppress(InputError):
@@ -169,10 +156,3 @@ def moment(text: str, option: str, calendar: Calendar | None) -> float:
     if calendar is None:
         raise InputError(f"{option} {text}: the run does not tell the date of its second 0")
     return calendar.seconds(date)
-
-
-def check_format(ending: str) -> None:
-    """Raise an InputError unless pictures can be of this format."""
-    formats = ("png", "pdf", "svg")
-    if ending not in formats:
-        raise InputError(f"--format {ending}: one of {', '.join(formats)} is expected")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli import console, options
-from qops_batsim.cli.inputs import check_format
 from qops_batsim.cli.options import manual
+from qops_batsim.errors import require_one_of
 from qops_batsim.parameters import is_strict
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ def report(
     from qops_batsim.experiments.study_report import report_of, tables_of
     from qops_batsim.experiments.study_runs import with_others
 
-    check_format(ending)
+    require_one_of("--format", ending, ("png", "pdf", "svg"))
     runs = _finished(directory)
     if others is not None:
         runs = with_others(runs, others)

@@ -153,7 +153,7 @@ def test_failures_are_told_and_the_exit_code_is_one(
         (["run", "no.toml", "--out", "out"], "no.toml: no such file"),
         (["status", "nowhere"], "study.json: no such file"),
         (["report", "nowhere"], "study.json: no such file"),
-        (["report", "nowhere", "--format", "gif"], "--format gif: one of png, pdf, svg"),
+        (["report", "nowhere", "--format", "gif"], "--format is 'gif'"),
     ],
 )
 def test_a_mistake_is_one_line(
