@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Self
@@ -23,7 +23,6 @@ from qops_batsim.files import (
     check_writable,
     errors_of_writing,
     final_target,
-    pending_directory,
     sweep,
 )
 
@@ -186,30 +185,18 @@ def run_files(prefix: str | Path, *, room: int = 0, lasting: bool = True) -> Fil
 
 
 def write_report(
-    directory: Path,
-    record: str,
-    document: Mapping[str, Any],
-    texts: Mapping[str, str],
-    draw: Callable[[Path], Iterable[Path]],
+    directory: Path, record: str, document: Mapping[str, Any], contents: Mapping[str, bytes]
 ) -> list[Path]:
     """Write the files of a report into a directory, as a set; return their paths.
 
-    These are a record (JSON), which gets the digests of the others, texts, and the pictures
-    that ``draw`` makes in a directory given to it.
+    These are a record (JSON), which gets the digests of the others, and these by name.
     """
-    with (
-        FileSet(f"{directory}{os.sep}", record, texts) as files,
-        pending_directory(directory / record) as place,
-    ):
-        for name, text in texts.items():
+    with FileSet(f"{directory}{os.sep}", record, contents) as files:
+        for name, content in contents.items():
             with files.open(name) as stream:
-                stream.write(text.encode())
-        for path in draw(place):
-            files.adopt(path.name, path)
-        content = {**document, "files": files.digests()}
-        *others, first = files.publish(
-            f"{json.dumps(content, indent=2, allow_nan=False)}\n".encode()
-        )
+                stream.write(content)
+        told = {**document, "files": files.digests()}
+        *others, first = files.publish(f"{json.dumps(told, indent=2, allow_nan=False)}\n".encode())
     return [first, *others]
 
 

@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.page import PageTable as PageTable
     from qops_batsim.experiments.page import markdown_table as markdown_table
     from qops_batsim.experiments.pictures import draw_figure as draw_figure
-    from qops_batsim.experiments.pictures import draw_figures as draw_figures
     from qops_batsim.experiments.pictures import write_files as write_files
     from qops_batsim.experiments.pool import KeptRuns as KeptRuns
     from qops_batsim.experiments.pool import run_cases as run_cases
@@ -108,7 +107,7 @@ else:
             ),
             "pool": "KeptRuns run_cases",
             "report": "Figure Panel Series StudyReport line_of_means",
-            "pictures": "draw_figure draw_figures write_files",
+            "pictures": "draw_figure write_files",
             "page": "PageTable markdown_table",
             "report_table": "ReportColumn TableText number_text table_of value_at",
             "statistics": (

@@ -276,14 +276,18 @@ def checked_outcomes(
     what: str,
     *,
     message_delays: bool = True,
+    events: AnyEvents | None = None,
     strict: bool = True,
 ) -> tuple[JobOutcomes, int]:
     """Run a scheduler on a workload of exact estimates, and check its schedule.
 
     Returns the jobs' outcomes, whose drift has the scheduler's grace in it, and the number of
-    hosts; ``what`` was run, for messages. A broken promise is an error if ``strict``.
+    hosts; ``what`` was run, for messages. A broken promise is an error if ``strict``. ``events``
+    are hosts that go away and return, if any.
     """
-    outcomes, simulation = outcomes_of(workload, platform, module, message_delays=message_delays)
+    outcomes, simulation = outcomes_of(
+        workload, platform, module, message_delays=message_delays, events=events
+    )
     hosts = len(simulation.hosts)
     if simulation.has_message_delays:
         round_trip = longest_round_trip(platform)

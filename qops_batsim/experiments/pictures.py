@@ -15,7 +15,7 @@ from qops_batsim.experiments.page import PageFacts, PagePicture, PageTable, html
 from qops_batsim.experiments.pool import run_cases
 from qops_batsim.experiments.report import Figure, Panel, StudyReport, claim_table
 from qops_batsim.file_set import write_report
-from qops_batsim.files import atomic_write, write_text
+from qops_batsim.files import write_text
 
 _PAPER_COLOR = "#777777"
 
@@ -31,23 +31,6 @@ def _picture(figure: Figure, *, ending: str) -> bytes:
         path = Path(directory) / f"figure.{ending}"
         draw_figure(figure, path)
         return path.read_bytes()
-
-
-def draw_figures(
-    figures: Sequence[Figure],
-    directory: str | Path,
-    *,
-    ending: str = "png",
-    workers: int = 1,
-) -> list[Path]:
-    """Draw figures (png, pdf or svg) into an existing directory, one file each."""
-    paths = []
-    for figure, content in zip(figures, _drawn(figures, ending, workers), strict=True):
-        name = f"figure{figure.name}" if figure.name.isdecimal() else figure.name
-        paths.append(Path(directory) / f"{name}.{ending}")
-        with atomic_write(paths[-1]) as stream:
-            stream.write(content)
-    return paths
 
 
 def draw_figure(figure: Figure, path: str | Path | None = None) -> Any:
@@ -150,12 +133,12 @@ def write_files(
     """
     paths: list[Path] = []
     if out is not None:
-
-        def further(place: Path) -> list[Path]:
-            figures = report.figures if ending else ()
-            return draw_figures(figures, place, ending=ending, workers=workers)
-
-        paths += write_report(out, "report.json", report.document(), texts or {}, further)
+        drawn = _drawn(report.figures, ending, workers) if ending else []
+        contents = {name: text.encode() for name, text in (texts or {}).items()}
+        for figure, content in zip(report.figures, drawn, strict=False):
+            name = f"figure{figure.name}" if figure.name.isdecimal() else figure.name
+            contents[f"{name}.{ending}"] = content
+        paths += write_report(out, "report.json", report.document(), contents)
     if page is not None:
         write_text(page, report_page(report, title, command, workers))
         paths.append(page)

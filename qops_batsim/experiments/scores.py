@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import blake2b
 from importlib.resources import files
@@ -13,13 +14,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.metrics.admission import PromiseMetrics, broken_rule, promise_metrics
+from qops_batsim.analysis.metrics.admission import PromiseMetrics, promise_metrics
 from qops_batsim.analysis.metrics.charges import References
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes, fates
 from qops_batsim.analysis.results.tables import Booleans, Floats
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
-from qops_batsim.errors import SimulationError
-from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario, outcomes_of
+from qops_batsim.experiments.deadline_runs import (
+    DeadlineCase,
+    DeadlineRuns,
+    Scenario,
+    checked_outcomes,
+)
 from qops_batsim.experiments.listed_cases import outages_of_case
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.problem import OBJECTIVES, problem_of, worth_of
@@ -53,8 +58,9 @@ class Score(Shares, frozen=True, kw_only=True):
     Jobs, work (processor-seconds) and charges (QoS charges of the deadlines asked for) are in % of
     those of all jobs with a user's deadline. *Promised* are the deadlines that were, also later
     ones; promises that gave way to others are not *kept*. *Reached* are promises of the deadline
-    that was asked for, and kept; *met* are those deadlines, promised or not. The kept charge is
-    what users pay for the promises.
+    that was asked for, and kept; *met* are those deadlines, promised or not. A scheduler that
+    promises nothing reaches those that it meets. The kept charge is what users pay for the
+    promises.
 
     The *wait* (seconds) and the bounded slowdown are means over the jobs without user's deadline.
     Over users with three deadlines or more, the *Gini* coefficient is that of the share of
@@ -71,8 +77,6 @@ class Score(Shares, frozen=True, kw_only=True):
     reached_work: float
     reached_charge: float
     met_jobs: float
-    met_work: float
-    met_charge: float
     wait: float | None
     bounded_slowdown: float | None
     gini: float | None
@@ -85,22 +89,13 @@ class Score(Shares, frozen=True, kw_only=True):
         """Promises that were not kept (%); None if nothing was promised."""
         return 100 * (1 - self.kept_jobs / self.promised_jobs) if self.promised_jobs else None
 
-    def in_percent(self, objective: str, what: str = "reached") -> float:
-        """Return the deadlines reached or met, in % of all.
-
-        A scheduler that promises nothing cannot reach any: it is scored by those that it meets.
-        """
-        return float(getattr(self, f"{what if self.promised_jobs else 'met'}_{objective}"))
-
     def beside(self, bound: ScoreBound | None) -> Score:
         """Return the score with its shares of a bound, if there is one."""
         if bound is None:
             return self
-        found = {
-            each: 100 * self.in_percent(each) / most for each, most in bound.bound.items() if most
-        }
-        met = 100 * self.met_jobs / bound.bound["jobs"] if bound.bound.get("jobs") else None
-        return msgspec.structs.replace(self, in_time=met, **found)
+        reached = {each: getattr(self, f"reached_{each}") for each in OBJECTIVES}
+        found = bound.parts(reached) | {"in_time": bound.parts({"jobs": self.met_jobs}).get("jobs")}
+        return msgspec.structs.replace(self, **found)
 
 
 class ScoreBound(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,10 +109,13 @@ class ScoreBound(msgspec.Struct, frozen=True, kw_only=True):
 
     def shares(self) -> Shares:
         """Return what the best known schedules reach of the bound."""
-        found = {
-            each: 100 * self.best_known[each] / most for each, most in self.bound.items() if most
-        }
+        found = self.parts(self.best_known)
         return Shares(in_time=found.get("jobs"), **found)
+
+    def parts(self, reached: Mapping[str, float]) -> dict[str, float]:
+        """Return what is reached by objective in % of the bounds that there are."""
+        known = {each: self.bound.get(each) for each in reached}
+        return {each: 100 * reached[each] / most for each, most in known.items() if most}
 
 
 class ScoredRuns:
@@ -135,14 +133,13 @@ class ScoredRuns:
         module = make_scheduler(case.scheduler, dict(case.settings))
         seed = case.outages
         events = None if seed is msgspec.UNSET else outages_of_case(seed, workload)
-        platform = make_cluster(workload.processors)
         begin = time.process_time()
-        outcomes, simulation = outcomes_of(workload, platform, module, events=events)
+        outcomes, hosts = checked_outcomes(
+            *(workload, make_cluster(workload.processors), module, case.scheduler),
+            events=events,
+            strict=case.strict is True,
+        )
         spent = time.process_time() - begin
-        hosts = len(simulation.hosts)
-        broken = broken_rule(outcomes, hosts, strict=case.strict is True)
-        if broken is not None:
-            raise SimulationError(f"{case.scheduler}: {broken}")
         renewed = module.qos_log.promises("new_promises")
         gave_way = {job_id.partition("!")[2] for job_id, count in renewed.items() if count}
         lost = np.array([each in gave_way for each in outcomes.ids], np.bool_)
@@ -189,18 +186,18 @@ def score_of(outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Boolea
         total = float(worth[of_user].sum())
         return 100.0 * float(worth[which & of_user].sum()) / total if total else 0.0
 
-    shares = {
-        f"{name}_{objective}": share(which, objective)
-        for name, which in (("reached", reached), ("met", found.met))
-        for objective in OBJECTIVES
-    }
+    if not found.promised.any():
+        reached = found.met
     others = ~of_user & ~outcomes.refused
     gini, worst = fairness(outcomes, found.met)
     return Score(
         promised_jobs=share(found.promised, "jobs"),
         kept_jobs=share(kept, "jobs"),
         kept_charge=paid.kept_charge or 0.0,
-        **shares,
+        reached_jobs=share(reached, "jobs"),
+        reached_work=share(reached, "work"),
+        reached_charge=share(reached, "charge"),
+        met_jobs=share(found.met, "jobs"),
         wait=float((outcomes.start - outcomes.submission)[others].mean()) if others.any() else None,
         bounded_slowdown=paid.bounded_slowdown,
         gini=gini,

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 DESCRIPTION = "study.json"
-MADE_OF = "deadline runs"
+MADE_OF, SCORED = "deadline runs", "scored runs"
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
@@ -346,10 +346,10 @@ class _Stores:
 
     def __init__(self, directory: Path, found: Description) -> None:
         self.directory = directory
-        made_of: Any = MADE_OF
-        if found.identities.platform:
-            made_of = [MADE_OF, found.identities.platform, found.study.message_delays]
         listed = bool(found.study.cases)
+        made_of: Any = SCORED if listed else MADE_OF
+        if found.identities.platform:
+            made_of = [made_of, found.identities.platform, found.study.message_delays]
         kind, bound = (Score, ScoreBound) if listed else (PromiseMetrics, dict[str, Unadmitted])
         self.kept: KeptRuns[Any] = KeptRuns(directory / "runs", kind, made_of)
         self.failures = KeptRuns(directory / "failed", Failure, made_of)

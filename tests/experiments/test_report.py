@@ -5,7 +5,7 @@ import msgspec
 
 from qops_batsim.experiments import pictures
 from qops_batsim.experiments.claims import Claim
-from qops_batsim.experiments.pictures import draw_figures
+from qops_batsim.experiments.pictures import write_files
 from qops_batsim.experiments.report import (
     Figure,
     Panel,
@@ -169,8 +169,9 @@ def test_bars_have_their_intervals() -> None:
 
 
 def test_pictures_are_drawn_and_equal_for_equal_data(tmp_path: Path) -> None:
-    (first,) = draw_figures(a_report().figures, tmp_path)
+    record, first = write_files(a_report(), "Waits", "a command", out=tmp_path)
     before = first.read_bytes()
     assert before.startswith(b"\x89PNG")
-    (again,) = draw_figures(a_report().figures, tmp_path)
-    assert again.read_bytes() == before
+    assert json.loads(record.read_text())["files"].keys() == {first.name}
+    assert write_files(a_report(), "Waits", "a command", out=tmp_path) == [record, first]
+    assert first.read_bytes() == before

@@ -98,10 +98,7 @@ def _as_batsim_writes(texts: Texts) -> Allocations | None:
 
 def on_all_hosts(allocations: Allocations) -> tuple[Integers, Integers]:
     """Return every (row, host) pair; O(pairs)."""
-    rows, first, last = allocations
-    sizes = last - first + 1
-    offsets = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return np.repeat(rows, sizes), np.repeat(first, sizes) + offsets
+    return on_hosts(allocations, np.arange(int(allocations.last.max(initial=-1)) + 1))
 
 
 def on_hosts(allocations: Allocations, hosts: Integers) -> tuple[Integers, Integers]:

@@ -108,25 +108,20 @@ def _busy(hosts: Occupancy, start: Floats, finish: Floats) -> StepSeries:
     return _summed(dates, np.concatenate([opened[begins], -closed[ends]]).astype(np.float64))
 
 
-def busy_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
-    """Return every maximal period in which a host is busy: host, begin, end (seconds)."""
-    stays = result.stays()
-    stays = stays.where(stays.finish > stays.start)
-    _, hosts, start, finish = stays.where(np.lexsort((stays.start, stays.hosts)))
-    latest = np.take(finish, running_latest(hosts, finish))
-    opens: Booleans = np.ones(len(hosts), dtype=np.bool_)
-    opens[1:] = (hosts[1:] != hosts[:-1]) | (start[1:] > latest[:-1])
-    closes = np.append(opens[1:], True)[: len(hosts)]
-    return hosts[opens].astype(np.float64), start[opens], latest[closes]
-
-
 def computing_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
-    """As :func:`busy_periods`, without the parts in which the host was away.
+    """Return every maximal period in which a host is busy and there: host, begin, end (seconds).
 
     A job that ran when its hosts went away goes on there, but Batsim does not count them
     as computing.
     """
-    hosts, begins, ends = busy_periods(result)
+    stays = result.stays()
+    stays = stays.where(stays.finish > stays.start)
+    _, busy, start, finish = stays.where(np.lexsort((stays.start, stays.hosts)))
+    latest = np.take(finish, running_latest(busy, finish))
+    opens: Booleans = np.ones(len(busy), dtype=np.bool_)
+    opens[1:] = (busy[1:] != busy[:-1]) | (start[1:] > latest[:-1])
+    closes = np.append(opens[1:], True)[: len(busy)]
+    hosts, begins, ends = busy[opens].astype(np.float64), start[opens], latest[closes]
     for outage in result.outages:
         away = np.isin(hosts, list(HostSet.parse(outage.hosts)))
         away &= (begins < outage.until) & (ends > outage.since)

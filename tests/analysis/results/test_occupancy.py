@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from analysis.conftest import Ran
 from qops_batsim.analysis.results.allocations import occupancy, on_hosts, read_allocations
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.results.series import busy_hosts, busy_periods, step_series
+from qops_batsim.analysis.results.series import busy_hosts, computing_periods, step_series
 from qops_batsim.platform.hostset import HostSet
 
 JOBS = st.lists(
@@ -62,7 +62,7 @@ def test_pairs_on_some_hosts(jobs, chosen):
     assert list(zip(rows.tolist(), hosts.tolist(), strict=True)) == expected
 
 
-def test_busy_hosts_are_those_of_busy_periods(write_run):
+def test_busy_hosts_are_those_of_computing_periods(write_run):
     # On host 0 a job follows another at once; at that date host 1 takes over from host 2.
     jobs = [
         Ran("1", 0, 2, 0, 5, [0, 2]),
@@ -72,7 +72,7 @@ def test_busy_hosts_are_those_of_busy_periods(write_run):
         Ran("5", 0, 1),
     ]
     result = read_run(write_run(jobs, hosts=4))
-    hosts, begins, ends = busy_periods(result)
+    hosts, begins, ends = computing_periods(result)
     expected = step_series(begins, ends, np.ones(len(hosts)))
     found = busy_hosts(result)
     assert found.dates.tolist() == expected.dates.tolist() == [0.0, 5.0, 10.0, 10.5]
