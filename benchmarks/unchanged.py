@@ -173,9 +173,9 @@ def comparable(printed: bytes) -> bytes:
     printed = re.sub(rb"[^\s\"']*/(?=(?:workloads|platforms)/)", b"", printed)
     printed = re.sub(rb" in \d+\.\d+ s\b", b" in T s", printed)
     printed = re.sub(rb'"(cpu_seconds|seconds|mapping[a-z_]*)": [^,\n]*', rb'"\1": T', printed)
-    passing = (b"compiling", b"running EASY")  # notes that come only when something takes long
-    lines = printed.splitlines()
-    return b"\n".join(line for line in lines if not any(note in line for note in passing))
+    # Notes and progress come only when something takes long.
+    passing = re.compile(rb"compiling|running EASY|: \d+ of \d+$")
+    return b"\n".join(line for line in printed.splitlines() if not passing.search(line))
 
 
 def differences(before: dict[str, bytes], after: dict[str, bytes]) -> list[str]:
