@@ -48,6 +48,9 @@ def study_command(study: Study) -> None:
     except QopsError as error:
         print(f"error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
 
 
 def _folder() -> str:
