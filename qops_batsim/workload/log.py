@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from qops_batsim.errors import InputError
 from qops_batsim.tables import Floats, Words
 
 if TYPE_CHECKING:
@@ -50,6 +51,16 @@ class Malformed(NamedTuple):
 
     line: int
     problem: str
+
+
+def refuse_lines(
+    source: str, malformed: Sequence[Malformed], place: Callable[[int], str] = "line {}".format
+) -> None:
+    """Raise an InputError about the first of such lines, if there are any."""
+    if malformed:
+        first, others = min(malformed), len(malformed) - 1
+        more = f" (and {others} more)" if others else ""
+        raise InputError(f"{source}: {place(first.line)}: {first.problem}{more}")
 
 
 class RepairCount(msgspec.Struct, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ from qops_batsim.workload.accounting.rows import (
 )
 from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Conversion, convert_log
-from qops_batsim.workload.log import RECORD, Log, Malformed, Records, RepairCount
+from qops_batsim.workload.log import RECORD, Log, Records, RepairCount
 from qops_batsim.workload.log_formats import (
     PARQUET,
     log_format,
@@ -152,7 +152,7 @@ def read_partitions(
     everywhere = {"partitions": (), "qos": (), "accounts": ()}
     inside = {"reservations": choices.reservations or ("all",)}
     with without_garbage_collection():
-        rows = _checked(*_rows(stored, source, choices, kind), source)
+        rows = _rows(stored, source, choices, kind)
         settle(rows, choices)
         rows.choose(msgspec.structs.replace(choices, **inside))
         inside["reservations"] = ("all",) if choices.reservations else ()
@@ -245,13 +245,13 @@ def log_in(
     if kind == "swf":
         return swf_in(stored, source)
     choices = choices or Choices()
-    rows = _checked(*_rows(stored, source, choices, kind, form), source)
+    rows = _rows(stored, source, choices, kind, form)
     return _log(rows, choices, kind, stored, source)
 
 
 def _rows_in(
     stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
-) -> tuple[Rows, list[Malformed]]:
+) -> Rows:
     from qops_batsim.workload.accounting.pbs import pbs_rows
     from qops_batsim.workload.accounting.site import csv_rows, profile, profiles
     from qops_batsim.workload.accounting.slurm import json_rows, sacct_rows
@@ -270,7 +270,7 @@ def _rows_in(
     if form is not None:
         return csv_rows(content, source, choices, form)
     if kind == "json":
-        return json_rows(content, source, choices), []
+        return json_rows(content, source, choices)
     if kind == "pbs":
         return pbs_rows(content, source, choices)
     if log_format(content) == "batsim":
@@ -289,23 +289,14 @@ def _log(rows: Rows, choices: Choices, kind: str, stored: Stored, source: str) -
 
 def _rows(
     stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
-) -> tuple[Rows, list[Malformed]]:
-    """Return the rows of jobs, and the lines that are none; tell of a last line without end."""
-    rows, malformed = _rows_in(stored, source, choices, kind, form)
+) -> Rows:
+    """Return the rows of jobs; tell of a last line without end."""
+    rows = _rows_in(stored, source, choices, kind, form)
     content = stored.content
     if kind != "json" and not content.startswith(PARQUET) and not content.endswith(b"\n"):
         told = "a last line without end (the file may have been cut)"
         rows.tell("no_line_end", told, [content.count(b"\n") + 1])
-    return rows, malformed
-
-
-def _checked(found: Rows, malformed: list[Malformed], source: str) -> Rows:
-    """Return the rows that were read; InputError if a line could not be."""
-    if malformed:
-        first = min(malformed)
-        others = f" (and {len(malformed) - 1} more)" if len(malformed) > 1 else ""
-        raise InputError(f"{source}: line {first.line}: {first.problem}{others}")
-    return found
+    return rows
 
 
 def _as_it_is(workload: Workload, first: int | None) -> Conversion:

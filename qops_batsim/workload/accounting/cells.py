@@ -18,7 +18,7 @@ import numpy as np
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_ODD_LINES, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.tables import Booleans, Floats, Integers, Words
-from qops_batsim.workload.log import Malformed
+from qops_batsim.workload.log import Malformed, refuse_lines
 
 if TYPE_CHECKING:
     import polars as pl
@@ -191,8 +191,7 @@ def _offsets(local: Floats, zone: ZoneInfo) -> Floats:
 class TextTable:
     """Rows of a text table in columns of cells, by the names in its header.
 
-    ``lines`` are the lines of the file, from 1, in which rows end, ``malformed`` the rows that are
-    none, or have a cell that is not what it should be; the latter are marked in ``bad``.
+    ``lines`` are the lines of the file, from 1, in which rows end, ``place`` tells one in messages.
     """
 
     def __init__(
@@ -201,15 +200,14 @@ class TextTable:
         header: Sequence[str],
         frame: pl.DataFrame,
         lines: Integers,
-        malformed: list[Malformed],
+        place: Callable[[int], str] = "line {}".format,
     ) -> None:
         self.source = source
         self.header = {name: header.index(name) for name in header}
         """Columns by name; of several with one name the first."""
         self.repeated = {name for name in header if header.count(name) > 1}
         self.lines = lines
-        self.malformed = malformed
-        self.bad = np.zeros(len(lines), np.bool_)
+        self.place = place
         self.joined: list[int] = []
         """Lines that are parts of texts of rows above."""
         self._frame = frame
@@ -223,7 +221,7 @@ class TextTable:
     def keep(self, rows: Booleans) -> None:
         """Keep some of the rows."""
         self._frame = self._frame.filter(rows)
-        self.lines, self.bad = self.lines[rows], self.bad[rows]
+        self.lines = self.lines[rows]
 
     def column(self, name: str) -> pl.Series:
         """Return the cells of a column."""
@@ -234,20 +232,19 @@ class TextTable:
         return _words(self.column(name))
 
     def refuse(self, wrong: Booleans, name: str, accepted: str) -> None:
-        """Note rows in which a cell is not what is accepted."""
-        cells = self.column(name)
-        for row in np.flatnonzero(wrong & ~self.bad)[:MAX_ODD_LINES].tolist():
-            problem = f"{name} is {shown(cells[row])}; {accepted} is expected"
-            self.malformed.append(Malformed(int(self.lines[row]), problem))
-        self.bad |= wrong
+        """Raise an InputError about rows, if any, in which a cell is not what is accepted."""
+        if wrong.any():
+            cell = self.column(name)[int(wrong.argmax())]
+            problem = f"{name} is {shown(cell)}; {accepted} is expected"
+            found = [Malformed(line, problem) for line in self.lines[wrong].tolist()]
+            refuse_lines(self.source, found, self.place)
 
     def numbers(self, name: str, read: Callable[[str], float | None], accepted: str) -> Floats:
         """Return the meaning of each cell of a column."""
         column = self.words(name)
         meanings = [read(word) for word in column.words]
-        wrong = np.array([each is None for each in meanings], np.bool_)[column.which]
-        if wrong.any():
-            self.refuse(wrong, name, accepted)
+        none = np.array([each is None for each in meanings], np.bool_)
+        self.refuse(none[column.which], name, accepted)
         values = [math.nan if each is None else each for each in meanings]
         found: Floats = np.array(values, np.float64)[column.which]
         return found
@@ -287,9 +284,8 @@ class TextTable:
         for never in _NEVER:
             values[np.abs(values - never) <= 2 * NEAR] = np.nan
         wrong |= np.abs(values) > MAX_SECONDS
-        if wrong.any():
-            how = f"a date as {form}" if form else "an ISO date and time or seconds since 1970"
-            self.refuse(wrong, name, how)
+        how = f"a date as {form}" if form else "an ISO date and time or seconds since 1970"
+        self.refuse(wrong, name, how)
         return Dates(values, later, missing)
 
 
@@ -345,7 +341,8 @@ def read_cells(
         header, frame, lines = _split_quoted(text_in(content), delimiter, refuse, (source, what))
     else:
         (header, frame, lines), joined = _split(content, delimiter, texts, forms, refuse)
-    table = TextTable(source, header, frame, lines, malformed)
+    refuse_lines(source, malformed)
+    table = TextTable(source, header, frame, lines)
     table.joined = [place + 1 for place in joined]
     headers = (table.column(header[0]).str.strip_chars() == header[0]).to_numpy()
     if header[0] and headers.any():

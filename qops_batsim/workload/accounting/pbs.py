@@ -19,7 +19,7 @@ import numpy as np
 from qops_batsim.tables import Words
 from qops_batsim.workload.accounting.cells import read_duration, text_in
 from qops_batsim.workload.accounting.rows import Choices, Rows
-from qops_batsim.workload.log import Malformed
+from qops_batsim.workload.log import Malformed, refuse_lines
 from qops_batsim.workload.log_formats import PBS_LINE
 
 _FIELD = re.compile(r"""([\w.]+)=("[^"]*"|'[^']*'|\S*)""")
@@ -43,8 +43,8 @@ class _PbsJob:
     """Kind, date, line and fields of each start, end and interruption."""
 
 
-def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[Malformed]]:
-    """Return the rows of jobs, and the lines that are none; O(bytes)."""
+def pbs_rows(content: bytes, source: str, choices: Choices) -> Rows:
+    """Return the rows of jobs; O(bytes)."""
     malformed: list[Malformed] = []
     jobs: dict[str, _PbsJob] = {}
     others: list[int] = []
@@ -76,6 +76,7 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[
                 job.line = number
             else:
                 job.happened.append((match[2], date, number, fields))
+    refuse_lines(source, malformed)
     rows = _rows_of(jobs, choices.unit)
     rows.read = read
     for rule, what, lines in (
@@ -83,7 +84,7 @@ def pbs_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[
         ("array_parents", "records of whole arrays, whose jobs have their own", arrays),
     ):
         rows.tell(rule, what, lines, "drop")
-    return rows, malformed
+    return rows
 
 
 def _date(text: str, zone: ZoneInfo) -> float | None:

@@ -14,7 +14,6 @@ from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 from qops_batsim.tables import Floats, Words
 from qops_batsim.workload.accounting.cells import TextTable, is_none, no_number, read_cells
 from qops_batsim.workload.accounting.rows import Choices, Rows, rows_of_table
-from qops_batsim.workload.log import Malformed
 from qops_batsim.workload.log_formats import PARQUET, mark_of, published_tables, table_names
 
 _AMOUNTS = ("gpus", "memory", "power", "energy")
@@ -118,13 +117,11 @@ def _parquet_table(content: bytes, source: str, wanted: Collection[str]) -> Text
         .collect(engine="streaming")
     )
     lines = np.arange(1, frame.height + 1)
-    return TextTable(source, names, frame, lines, [])
+    return TextTable(source, names, frame, lines)
 
 
-def csv_rows(
-    content: bytes, source: str, choices: Choices, form: CsvForm
-) -> tuple[Rows, list[Malformed]]:
-    """Return the rows of a site's own table, and the lines that are none; O(bytes)."""
+def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Rows:
+    """Return the rows of a site's own table; O(bytes)."""
     choices = msgspec.structs.replace(
         choices,
         state_names={**form.states, **choices.state_names},
@@ -145,7 +142,7 @@ def csv_rows(
             raise InputError(
                 f"{source}: several columns are called {shown(name)} (of {says}); one is expected"
             )
-    read = len(table.lines) + len(table.malformed)
+    read = len(table.lines)
     columns = {says: [name] for says, name in form.columns.items()}
     rows = rows_of_table(table, columns, form.units, choices)
     unit = choices.by if choices.by in ("nodes", "gpus") else "processors"
@@ -177,10 +174,8 @@ def csv_rows(
         if says in form.columns and size == factor
     ]
     rows.units = f"the table's units: {', '.join(units)}" if units else ""
-    if table.bad.any():
-        rows.take(~table.bad)
     _number_tasks(rows)
-    return rows, table.malformed
+    return rows
 
 
 def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) -> Floats:

@@ -29,7 +29,7 @@ from qops_batsim.workload.accounting.rows import (
     state_reader,
     task_numbers,
 )
-from qops_batsim.workload.log import Malformed, RepairCount
+from qops_batsim.workload.log import RepairCount
 from qops_batsim.workload.log_formats import delimiter_of
 
 SACCT = "Slurm accounting (sacct --parsable2)"
@@ -102,8 +102,8 @@ _FORMS = {
 """Forms of columns of sacct that are no text."""
 
 
-def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, list[Malformed]]:
-    """Return the rows of jobs, and the lines that are none; O(bytes)."""
+def sacct_rows(content: bytes, source: str, choices: Choices) -> Rows:
+    """Return the rows of jobs; O(bytes)."""
     header = content[:4096].removeprefix(BOM_UTF8).partition(b"\n")[0].decode("latin-1")
     delimiter = delimiter_of(header)
     # Dates of a site's own format have any form.
@@ -112,11 +112,11 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> tuple[Rows, lis
         content, source, SACCT, delimiter=delimiter, quoted=False, texts=_TEXTS, forms=forms
     )
     _spell(table, choices.unit, header)
-    read = len(table.lines) + len(table.malformed)
+    read = len(table.lines)
     steps = table.column(_id_of(table)).str.contains(_STEP).to_numpy()
     lines = table.lines[steps].tolist()
     table.keep(~steps)
-    return _rows_of(table, choices, lines, read), table.malformed
+    return _rows_of(table, choices, lines, read)
 
 
 def _id_of(table: TextTable) -> str:
@@ -140,8 +140,6 @@ def _rows_of(table: TextTable, choices: Choices, steps: list[int], read: int) ->
     told = "lines of texts of the rows above (comments or commands with line breaks)"
     rows.tell("broken_texts", told, table.joined, "merge")
     rows.read = read
-    if table.bad.any():
-        rows.take(~table.bad)
     return rows
 
 
@@ -325,12 +323,10 @@ def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
             raise InputError(f"{source}: jobs[{place - 1}]: {error}") from None
         steps += [place] * len(_list(job.get("steps")))
     frame = pl.DataFrame(cells, dict.fromkeys(_TOLD, pl.String), orient="row")
-    table = TextTable(source, _TOLD, frame, np.arange(1, len(jobs) + 1), [])
+    lines = np.arange(1, len(jobs) + 1)
+    table = TextTable(source, _TOLD, frame, lines, lambda line: f"jobs[{line - 1}]")
     choices = msgspec.structs.replace(choices, date_format=None)
-    rows = _rows_of(table, choices, steps, len(jobs) + len(steps))
-    for line, problem in table.malformed:
-        raise InputError(f"{source}: jobs[{line - 1}]: {problem}")
-    return rows
+    return _rows_of(table, choices, steps, len(jobs) + len(steps))
 
 
 _TIMES = {
