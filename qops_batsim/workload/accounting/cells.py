@@ -41,7 +41,7 @@ NEAR = 14 * 3600.0
 """Most that a time zone moves a date (seconds): Slurm's 0 and "not set" are dates, too."""
 _DURATION = re.compile(r"(?:(\d{1,9})-)?(\d{1,9})(?::(\d{1,2}))?(?::(\d{1,2}))?(\.\d+)?")
 _LEAP_SECOND = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d):60")
-_QUARTER, _DAY = 900, 86400
+_QUARTER = 900
 _LONGEST_DATE = 40
 _NO_DATE = "0000-00-00"
 """Begin of a date by which databases mean none."""
@@ -52,7 +52,6 @@ _LINE, _CUT = r"[^\n]*?", re.compile(r"[0-9_+.,\[\]-]+")
 """Any part of a line, and the beginning of a job's number."""
 _INNER = "\x1f"
 """Stands for a delimiter within a cell while a line is split."""
-_CONTROLS = "\x1e\x1d\x1c\x1b\x02\x01"
 
 
 def is_none(text: str) -> bool:
@@ -162,16 +161,9 @@ class Dates:
 
 def _in_zone(local: Floats, zone: ZoneInfo) -> tuple[Floats, Floats, Booleans]:
     """Return the UTC of local seconds, the time to their second meaning, and which do not exist."""
-    days, which = np.unique(local // _DAY, return_inverse=True)
-    offsets = _offsets(days * _DAY, zone)
-    # On the few other days, clocks are changed at whole quarters of an hour.
-    same = (offsets == _offsets(days * _DAY + _DAY - 1, zone)).all(axis=0)
-    same &= offsets[0] == offsets[1]
-    found = offsets[:, which]
-    others = ~same[which]
-    quarters, which = np.unique(local[others] // _QUARTER, return_inverse=True)
-    found[:, others] = _offsets(quarters * _QUARTER, zone)[:, which]
-    first, second = found
+    # Clocks are changed at whole quarters of an hour.
+    quarters, which = np.unique(local // _QUARTER, return_inverse=True)
+    first, second = _offsets(quarters * _QUARTER, zone)[:, which]
     return local - first, np.maximum(first - second, 0.0), second > first
 
 
@@ -358,28 +350,6 @@ def text_in(content: bytes) -> str:
         return content.decode("latin-1")
 
 
-def _lines(content: bytes) -> pl.Series:
-    """Return the lines of a text."""
-    import polars as pl
-    from polars.exceptions import ComputeError
-
-    unused = next((each for each in _CONTROLS if each.encode() not in content), None)
-    content = content.rstrip(b"\n")
-    if unused and content:
-        try:
-            return pl.read_csv(
-                content,
-                separator=unused,
-                has_header=False,
-                quote_char=None,
-                schema={"line": pl.String},
-                empty_string_is_null=False,
-            ).to_series()
-        except ComputeError:
-            pass  # It is not UTF-8.
-    return pl.Series(text_in(content).split("\n"), dtype=pl.String)
-
-
 _Refuse = Callable[[int, Sequence[str], int], None]
 """Notes a line that is no row: its number, its cells, and how many there should be."""
 
@@ -400,7 +370,7 @@ def _split(
     """
     import polars as pl
 
-    rows = _lines(content)
+    rows = pl.Series(text_in(content.rstrip(b"\n")).split("\n"), dtype=pl.String)
     header = [name.strip() for name in str(rows[0]).split(delimiter)]
     size = len(header)
     numbers = np.arange(1, len(rows) + 1)
