@@ -25,6 +25,7 @@ from qops_batsim.advice.advice_tables import (
     queues_table,
     read_facts,
     reasons_table,
+    refusals_table,
     repairs_table,
     windows_table,
 )
@@ -134,6 +135,7 @@ def advice_sections(advice: Advice) -> dict[str, list[Block | None]]:
             categories_table(advice),
             queues_table(advice),
             reasons_table(advice),
+            refusals_table(advice),
         ],
         "Charges": [charges_table(advice)],
         "Strictness": [stringencies],

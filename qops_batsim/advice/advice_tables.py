@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from qops_batsim.advice.advise import (
@@ -31,10 +32,12 @@ from qops_batsim.advice.recommendations import (
     percent,
 )
 from qops_batsim.advice.trace_runs import (
+    MOST_REFUSALS,
     REASONS,
     AdviceCase,
     GroupCount,
     add_up,
+    reason_of,
 )
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.charges import Categories
@@ -42,6 +45,7 @@ from qops_batsim.economics.prices import Prices
 from qops_batsim.experiments.page import PageTable
 from qops_batsim.experiments.report_table import TableText
 from qops_batsim.parameters import EXACT
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.shipped import packaged_data
 from qops_batsim.workload.conversion import DONE
 
@@ -300,6 +304,32 @@ def queues_table(advice: Advice) -> PageTable | None:
         name: add_up(run.queues[name] for run in runs if name in run.queues) for name in names
     }
     return _table("queues", [{"queue": name, **_asked(each)} for name, each in groups.items()])
+
+
+def refusals_table(advice: Advice) -> PageTable | None:
+    """Return the largest of the refused jobs, as the trace calls them."""
+    refusals = [each for run in advice.of(advice.choices.chosen) for each in run.refusals]
+    largest = sorted(refusals, key=lambda each: -each.work)[:MOST_REFUSALS]
+    if not largest:
+        return None
+    calendar = advice.prepared.workload.calendar
+    rows = [
+        {
+            **msgspec.structs.asdict(each),
+            "submitted": _date(each.submission, calendar),
+            "work": each.work / HOUR,
+            "reason": _why(each.refusal),
+        }
+        for each in largest
+    ]
+    return _table("refusals", rows)
+
+
+def _why(refusal: Refusal) -> str:
+    """Return the reason of a refusal, with the trace's id of the job that stood in the way."""
+    if refusal.kind is RefusalKind.OTHER_DEADLINE and refusal.blamed is not None:
+        return f"the promise to {refusal.blamed.partition('!')[2]} would be broken"
+    return WORDS[reason_of(refusal)]
 
 
 def reasons_table(advice: Advice) -> PageTable:

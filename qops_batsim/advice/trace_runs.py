@@ -132,6 +132,10 @@ REASONS = ("own", "others", "impossible", "other")
 enough away for the estimate."""
 
 
+MOST_REFUSALS = 20
+"""Most refused jobs of a run that are told one by one."""
+
+
 class AdviceCase(msgspec.Struct, frozen=True, kw_only=True):
     """One run on a window of a trace.
 
@@ -177,6 +181,20 @@ class EarliestPromise(msgspec.Struct, frozen=True, array_like=True):
     """From its submission to the earliest end; None if none could be promised."""
 
 
+class RefusedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that was refused; dates and durations in seconds."""
+
+    id: str
+    submission: float
+    processors: int
+    estimate: float
+    work: float
+    """Processor-seconds that it would have used."""
+    refusal: Refusal
+    queue: str
+    user: str
+
+
 class AdviceRun(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a run; groups and charges by category, work in processor-seconds."""
 
@@ -187,8 +205,10 @@ class AdviceRun(msgspec.Struct, frozen=True, kw_only=True):
     charges: tuple[CategoryCharges, ...]
     total: CategoryCharges
     promises: tuple[EarliestPromise, ...] = ()
+    refusals: tuple[RefusedJob, ...] = ()
+    """Where promises were asked for: the largest of the refused jobs, by work."""
     queues: dict[str, GroupCount] = {}
-    """Where promises were asked for: the groups by the queues that the trace tells."""
+    """Likewise: the groups by the queues that the trace tells."""
     waits: dict[str, list[float]] = {}
     """Of EASY: the waits by category (seconds)."""
 
@@ -243,6 +263,7 @@ class TraceRuns:
             metrics=admission_metrics(outcomes, len(simulation.hosts)),
             work=float((outcomes.processors * outcomes.run_time).sum()),
             groups=_groups(outcomes, categories, module),
+            refusals=tuple(_refusals(outcomes, workload, module)) if case.promises else (),
             queues=_groups(outcomes, _field_of_jobs(workload, "queue"), module)
             if case.promises
             else {},
@@ -343,6 +364,26 @@ def _groups(
         group.later += bool(later[row])
         group.missed += bool(missed[row])
     return groups
+
+
+def _refusals(
+    outcomes: JobOutcomes, workload: Workload, module: DecisionModule
+) -> Iterator[RefusedJob]:
+    work = np.where(outcomes.refused, outcomes.processors * outcomes.run_time, -1.0)
+    for row in np.argsort(-work, kind="stable")[:MOST_REFUSALS].tolist():
+        job = workload.jobs[row]
+        if not outcomes.refused[row]:
+            break
+        yield RefusedJob(
+            id=job.id,
+            submission=job.submission_time,
+            processors=job.processors,
+            estimate=job.estimate,
+            work=float(work[row]),
+            refusal=refusal_of(module, job.id),
+            queue=str(job.fields.get("queue", "")),
+            user=str(job.fields.get("user", "")),
+        )
 
 
 def _field_of_jobs(workload: Workload, field: str) -> list[str]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored
 from qops_batsim.limits import MAX_ODD_LINES
-from qops_batsim.workload.log import FIELDS, MEASURED, RECORD, Log, Malformed, RepairCount
+from qops_batsim.workload.log import FIELDS, MEASURED, RECORD, Log, RepairCount
 from qops_batsim.workload.log_formats import dialect_of, refuse_others
 
 _WHAT = "a workload log (SWF)"
@@ -196,24 +196,14 @@ def read_swf(path: str | Path) -> SwfLog:
 
 def swf_in(stored: Stored, source: str) -> SwfLog:
     """Return the log in a file that was read; see :func:`read_swf`."""
-    log, malformed = parse_swf(stored.content, source=source)
-    if malformed:
-        refuse_others(stored.content, source)
-        first = malformed[0]
-        hint = " (the output of sacct has a header)" if "|" in first.problem else ""
-        if "," in first.problem:
-            hint = " (a table: `workload import --map` says what its columns are)"
-        if stored.content.lstrip().startswith(b"{"):
-            hint = " (a Batsim workload, JSON, is no log and needs no conversion)"
-        raise InputError(f"{source}: line {first.line}: {first.problem}; {_ACCEPTED}{hint}")
+    log = parse_swf(stored.content, source=source)
     log.sha256 = stored.sha256
     return log
 
 
-def parse_swf(content: bytes, *, source: str) -> tuple[SwfLog, list[Malformed]]:
-    """Read what can be read of a log, and tell which lines cannot."""
+def parse_swf(content: bytes, *, source: str) -> SwfLog:
+    """Read a log; an InputError names the first line that is no record."""
     header: list[str] = []
-    malformed: list[Malformed] = []
     lines = [np.empty(0, np.int64)]
     records = [np.empty(0, RECORD)]
     width = 0
@@ -221,22 +211,23 @@ def parse_swf(content: bytes, *, source: str) -> tuple[SwfLog, list[Malformed]]:
     for numbers, rows in _blocks(content, header):
         if not width:
             width, dialect = _width(rows)
-        matrix, good = _parse_at_once(rows, width), numbers
+        matrix = _parse_at_once(rows, width)
         if matrix is None:
-            matrix, good, bad = _parse_one_by_one(rows, numbers, width or len(FIELDS))
-            malformed += bad
+            problems = [_problem(row, width or len(FIELDS)) for row in rows]
+            for number, problem in zip(numbers, problems, strict=True):
+                if problem:
+                    _refuse(content, source, number, problem)
+            values = [row.split()[: len(FIELDS)] for row in rows]
+            matrix = np.array(values).astype(np.float64)
         if dialect:
-            by_number = dict(zip(numbers, rows, strict=True))
-            _count_nodes(matrix, [by_number[number] for number in good], dialect["beyond"][-1])
-        numbers = good
+            _count_nodes(matrix, rows, dialect["beyond"][-1])
         lines.append(np.array(numbers, np.int64))
         part = np.empty(len(matrix), dtype=RECORD)
         for index, name in enumerate(FIELDS):
             part[name] = matrix[:, index]
         records.append(part)
-        for found, kind in ((malformed, "are no records"), (header, "are comments")):
-            if len(found) > MAX_ODD_LINES:
-                raise InputError(f"{source}: more than {MAX_ODD_LINES} lines {kind}; {_ACCEPTED}")
+        if len(header) > MAX_ODD_LINES:
+            raise InputError(f"{source}: more than {MAX_ODD_LINES} lines are comments; {_ACCEPTED}")
     log = SwfLog(
         records=np.concatenate(records),
         header=SwfHeader(tuple(header)),
@@ -249,7 +240,18 @@ def parse_swf(content: bytes, *, source: str) -> tuple[SwfLog, list[Malformed]]:
             told += f", of which the last tells a job's nodes ({dialect['name']})"
             log.counted = f"nodes, as the last column tells them ({dialect['about']})"
         log.left_out = [RepairCount.of_lines("more_columns", told, log.lines.tolist(), "ignore")]
-    return log, malformed
+    return log
+
+
+def _refuse(content: bytes, source: str, number: int, problem: str) -> NoReturn:
+    """Raise an InputError about a line that is no record, with what the file may be instead."""
+    refuse_others(content, source)
+    hint = " (the output of sacct has a header)" if "|" in problem else ""
+    if "," in problem:
+        hint = " (a table: `workload import --map` says what its columns are)"
+    if content.lstrip().startswith(b"{"):
+        hint = " (a Batsim workload, JSON, is no log and needs no conversion)"
+    raise InputError(f"{source}: line {number}: {problem}; {_ACCEPTED}{hint}")
 
 
 def _width(rows: Sequence[str]) -> tuple[int, Mapping[str, Any]]:
@@ -319,32 +321,17 @@ def _parse_at_once(rows: Sequence[str], width: int) -> Matrix | None:
     return matrix
 
 
-def _parse_one_by_one(
-    rows: Sequence[str], numbers: Sequence[int], width: int
-) -> tuple[Matrix, list[int], list[Malformed]]:
-    """Return the values and line numbers of the good rows, and what is wrong with the others."""
-    values: list[list[float]] = []
-    good: list[int] = []
-    malformed: list[Malformed] = []
-    for row, number in zip(rows, numbers, strict=True):
-        words = row.split() if len(row) <= _LONGEST_ROW else []
-        if len(words) != width:
-            columns = "1 column" if len(words) == 1 else f"{len(words)} columns"
-            if not words:
-                columns = f"{len(row)} letters"
-            malformed.append(Malformed(number, f"{columns} ({shown(row)})"))
-            continue
-        words = words[: len(FIELDS)]
-        wrong = next((i for i, word in enumerate(words) if not _is_accepted(word, i)), None)
-        if wrong is not None:
-            wanted = "number" if FIELDS[wrong] in MEASURED else "whole number"
-            name = f"column {wrong + 1} ({FIELDS[wrong]})"
-            problem = f"{name} is {shown(words[wrong])}, not a {wanted}"
-            malformed.append(Malformed(number, problem))
-            continue
-        values.append([float(word) for word in words])
-        good.append(number)
-    return np.array(values, dtype=np.float64).reshape(-1, len(FIELDS)), good, malformed
+def _problem(row: str, width: int) -> str:
+    """Return why a line is no record of so many columns, empty if it is one."""
+    words = row.split() if len(row) <= _LONGEST_ROW else []
+    if len(words) != width:
+        columns = "1 column" if len(words) == 1 else f"{len(words)} columns"
+        return f"{columns if words else f'{len(row)} letters'} ({shown(row)})"
+    for place, word in enumerate(words[: len(FIELDS)]):
+        if not _is_accepted(word, place):
+            wanted = "number" if FIELDS[place] in MEASURED else "whole number"
+            return f"column {place + 1} ({FIELDS[place]}) is {shown(word)}, not a {wanted}"
+    return ""
 
 
 def _is_accepted(word: str, column: int) -> bool:

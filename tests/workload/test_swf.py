@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -31,9 +32,7 @@ LOGS = (
 
 
 def log_of(text: str) -> SwfLog:
-    log, malformed = parse_swf(text.encode(), source="test.swf")
-    assert not malformed
-    return log
+    return parse_swf(text.encode(), source="test.swf")
 
 
 def file_of(tmp_path: Path, content: str | bytes) -> Path:
@@ -56,20 +55,22 @@ def test_reads_every_column_and_the_line_numbers() -> None:
 def test_parts_of_a_log_are_put_together(
     monkeypatch: pytest.MonkeyPatch, lines_at_once: int
 ) -> None:
-    """Twenty records with comments, empty and malformed lines between them."""
+    """Twenty records with comments and empty lines between them."""
     monkeypatch.setattr(swf, "_LINES_AT_ONCE", lines_at_once)
-    odd = {3: "; Version: 2", 4: "", 8: "no record", 9: "; Note: late", 15: "1 2 3", 16: " "}
+    odd = {3: "; Version: 2", 4: "", 8: "\t", 9: "; Note: late", 15: ";", 16: " "}
     rows = [
         odd.get(number) or swf_line(job_number=number, submit_time=10 * number)
         for number in range(1, 27)
     ]
     rows[3] = rows[15] = ""
-    log, malformed = parse_swf("\n".join(rows).encode(), source="test.swf")
+    log = parse_swf("\n".join(rows).encode(), source="test.swf")
     kept = [number for number in range(1, 27) if number not in odd]
     assert log.lines.tolist() == log.records["job_number"].tolist() == kept
     assert log.records["submit_time"].tolist() == [10 * number for number in kept]
-    assert [line.strip() for line in log.header.lines] == ["Version: 2", "Note: late"]
-    assert len(malformed) == 2
+    assert [line.strip() for line in log.header.lines] == ["Version: 2", "Note: late", ""]
+    rows[19] = "1 2 3"
+    with pytest.raises(InputError, match="line 20: 3 columns"):
+        parse_swf("\n".join(rows).encode(), source="test.swf")
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -151,10 +152,8 @@ def test_machine_size_falls_back_to_nodes() -> None:
 
 
 def test_latin1_header() -> None:
-    log, malformed = parse_swf(
-        "; Acknowledge: Jörg\n".encode("latin-1") + swf_line().encode(), source="x"
-    )
-    assert not malformed
+    content = "; Acknowledge: Jörg\n".encode("latin-1") + swf_line().encode()
+    log = parse_swf(content, source="x")
     assert log.header.get("Acknowledge") == "Jörg"
 
 
@@ -171,9 +170,7 @@ lines = st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]
 )
 def test_what_is_written_is_read(rows: list[tuple[float, ...]], header: list[str]) -> None:
     log = SwfLog(records=np.array(rows, dtype=RECORD), header=SwfHeader(tuple(header)))
-    again, malformed = parse_swf(swf_of(log).encode(), source="again")
-    assert not malformed
-    assert again == log
+    assert parse_swf(swf_of(log).encode(), source="again") == log
 
 
 def test_files_round_trip(tmp_path: Path, shared: Path) -> None:
@@ -212,16 +209,11 @@ def test_malformed_line_is_named(tmp_path: Path, bad: str, message: str) -> None
     with pytest.raises(InputError, match=message) as caught:
         read_swf(path)
     assert str(caught.value).startswith(f"{path}: line 3: ")
-    log, malformed = parse_swf(path.read_bytes(), source=str(path))
-    assert [entry.line for entry in malformed] == [3]
-    assert log.lines.tolist() == [2, 4]
 
 
 def test_whole_numbers_written_as_fractions_are_accepted() -> None:
-    text = swf_line().replace("1 0 ", "1.0 0 ", 1) + "\nmalformed"
-    log, malformed = parse_swf(text.encode(), source="x")
+    log = log_of(swf_line().replace("1 0 ", "1.0 0 ", 1))
     assert log.records["job_number"].tolist() == [1]
-    assert len(malformed) == 1
 
 
 def test_damaged_files(tmp_path: Path) -> None:
@@ -249,15 +241,22 @@ cells = st.one_of(
 @given(st.lists(st.lists(cells, min_size=17, max_size=19).map(" ".join), min_size=1, max_size=3))
 def test_fast_and_careful_reading_agree(rows: list[str]) -> None:
     """Whatever the fast reader accepts, the careful one accepts with the same values."""
-    log, malformed = parse_swf("\n".join(rows).encode(), source="x")
-    careful, bad = parse_swf("\n".join([*rows, "bad"]).encode(), source="x")
-    assert careful == log
-    assert [entry.problem for entry in bad[:-1]] == [entry.problem for entry in malformed]
+    content = "\n".join(rows).encode()
+
+    def read() -> SwfLog | str:
+        try:
+            return parse_swf(content, source="x")
+        except InputError as error:
+            return str(error)
+
+    usual = read()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(swf, "_parse_at_once", lambda rows, width: None)
+        assert read() == usual
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_records_comments_or_malformed(content: bytes) -> None:
-    log, malformed = parse_swf(content, source="x")
-    lines = {*log.lines.tolist(), *(entry.line for entry in malformed)}
-    assert len(lines) == len(log) + len(malformed)
-    assert all(entry.problem.isprintable() for entry in malformed)
+    with suppress(InputError):
+        log = parse_swf(content, source="x")
+        assert len(set(log.lines.tolist())) == len(log)
