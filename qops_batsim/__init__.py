@@ -20,8 +20,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qops_batsim.compiled import is_compiled as is_compiled
+from qops_batsim.compiled import use_compiled
 from qops_batsim.lazy import lazy_names
 from qops_batsim.version import __version__ as __version__
+
+use_compiled()
 
 if TYPE_CHECKING:
     from qops_batsim.advice.advise import advise as advise
@@ -62,6 +66,7 @@ else:
             "analysis.plots.gantt": "gantt",
             "analysis.results.run": "read_run",
             "analysis.verify.verifier": "verify",
+            "compiled": "is_compiled",
             "errors": "InputError QopsError",
             "experiments.compare": "compare",
             "jobs": "Job QosRequest",

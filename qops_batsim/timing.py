@@ -57,6 +57,12 @@ GRID = 1e6
 GRID_END = 2.0**31
 """From here on (seconds, 68 years) floats are about as coarse as the grid: each counts as on it."""
 
+_SHIFT = 1.5 * 2.0**52
+"""A float to which this is added is rounded to a whole number, ties to even: ``rint`` without C."""
+
+# What timing.pxd declares is a C variable where this is compiled, which Python does not see.
+_GRID, _GRID_END, _SAME_DATE, _SHORTEST = GRID, GRID_END, SAME_DATE, SHORTEST
+
 
 def least_grace(round_trip: float) -> float:
     """Return the least grace with which plans bear the delays of messages (seconds).
@@ -75,8 +81,8 @@ def on_grid(date: float) -> float:
     >>> on_grid(0.1 + 0.2)
     0.3
     """
-    if -GRID_END < date < GRID_END:
-        return round(date * GRID) / GRID
+    if -_GRID_END < date < _GRID_END:
+        return (date * _GRID + _SHIFT - _SHIFT) / _GRID
     return date
 
 
@@ -88,11 +94,10 @@ def up_to_grid(date: float) -> float:
     >>> up_to_grid(0.1 + 0.2), up_to_grid(2.0000001)
     (0.3, 2.000001)
     """
-    # Written out, because kernels are compiled from this function.
-    if date % 1.0 == 0.0 or not -GRID_END < date < GRID_END:
+    if not -_GRID_END < date < _GRID_END or date + _SHIFT - _SHIFT == date:
         return date
-    rounded = round(date * GRID) / GRID
-    return round((rounded + 1 / GRID) * GRID) / GRID if date - rounded > SAME_DATE else rounded
+    rounded = on_grid(date)
+    return on_grid(rounded + 1 / _GRID) if date - rounded > _SAME_DATE else rounded
 
 
 def duration_on_grid(duration: float) -> float:
@@ -101,7 +106,7 @@ def duration_on_grid(duration: float) -> float:
     As dates of news are rounded up as well, what is estimated well is told to end no later
     than planned.
     """
-    return max(up_to_grid(float(duration)), SHORTEST)
+    return max(up_to_grid(float(duration)), _SHORTEST)
 
 
 def end_of(start: float, duration: float) -> float:
@@ -112,6 +117,4 @@ def end_of(start: float, duration: float) -> float:
     >>> end_of(0.1, 0.2)
     0.3
     """
-    end = start + max(duration, start * 2.0**-52)
-    # Written out, because kernels are compiled from this function.
-    return round(end * GRID) / GRID if -GRID_END < end < GRID_END else end
+    return on_grid(start + max(duration, start * 2.0**-52))

@@ -7,11 +7,13 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
 
 import qops_batsim
+import qops_batsim.compiled
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,11 +29,13 @@ def files(*folders: str, below: Path = ROOT) -> set[str]:
         str(path.relative_to(below))
         for folder in folders
         for path in (below / folder).rglob("*")
-        if path.is_file() and not any(part in LEFT_BEHIND for part in path.parts)
+        if path.is_file() and path.suffix != ".so" and LEFT_BEHIND.isdisjoint(path.parts)
     }
 
 
 LEFT_BEHIND = {"__pycache__", ".ipynb_checkpoints", "out"}
+
+COMPILED = {f"qops_batsim/{path}{EXTENSION_SUFFIXES[0]}" for path in qops_batsim.compiled.COMPILED}
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +50,9 @@ def test_the_wheel_holds_the_package_its_inputs_and_its_licence(built: Path) -> 
     expected = files("qops_batsim") | {
         f"qops_batsim/data/{name}" for name in files("platforms", "workloads")
     }
-    expected |= {
-        f"{information}/{name}"
-        for name in ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE")
-    }
-    assert held == expected
+    told = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE", "top_level.txt")
+    assert held == expected | COMPILED | {f"{information}/{name}" for name in told}
+    assert qops_batsim.is_compiled()
 
 
 def test_the_source_distribution_holds_what_is_needed_to_build_test_and_cite(built: Path) -> None:
@@ -62,7 +64,9 @@ def test_the_source_distribution_holds_what_is_needed_to_build_test_and_cite(bui
     single = {"README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "zensical.toml"}
     single |= {"CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"}
     single |= {"pyproject.toml", "PKG-INFO", ".gitignore", ".ci/conda/recipe.yaml"}
-    assert members == code | rest | single
+    single |= {"setup.py", "setup.cfg", "build_backend.py", "MANIFEST.in"}
+    told = {each for each in members if each.startswith("qops_batsim.egg-info/")}
+    assert members - told == code | rest | single
 
 
 def test_the_main_job_runs_from_the_wheel(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ HEAVY = ("numba", "pandas", "matplotlib", "numpy", "evalys", "pooch", "polars")
 """Packages that take long to import and that help texts do not need."""
 
 BASE = {
+    "compiled",
+    "core",
     "dates",
     "errors",
     "file_set",
@@ -18,6 +20,7 @@ BASE = {
     "garbage",
     "kernels",
     "limits",
+    "job_fields",
     "parameters",
     "tables",
     "timing",
@@ -27,13 +30,14 @@ BASE = {
     "signals",
     "version",
 }
-"""Modules at the top of the package, which every room may use."""
+"""Modules at the top of the package, and the core, which every room may use."""
 
 _BELOW_RUNNING = {
     *("platform", "workload", "protocol", "economics", "scheduling", "engine", "analysis"),
 }
 
 MAY_IMPORT: dict[str, set[str]] = {
+    "core": set(),
     "platform": set(),
     "workload": set(),
     "protocol": {"platform"},

@@ -22,6 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from qops_batsim.cli import console
 from qops_batsim.cli.console import print_error, print_failure, warn
+from qops_batsim.compiled import is_compiled
 from qops_batsim.errors import require_utf8
 from qops_batsim.garbage import no_garbage_collection_at_exit
 from qops_batsim.signals import EXIT_CODES, EndingSignal, ending_signals_raise
@@ -196,7 +197,8 @@ def _value(parameter: Any, check: Callable[[Any, Any], Any], context: Any, value
 
 def _show_version(value: bool) -> None:
     if value:
-        typer.echo(f"qops-batsim {__version__}")
+        how = "compiled" if is_compiled() else "not compiled, and slower"
+        typer.echo(f"qops-batsim {__version__} ({how})")
         raise typer.Exit
 
 

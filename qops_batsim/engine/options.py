@@ -13,7 +13,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.files import read_stored, text_of
-from qops_batsim.jobs import is_number
+from qops_batsim.job_fields import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Maintenance, Outage

@@ -19,7 +19,7 @@ import msgspec
 
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require, shown
-from qops_batsim.jobs import is_number
+from qops_batsim.job_fields import is_number
 from qops_batsim.live.manager import SeenJob
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from qops_batsim.core.profile import Profile
 from qops_batsim.errors import SimulationError, require_type
-from qops_batsim.scheduling import profile as kernels
-from qops_batsim.scheduling.arrays import STEPS_PER_RESERVATION, Profile, grown, new_profile
 from qops_batsim.timing import duration_on_grid, end_of, on_grid
 
-_earliest_fit, _change = kernels.earliest_fit, kernels.change
+if TYPE_CHECKING:
+    from qops_batsim.scheduling import arrays
 
 
 class NotFreeError(SimulationError, ValueError):
@@ -43,20 +44,22 @@ class AvailabilityProfile:
     def __init__(self, processors: int, start: float = 0.0) -> None:
         _check_numbers(processors, start=start)
         self.processors = processors
-        self._profile: Profile = new_profile(processors, 16)
-        self._profile.times[0] = on_grid(start)
+        self._profile = Profile(processors, float(start))
 
     @classmethod
-    def of(cls, profile: Profile, processors: int) -> AvailabilityProfile:
-        """Return a copy of what kernels work on, a profile of numbers. O(steps)."""
-        made = cls(processors)
-        times, free, size = profile
-        made._profile = Profile(times.copy(), free.copy(), size.copy())
+    def of(cls, profile: arrays.Profile, processors: int) -> AvailabilityProfile:
+        """Return a copy of what kernels work on, a profile of numbers. O(steps × log steps)."""
+        made, count = cls(processors, float(profile.times[0])), int(profile.size[0])
+        dates, free = profile.times[:count].tolist(), profile.free[:count].tolist()
+        for date, end, left in zip(dates, [*dates[1:], math.inf], free, strict=True):
+            made._profile.reserve(date, end, processors - left)
         return made
 
     def copy(self) -> AvailabilityProfile:
         """Return an independent copy. O(steps)."""
-        return self.of(self._profile, self.processors)
+        made = AvailabilityProfile(self.processors)
+        made._profile.copy_from(self._profile)
+        return made
 
     def earliest_fit(self, after: float, duration: float, processors: int) -> float:
         """Return the first date from ``after`` on with that many processors free. O(steps).
@@ -64,9 +67,8 @@ class AvailabilityProfile:
         Infinite if the job never fits.
         """
         _check_numbers(processors, after=after, duration=duration)
-        after = max(on_grid(float(after)), float(self._profile.times[0]))
-        duration = duration_on_grid(float(duration))
-        return float(_earliest_fit(self._profile, after, float(duration), processors))
+        after = max(on_grid(float(after)), self._profile.start)
+        return self._profile.earliest_fit(after, duration_on_grid(float(duration)), processors)
 
     def reserve(self, start: float, duration: float, processors: int) -> None:
         """Take processors from ``start`` for ``duration`` seconds, if it is finite. O(steps).
@@ -77,19 +79,12 @@ class AvailabilityProfile:
             Fewer are free at some moment.
         """
         start, end = _on_grid(start, duration, processors)
-        if start == np.inf:
-            return
-        times, free, size = self._profile
-        first = int(kernels.segment_at(times, int(size[0]), start))
-        for index in range(first, int(size[0])):
-            if index > first and times[index] >= end:
-                break
-            if free[index] < processors:
+        for date, free in self._profile.steps_between(start, end):
+            if free < processors:
                 raise NotFreeError(
-                    f"{processors} processors are not free at {times[index]:g} s: "
-                    f"only {free[index]} are"
+                    f"{processors} processors are not free at {date:g} s: only {free} are"
                 )
-        self._change(start, end, -processors)
+        self._profile.reserve(start, end, processors)
 
     def release(self, start: float, duration: float, processors: int) -> None:
         """Give back processors from ``start`` for ``duration`` seconds. O(steps).
@@ -100,43 +95,24 @@ class AvailabilityProfile:
             They were not all reserved.
         """
         start, end = _on_grid(start, duration, processors)
-        self._change(start, end, processors)
-        if int(self._profile.free[: self._profile.size[0]].max()) > self.processors:
-            self._change(start, end, -processors)
+        self._profile.release(start, end, processors)
+        if self._profile.highest_free() > self.processors:
+            self._profile.reserve(start, end, processors)
             raise NotFreeError(
                 f"{processors} processors from {start:g} s for {duration:g} s were not all reserved"
             )
 
     def trim(self, now: float) -> None:
         """Forget what lies before ``now`` (seconds). O(steps)."""
-        kernels.trim(self._profile, on_grid(float(now)))
+        self._profile.trim(on_grid(float(now)))
 
     def steps(self) -> list[tuple[float, int]]:
         """Return the steps as (date in seconds, free processors from then on)."""
-        times, free, size = self._profile
-        return list(zip(times[: size[0]].tolist(), free[: size[0]].tolist(), strict=True))
-
-    def _change(self, start: float, end: float, processors: int) -> None:
-        times, free, size = self._profile
-        if size[0] + STEPS_PER_RESERVATION > len(times):
-            self._profile = Profile(grown(times), grown(free), size)
-        _change(self._profile, start, end, processors, True)
+        return self._profile.steps()
 
     def _check(self) -> None:
         """Verify the invariants; for tests."""
-        size = self._profile.size[0]
-        times: Any = self._profile.times[:size]
-        free: Any = self._profile.free[:size]
-        if size < 1:
-            raise AssertionError("a profile has at least one step")
-        if not bool(np.all(np.diff(times) > 0)):
-            raise AssertionError(f"dates must ascend: {times}")
-        if any(date != on_grid(date) for date in times.tolist()):
-            raise AssertionError(f"dates must be whole microseconds: {times}")
-        if not bool(np.all((free >= 0) & (free <= self.processors))):
-            raise AssertionError(f"free processors must be from 0 to {self.processors}: {free}")
-        if bool(np.any(np.diff(free) == 0)):
-            raise AssertionError(f"neighbouring steps must differ: {free}")
+        self._profile.check(self.processors)
 
 
 def _check_numbers(processors: object, **seconds: object) -> None:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.jobs import FINAL_STATES, REJECTED, is_amount, is_whole_number
+from qops_batsim.job_fields import is_amount, is_whole_number
+from qops_batsim.jobs import FINAL_STATES, REJECTED
 from qops_batsim.limits import MAX_HOSTS, MAX_SECONDS, MAX_STEPS
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import (

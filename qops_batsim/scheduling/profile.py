@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim import timing
 from qops_batsim.kernels import kernel
 from qops_batsim.scheduling.arrays import WINDOW, Claims, Floats, Ints, Jobs, Profile, Queue, Rows
 from qops_batsim.scheduling.core.columns import ENDS
 from qops_batsim.scheduling.host_words import same_hosts
+from qops_batsim.timing import GRID, GRID_END, SAME_DATE
 
 Fit = tuple[float, Any, Any]
 """A start (seconds), the step that holds it, and the first step not before the end."""
@@ -32,9 +32,28 @@ ONE = np.uintp(1)
 whether they are negative, as those of Python may be."""
 
 
-end_of = kernel(timing.end_of)
-on_grid = kernel(timing.on_grid)
-up_to_grid = kernel(timing.up_to_grid)
+@kernel
+def on_grid(date: float) -> float:
+    """As :func:`qops_batsim.timing.on_grid`, which is compiled ahead of time."""
+    if -GRID_END < date < GRID_END:
+        return round(date * GRID) / GRID
+    return date
+
+
+@kernel
+def up_to_grid(date: float) -> float:
+    """As :func:`qops_batsim.timing.up_to_grid`."""
+    if date % 1.0 == 0.0 or not -GRID_END < date < GRID_END:
+        return date
+    rounded = round(date * GRID) / GRID
+    return round((rounded + 1 / GRID) * GRID) / GRID if date - rounded > SAME_DATE else rounded
+
+
+@kernel
+def end_of(start: float, duration: float) -> float:
+    """As :func:`qops_batsim.timing.end_of`."""
+    end = start + max(duration, start * 2.0**-52)
+    return round(end * GRID) / GRID if -GRID_END < end < GRID_END else end
 
 
 @kernel

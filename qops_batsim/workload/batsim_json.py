@@ -23,15 +23,8 @@ import msgspec
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored, text_of, write_text
 from qops_batsim.garbage import without_garbage_collection
-from qops_batsim.jobs import (
-    CHECKED,
-    Job,
-    QosRequest,
-    is_amount,
-    is_number,
-    is_whole_number,
-    problem_in,
-)
+from qops_batsim.job_fields import CHECKED, is_amount, is_number, is_whole_number, problem_in
+from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import (
     LETTERS_OF_LIST,
     LETTERS_OF_OBJECT,

@@ -312,6 +312,12 @@ class ReadJob(Job):
 
     __slots__ = ()
 
+    @property
+    def fields(self) -> dict[str, Any]:
+        if isinstance(self._fields, WrittenJobs):
+            self._fields.is_changed = True  # Whoever asks for them may change them.
+        return super().fields
+
     def __setattr__(self, name: str, value: object) -> None:
         written = getattr(self, "_fields", None)
         if isinstance(written, WrittenJobs):
@@ -319,10 +325,6 @@ class ReadJob(Job):
             if name == "id":  # By which they are found.
                 object.__setattr__(self, "_fields", written.fields_of(self.id))
         object.__setattr__(self, name, value)
-
-    def __setstate__(self, state: tuple[None, dict[str, Any]]) -> None:
-        for name, value in state[1].items():
-            object.__setattr__(self, name, value)
 
 
 class JobTable(Sequence[Job]):
@@ -373,7 +375,7 @@ class JobTable(Sequence[Job]):
         if self._made is None:
             columns, names = self._columns, self._columns.profile_names
             self._made = [
-                Job(
+                ReadJob(
                     job_id,
                     date,
                     processors,
@@ -392,6 +394,4 @@ class JobTable(Sequence[Job]):
                     strict=True,
                 )
             ]
-            for job in self._made:
-                job.__class__ = ReadJob
         return self._made

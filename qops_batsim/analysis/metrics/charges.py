@@ -36,7 +36,7 @@ from qops_batsim.economics.charges import (
 from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.files import read_text
-from qops_batsim.jobs import is_number
+from qops_batsim.job_fields import is_number
 from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.model import Workload
 

@@ -28,7 +28,7 @@ from qops_batsim.files import (
     read_parts,
     write_text,
 )
-from qops_batsim.jobs import is_number
+from qops_batsim.job_fields import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_HOST_ID
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Maintenance, Outage

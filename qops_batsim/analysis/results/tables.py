@@ -19,7 +19,8 @@ import numpy.typing as npt
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import decoded, read_bytes
-from qops_batsim.jobs import FINAL_STATES, QOS_ACCEPTED, QOS_REJECTED, REJECTED, is_number
+from qops_batsim.job_fields import is_number
+from qops_batsim.jobs import FINAL_STATES, QOS_ACCEPTED, QOS_REJECTED, REJECTED
 from qops_batsim.limits import MAX_AMOUNT, MAX_DESCRIPTION_BYTES, MAX_SPAN, MAX_STRETCH
 from qops_batsim.tables import (
     Choices,

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from qops_batsim.errors import InputError, did_you_mean, shown
-from qops_batsim.jobs import Job, is_qos_request
+from qops_batsim.job_fields import is_qos_request
+from qops_batsim.jobs import Job
 
 SPREAD, EACH = "DefinedAmountsSpreadUniformly", "DefinedAmountsUsedForEachValue"
 """Strategies of a homogeneous task: amounts of the whole, or of each host and pair of hosts."""

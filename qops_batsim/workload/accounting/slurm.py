@@ -17,7 +17,7 @@ import numpy as np
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import decoded
-from qops_batsim.jobs import is_number
+from qops_batsim.job_fields import is_number
 from qops_batsim.tables import Floats, Words
 from qops_batsim.workload.accounting.cells import INFINITE, NOT_SET, TextTable, read_cells
 from qops_batsim.workload.accounting.rows import (

@@ -1,0 +1,75 @@
+"""Which modules are compiled, and whether they are.
+
+A compiled module is an ordinary ``.py`` file with a ``.pxd`` beside it, which declares C types for
+Cython. Python imports the result of compiling it where there is one, else the ``.py`` file, which
+does the same, only slower.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
+from importlib.util import spec_from_file_location
+from pathlib import Path
+
+COMPILED = ("core/job", "core/profile", "timing")
+"""Paths of the compiled modules in the package, without ending."""
+
+PURE = "QOPS_BATSIM_PURE"
+"""Variable of the environment: with 1, nothing is compiled at installation, or used compiled."""
+
+_PACKAGE = Path(__file__).parent
+_FIX = "pip install --no-build-isolation -e . (with setuptools>=77 and cython>=3.1 installed)"
+
+
+def is_compiled() -> bool:
+    """Return whether the core runs compiled.
+
+    >>> is_compiled() in (True, False)
+    True
+    """
+    from qops_batsim.core import job
+
+    return not str(job.__file__).endswith(".py")
+
+
+class UncompiledFinder:
+    """Finder of the sources of compiled modules, for ``sys.meta_path``."""
+
+    @classmethod
+    def find_spec(cls, name: str, *_: object) -> ModuleSpec | None:
+        """Return where the source of a compiled module lies, None of any other module."""
+        path = name.removeprefix(f"{__package__}.").replace(".", "/")
+        if path not in COMPILED:
+            return None
+        return spec_from_file_location(name, _PACKAGE / f"{path}.py")
+
+
+def use_compiled() -> None:
+    """Have compiled modules imported, unless the environment says otherwise.
+
+    In a checkout, ImportError if some are older than their sources, or missing where others are
+    there: they would do what the source did once.
+    """
+    if os.environ.get(PURE) == "1":
+        sys.meta_path.insert(0, UncompiledFinder)
+        return
+    if not (_PACKAGE.parent / "pyproject.toml").exists():
+        return
+    made = {path: _date_of(_PACKAGE / f"{path}{EXTENSION_SUFFIXES[0]}") for path in COMPILED}
+    if not any(made.values()):
+        return
+    declared = max(_date_of(_PACKAGE / f"{path}.pxd") for path in COMPILED)
+    for path, date in made.items():
+        if date < max(declared, _date_of(_PACKAGE / f"{path}.py")):
+            told = "is newer than what was compiled from it" if date else "was never compiled"
+            raise ImportError(f"{_PACKAGE / path}.py {told}; type: {_FIX}")
+
+
+def _date_of(path: Path) -> float:
+    """Return when a file was changed last, 0 if there is none."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,195 @@
+"""Job: what a workload describes, an engine submits and a scheduler decides about."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from qops_batsim.errors import shown
+from qops_batsim.job_fields import FIELDS, QosRequest, check_fields, checked_id, read_qos
+from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
+
+
+class WrittenFields(Protocol):
+    """Source of the fields of jobs, still as they were read."""
+
+    def fields_of(self, job_id: str) -> dict[str, Any]:
+        """Return the fields of a job, made anew."""
+
+
+def _restored(kind: type[Job], told: tuple[Any, ...], estimate: float) -> Job:
+    """Return a job that was pickled."""
+    job = kind(*told)
+    object.__setattr__(job, "estimate", estimate)
+    return job
+
+
+class Job:
+    """A rigid parallel job, as a workload describes it and an engine submits it.
+
+    Attributes
+    ----------
+    id
+        Identifier. In a workload file as written there; once an engine submits
+        it, with the workload's name in front (``"w0!15"``).
+    submission_time
+        Date of submission (seconds).
+    processors
+        Hosts the job needs, all at once.
+    walltime
+        Run time at which the job is killed (seconds), or None.
+    profile
+        Name of the execution profile within the job's workload.
+    qos
+        What the user asks for beyond that, or None.
+    estimate
+        Run time that planning assumes (seconds): ``qos.estimated_runtime`` if
+        present, else the walltime, else infinity.
+    fields
+        All fields as read, forwarded untouched to decision modules.
+
+    Examples
+    --------
+    >>> Job("1", 0.0, 4, "delay60", walltime=120.0).estimate
+    120.0
+    """
+
+    __slots__ = (
+        "_fields",
+        "estimate",
+        "id",
+        "processors",
+        "profile",
+        "qos",
+        "submission_time",
+        "walltime",
+    )
+
+    def __init__(
+        self,
+        id: str,  # noqa: A002 - the field's name in Batsim
+        submission_time: float,
+        processors: int,
+        profile: str,
+        walltime: float | None = None,
+        qos: QosRequest | None = None,
+        fields: dict[str, Any] | WrittenFields | None = None,
+    ) -> None:
+        self.id = id
+        self.submission_time = submission_time
+        self.processors = processors
+        self.walltime = walltime
+        self.profile = profile
+        self.qos = qos
+        if qos is not None and qos.estimated_runtime is not None:
+            self.estimate = qos.estimated_runtime
+        elif walltime is not None:
+            self.estimate = walltime
+        else:
+            self.estimate = math.inf
+        # Most jobs are never asked for their fields: these are put together when they are.
+        self._fields: dict[str, Any] | WrittenFields | Job | None = fields
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        fields = self._fields
+        if isinstance(fields, dict):
+            return fields
+        if fields is None:
+            made = self.batsim_fields()
+            if self.qos is not None:
+                made["qos"] = msgspec.to_builtins(self.qos)
+        elif isinstance(fields, Job):
+            made = {**fields.fields, "id": self.id}
+        else:
+            made = fields.fields_of(self.id)
+        self._fields = made
+        return made
+
+    @property
+    def user(self) -> str | None:
+        """The user whose job it is, by the field of that name; None where it names none."""
+        user = self.fields.get("user")
+        return None if user is None else str(user)
+
+    def batsim_fields(self) -> dict[str, Any]:
+        """Return the fields that Batsim itself uses, a walltime of None left out."""
+        values = self.id, self.submission_time, self.processors, self.profile, self.walltime
+        fields: dict[str, Any] = dict(zip(FIELDS, values, strict=True))
+        if self.walltime is None:
+            del fields["walltime"]
+        return fields
+
+    @classmethod
+    def from_fields(cls, fields: dict[str, Any], *, where: str) -> Job:
+        """Make a job from the JSON object of a Batsim workload or message, kept, not copied.
+
+        ``where`` the object comes from (``"kth.json: jobs[3]"``) is for messages.
+
+        >>> Job.from_fields({"id": 7, "subtime": 3, "res": 4, "profile": "p"}, where="a.json")
+        Job('7', submission_time=3.0, processors=4, walltime=None, profile='p')
+        """
+        found: Callable[[str], Any] = fields.get
+        job_id, submission_time, processors, profile, walltime = map(found, FIELDS)
+        if walltime == -1:
+            walltime = None
+        # This runs for every job: what is as usual is seen without a call.
+        is_usual = (
+            type(job_id) is str
+            and job_id
+            and type(submission_time) in (float, int)
+            and abs(submission_time) <= MAX_SECONDS
+            and type(processors) is int
+            and 0 <= processors <= MAX_PROCESSORS
+            and type(profile) is str
+            and (walltime is None or type(walltime) in (float, int))
+            and (walltime is None or 0 < walltime <= MAX_SECONDS)
+        )
+        if not is_usual:
+            job_id = checked_id(fields, where)
+            check_fields(fields, f"{where} (job {shown(job_id)})")
+        qos = None
+        if "qos" in fields or "extra_data" in fields:
+            qos = read_qos(fields, f"{where} (job {shown(job_id)})")
+        return cls(
+            job_id,
+            float(submission_time),
+            processors,
+            profile,
+            None if walltime is None else float(walltime),
+            qos,
+            fields,
+        )
+
+    def renamed(self, new_id: str) -> Job:
+        """Return the same job under another identifier."""
+        job = Job.__new__(Job)
+        job.id = new_id
+        job.submission_time = self.submission_time
+        job.processors = self.processors
+        job.walltime = self.walltime
+        job.profile = self.profile
+        job.qos = self.qos
+        job.estimate = self.estimate
+        job._fields = self
+        return job
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        asked = self.id, self.submission_time, self.processors, self.profile, self.walltime
+        return _restored, (type(self), (*asked, self.qos, self._fields), self.estimate)
+
+    def __repr__(self) -> str:
+        return (
+            f"Job({self.id!r}, submission_time={self.submission_time}, "
+            f"processors={self.processors}, walltime={self.walltime}, profile={self.profile!r})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        # Queues look for jobs: the fields of others need not be put together for that.
+        return isinstance(other, Job) and self.id == other.id and self.fields == other.fields
+
+    def __hash__(self) -> int:
+        return hash(self.id)

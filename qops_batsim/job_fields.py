@@ -1,0 +1,214 @@
+"""The fields of jobs as workloads and messages write them, and what is accepted there."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any, TypeGuard
+
+import msgspec
+
+from qops_batsim.errors import InputError, did_you_mean, shown
+from qops_batsim.limits import MAX_AMOUNT, MAX_PROCESSORS, MAX_SECONDS
+
+QOS_CLASSES = ("deadline", "high_priority", "dedicated", "best_effort")
+"""Classes of service of AROMA (Pascal et al. 2004, section 3)."""
+
+
+class QosRequest(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """Request of a user beyond processors and walltime; every field is optional.
+
+    Attributes
+    ----------
+    deadline
+        Latest completion date (seconds, absolute).
+    estimated_runtime
+        What planning uses instead of the walltime (seconds).
+    service_class
+        One of :data:`QOS_CLASSES` (JSON field ``class``).
+    has_user_deadline
+        Whether the deadline is the user's own rather than an artificial one.
+    tolerance_factor
+        The user accepts an offer up to this many times the requested response time.
+    user_priority
+        Priority the user gives, from 0 to 1.
+    political_priority
+        Priority the site gives, from 0 to 1; ``None`` when over quota; unset when not given.
+    category
+        Free label for reports.
+    memory
+        Memory needed on each host (bytes).
+    origin
+        Where the job comes from (a site of a grid, or the job it is a duplicate of).
+    queue
+        Queue of the site that the user chose (not empty).
+    application
+        Application that the job is part of (not empty): jobs submitted at one
+        date with the same value are its tasks, and are mapped together.
+    rerunnable
+        Whether the job may be killed and run again, as it may unless this is false.
+    checkpoint
+        Each time that a run of the job has lasted so many seconds more, its work is saved: killed,
+        it goes on from there. Without, it is run again from scratch.
+    start
+        Date at which the job has to start, neither before nor after (seconds, absolute): an advance
+        reservation.
+
+    Examples
+    --------
+    >>> asked = QosRequest(deadline=3600.0, estimated_runtime=60.0)
+    >>> asked.estimated_runtime, asked.problem()
+    (60.0, None)
+    """
+
+    deadline: float | None = None
+    estimated_runtime: float | None = None
+    service_class: str | None = msgspec.field(default=None, name="class")
+    has_user_deadline: bool | None = None
+    tolerance_factor: float | None = None
+    user_priority: float | None = None
+    political_priority: float | msgspec.UnsetType | None = msgspec.UNSET
+    category: str | None = None
+    memory: float | None = None
+    origin: str | None = None
+    queue: str | None = None
+    application: str | None = None
+    rerunnable: bool | None = None
+    checkpoint: float | None = None
+    start: float | None = None
+
+    def problem(self) -> str | None:
+        """Return what is wrong with the values, or None."""
+        found = (problem_in(name, getattr(self, name)) for name in CHECKED)
+        return next(filter(None, found), None)
+
+
+_DATES, _DURATIONS = ("deadline", "start"), ("estimated_runtime", "checkpoint")
+_AMOUNTS, _PRIORITIES = ("tolerance_factor", "memory"), ("user_priority", "political_priority")
+_NAMES = ("queue", "application")
+
+CHECKED = ("service_class", *_DATES, *_DURATIONS, *_AMOUNTS, *_PRIORITIES, *_NAMES)
+"""Fields of a request that not every value of their type fits; of numbers, those of a range."""
+
+
+def problem_in(name: str, value: Any) -> str | None:
+    """Return the fault of a field of a request, or None."""
+    if value is None or value is msgspec.UNSET:
+        return None
+    if name == "service_class" and value not in QOS_CLASSES:
+        return f"class is {shown(value)}; one of {', '.join(QOS_CLASSES)} is accepted"
+    if name in _DATES and not abs(value) <= MAX_SECONDS:
+        return f"{name} is {value}; a date up to {MAX_SECONDS:g} s is accepted"
+    if name in _DURATIONS and not 0 < value <= MAX_SECONDS:
+        return f"{name} is {value}; a number of seconds above 0, up to {MAX_SECONDS:g}, is accepted"
+    if name in _AMOUNTS and not 0 <= value < math.inf:
+        return f"{name} is {value}; a number from 0 up is accepted"
+    if name in _PRIORITIES and not 0 <= value <= 1:
+        return f"{name} is {value}; a number from 0 to 1 is accepted"
+    if name in _NAMES and value == "":
+        return f"{name} is empty; a name is accepted"
+    return None
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Tell whether a JSON value is a number that fits into a float; truth values are none."""
+    return (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        # Whole numbers of hundreds of digits compare, but do not convert.
+        and abs(value) <= sys.float_info.max
+    )
+
+
+def is_amount(value: object) -> TypeGuard[float]:
+    """Tell whether a JSON value is an amount of flop, bytes or seconds that can be simulated."""
+    return is_number(value) and 0 <= value <= MAX_AMOUNT
+
+
+def is_whole_number(value: object) -> TypeGuard[int]:
+    """Tell whether a JSON value is a whole number; truth values are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_qos_request(value: object) -> TypeGuard[dict[str, Any]]:
+    """Return whether a JSON value is an object that has fields of a :class:`QosRequest` only."""
+    return isinstance(value, dict) and bool(value) and _QOS_KEYS.issuperset(value)
+
+
+FIELDS = ("id", "subtime", "res", "profile", "walltime")
+"""Fields of a job that Batsim knows."""
+
+
+def checked_id(fields: dict[str, Any], where: str) -> str:
+    job_id = fields.get("id")
+    if is_whole_number(job_id) and is_number(job_id):
+        job_id = str(job_id)
+    if not isinstance(job_id, str) or not job_id:
+        raise _field_error(fields, where, "id", "a string or a whole number")
+    return job_id
+
+
+def check_fields(fields: dict[str, Any], where: str) -> None:
+    submission_time = fields.get("subtime")
+    if not (is_number(submission_time) and abs(submission_time) <= MAX_SECONDS):
+        accepted = f"a number of seconds up to {MAX_SECONDS:g}"
+        raise _field_error(fields, where, "subtime", accepted)
+    processors = fields.get("res")
+    if not is_whole_number(processors) or not 0 <= processors <= MAX_PROCESSORS:
+        accepted = f"a whole number of processors from 0 to {MAX_PROCESSORS}"
+        raise _field_error(fields, where, "res", accepted)
+    if not isinstance(fields.get("profile"), str):
+        raise _field_error(fields, where, "profile", "the name of a profile")
+    walltime = fields.get("walltime")
+    if walltime is None or walltime == -1:
+        return
+    if not (is_number(walltime) and 0 < walltime <= MAX_SECONDS):
+        accepted = f"a number of seconds above 0, up to {MAX_SECONDS:g}, or -1 for none"
+        raise _field_error(fields, where, "walltime", accepted)
+
+
+def _field_error(fields: dict[str, Any], where: str, name: str, accepted: str) -> InputError:
+    if name not in fields:
+        return InputError(f"{where}: field {name!r} is missing; {accepted} is expected")
+    return InputError(f"{where}: field {name!r} is {shown(fields[name])}; {accepted} is expected")
+
+
+def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
+    """Read the ``qos`` object (Batsim v4), or ``extra_data`` that holds the same (v5)."""
+    name, raw = "qos", fields.get("qos")
+    if raw is None:
+        # In Batsim v5 extra_data is open to all uses: it is ours only if every key is.
+        raw = fields.get("extra_data")
+        if isinstance(raw, str) and raw.startswith("{"):
+            # So it reaches whoever decides, and so some write it.
+            try:
+                raw = msgspec.json.decode(raw)
+            except (msgspec.DecodeError, RecursionError):
+                return None
+        if not is_qos_request(raw):
+            return None
+        name = "extra_data"
+    if not isinstance(raw, dict):
+        raise _field_error(fields, where, name, "an object")
+    for key in raw:
+        if key not in _QOS_KEYS:
+            raise InputError(
+                f"{where}: field {name!r}: unknown field {shown(key)}{did_you_mean(key, _QOS_KEYS)}"
+            )
+    try:
+        qos = msgspec.convert(raw, QosRequest)
+    except msgspec.ValidationError as error:
+        wanted, _, place = str(error).partition(" - at `$.")
+        key = place.rstrip("`")
+        raise InputError(
+            f"{where}: field {name!r}: {key} is {shown(raw.get(key))}: {wanted}"
+        ) from None
+    problem = qos.problem()
+    if problem:
+        raise InputError(f"{where}: field {name!r}: {problem}")
+    return qos
+
+
+_QOS_KEYS = frozenset(field.encode_name for field in msgspec.structs.fields(QosRequest))

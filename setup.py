@@ -1,0 +1,96 @@
+"""Compile the modules of qops_batsim that have a ``.pxd`` beside them.
+
+``QOPS_BATSIM_PURE=1`` installs them uncompiled. Where they cannot be compiled they are installed
+uncompiled as well, which a line in capitals says.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, find_namespace_packages, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": False,
+    "wraparound": False,
+    "cdivision": True,
+    "initializedcheck": False,
+    "infer_types": True,
+    "annotation_typing": False,  # types come from the .pxd
+    "binding": False,
+}
+FLAGS = ["-O2", "-g0", "-ffp-contract=off"]
+"""Results are the same to the last bit as uncompiled: no -ffast-math, no fused operations."""
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+DATA = ("platforms", "workloads")
+"""Inputs at the top of the tree that an installation has in the package (see shipped.py)."""
+
+
+def say_uncompiled(why: object) -> None:
+    """Say that the package will be slow."""
+    print(f"\n*** QOPS-BATSIM IS INSTALLED UNCOMPILED, AND SLOW: {why} ***\n", file=sys.stderr)
+
+
+def extensions() -> list[Extension]:
+    """Return the modules to compile, translated to C; none if that is not wanted or fails."""
+    if os.environ.get("QOPS_BATSIM_PURE") == "1":
+        return []
+    declared = [each.relative_to(ROOT) for each in sorted(ROOT.glob("qops_batsim/**/*.pxd"))]
+    modules = {
+        ".".join(each.with_suffix("").parts): str(each.with_suffix(".py"))
+        for each in declared
+        if each.stem != "__init__"
+    }
+    try:
+        from Cython.Build import cythonize
+
+        found: list[Extension] = cythonize(
+            [
+                Extension(name, [source], extra_compile_args=FLAGS)
+                for name, source in modules.items()
+            ],
+            build_dir="build/cython",
+            nthreads=CORES,
+            compiler_directives=DIRECTIVES,
+        )
+    except Exception as error:  # noqa: BLE001 - whatever is missing or wrong
+        say_uncompiled(error)
+        return []
+    return found
+
+
+class BuildAllOrNone(build_ext):
+    """Compile all modules or none: compiled ones cannot use each other uncompiled."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except Exception as error:  # noqa: BLE001 - no compiler, no headers of Python, …
+            say_uncompiled(error)
+            for each in self.extensions:
+                for path in {self.get_ext_fullpath(each.name), self.get_ext_filename(each.name)}:
+                    Path(path).unlink(missing_ok=True)
+            self.extensions = []
+        # One that needed not be compiled again is as new as its source.
+        for path in self.get_outputs():
+            if os.path.exists(path):
+                os.utime(path)
+        if self.inplace:
+            for each in self.extensions:
+                os.utime(self.get_ext_fullpath(each.name))
+
+
+is_editable = "editable_wheel" in sys.argv
+packages = find_namespace_packages(include=["qops_batsim", "qops_batsim.*"])
+package_dir = {} if is_editable else {f"qops_batsim.data.{each}": each for each in DATA}
+setup(
+    packages=[*packages, *package_dir],
+    package_dir=package_dir,
+    ext_modules=extensions(),
+    cmdclass={"build_ext": BuildAllOrNone},
+    options={"build_ext": {"parallel": CORES}},
+)

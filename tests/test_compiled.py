@@ -1,0 +1,80 @@
+"""What is compiled, and that Python uses it, or not, as it says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+
+import pytest
+
+import qops_batsim
+from qops_batsim.compiled import COMPILED
+
+PACKAGE = Path(qops_batsim.__file__).parent
+
+
+def test_what_is_declared_is_compiled() -> None:
+    declared = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.pxd")}
+    modules = {str(path.with_suffix("")) for path in declared if path.stem != "__init__"}
+    assert modules == set(COMPILED)
+
+
+def ask(folder: Path, pure: str = "") -> subprocess.CompletedProcess[str]:
+    """Ask the package in a folder whether it is compiled, and where its grid of dates lies."""
+    script = (
+        "import qops_batsim as q, qops_batsim.timing as t; print(q.is_compiled(), t.on_grid(1 / 3))"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=folder,
+        env={**os.environ, "QOPS_BATSIM_PURE": pure, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a checkout of what the question needs, uncompiled."""
+    for name in ("__init__", "compiled", "lazy", "version", *COMPILED):
+        path = tmp_path / "qops_batsim" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PACKAGE / f"{name}.py", path)
+    for name in ("errors", "job_fields", "limits", "core/__init__"):
+        shutil.copy(PACKAGE / f"{name}.py", tmp_path / "qops_batsim" / f"{name}.py")
+    for name in COMPILED:
+        shutil.copy(PACKAGE / f"{name}.pxd", tmp_path / "qops_batsim" / f"{name}.pxd")
+    (tmp_path / "pyproject.toml").touch()
+    return tmp_path
+
+
+def test_a_checkout_that_was_never_compiled_runs(checkout: Path) -> None:
+    assert ask(checkout).stdout == "False 0.333333\n"
+
+
+def test_what_is_older_than_its_source_is_an_error_that_says_what_to_type(checkout: Path) -> None:
+    for name in COMPILED:
+        (checkout / "qops_batsim" / f"{name}{EXTENSION_SUFFIXES[0]}").touch()
+    source = checkout / "qops_batsim" / "timing.py"
+    now = source.stat().st_mtime + 10
+    os.utime(source, (now, now))
+    told = ask(checkout).stderr.splitlines()[-1]
+    assert told.startswith(f"ImportError: {source} is newer than what was compiled from it; type: ")
+    assert "pip install --no-build-isolation -e ." in told
+    assert ask(checkout, pure="1").stdout == "False 0.333333\n"
+
+
+def test_a_module_that_was_not_compiled_with_the_others_is_an_error(checkout: Path) -> None:
+    (checkout / "qops_batsim" / f"{COMPILED[0]}{EXTENSION_SUFFIXES[0]}").touch()
+    assert "core/profile.py was never compiled; type: pip" in ask(checkout).stderr
+
+
+@pytest.mark.skipif(not qops_batsim.is_compiled(), reason="nothing is compiled here")
+def test_the_environment_has_compiled_modules_run_uncompiled() -> None:
+    folder = PACKAGE.parent
+    assert ask(folder).stdout == "True 0.333333\n"
+    assert ask(folder, pure="1").stdout == "False 0.333333\n"
