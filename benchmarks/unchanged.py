@@ -116,6 +116,7 @@ def other_cases() -> Iterator[Case]:
             ["workload", "scale", "kth_sp2_1000", "s.json", "--load", "1.3", "--seed", "3"],
             ["workload", "deadlines", "kth_sp2_1000", "d.json", "--stringency", "0.2"],
             ["workload", "classes", "kth_sp2_1000", "c.json", "--seed", "2"],
+            ["workload", "generate", "m.json", "--preset", "mixed", "--jobs", "40", "--seed", "4"],
             ["platform", "cluster", "c.xml", "--hosts", "9"],
             ["platform", "show", "aroma_grid"],
             ["platform", "show"],
@@ -134,6 +135,7 @@ FORMER = {
     "plot gantt": "gantt",
     "plot utilization": "plot",
     "plot occupation": "occupation",
+    "workload generate m.json --preset mixed --jobs": "workload mixed m.json --applications",
     "platform show": "platform list",
 }
 """Beginnings of commands with those that they had in 0.1.0, tried where they are refused."""

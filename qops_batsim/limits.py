@@ -47,6 +47,9 @@ NO_NAME = (
 MAX_JOBS = 10_000_000
 """Most jobs of a generated workload."""
 
+MAX_APPLICATIONS = 1_000_000
+"""Most applications of a generated workload."""
+
 MIN_EXPANSION = 0.01
 """Smallest load that run times can be multiplied by."""
 

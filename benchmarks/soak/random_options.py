@@ -45,6 +45,7 @@ COMMANDS: Sequence[Sequence[str]] = [
     ["workload", "scale", "d.json", "o.json", "--load", "1.2"],
     ["workload", "deadlines", "d.json", "o.json"],
     ["workload", "classes", "d.json", "o.json"],
+    ["workload", "generate", "o.json", "--preset", "mixed", "--jobs", "5"],
     ["platform", "cluster", "o.xml", "--hosts", "4"],
     *(["platform", "show", "n.xml"], ["platform", "show"]),
     ["engine", "--install", "o"],

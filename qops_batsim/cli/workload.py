@@ -35,14 +35,14 @@ app.command("import")(import_log)
 _of_generate = manual(
     """
     --preset NAME: Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs,
-        lublin-batch are the published ones.
+        lublin-batch are the published ones; mixed: see above.
     --load X: Offered load to bring about, by one factor on the gaps between submissions. Default:
         that of the log; as sampled for lublin-batch.
     --exact-estimates: Estimates equal run times: each job carries its run time in qos and has
         no walltime.
     --out, -o FILE: File to copy the log to, or directory. Default: leave it in the cache.
     --cache DIR: Directory to keep downloads in. Default: the user's cache directory.
-    --jobs N: Number of jobs.
+    --jobs N: Number of jobs, of mixed: applications. Default: 1,000, of mixed 48.
     --seed N: Seed; the same seed gives the same file.
     --processors N: Size of the machine. Default: the preset's.
     log: kth-sp2, sdsc-sp2, ctc-sp2, hpc2n, sdsc-blue, cea-curie, ricc, thunder or metacentrum.
@@ -58,7 +58,7 @@ _of_generate = manual(
 def generate(
     out: options.WorkloadOut,
     preset: Annotated[str, _of_generate("--preset")] = "sdsc-sp2",
-    jobs: Annotated[int, _of_generate("--jobs")] = 1000,
+    jobs: Annotated[int | None, _of_generate("--jobs")] = None,
     seed: Annotated[int, _of_generate("--seed")] = 1,
     processors: Annotated[int | None, _of_generate("--processors")] = None,
     load: Annotated[float | None, _of_generate("--load")] = None,
@@ -71,6 +71,10 @@ def generate(
     Sizes, run times, arrivals with a daily cycle, and run-time estimates as users
     give them. The file records every parameter and the seed.
 
+    Preset mixed is another model: applications of all four classes of service, with memory and
+    communication, from three sites, for unequal hosts that are shared, such as the shipped
+    platform aroma_grid.
+
     Examples:
 
     \b
@@ -82,13 +86,25 @@ def generate(
         # A fifth of the jobs with deadlines:
         qops-batsim workload generate asked.json --preset kth-sp2 \\
           --deadline-share 0.2
+        # Applications that share hosts:
+        qops-batsim workload generate mixed.json --preset mixed --jobs 200
     """
     from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.generate import DeadlineRule, generate_workload
 
+    if preset == MIXED:
+        given = {"--load": load, "--exact-estimates": exact_estimates}
+        for option, value in (given | {"--deadline-share": deadline_share}).items():
+            if value:
+                raise InputError(f"{option} is of no use for the preset {MIXED}")
+        from qops_batsim.workload.service_classes import mixed_workload
+
+        hosts = 68 if processors is None else processors
+        _write_classes(mixed_workload(48 if jobs is None else jobs, seed, processors=hosts), out)
+        return
     workload = generate_workload(
         preset,
-        jobs=jobs,
+        jobs=1000 if jobs is None else jobs,
         seed=seed,
         processors=processors,
         load=load,
@@ -356,6 +372,7 @@ def _tell_errors(result: Workload) -> None:
 
 
 RUN_TIME, LOG = "run-time", "log"
+MIXED = "mixed"
 """Preset of applications that share hosts."""
 
 _of_classes = manual(
@@ -403,13 +420,7 @@ def classes(
         # One class for all:
         qops-batsim workload classes sdsc.json alone.json --every dedicated
     """
-    from qops_batsim.workload.batsim_json import write_workload
-    from qops_batsim.workload.service_classes import (
-        ClassChoices,
-        LogFacts,
-        assign_classes,
-        count_classes,
-    )
+    from qops_batsim.workload.service_classes import ClassChoices, LogFacts, assign_classes
     from qops_batsim.workload.swf import read_swf
 
     require_one_of("cpu time", cpu_time, (RUN_TIME, LOG))
@@ -421,8 +432,15 @@ def classes(
     workload = read_source(source, out)
     facts = LogFacts.of(read_swf(log)) if log is not None else LogFacts()
     cpu_times = facts.cpu_times if cpu_time == LOG else None
-    made = assign_classes(workload, choices, facts, cpu_times=cpu_times)
-    write_workload(made, out)
-    say(f"{out}: {len(made.jobs)} jobs on {made.processors} processors")
-    counts = count_classes(made)
+    _write_classes(assign_classes(workload, choices, facts, cpu_times=cpu_times), out)
+
+
+def _write_classes(workload: Workload, out: Path) -> None:
+    """Write a workload and print a summary."""
+    from qops_batsim.workload.batsim_json import write_workload
+    from qops_batsim.workload.service_classes import count_classes
+
+    write_workload(workload, out)
+    say(f"{out}: {len(workload.jobs)} jobs on {workload.processors} processors")
+    counts = count_classes(workload)
     say("applications: " + ", ".join(f"{n} {name}" for name, n in counts.items()))

@@ -30,12 +30,14 @@ def test_the_commands_of_the_example_work(
     monkeypatch.chdir(tmp_path)
     (block,) = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     commands = [shlex.split(line) for line in block.strip().splitlines()]
-    assert [command[1] for command in commands] == ["run", "verify", "plot"]
+    assert [command[1] for command in commands] == ["workload", "run", "verify", "plot"]
     for program, *arguments in commands:
         assert program == "qops-batsim"
         result = cli(*arguments)
         assert result.exit_code == 0, result.err
     assert (tmp_path / "aroma_occupation.png").stat().st_size > 10_000
+    made = (tmp_path / "aroma_mixed.json").read_bytes()
+    assert made == (PAGE.parents[1] / "workloads" / "aroma_mixed.json").read_bytes()
 
 
 @pytest.mark.parametrize(

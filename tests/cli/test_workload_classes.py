@@ -6,7 +6,7 @@ import pytest
 
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, read_workload
-from qops_batsim.workload.service_classes import ClassChoices, assign_classes
+from qops_batsim.workload.service_classes import ClassChoices, assign_classes, mixed_workload
 
 Cli = Callable[..., Any]
 
@@ -45,6 +45,20 @@ def test_the_log_tells_names_and_cpu_times(cli: Cli, tmp_path: Path) -> None:
     assert [job.estimate for job in read_workload(out).jobs] == [40, 100]
     result = cli("workload", "classes", trace, out, "--log", log, "--every", "dedicated")
     assert result.out.endswith("applications: 2 dedicated\n")
+
+
+def test_mixed_applications_are_what_the_library_makes(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    options = ("--preset", "mixed", "--jobs", 12, "--seed", 3, "--processors", 20)
+    result = cli("workload", "generate", out, *options)
+    assert result.exit_code == 0, result.err
+    assert out.read_text() == format_workload(mixed_workload(12, 3, processors=20))
+    result = cli("workload", "generate", out, "--preset", "mixed", "--load", 0.9)
+    assert result.exit_code == 2
+    assert "--load is of no use for the preset mixed" in result.err
+    result = cli("workload", "generate", out, "--preset", "mixed", "--jobs", 0)
+    assert result.exit_code == 2
+    assert "applications is 0; a whole number from 1 to" in result.err
 
 
 @pytest.mark.parametrize(

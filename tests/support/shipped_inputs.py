@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import numpy as np
 
 from qops_batsim.jobs import Job
 from qops_batsim.platform.assembly import PendingRoute, PlatformParts
@@ -21,11 +18,10 @@ from qops_batsim.platform.model import Cluster, Host, Link, Platform, Route, Zon
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.platform.units import parse_bandwidth, parse_size, parse_speed, parse_time
 from qops_batsim.shipped import shipped_directory
-from qops_batsim.version import __version__
 from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.generate import DeadlineRule, generate_workload
-from qops_batsim.workload.lublin import random_stream
-from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_number
+from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.service_classes import mixed_workload
 
 
 def shipped_workloads() -> dict[str, Callable[[], Workload]]:
@@ -76,104 +72,6 @@ def tiny_workload() -> Workload:
         jobs.append(Job.from_fields(fields, where="tiny_8"))
     provenance = {"description": "eight hand-made jobs on four processors, for documentation"}
     return Workload(jobs, profiles, 4, provenance, "a generated workload")
-
-
-# A stream of the seed that nothing else uses.
-_MIXED = 23
-
-_SIZES = (1, 2, 4, 8, 16, 32)
-_MOST_APART = 4
-_MEBIBYTE = 1 << 20
-
-
-_MADE: dict[str, Any] = {
-    "mix": {"deadline": 4.0, "high_priority": 2.0, "dedicated": 1.0, "best_effort": 3.0},
-    "gap": 40.0,
-    "cpu_time": (300.0, 5_400.0),
-    "speed": 500e6,
-    "memory": (16.0 * _MEBIBYTE, 384.0 * _MEBIBYTE),
-    "communication": (1e5, 1e7),
-    "apart": 0.4,
-    "deadline_factor": 5.0,
-    "sites": ("site_a", "site_b", "site_c"),
-}
-"""Numbers behind made-up applications, which stand in their workload.
-
-Relative frequency of each class of service; mean time between submissions (s, exponential); least
-and greatest CPU time of a task (s) on a host of ``speed`` flop/s, that of most hosts of
-``aroma_grid``, memory of a task and what each ordered pair of tasks exchanges in half of the
-applications (bytes), all three uniform in their logarithm; share of the best effort applications
-whose tasks are jobs of their own (``qos.application``); deadlines over CPU time; sites of users
-(``qos.origin``).
-"""
-
-
-def mixed_workload(
-    applications: int = 48,
-    seed: int = 1,
-    *,
-    processors: int = 68,
-) -> Workload:
-    """Make applications of all four classes of service.
-
-    Each is one compute job of 1 to 32 tasks; those whose tasks are jobs of their own
-    have up to 4, with the ids ``7t1``, ``7t2``, … and the common name ``7``. No application has
-    more tasks than the machine has hosts (``processors``), by default those of ``aroma_grid``.
-    """
-    random = random_stream(seed, _MIXED)
-    sizes = [size for size in _SIZES if size <= processors]
-    names, weights = zip(*_MADE["mix"].items(), strict=True)
-    shares = np.array(weights) / sum(weights)
-    jobs: list[Job] = []
-    profiles: dict[str, Profile] = {}
-    submitted = 0
-    for number in range(1, applications + 1):
-        submitted += round(random.exponential(_MADE["gap"]))
-        service = names[int(random.choice(len(names), p=shares))]
-        tasks = int(random.choice(sizes))
-        seconds = _drawn(random, _MADE["cpu_time"], 1)
-        memory = _drawn(random, _MADE["memory"], _MEBIBYTE)
-        exchanged = _drawn(random, _MADE["communication"], 1) if random.random() < 0.5 else 0
-        by_itself = random.random() < _MADE["apart"] and service == "best_effort"
-        tasks = min(tasks, _MOST_APART) if by_itself else tasks
-        site = _MADE["sites"][int(random.integers(len(_MADE["sites"])))]
-        exchanged = 0 if tasks == 1 or by_itself else exchanged
-        name = f"compute{seconds}" + (f"_send{exchanged}" if exchanged else "")
-        work = plain_number(seconds * _MADE["speed"])
-        profiles[name] = {"type": "parallel_homogeneous", "cpu": work, "com": exchanged}
-        qos: dict[str, Any] = {"class": service, "estimated_runtime": seconds}
-        if service == "deadline":
-            date = submitted + _MADE["deadline_factor"] * seconds
-            qos |= {"deadline": plain_number(date), "has_user_deadline": True}
-        qos |= {"memory": memory, "origin": site}
-        fields = {"subtime": submitted, "res": tasks, "profile": name, "qos": qos}
-        jobs += _jobs(str(number), fields, apart=by_itself and tasks > 1)
-    provenance = {
-        "command": "workload mixed",
-        "applications": applications,
-        "seed": seed,
-        "processors": processors,
-        "choices": _MADE,
-        "version": __version__,
-    }
-    source = f"the mixed workload of seed {seed}"
-    return Workload(jobs, profiles, processors, provenance, source)
-
-
-def _jobs(name: str, fields: dict[str, Any], *, apart: bool) -> list[Job]:
-    """Return the jobs of an application."""
-    if not apart:
-        return [Job.from_fields({"id": name, **fields}, where="mixed workload")]
-    tasks = range(1, fields["res"] + 1)
-    shared = {**fields, "res": 1, "qos": {**fields["qos"], "application": name}}
-    made = ({"id": f"{name}t{number}", **shared} for number in tasks)
-    return [Job.from_fields(each, where="mixed workload") for each in made]
-
-
-def _drawn(random: np.random.Generator, bounds: tuple[float, float], unit: int) -> int:
-    """Return a whole multiple of a unit between two numbers, uniform in its logarithm."""
-    low, high = (math.log(bound) for bound in bounds)
-    return max(1, round(math.exp(random.uniform(low, high)) / unit)) * unit
 
 
 class ShippedPlatform(msgspec.Struct, frozen=True):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
+from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_CLASSES, Job
 from qops_batsim.platform import read_platform
 from qops_batsim.running.simulate import simulate
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, parse_workload, read_workload
-from qops_batsim.workload.service_classes import count_classes
-from support.shipped_inputs import mixed_workload
+from qops_batsim.workload.service_classes import count_classes, mixed_workload
 
 
 def test_the_shipped_workload_is_what_is_made() -> None:
@@ -80,3 +84,16 @@ def test_the_example_runs_on_the_grid_and_shares_hosts() -> None:
     assert together > 0
     sites = {platform.compute_hosts[host].name[0] for record in ran for host in record.hosts}
     assert sites == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"applications": 0}, "applications is 0; a whole number from 1"),
+        ({"seed": -1}, "seed is -1"),
+        ({"processors": 0}, "processors is 0; a whole number from 1"),
+    ],
+)
+def test_choices_out_of_range(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        mixed_workload(**arguments)

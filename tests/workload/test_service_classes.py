@@ -23,6 +23,7 @@ from qops_batsim.workload.service_classes import (
     LogFacts,
     application_of,
     assign_classes,
+    compute_profile,
     count_classes,
     name_queues,
 )
@@ -173,6 +174,12 @@ def test_the_mix_is_what_the_log_holds(shared: Path) -> None:
 def test_every_class_has_a_queue() -> None:
     assert set(CLASS_OF_QUEUE.values()) == set(QOS_CLASSES)
     assert set(CLASS_OF_QUEUE) == set(SDSC_MIX)
+
+
+def test_profiles_with_communication_have_names_of_their_own() -> None:
+    name, body = compute_profile(1.5, 2e9, 1e6)
+    assert name == "compute1.5_send1000000"
+    assert body == {"type": "parallel_homogeneous", "cpu": 3_000_000_000, "com": 1_000_000}
 
 
 @pytest.mark.parametrize(
