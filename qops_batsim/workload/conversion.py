@@ -548,9 +548,6 @@ def _repairs(processors: int, next_number: int, repairs: Repairs) -> list[_Repai
         to_limit = repairs.no_run_time == "limit"
         log[run][wrong] = np.maximum(log[asked][wrong], 1) if to_limit else 1
 
-    def twins(log: Records) -> Mask:
-        return repeated(log["job_number"])
-
     return [
         ("partial", partial, lambda log: np.isin(log["status"], STATUS_PARTIAL), None),
         ("no_submit_time", "no submit time", lambda log: log["submit_time"] < 0, None),
@@ -558,20 +555,20 @@ def _repairs(processors: int, next_number: int, repairs: Repairs) -> list[_Repai
         ("too_wide", too_wide, lambda log: log[width] > processors, _set(width, processors)),
         ("no_run_time", "run time 0 or less", lambda log: log[run] <= 0, some_time),
         ("no_requested_time", "no requested time", lambda log: log[asked] <= 0, _set(asked, run)),
-        ("overrun", "run time above the requested time", overruns, _set(run, asked)),
-        ("duplicate_id", "job number of an earlier job", twins, renumber),
-        ("submit_order", "submitted before the record above", steps_back, None),
+        ("overrun", "run time above the requested time", _overruns, _set(run, asked)),
+        ("duplicate_id", "job number of an earlier job", _repeated, renumber),
+        ("submit_order", "submitted before the record above", _steps_back, None),
     ]
 
 
-def overruns(records: Records) -> Mask:
+def _overruns(records: Records) -> Mask:
     """Return which records ran longer than they asked for."""
     requested = records["requested_time"]
     mask: Mask = (requested > 0) & (records["run_time"] > requested)
     return mask
 
 
-def steps_back(records: Records) -> Mask:
+def _steps_back(records: Records) -> Mask:
     """Return which records were submitted before the record above."""
     submitted = records["submit_time"]
     mask = np.zeros(len(submitted), dtype=np.bool_)
@@ -579,10 +576,10 @@ def steps_back(records: Records) -> Mask:
     return mask
 
 
-def repeated(numbers: NDArray[np.int64]) -> Mask:
-    """Return which numbers stand further up already."""
-    _, first = np.unique(numbers, return_index=True)
-    mask = np.ones(len(numbers), dtype=np.bool_)
+def _repeated(records: Records) -> Mask:
+    """Return which records have a number that stands further up already."""
+    _, first = np.unique(records["job_number"], return_index=True)
+    mask = np.ones(len(records), dtype=np.bool_)
     mask[first] = False
     return mask
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -94,23 +95,15 @@ _SHORT = {
 }
 
 
-def state_reader(site: Mapping[str, str]) -> Mapping[str, str]:
+def state_reader(site: Mapping[str, str]) -> Callable[[str], str]:
     """Return what words for states mean, a site's own among them; empty for no state."""
-    own = {word.strip().upper(): state for word, state in site.items()}
-    return _StateNames(own)
+    known = _SHORT | {word.strip().upper(): state for word, state in site.items()}
+    return cache(partial(_state, known=known))
 
 
-class _StateNames(dict[str, str]):
-    def __missing__(self, word: str) -> str:
-        state = _state(word, self)
-        self[word] = state
-        return state
-
-
-def _state(word: str, own: Mapping[str, str]) -> str:
+def _state(word: str, known: Mapping[str, str]) -> str:
     """Return the state that a word means, empty if none: ``CANCELLED by 1000``, ``OUT_OF_ME+``."""
     plain = word.strip().upper()
-    known = {**_SHORT, **own}
     if plain in known:
         return known[plain]
     whole = re.sub(r"[\s-]+", "_", plain)
@@ -775,7 +768,7 @@ def rows_of_table(
     if names := columns.get("state"):
         known = state_reader(choices.state_names)
         given = table.words(names[0])
-        states = Words([known[each] for each in given.words], given.which)
+        states = Words([known(each) for each in given.words], given.which)
         table.refuse(states.where(lambda state: not state), names[0], STATES_EXPECTED)
     zone, form = ZoneInfo(choices.zone_name), choices.date_format
 

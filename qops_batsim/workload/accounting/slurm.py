@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -344,7 +344,7 @@ _TOLD = (
 """Columns of sacct that its JSON tells, the second to the seventh from ``time``."""
 
 
-def _cells_of(job: Mapping[str, Any], words: Mapping[str, str]) -> list[str]:
+def _cells_of(job: Mapping[str, Any], words: Callable[[str], str]) -> list[str]:
     """Return what a job of the JSON has in the columns :data:`_TOLD`."""
     job_id, time = slurm_job_id(job), job.get("time")
     if job_id == "0" or not re.fullmatch(_ID, job_id):
@@ -401,13 +401,13 @@ def _whole(value: Any) -> int:
     return int(number) if math.isfinite(number) else 0
 
 
-def _state(job: Mapping[str, Any], words: Mapping[str, str]) -> str:
+def _state(job: Mapping[str, Any], words: Callable[[str], str]) -> str:
     given = job.get("state")
     given = given.get("current") if isinstance(given, dict) else given
     # Beside the flag of a stretch that was ended, newer versions tell the state PENDING.
     flags = ("RESIZING", "REQUEUED", "REVOKED")
     found = given if isinstance(given, list) else [given]
     for word in sorted(found, key=lambda each: each not in flags):
-        if isinstance(word, str) and words[word]:
+        if isinstance(word, str) and words(word):
             return word
     raise InputError(f"state is {shown(given)}; {STATES_EXPECTED} is expected")
