@@ -1,13 +1,14 @@
-"""Random small schedules whose outcomes are held: a digest a case, kept beside this file.
+"""Random small schedules whose outcomes are held: digests of each case, kept beside this file.
 
-``python benchmarks/unchanged.py --held`` simulates 300 random cases with every registered
-scheduler (and six longer ones, which take the path of long workloads), and compares what
-came of each job with ``held_digests.json``: dates, hosts, states, and what the scheduler
-noted about its quality of service, as numbers. Sentences are left out. Two further digests
-hold the decision logs, without their reasons, of every other case.
+``python benchmarks/unchanged.py --held`` simulates 306 random cases (six of them long) with
+every registered scheduler and with users' subclasses, and then, for each of ``FEATURES``, twelve
+cases in which it matters. It compares three things with ``held_digests.json``: what came of each
+job (dates, hosts, states, promises and charges as numbers, to the last bit), all columns of
+``_qos.csv``, to the byte, and the decision log event by event, without sentences.
 
 Cases are files (workload, platform, events) and are the same for every version of the
-package; nothing but ``simulate``, ``make_scheduler`` and the logs of a module is used.
+package; nothing but ``simulate``, ``make_scheduler`` and the logs of a module is used, and
+for jobs that somebody else starts the exchange of messages.
 """
 
 from __future__ import annotations
@@ -17,15 +18,22 @@ import json
 import random
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import held_schedulers
+
 KEPT = Path(__file__).with_name("held_digests.json")
 CASES = 300
 LONG_CASES = 6
+FEATURE_CASES = 12
+"""Cases of each feature."""
+
 DIGITS = 6
 """Hexadecimal digits kept of the digest of a case."""
 
@@ -39,6 +47,14 @@ ADMISSION: list[Settings] = [
     {"on_failure": "reject", "new_job": "first", "order": "earliest_deadline"},
     {"headroom": 0.15},
 ]
+PASSES: Settings = {
+    "bf_interval": 5.0, "bf_resolution": 2.0, "calc_period": 20.0, "half_life": 100.0,
+    "max_age": 200.0,
+}  # fmt: skip
+SLURM_QOS: Settings = {
+    "fast": {"priority": 10.0, "max_jobs_per_user": 2, "max_processors": 12},
+    "slow": {"priority": 1.0, "max_jobs": 3, "max_processors_per_user": 8},
+}
 SCHEDULERS: dict[str, list[Settings]] = {
     "fcfs": [{}],
     "easy": [{}],
@@ -95,8 +111,87 @@ SCHEDULERS: dict[str, list[Settings]] = {
         {"moves": 0, "revisions": 1},
         {"memory_weight": 0.0, "start_tolerance": 60.0, "default_class": "high_priority"},
     ],
+    "slurm": [
+        PASSES,
+        PASSES | {"favor_small": True, "weight_fairshare": 0.0, "bf_max_job_test": 3},
+        PASSES | {"weight_age": 0.0, "bf_window": 60.0, "deadlines": False},
+        PASSES | {"max_jobs_per_user": 2, "weight_partition": 0.0, "weight_qos": 0.0},
+        PASSES | {"max_processors_per_user": 9, "weight_size": 5000.0, "calc_period": 5.0},
+        PASSES | {"qos": SLURM_QOS, "partitions": {"high": 0.9, "low": 0.1}, "half_life": 30.0},
+        PASSES | {"shares": {"a": 3.0, "a/ann": 2.0, "b": 1.0}, "weight_age": 10.0},
+        {},
+    ],
+    "Widest": [
+        {},
+        {"starvation_bound": 40.0},
+        {"backfill_order": "sjf"},
+        {"run_times": "predicted", "backfill_order": "lxf"},
+    ],
+    "Aging": [{}, {"weight": 0.1}, {"weight": 7.5}],
+    "Guarded": [{}, {"order": "saf"}, {"order": "wfp3", "starvation_bound": 90.0}],
+    "Patient": [{}, {"patience": 5.0}],
+    "EarliestDeadline": [{}],
+    "Appending": [{}],
 }
-"""The settings that are tried with every registered scheduler."""
+"""The settings that are tried with each registered scheduler and each class of a user."""
+
+ORDERS = ["fcfs", "sjf", "ljf", "saf", "lxf", "wfp3", "unicef", "f1", "f2", "f3", "f4"]
+FURTHER: dict[str, list[Settings]] = {
+    "easy": [
+        *({"order": name} for name in ORDERS[1:]),
+        *({"backfill_order": name} for name in ORDERS[1:]),
+        *({"order": name, "starvation_bound": 45.0} for name in ORDERS),
+        {"run_times": "predicted"},
+        {"run_times": "predicted", "backfill_order": "sjf"},
+        {"run_times": "predicted", "order": "lxf", "backfill_order": "fcfs"},
+    ],
+    "slack": [
+        {"average_wait_source": "learned", "average_wait_window": 100.0, "average_wait": 30.0},
+        {"average_wait": 40.0, "slack_factor": 1.0, "on_overrun": "extend", "removal": "null_job"},
+    ],
+    "qops": [
+        {"insertion": "best", "best_by": "work"},
+        {"insertion": "best", "best_by": "response", "order": "earliest_deadline"},
+        {"insertion": "best", "best_by": "slack", "k_factor": 20},
+        {"insertion": "last", "undo": "all"},
+        {"run_times": "predicted"},
+    ],
+    "msb": [{"order": "least_laxity"}, {"order": "earliest_deadline", "price": "delays"}],
+    "fqops": [
+        {"insertion": "best", "best_by": "slack", "tolerance_factor": 3.0, "slack_factor": 2.0},
+        {
+            "insertion": "last",
+            "headroom": 0.2,
+            "new_job": "first",
+            "on_failure": "reject",
+            "undo": "starting_later",
+        },
+        {
+            "run_times": "predicted",
+            "kill_and_restart": True,
+            "order": "earliest_deadline",
+            "insertion": "best",
+            "best_by": "response",
+        },
+    ],
+    "foresight": [
+        {"kill_and_restart": True, "restart_price": 4.0, "kill_after": 60.0},
+        {
+            "kill_and_restart": True,
+            "restart_price": 9.0,
+            "max_kills_per_job": 1,
+            "insertion": "last",
+        },
+        {"kill_and_restart": True, "restart_price": 9.0, "max_waste": 4000.0, "urgent": 1800.0},
+        {"run_times": "predicted", "insertion": "best", "best_by": "slack", "on_failure": "reject"},
+        {"insertion": "best", "best_by": "response", "new_job": "first", "undo": "all"},
+    ],
+    "aroma": [{"reference_speed": 5e7}, {"reference_speed": 2e8, "stops": 0}],
+}
+"""Further settings, which only cases of features have."""
+
+SHORTER = {"aroma", "nqs", "Patient", "EarliestDeadline", "Appending"}
+"""Schedulers whose long cases are shorter."""
 
 SECOND = {"foresight": 60.0}
 """What stands for a second: Foresight learns from hour to hour."""
@@ -114,15 +209,19 @@ class Case:
     platform: str | None = None
     events: list[dict[str, Any]] | None = None
     keeps_decisions: bool = False
+    others: set[str] = field(default_factory=set)
+    """Jobs that somebody else starts."""
 
 
 def make_case(scheduler: str, number: int) -> Case:
-    """Return the case of a number; those from ``CASES`` on are long."""
+    """Return the case of a number; those from ``CASES`` on are long, later ones of a feature."""
     rng = random.Random(f"held {scheduler} {number}")
+    if number >= CASES + LONG_CASES:
+        return featured_case(rng, scheduler, number)
     settings = rng.choice(SCHEDULERS[scheduler])
     hosts = rng.randint(4, 40)
     if number >= CASES:
-        jobs = 600 if scheduler in ("aroma", "nqs") else 2100
+        jobs = 600 if scheduler in SHORTER else 2100
         settings = SCHEDULERS[scheduler][number % len(SCHEDULERS[scheduler])]
         return Case(settings, workload(rng, scheduler, rng.randint(8, 24), jobs, number))
     jobs = rng.randint(20, 60) * (2 if scheduler == "foresight" else 1)
@@ -139,7 +238,7 @@ def workload(
     rng: random.Random, scheduler: str, hosts: int, jobs: int, number: int
 ) -> dict[str, Any]:
     """Return jobs that keep a machine busy, in grains of time that lead to ties."""
-    long = number >= CASES
+    long = CASES <= number < CASES + LONG_CASES
     grain = rng.choice([1.0, 1.0, 10.0, 0.001])
     exact = rng.random() < 0.35
     load = rng.uniform(0.7, 1.1) if long else rng.uniform(0.8, 2.5)
@@ -212,6 +311,9 @@ def add_request(
             qos["political_priority"] = rng.choice([None, 0.0, 0.5, 1.0])
     if scheduler in ("nqs", "priced-queues") and rng.random() < 0.6:
         qos["queue"] = rng.choice(["express", "high", "normal", "low", "night"])
+    if scheduler == "slurm":
+        row["user"], row["group"] = rng.choice(["ann", "bob", "eve"]), rng.choice(["a", "b"])
+        row["queue"], row["qos_name"] = rng.choice(["high", "low"]), rng.choice(["fast", "slow"])
     if scheduler == "aroma":
         if rng.random() < 0.7:
             classes = ["high_priority", "dedicated", "best_effort"]
@@ -267,33 +369,221 @@ def platform(rng: random.Random, hosts: int, *, unequal: bool) -> str:
     )
 
 
+# Features
+
+
+def feature_of(scheduler: str, number: int) -> str:
+    """Return the feature of a case, or ``""``."""
+    place = (number - CASES - LONG_CASES) // FEATURE_CASES
+    return features(scheduler)[place] if place >= 0 else ""
+
+
+def features(scheduler: str) -> list[str]:
+    """Return the features that a scheduler has."""
+    return [name for name, (_, only) in FEATURES.items() if only is None or scheduler in only]
+
+
+def featured_case(rng: random.Random, scheduler: str, number: int) -> Case:
+    """Return a case of a feature; settings take turns."""
+    every = [*FURTHER.get(scheduler, []), *SCHEDULERS[scheduler]]
+    jobs = workload(rng, scheduler, rng.randint(4, 24), rng.randint(20, 50), number)
+    made = Case(dict(every[number % len(every)]), jobs, keeps_decisions=number % 4 > 0)
+    feature, _ = FEATURES[feature_of(scheduler, number)]
+    feature(rng, made, SECOND.get(scheduler, 1.0))
+    if scheduler == "aroma" and made.platform is None:
+        made.platform = platform(rng, jobs["nb_res"], unequal=True)
+    return made
+
+
+def settings_in_turn(rng: random.Random, case: Case, second: float) -> None:
+    """Nothing but all settings, with users of whom run times can be predicted."""
+    for row in case.workload["jobs"]:
+        row.setdefault("user", rng.choice(["ann", "bob", "eve"]))
+
+
+def predictions(rng: random.Random, case: Case, second: float) -> None:
+    settings_in_turn(rng, case, second)
+    case.settings["run_times"] = "predicted"
+
+
+def losses(rng: random.Random, case: Case, second: float) -> None:
+    """Hosts go away, most return, some twice; the rest of the machine stays."""
+    case.events = hosts_that_leave(rng, case.workload["nb_res"], second)
+
+
+def maintenance(rng: random.Random, case: Case, second: float) -> None:
+    """One to three windows on hosts of their own, or on all, noticed ahead, at times repeated."""
+    hosts, case.events = case.workload["nb_res"], []
+    cuts = [0, *sorted(rng.sample(range(1, hosts), rng.randint(0, 2))), hosts]
+    for first, after in pairwise(cuts):
+        notice = second * rng.randint(0, 100)
+        start = notice + second * rng.choice([0, 5, 60, 200])
+        window = {"start": start, "end": start + second * rng.randint(5, 60)}
+        if rng.random() < 0.4:
+            window |= {"every": second * 150, "until": start + second * rng.randint(150, 500)}
+        told = {"timestamp": notice, "type": "maintenance", "resources": f"{first}-{after - 1}"}
+        case.events.append(told | window)
+    case.events.sort(key=lambda event: float(event["timestamp"]))
+
+
+def cancellations(rng: random.Random, case: Case, second: float) -> None:
+    """Users cancel some jobs, which wait, run, have ended, or come only later."""
+    chosen = rng.sample(case.workload["jobs"], 8)
+    dates = [max(0.0, row["subtime"] + second * rng.choice([-5, 0, 5, 40, 90])) for row in chosen]
+    told = [
+        {"timestamp": date, "type": "job_cancelled", "job_id": f"w0!{row['id']}"}
+        for date, row in zip(dates, chosen, strict=True)
+    ]
+    case.events = sorted([*(case.events or []), *told], key=lambda each: float(each["timestamp"]))
+
+
+def fixed_starts(rng: random.Random, case: Case, second: float) -> None:
+    """Some jobs have to start at a date; some of them are cancelled, and hosts may leave."""
+    for row in rng.sample(case.workload["jobs"], 8):
+        qos = row.setdefault("qos", {})
+        qos.pop("deadline", None)
+        qos["start"] = row["subtime"] + second * rng.choice([0, 5, 40, 150])
+    if rng.random() < 0.5:
+        rng.choice([losses, maintenance, cancellations])(rng, case, second)
+
+
+def checkpoints(rng: random.Random, case: Case, second: float) -> None:
+    """Jobs may be killed and run again; most save their work, some may not be killed."""
+    case.settings |= {"kill_and_restart": True}
+    for row in case.workload["jobs"]:
+        if rng.random() < 0.7:
+            row.setdefault("qos", {})["checkpoint"] = second * rng.choice([2, 10, 30])
+        elif rng.random() < 0.3:
+            row.setdefault("qos", {})["rerunnable"] = False
+    if rng.random() < 0.3:
+        losses(rng, case, second)
+
+
+def latencies(rng: random.Random, case: Case, second: float) -> None:
+    """News is late, and hosts may leave meanwhile."""
+    case.platform = platform(rng, case.workload["nb_res"], unequal=False)
+    if rng.random() < 0.3:
+        losses(rng, case, second)
+
+
+def grace(rng: random.Random, case: Case, second: float) -> None:
+    """News is late by less than the grace, or by more."""
+    latencies(rng, case, second)
+    case.settings["grace"] = rng.choice([0.0, 0.02, 0.1, 0.5, 1.5, 30.0])
+
+
+def others_jobs(rng: random.Random, case: Case, second: float) -> None:
+    """Somebody else starts some jobs, for which there are no promises; users cancel others."""
+    chosen = rng.sample(case.workload["jobs"], 6)
+    case.others = {f"w0!{row['id']}" for row in chosen}
+    for row in chosen:
+        row["res"] = min(row["res"], max(1, case.workload["nb_res"] // 3))
+    if rng.random() < 0.4:
+        cancellations(rng, case, second)
+        kept = [each for each in case.events or [] if each["job_id"] not in case.others]
+        case.events = kept
+
+
+PLANNERS = {"conservative", "slack", "qops", "msb", "mrt", "fqops", "foresight"}
+USERS = {"Widest", "Aging", "Guarded", "Patient", "EarliestDeadline", "Appending"}
+LINES = {"fcfs", "easy", "nqs", "priced-queues"}
+FEATURES: dict[str, tuple[Callable[[random.Random, Case, float], None], set[str] | None]] = {
+    "settings": (settings_in_turn, None),
+    "losses": (losses, None),
+    "maintenance": (maintenance, None),
+    "fixed starts": (fixed_starts, None),
+    "latencies": (latencies, None),
+    "grace": (grace, PLANNERS | USERS - {"Aging", "Patient"} | {"easy", "priced-queues", "aroma"}),
+    "cancellations": (cancellations, PLANNERS | USERS | LINES | {"slurm"}),
+    "others": (others_jobs, PLANNERS | USERS | LINES),
+    "predictions": (predictions, {"easy", "qops", "fqops", "foresight", "Widest", "Guarded"}),
+    "checkpoints": (checkpoints, {"fqops", "foresight"}),
+}
+"""What changes a case, and the schedulers that have it; None: all."""
+
+
 # Outcomes
 
 
-def simulated(scheduler: str, number: int, folder: Path) -> tuple[list[str], list[str] | None]:
-    """Simulate a case; return a line a job of what came of it, and the lines of its log if any."""
+class WithOthers:
+    """The decision side of an exchange, beside which somebody else starts jobs.
+
+    The scheduler hears of these as ``live`` tells of them: when they run, and that they ended.
+    """
+
+    def __init__(self, driver: Any, others: set[str], hosts: int) -> None:
+        self.driver, self.others, self.free = driver, others, set(range(hosts))
+        self.waiting: list[Any] = []
+
+    def exchange(self, message: Any) -> Any:
+        from qops_batsim.platform.hostset import HostSet
+        from qops_batsim.protocol.decisions import ExecuteJob
+        from qops_batsim.protocol.events import JobCompleted, JobSubmitted, Notify
+        from qops_batsim.protocol.messages import Message, Stamped
+
+        told, ours = [], []
+        for item in message.events:
+            body = item.body
+            if isinstance(body, JobSubmitted) and body.job_id in self.others:
+                self.waiting.append(body.job)
+                continue
+            if isinstance(body, JobCompleted):
+                self.free |= set(body.alloc)
+            told.append(item)
+        for job in list(self.waiting):
+            if job.processors <= len(self.free):
+                hosts = HostSet.of(sorted(self.free)[-job.processors :])
+                self.free -= set(hosts)
+                self.waiting.remove(job)
+                ours.append(Stamped(message.now, ExecuteJob(job.id, hosts)))
+                fields = {"job_id": job.id, "resources": str(hosts), "start": message.now}
+                limit = {"walltime": job.walltime} if job.walltime else {}
+                told.append(Stamped(message.now, Notify.of("job_runs", **fields, **limit)))
+        answer = self.driver.exchange(Message(message.now, told))
+        for each in answer.events:
+            if isinstance(each.body, ExecuteJob):
+                self.free -= set(each.body.alloc)
+        return Message(answer.now, [*ours, *answer.events])
+
+
+Outcome = dict[str, list[str] | None]
+"""Lines of what came of the jobs, of ``_qos.csv``, and of the decision log, if there is one."""
+
+
+def simulated(scheduler: str, number: int, folder: Path) -> Outcome:
+    """Simulate a case; return what came of it, or the name of the error."""
     from qops_batsim import simulate
+    from qops_batsim.engine.simulation import Simulation
+    from qops_batsim.platform.generate import make_cluster
+    from qops_batsim.running.simulate import default_engine
+    from qops_batsim.scheduling.driver import ModuleDriver
+    from qops_batsim.scheduling.qos_log import format_qos
     from qops_batsim.scheduling.registry import make_scheduler
+    from qops_batsim.workload import read_workload
 
     case = make_case(scheduler, number)
     jobs, machine, events = folder / "w.json", folder / "p.xml", folder / "events.txt"
     jobs.write_text(json.dumps(case.workload))
     machine.write_text(case.platform or "")
     events.write_text("".join(f"{json.dumps(event)}\n" for event in case.events or []))
-    module = make_scheduler(scheduler, case.settings)
+    module = make_scheduler(getattr(held_schedulers, scheduler, scheduler), case.settings)
     if case.keeps_decisions:
         module.keep_decisions()
+    told = events if case.events else None
     try:
-        done = simulate(
-            module,
-            jobs,
-            machine if case.platform else None,
-            events=events if case.events else None,
-        )
+        if case.others:
+            hosts = case.workload["nb_res"]
+            side = WithOthers(ModuleDriver(module, any_engine=True), case.others, hosts)
+            engine = default_engine(module, events=told)
+            done = Simulation(make_cluster(hosts), [read_workload(jobs)], side, engine)
+            done.run()
+        else:
+            done = simulate(module, jobs, machine if case.platform else None, events=told)
     except Exception as error:
         if type(error).__module__.partition(".")[0] != "qops_batsim":
             raise
-        return [type(error).__name__], None if module.decision_log is None else []
+        nothing: list[str] | None = None if module.decision_log is None else []
+        return {"schedules": [type(error).__name__], "qos": [], "decisions": nothing}
     noted = module.qos_log
     lines = []
     for each in done.ended:
@@ -310,10 +600,12 @@ def simulated(scheduler: str, number: int, folder: Path) -> tuple[list[str], lis
         ]
         ran = each.start == each.start
         dates = [each.start, each.finish] if ran else [None, None]
-        told = [*dates, *numbers]
-        words = ["-" if value is None else repr(float(value)) for value in told]
+        told_of = [*dates, *numbers]
+        words = ["-" if value is None else repr(float(value)) for value in told_of]
         lines.append(f"{each.job.id} {each.state} {each.hosts if ran else '-'} {' '.join(words)}")
-    return lines, None if module.decision_log is None else list(logged(module.decision_log))
+    log = None if module.decision_log is None else list(logged(module.decision_log))
+    qos = [line.decode() for line in format_qos(noted)]
+    return {"schedules": lines, "qos": qos, "decisions": log}
 
 
 def logged(log: Any) -> Iterator[str]:
@@ -330,19 +622,19 @@ def without_reasons(lines: Iterable[str]) -> Iterator[str]:
         yield json.dumps(event, sort_keys=True)
 
 
-def short(lines: list[str]) -> str:
+def short(lines: list[str] | None) -> str:
+    if lines is None:
+        return "-" * DIGITS
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:DIGITS]
 
 
 def digests(scheduler: str) -> dict[str, str]:
-    """Return the digests of a scheduler's cases, one after the other."""
-    found = {"schedules": "", "decisions": ""}  # the latter of odd numbers, if there is a log
+    """Return the digests of a scheduler's cases, one after the other; dashes where is no log."""
+    found = dict.fromkeys(("schedules", "qos", "decisions"), "")
     with tempfile.TemporaryDirectory() as folder:
-        for number in range(CASES + LONG_CASES):
-            lines, log = simulated(scheduler, number, Path(folder))
-            found["schedules"] += short(lines)
-            if log is not None:
-                found["decisions"] += short(log)
+        for number in range(CASES + LONG_CASES + FEATURE_CASES * len(features(scheduler))):
+            for what, lines in simulated(scheduler, number, Path(folder)).items():
+                found[what] += short(lines)
     return found
 
 
@@ -355,27 +647,26 @@ def check(only: str, *, write: bool, show: int | None) -> int:
     if show is not None:
         with tempfile.TemporaryDirectory() as folder:
             for name in names:
-                lines, log = simulated(name, show, Path(folder))
-                print(f"{name} {show}: {json.dumps(make_case(name, show).settings)}")
-                print("\n".join([*lines, *(log or [])]))
+                case = make_case(name, show)
+                print(f"{name} {show}: {json.dumps(case.settings)} {feature_of(name, show)}")
+                for lines in simulated(name, show, Path(folder)).values():
+                    print("\n".join(lines or []))
         return 0
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
     failed = 0
     for name in names:
-        found = digests(name)
-        told, old = [], kept.get(name)
+        began = time.process_time()
+        found, told = digests(name), []
         for what, words in found.items():
-            if not words:
-                continue
+            old = kept.get(name, {}).get(what, "")
             told.append(f"{what} {hashlib.sha256(words.encode()).hexdigest()[:16]}")
-        if not write and old != found:
-            failed = 1
-            for what, (every, begin) in {"schedules": (1, 0), "decisions": (2, 1)}.items():
-                was = (old or {}).get(what, "")
-                if was != found[what]:
-                    cases = [begin + every * case for case in changed(was, found[what])]
-                    told.append(f"{what} DIFFER in {len(cases)} cases, first in case {cases[0]}")
-        print(f"{name:12} {'; '.join(told)}", flush=True)
+            if not write and old != words:
+                failed, cases = 1, changed(old, words)
+                kinds = Counter(feature_of(name, case) or "plain" for case in cases)
+                where = ", ".join(f"{kind} {count}" for kind, count in kinds.items())
+                told.append(f"DIFFER in {len(cases)} cases, first in case {cases[0]} ({where})")
+        took = time.process_time() - began
+        print(f"{name:16} {'; '.join(told)}; {took:.1f} s of CPU", flush=True)
         kept[name] = found
     if write:
         KEPT.write_text(json.dumps(kept, indent=1) + "\n")

@@ -176,7 +176,7 @@ def comparable(printed: bytes) -> bytes:
     printed = re.sub(rb" in \d+\.\d+ s\b", b" in T s", printed)
     printed = re.sub(rb'"(cpu_seconds|seconds|mapping[a-z_]*)": [^,\n]*', rb'"\1": T', printed)
     # Notes and progress come only when something takes long.
-    passing = re.compile(rb"compiling|running EASY|: \d+ of \d+$")
+    passing = re.compile(rb"compiling|running EASY|: [\d,]+ of [\d,]+$")
     return b"\n".join(line for line in printed.splitlines() if not passing.search(line))
 
 

@@ -1,0 +1,132 @@
+"""Schedulers as users write them, for :mod:`held_cases`: a key, a schedule, an admission."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from qops_batsim import (
+    AvailabilityProfile,
+    DeadlineScheduler,
+    Easy,
+    Job,
+    SchedulerOptions,
+    SpaceSharingScheduler,
+)
+
+
+class Widest(Easy):
+    """EASY, widest job first, with all options of EASY."""
+
+    def key(self, job: Job) -> float:
+        return -job.processors
+
+
+class AgingOptions(SchedulerOptions, frozen=True, kw_only=True):
+    weight: float = 1.0
+
+
+class Aging(Easy):
+    """EASY in an order with an option of its own."""
+
+    Options = AgingOptions
+
+    def key(self, job: Job) -> float:
+        return job.submission_time + float(self.options.weight) * job.estimate  # type: ignore[attr-defined]
+
+
+class Guarded(Easy):
+    """EASY whose ``schedule`` is overridden: nothing starts while a third of the machine is free.
+
+    Unless nothing runs, or a message has come in vain twice.
+    """
+
+    def begin(self, system: Any) -> None:
+        super().begin(system)
+        self.passed_over = 0
+
+    def schedule(self, now: float) -> None:
+        is_idle = self.free_count > 2 * self.machine_size // 3
+        if 3 * self.free_count > self.machine_size or is_idle or self.passed_over > 1:
+            super().schedule(now)
+            self.passed_over = 0
+        else:
+            self.passed_over += 1
+
+
+class PatientOptions(SchedulerOptions, frozen=True, kw_only=True):
+    patience: float = 60.0
+
+
+class Patient(SpaceSharingScheduler):
+    """First fit with a reservation for each job that has waited for long, all by itself."""
+
+    Options = PatientOptions
+
+    def begin(self, system: Any) -> None:
+        super().begin(system)
+        self.queue: list[Job] = []
+
+    def arrived(self, job: Job) -> None:
+        self.queue.append(job)
+
+    def left(self, job: Job) -> None:
+        pass
+
+    def joined(self, job: Job, start: float, hosts: Any) -> None:
+        pass
+
+    def withdraw(self, job_id: str) -> tuple[Job | None, bool]:
+        found = next((job for job in self.queue if job.id == job_id), None)
+        if found is not None:
+            self.queue.remove(found)
+        return found, False
+
+    def withdraw_wider(self, processors: int) -> list[Job]:
+        wider = [job for job in self.queue if job.processors > processors]
+        self.queue = [job for job in self.queue if job.processors <= processors]
+        return wider
+
+    def schedule(self, now: float) -> None:
+        free: AvailabilityProfile = self.availability(now)
+        patience = float(self.options.patience)  # type: ignore[attr-defined]
+        for job in list(self.queue):
+            if job.processors > free.processors:
+                continue
+            start = free.earliest_fit(now, job.estimate, job.processors)
+            starts = start < now + 1e-6 and job.processors <= self.free_count
+            if starts or now - job.submission_time > patience:
+                free.reserve(start, job.estimate, job.processors)
+            if starts:
+                self.queue.remove(job)
+                self.start(job)
+
+
+class EarliestDeadline(DeadlineScheduler):
+    """Plans all jobs anew in the order of their deadlines."""
+
+    def admit(self, request: Any) -> Mapping[str, float] | str:
+        free, starts = request.availability, {}
+        jobs = [(planned.target, planned.job) for planned in request.waiting]
+        jobs.append((request.target, request.job))
+        for target, job in sorted(jobs, key=lambda each: each[0]):
+            start = free.earliest_fit(request.now, job.estimate, job.processors)
+            if start + job.estimate > target:
+                return f"{job.id} would end after {target:g} s"
+            free.reserve(start, job.estimate, job.processors)
+            starts[job.id] = start
+        return starts
+
+
+class Appending(DeadlineScheduler):
+    """Plans a new job behind what is planned, and moves nothing."""
+
+    def admit(self, request: Any) -> Mapping[str, float] | str:
+        free, job, starts = request.availability, request.job, {}
+        for planned in request.waiting:
+            starts[planned.job.id] = planned.start
+            free.reserve(planned.start, planned.job.estimate, planned.job.processors)
+        start = free.earliest_fit(request.now, job.estimate, job.processors)
+        if start + job.estimate > request.target:
+            return f"could end at {start + job.estimate:g} s at the earliest"
+        return {**starts, job.id: start}
