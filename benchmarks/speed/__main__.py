@@ -1,105 +1,44 @@
-"""How fast is it, how does that grow, and how does it compare: one command, tables, a picture.
+"""How fast is it, and is one installation faster than another? CPU time, medians of three.
 
-    python benchmarks/speed                     # about ten minutes
-    python benchmarks/speed --quick             # one workload, one round
-    python benchmarks/speed --peer batsim --peer accasim --write docs/speed.md \
-        --picture docs/pictures/speed.png --save benchmarks/speed/baseline.json
-    python benchmarks/speed --check             # against the committed baseline; exit code 1
+    python benchmarks/speed                             # this installation; half an hour
+    python benchmarks/speed BEFORE AFTER                # two in turns, with ratios
+    python benchmarks/speed BEFORE AFTER --only KTH     # figures whose titles hold this word
+    python benchmarks/speed --latencies --peer batsim --write docs/speed.md
 
-Everything is CPU time of one core after a first run, except over ZeroMQ, where two processes
-work in turns by the clock. Each measurement takes turns with a reference loop in plain Python,
-EASY and nothing else, and the ratio to that is taken within a round, so it holds on a noisy machine
-and on another one, where seconds do not. ``--check`` fails where such a ratio is less than 70 % of
-the baseline's.
-
-Real logs are used where they are at hand (QOPS_SHARED, default ../shared); the real Batsim
-(``--peer batsim``) where it is on the PATH, AccaSim where it is installed.
+BEFORE and AFTER are the ``qops-batsim`` commands of two environments. Workloads are made by the
+last one, from real logs where they are at hand (QOPS_SHARED, default ../shared), or drawn by a
+seed; ``--inputs`` keeps them. Simulations *in process* are timed after a first one, which may
+compile; so are commands. Two installations take turns, so the ratio holds on a noisy machine and
+on another one, where seconds do not. *Wanted* is the ratio to 0.1.0 that the compiled core was
+planned to reach.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from cases import CONTESTANTS, DECIDERS, Case, logs, synthetic, with_deadlines
-from measure import answer_parent, in_child, over_zeromq, whole_command
-from page import draw, machine, tables, write_into
-from peers import PEERS, TITLES, beside, check_peers
-
-BASELINE = Path(__file__).with_name("baseline.json")
-TOLERATED = 0.7
-"""A ratio to the reference may fall to so much of the baseline's."""
-
-CHECKED_JOBS = 30_000
-MOST_JOBS_FOR_PEERS = 30_000
-OVER_ZEROMQ = "easy over ZeroMQ"
+from figures import DECIDERS, FIGURES, Figure, is_at_hand
+from measure import Installation, medians
+from page import latency, machine, table, write_into
+from peers import PEERS, beside, check_peers
 
 
-def throughput(case: Case, rounds: int, peers: list[str]) -> dict[str, Any]:
-    """Measure all contestants, and the peers, on one workload."""
-    rows: dict[str, Any] = {}
-    for name in CONTESTANTS:
-        say(f"{case.title}: {name}")
-        rows[name] = {
-            "in_process": in_child("in_process", case, name, rounds),
-            "whole_command": whole_command(case, name, rounds),
-        }
-    say(f"{case.title}: {OVER_ZEROMQ}")
-    rows[OVER_ZEROMQ] = {"in_process": in_child(over_zeromq.__name__, case, "easy", rounds)}
-    measured = {}
-    for name in peers if case.jobs <= MOST_JOBS_FOR_PEERS else ():
-        say(f"{case.title}: {TITLES[name]}")
-        measured[TITLES[name]] = beside(name, case, rounds)
-    return {
-        "jobs": case.jobs,
-        "hosts": case.hosts,
-        "reference": in_child("reference", case, rounds),
-        "rows": rows,
-        "peers": measured,
-    }
-
-
-def growth(directory: Path, sizes: list[int], rounds: int) -> dict[str, Any]:
-    """Measure EASY on workloads of several sizes."""
-    points = {}
-    for jobs in sizes:
-        say(f"growth: {jobs:,} jobs")
-        case = synthetic(directory, jobs)
-        here = in_child("in_process", case, "easy", rounds)
-        whole = whole_command(case, "easy", rounds)
-        points[str(jobs)] = {
-            "in_process": jobs / here["jobs_per_second"],
-            "whole_command": whole["seconds"],
-            "mebibytes": whole["mebibytes"],
-        }
-    return points
-
-
-def check(directory: Path, rounds: int) -> int:
-    """Compare ratios to the reference with the baseline's; return the exit code."""
-    before = json.loads(BASELINE.read_text())["check"]
-    after = ratios(throughput(synthetic(directory, CHECKED_JOBS), rounds, []))
-    worse = 0
-    print(f"{'ratio to the reference loop':<42}{'baseline':>10}{'now':>10}")
-    for name, ratio in before.items():
-        is_worse = after[name] < TOLERATED * ratio
-        worse += is_worse
-        print(f"{name:<42}{ratio:>10.3f}{after[name]:>10.3f}{'  WORSE' if is_worse else ''}")
-    return 1 if worse else 0
-
-
-def ratios(measured: dict[str, Any]) -> dict[str, float]:
-    """Return the ratios to the reference by name."""
-    return {
-        f"{name}, {kind.replace('_', ' ')}": row["to_reference"]
-        for name, kinds in measured["rows"].items()
-        for kind, row in kinds.items()
-    }
+def row(figure: Figure, workload: str, each: Sequence[Installation], rounds: int) -> list[str]:
+    """Measure a figure; return its row in the table."""
+    found = medians(figure, workload, each, rounds)
+    seconds, memory = (
+        [f"{used.seconds:.3f}" for used in found],
+        [f"{u.mebibytes:,.0f}" for u in found],
+    )
+    ratio = f"{found[-1].seconds / found[0].seconds:.2f}"
+    wanted = "" if figure.wanted is None else f"{figure.wanted:.2f}"
+    how = "in process" if figure.in_process else "command"
+    return [figure.title, how, *seconds, *memory, *([ratio, wanted] if len(found) > 1 else [])]
 
 
 def say(what: str) -> None:
@@ -110,53 +49,53 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    here = str(Path(sys.executable).with_name("qops-batsim"))
+    parser.add_argument("installations", nargs="*", metavar="COMMAND", default=[here])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="one workload, one round, to 30,000")
-    parser.add_argument("--sizes", default="1000,10000,100000,1000000", help="jobs, for the growth")
+    parser.add_argument("--only", default="", help="only figures whose titles hold this word")
+    parser.add_argument("--latencies", action="store_true", help="answers by queue length as well")
     parser.add_argument("--peer", action="append", choices=list(PEERS), default=[])
     parser.add_argument("--write", type=Path, help="document to put the tables into")
-    parser.add_argument("--picture", type=Path, help="picture to draw (PNG, PDF, SVG)")
-    parser.add_argument("--save", type=Path, help="file for all numbers (JSON)")
-    parser.add_argument("--check", action="store_true", help="compare with the baseline")
-    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--inputs", type=Path, help="folder for the workloads (default: temporary)")
     return parser.parse_args()
 
 
 def main() -> int:
     given = arguments()
-    if given.child is not None:
-        answer_parent(given.child)
-        return 0
     check_peers(given.peer)
-    with tempfile.TemporaryDirectory() as name:
-        directory = Path(name)
-        if given.check:
-            return check(directory, given.rounds)
-        rounds = 1 if given.quick else given.rounds
-        sizes = [1000, 30_000] if given.quick else [int(each) for each in given.sizes.split(",")]
-        first = synthetic(directory, CHECKED_JOBS)
-        cases = [first] if given.quick else [first, *logs(directory)]
-        measured = {case.title: throughput(case, rounds, given.peer) for case in cases}
-        results = {
-            "date": datetime.date.today().isoformat(),
-            "machine": machine(),
-            "throughput": measured,
-            "growth": growth(directory, sizes, rounds),
-            "latency": {},
-            "check": ratios(measured[first.title]),
-        }
-        crowded = with_deadlines(directory, 1_000 if given.quick else 5_000)
-        for scheduler in DECIDERS:
-            say(f"answers of {scheduler}")
-            results["latency"][scheduler] = in_child("latencies", crowded, scheduler)
-    text = tables(results)
+    installations = [Installation(str(Path(each).absolute())) for each in given.installations]
+    last, is_alone = installations[-1], len(installations) == 1
+    parts = [f"Measured on {datetime.date.today().isoformat()}: {machine()}."]
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = given.inputs or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        rows = []
+        for figure in FIGURES:
+            if given.only in figure.title and is_at_hand(figure.workload):
+                say(figure.title)
+                workload = last.make(figure.workload, folder)
+                rows.append(row(figure, workload, installations, given.rounds))
+                print(" | ".join(rows[-1]), file=sys.stderr, flush=True)
+        names = (
+            ["CPU s", "peak MiB"]
+            if is_alone
+            else ["before, s", "after, s", "before, MiB", "after, MiB", "ratio", "wanted"]
+        )
+        parts.append(table(["figure", "", *names], rows))
+        for peer in given.peer:
+            say(peer)
+            parts.append(beside(peer, last, last.make("kth", folder), given.rounds))
+        if given.latencies:
+            workload, rows = last.make("deadlines", folder), []
+            for scheduler in DECIDERS:
+                say(f"answers of {scheduler}")
+                rows += latency(scheduler, last.child("latencies", scheduler, workload)[0])
+            head = ["scheduler", "waiting jobs", "answers", "p50 ms", "p99 ms", "longest ms"]
+            parts.append("### Latency of answers, by queue length\n\n" + table(head, rows))
+    text = "\n\n".join(parts)
     print(text)
     if given.write is not None:
         write_into(given.write, text)
-    if given.picture is not None:
-        draw(results, given.picture)
-    if given.save is not None:
-        given.save.write_text(json.dumps(results, indent=1) + "\n")
     return 0
 
 

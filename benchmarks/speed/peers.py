@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import math
 import shutil
 import statistics
 import sys
@@ -11,11 +12,9 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from cases import Case
-from measure import COMMAND, Started, Used, spent
-from reference import reference_jobs
+from measure import Installation, Started, Used, spent
 
-from qops_batsim.workload import read_workload
+from qops_batsim import read_workload
 
 ACCASIM = """
 import collections, collections.abc
@@ -27,46 +26,37 @@ Simulator("jobs.swf", "machine.json", EASYBackfilling(FirstFit())).start_simulat
 """
 
 
-def batsim(case: Case, directory: Path) -> Used:
+def batsim(workload: str, folder: Path) -> Used:
     """Run the real Batsim with batsched's EASY: CPU seconds and MiB of both together."""
-    socket = f"ipc://{directory}/socket"
-    decide = [
-        "timeout",
-        "1800",
-        "batsched",
-        "-v",
-        "easy_bf",
-        "-d",
-        "0",
-        "-s",
-        socket,
-        "--verbosity",
-        "silent",
-    ]
-    simulate = ["timeout", "1800", "batsim", "-p", case.platform, "-w", case.workload]
-    simulate += ["-e", str(directory / "batsim"), "-s", socket, "-q"]
-    deciding = Started(decide)
+    socket = f"ipc://{folder}/socket"
+    decide = ["timeout", "1800", "batsched", "-v", "easy_bf", "-d", "0", "-s", socket]
+    simulate = ["timeout", "1800", "batsim", "-p", str(folder / "machine.xml"), "-w", workload]
+    simulate += ["-e", str(folder / "batsim"), "-s", socket, "-q"]
+    deciding = Started([*decide, "--verbosity", "silent"])
     first = spent(simulate)
     second = deciding.used()
     return Used(first.seconds + second.seconds, first.mebibytes + second.mebibytes)
 
 
-def accasim(case: Case, directory: Path) -> Used:
+def accasim(workload: str, folder: Path) -> Used:
     """Run AccaSim with its EASY, which chooses hosts by first fit."""
-    lines = (
-        f"{number} {job.submission:.0f} 0 {job.run_time:.0f} {job.processors} 1 1 "
-        f"{job.processors} {job.estimate:.0f} 1 1 1 1 1 1 1 -1 -1\n"
-        for number, job in enumerate(reference_jobs(read_workload(case.workload)), 1)
-    )
-    (directory / "jobs.swf").write_text("".join(lines))
+    found = read_workload(workload)
+    lines = []
+    for number, job in enumerate(sorted(found.jobs, key=lambda job: job.submission_time), 1):
+        seconds = min(found.profiles[job.profile]["delay"], job.walltime or math.inf)
+        lines.append(
+            f"{number} {job.submission_time:.0f} 0 {seconds:.0f} {job.processors} 1 1 "
+            f"{job.processors} {job.estimate:.0f} 1 1 1 1 1 1 1 -1 -1\n"
+        )
+    (folder / "jobs.swf").write_text("".join(lines))
     machine = {
         "groups": {"host": {"core": 1, "mem": 1}},
-        "resources": {"host": case.hosts},
+        "resources": {"host": found.processors},
         "equivalence": {"processor": {"core": 1}},
         "start_time": 0,
     }
-    (directory / "machine.json").write_text(json.dumps(machine))
-    return spent([sys.executable, "-c", ACCASIM], cwd=directory)
+    (folder / "machine.json").write_text(json.dumps(machine))
+    return spent([sys.executable, "-c", ACCASIM], cwd=folder)
 
 
 def check_peers(names: Iterable[str]) -> None:
@@ -77,23 +67,22 @@ def check_peers(names: Iterable[str]) -> None:
         raise SystemExit("--peer accasim: the package accasim is not installed")
 
 
-PEERS: dict[str, Callable[[Case, Path], Used]] = {"batsim": batsim, "accasim": accasim}
-TITLES = {"batsim": "real Batsim + batsched", "accasim": "AccaSim"}
+PEERS: dict[str, Callable[[str, Path], Used]] = {"batsim": batsim, "accasim": accasim}
+TITLES = {"batsim": "The real Batsim with batsched's EASY", "accasim": "AccaSim's EASY"}
 
 
-def beside(name: str, case: Case, rounds: int) -> dict[str, float]:
-    """Return jobs/s and peak memory of a peer, and how many times faster our command is."""
-    ratios = []
-    best = Used(float("inf"), 0.0)
+def beside(name: str, ours: Installation, workload: str, rounds: int) -> str:
+    """Return how many times the CPU time of our command a peer takes on a workload."""
+    ratios, hosts = [], str(read_workload(workload).processors)
     for _ in range(rounds):
         with tempfile.TemporaryDirectory() as directory:
-            inputs = ["-w", case.workload, "-p", case.platform, "--out", f"{directory}/ours"]
-            ours = spent([*COMMAND, "run", "easy", "--quiet", *inputs])
-            theirs = PEERS[name](case, Path(directory))
-        ratios.append(theirs.seconds / ours.seconds)
-        best = min(best, theirs)
-    return {
-        "jobs_per_second": case.jobs / best.seconds,
-        "mebibytes": best.mebibytes,
-        "ours_is_faster_by": statistics.median(ratios),
-    }
+            machine = f"{directory}/machine.xml"
+            spent([ours.command, "platform", "cluster", machine, "--hosts", hosts])
+            run = ["run", "easy", "--quiet", "-w", workload, "-p", machine]
+            own = spent([ours.command, *run, "--out", f"{directory}/ours"])
+            theirs = PEERS[name](workload, Path(directory))
+        ratios.append(theirs.seconds / own.seconds)
+    return (
+        f"{TITLES[name]} takes {statistics.median(ratios):.1f} times the CPU time of "
+        f"`run easy --quiet` on KTH, and {theirs.mebibytes:,.0f} MiB beside {own.mebibytes:,.0f}."
+    )
