@@ -33,7 +33,7 @@ def blocks(page: Path, language: str) -> list[str]:
 
 # Its examples need packages of an environment of their own, in which tests/adapters runs them.
 ELSEWHERE = {"ecosystem.md"}
-LONG = {"aroma.md"}
+LONG = {"aroma.md", "gymnasium.md"}
 
 
 def name_of(page: Path) -> str:

@@ -206,10 +206,10 @@ def serve_quotes(source: QueueSource, address: str, *, any_interface: bool) -> N
     place = parse_address(address, any_interface=any_interface)
     job = QueuedJob(id="1", processors=1, estimate=1.0)
     with compiling(), announce_compiling():
-        # The first to ask does not wait for kernels, and wrong options are told at once.
+        source.asker()  # Wrong options and files are told at once.
+        # The first to ask does not wait for kernels.
         state = QueueState(source="a queue", processors=1, now=0.0, jobs=[job])
         QueueAsker(state, source.scheduler, source.settings).ask(Ask(processors=1, time=1.0))
-        source.asker()
     try:
         server = QuoteServer(place, source.asker, on_request=note)
     except OSError as error:

@@ -183,7 +183,9 @@ def test_a_wrong_schedule_is_not_written_as_a_good_one(tmp_path: Path) -> None:
 
 
 # Of 30 jobs the solver proves something; with 60, the time ends a search that goes on.
-@pytest.mark.parametrize(("jobs", "seconds"), [(30, 0.3), (60, 0.05)])
+@pytest.mark.parametrize(
+    ("jobs", "seconds"), [(30, 0.3), pytest.param(60, 0.05, marks=pytest.mark.sweep)]
+)
 def test_equal_deterministic_time_gives_equal_results(jobs: int, seconds: float) -> None:
     from qops_batsim.experiments.deadline_workload import deadline_workload
     from qops_batsim.running.inputs import load_workload

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from qops_batsim.running.progress import ProgressListener
 from qops_batsim.running.run import run
 
@@ -62,6 +64,7 @@ def command(tmp_path: Path, *words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.sweep
 def test_compiling_is_told_when_something_compiles(tmp_path: Path) -> None:
     refused = command(tmp_path, "run", "easy", "--hosts", "2")
     assert refused.returncode == 2
