@@ -34,6 +34,14 @@ def is_compiled() -> bool:
     return not str(job.__file__).endswith(".py")
 
 
+def warning() -> str:
+    """Return the warning that an installation is uncompiled, empty if it is not, or may be so."""
+    is_wished = os.environ.get(PURE) == "1" or _is_checkout()
+    if is_wished or _date_of(_PACKAGE / f"{COMPILED[0]}{EXTENSION_SUFFIXES[0]}"):
+        return ""
+    return f"it is installed uncompiled, and slower; pip install -v tells why ({PURE}=1: as wished)"
+
+
 class UncompiledFinder:
     """Finder of the sources of compiled modules, for ``sys.meta_path``."""
 
@@ -55,7 +63,7 @@ def use_compiled() -> None:
     if os.environ.get(PURE) == "1":
         sys.meta_path.insert(0, UncompiledFinder)
         return
-    if not (_PACKAGE.parent / "pyproject.toml").exists():
+    if not _is_checkout():
         return
     made = {path: _date_of(_PACKAGE / f"{path}{EXTENSION_SUFFIXES[0]}") for path in COMPILED}
     if not any(made.values()):
@@ -65,6 +73,10 @@ def use_compiled() -> None:
         if date < max(declared, _date_of(_PACKAGE / f"{path}.py")):
             told = "is newer than what was compiled from it" if date else "was never compiled"
             raise ImportError(f"{_PACKAGE / path}.py {told}; type: {_FIX}")
+
+
+def _is_checkout() -> bool:
+    return (_PACKAGE.parent / "pyproject.toml").exists()
 
 
 def _date_of(path: Path) -> float:

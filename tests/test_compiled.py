@@ -73,6 +73,23 @@ def test_a_module_that_was_not_compiled_with_the_others_is_an_error(checkout: Pa
     assert "core/profile.py was never compiled; type: pip" in ask(checkout).stderr
 
 
+def test_an_installation_that_could_not_be_compiled_says_so(checkout: Path) -> None:
+    script = "from qops_batsim import compiled; print(compiled.warning())"
+
+    def warning(**environment: str) -> str:
+        told = {**os.environ, "PYTHONPATH": str(checkout), "QOPS_BATSIM_PURE": "", **environment}
+        command = [sys.executable, "-c", script]
+        done = subprocess.run(command, cwd=checkout, env=told, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    assert warning() == ""
+    (checkout / "pyproject.toml").unlink()
+    assert warning().startswith("it is installed uncompiled, and slower; pip install -v tells why")
+    assert warning(QOPS_BATSIM_PURE="1") == ""
+    (checkout / "qops_batsim" / f"{COMPILED[0]}{EXTENSION_SUFFIXES[0]}").touch()
+    assert warning() == ""
+
+
 @pytest.mark.skipif(not qops_batsim.is_compiled(), reason="nothing is compiled here")
 def test_the_environment_has_compiled_modules_run_uncompiled() -> None:
     folder = PACKAGE.parent

@@ -20,9 +20,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from qops_batsim import compiled
 from qops_batsim.cli import console
 from qops_batsim.cli.console import print_error, print_failure, warn
-from qops_batsim.compiled import is_compiled
 from qops_batsim.errors import require_utf8
 from qops_batsim.garbage import no_garbage_collection_at_exit
 from qops_batsim.signals import EXIT_CODES, EndingSignal, ending_signals_raise
@@ -197,7 +197,7 @@ def _value(parameter: Any, check: Callable[[Any, Any], Any], context: Any, value
 
 def _show_version(value: bool) -> None:
     if value:
-        how = "compiled" if is_compiled() else "not compiled, and slower"
+        how = "compiled" if compiled.is_compiled() else "not compiled, and slower"
         typer.echo(f"qops-batsim {__version__} ({how})")
         raise typer.Exit
 
@@ -237,6 +237,7 @@ def run_app(make: Callable[[], typer.Typer], program: str) -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _warnings_as_lines():
+            warn(compiled.warning())
             sys.exit(_run(make))
     except BrokenPipeError:
         # The reader of our output (head, less) has gone: nothing left to say. Typer ends with 1 in
