@@ -23,7 +23,7 @@ INPUTS: dict[str, tuple[str, str, str]] = {
     "ctc_1.6": ("scale", "ctc", "--load 1.6"),
     "ctc338": ("import", CTC, "--processors 338"),
     "ctc338_1.6": ("scale", "ctc338", "--first 10000 --load 1.6"),
-    "ctc338_deadlines": ("deadlines", "ctc338_1.6", "--stringency 0.2"),
+    "ctc338_deadlines": ("deadlines", "ctc338_1.6", "--stringency 0.2 --estimates exact"),
     "deadlines": ("generate", "", "--preset kth-sp2 --jobs 5000 --load 1.3 --deadline-share 1"),
     "million": ("generate", "", "--preset kth-sp2 --jobs 1000000"),
     "largest": ("generate", "", f"--processors {LARGEST} --jobs 1300000 --load 0.9"),
