@@ -19,9 +19,12 @@ _BEGIN, _END = 1000, 400
 
 
 class QopsError(Exception):
-    """Base of every error that a user's input or module can cause.
+    r"""Base of every error that a user's input or module can cause.
 
     Its text is one line of printable letters, and not too long, whatever an input holds.
+
+    >>> print(QopsError("two\nlines"))
+    two\nlines
     """
 
     def __str__(self) -> str:
@@ -33,6 +36,13 @@ class InputError(QopsError):
 
     The message names the file, line or field, the value found and what would
     be accepted.
+
+    >>> from qops_batsim import simulate
+    >>> try:
+    ...     simulate("easi", "tiny_8")
+    ... except InputError as error:
+    ...     print(str(error).partition(" (")[0])
+    unknown scheduler 'easi'; did you mean 'easy'?
     """
 
 
