@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))  # studies; at the end, so that the package is the one that is installed
 
 # No test depends on how fast a machine is, nor on how wide its terminal is (pytest-xdist says 80).
-# Examples are few; .ci/run makes many of them (--hypothesis-profile=many) with the sweeps.
+# Examples are few; the weekly sweeps make many (--hypothesis-profile=many).
 settings.register_profile("many", deadline=None, max_examples=100)
 settings.register_profile("few", deadline=None, max_examples=40)
 settings.load_profile("few")
