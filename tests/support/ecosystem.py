@@ -27,8 +27,8 @@ from qops_batsim.workload import read_workload
 from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.model import Workload
 
-SECONDS_ALLOWED = 300
-"""Against processes that hang: where the machine is busy, compiling a scheduler takes over 60 s."""
+SECONDS_ALLOWED = 900
+"""Against processes that hang: another process may compile the same kernels, which it waits for."""
 
 OUR_SCHEDULERS = sorted(
     entry.name
