@@ -13,11 +13,11 @@ from typing import Protocol
 
 import msgspec
 
-from qops_batsim import InputError, QopsError
+from qops_batsim import InputError
 from qops_batsim.experiments import Claim, StudyReport, write_files
 from studies.request import StudyRequest
 from studies.run_table import tidy_table
-from studies.shared import told
+from studies.shared import run_main, told
 from studies.specification import Specification
 
 MANY_FILES = 5
@@ -42,15 +42,12 @@ def study_command(study: Study) -> None:
     report. The command prints or writes that; ``--help`` tells the options, and examples.
     """
     asked = _parser(study.SPECIFICATION).parse_args()
-    try:
+
+    def main() -> None:
         _check(asked)
         _run(study, asked)
-    except QopsError as error:
-        print(f"error: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-    except KeyboardInterrupt:
-        print("error: interrupted", file=sys.stderr)
-        raise SystemExit(130) from None
+
+    run_main(main)
 
 
 def _folder() -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from qops_batsim import QopsError
 from qops_batsim.experiments import Claim, StudyRuns, run_study, study_of
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
@@ -33,6 +34,18 @@ def arguments(main: str, doc: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--write", type=Path, help="page to put the tables into")
     return parser
+
+
+def run_main(main: Callable[[], object]) -> None:
+    """Run a study; an error that a user can cause is one line, and exit code 2."""
+    try:
+        main()
+    except QopsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        raise SystemExit(130) from None
 
 
 def settings_of(main: str, *, quick: bool = False) -> Settings:

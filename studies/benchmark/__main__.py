@@ -36,7 +36,7 @@ from qops_batsim.experiments import (
     study_inputs,
     with_schedulers,
 )
-from studies.shared import arguments, print_or_put, settings_of, told
+from studies.shared import arguments, print_or_put, run_main, settings_of, told
 
 BOUNDS = Path(__file__).parents[2] / "qops_batsim" / "experiments" / "benchmark_bounds.json"
 
@@ -78,4 +78,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -36,7 +36,7 @@ from qops_batsim.experiments import (
     table_of,
 )
 from studies.deadlines import coverage
-from studies.shared import Settings, arguments, grid_runs, print_or_put, settings_of
+from studies.shared import Settings, arguments, grid_runs, print_or_put, run_main, settings_of
 
 STRINGENCY = 0.2
 """Of the tables, and of claims that name none."""
@@ -184,4 +184,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -22,7 +22,7 @@ from qops_batsim.experiments import find_trace
 from qops_batsim.platform import make_cluster
 from qops_batsim.scheduling import make_scheduler
 from qops_batsim.workload import read_trace
-from studies.shared import Settings, arguments, print_or_put, settings_of
+from studies.shared import Settings, arguments, print_or_put, run_main, settings_of
 
 
 def cells(settings: Settings, log: str) -> dict[str, str]:
@@ -54,4 +54,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -24,7 +24,7 @@ from qops_batsim.scheduling import make_scheduler
 from studies.foresight import answers, pictures
 from studies.foresight.runs import make_runs, quick_table, read_kept, tables
 from studies.random_jobs import random_jobs
-from studies.shared import arguments, print_or_put, settings_of
+from studies.shared import arguments, print_or_put, run_main, settings_of
 
 
 def random_promises(count: int) -> str:
@@ -58,4 +58,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -18,7 +18,7 @@ if __name__ == "__main__":  # the checkout, in place of this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from studies.how_good import best, orders
-from studies.shared import arguments, print_or_put, settings_of
+from studies.shared import arguments, print_or_put, run_main, settings_of
 
 PARTS = ("best", "split", "restarts", "starts", "orders")
 
@@ -50,4 +50,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -27,7 +27,7 @@ from qops_batsim.experiments import (
     markdown_table,
     mean_interval,
 )
-from studies.shared import arguments, grid_runs, print_or_put, settings_of
+from studies.shared import arguments, grid_runs, print_or_put, run_main, settings_of
 
 SETTINGS = settings_of(__file__)
 MARGINS, LEARNED, KILLED = (tuple(SETTINGS[name]) for name in ("margins", "learned", "killed"))
@@ -329,4 +329,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

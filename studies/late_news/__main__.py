@@ -30,7 +30,7 @@ from qops_batsim.running.simulate import default_engine
 from qops_batsim.scheduling import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import Workload
-from studies.shared import arguments, settings_of
+from studies.shared import arguments, run_main, settings_of
 
 SHARED = Path(os.environ.get("QOPS_SHARED", Path(__file__).resolve().parents[3] / "shared"))
 KTH = SHARED / "batsim" / "networked" / "inputs" / "kth_1300_deadlines.json.gz"
@@ -133,4 +133,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

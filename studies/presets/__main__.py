@@ -55,7 +55,7 @@ from qops_batsim.workload.lublin import (
     sample_sizes_and_run_times,
     sample_submissions,
 )
-from studies.shared import arguments, print_or_put, settings_of
+from studies.shared import arguments, print_or_put, run_main, settings_of
 
 
 class LogFile(NamedTuple):
@@ -382,4 +382,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -27,7 +27,7 @@ from qops_batsim.experiments.deadline_workload import deadline_workload
 from qops_batsim.platform import make_cluster
 from qops_batsim.scheduling import make_scheduler
 from qops_batsim.workload import DeadlineChoices, Workload, read_trace
-from studies.shared import Settings, arguments, print_or_put, settings_of
+from studies.shared import Settings, arguments, print_or_put, run_main, settings_of
 
 QUEUES = ("premium", "regular", "low")
 COLUMNS = ("met", "turnaround", "paid", *QUEUES, *(f"met in {name}" for name in QUEUES))
@@ -110,4 +110,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

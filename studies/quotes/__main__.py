@@ -23,7 +23,7 @@ if __name__ == "__main__":  # the checkout, in place of this folder
 from qops_batsim.running import easy_references
 from qops_batsim.workload import Conversion, read_trace
 from studies.quotes.backtest import Backtest, backtest
-from studies.shared import arguments, settings_of
+from studies.shared import arguments, run_main, settings_of
 
 SHARED = Path(os.environ.get("QOPS_SHARED", "../shared"))
 
@@ -69,4 +69,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

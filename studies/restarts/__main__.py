@@ -42,7 +42,7 @@ from qops_batsim.platform import make_cluster
 from qops_batsim.scheduling import make_scheduler
 from qops_batsim.workload import Workload, generate_workload, read_trace
 from studies.random_jobs import random_jobs
-from studies.shared import arguments, print_or_put, settings_of
+from studies.shared import arguments, print_or_put, run_main, settings_of
 
 SETTINGS = settings_of(__file__)
 LOGS = {log["name"]: log for log in SETTINGS["logs"]}
@@ -249,4 +249,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

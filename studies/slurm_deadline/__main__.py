@@ -16,7 +16,7 @@ if __name__ == "__main__":  # the checkout, in place of this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from qops_batsim.experiments import Interval, StudySummary, markdown_table, summaries
-from studies.shared import Settings, arguments, grid_runs, print_or_put, settings_of
+from studies.shared import Settings, arguments, grid_runs, print_or_put, run_main, settings_of
 
 METRICS = {"unadmitted_jobs": "jobs", "unadmitted_work": "work"}
 USED = "utilization_during_submissions"
@@ -78,4 +78,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

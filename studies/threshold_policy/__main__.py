@@ -23,7 +23,7 @@ if __name__ == "__main__":  # the checkout, in place of this folder
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from qops_batsim.adapters import ENVIRONMENT
-from studies.shared import arguments, settings_of
+from studies.shared import arguments, run_main, settings_of
 from studies.threshold_policy.policy import act
 
 NEVER = np.array([1.0, 20.0, 20.0])
@@ -100,4 +100,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_main(main)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from studies.command import study_command
 
 STUDIES = Path(__file__).resolve().parents[2] / "studies"
+GRIDS = ("how_good", "foresight", "deadlines")
 PAPERS = ("islam2003", "islam2004", "pascal2004", "talby1999")
 
 pytestmark = pytest.mark.skipif(not STUDIES.is_dir(), reason="no studies beside the tests")
@@ -42,3 +45,19 @@ def test_the_page_is_short_and_whole(name: str) -> None:
     assert (STUDIES / name / "results" / "tables.md").is_file()
     for picture in re.findall(r"!\[[^]]*\]\(([^)]+)\)", page):
         assert (STUDIES / name / picture).is_file()
+
+
+@pytest.mark.parametrize("name", GRIDS)
+def test_a_log_that_is_nowhere_is_one_line(name: str, tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, STUDIES / name, "--quick"],
+        cwd=tmp_path,
+        env={**os.environ, "QOPS_SHARED": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith("error: ")
+    assert "no such file" in line
