@@ -16,7 +16,7 @@ Settings = dict[str, Any] | None
 
 
 def _lacks_compiler() -> bool:
-    """Return whether a compiler is wanted, and none is there."""
+    """Return whether a compiler is needed and the machine has none."""
     if os.environ.get("QOPS_BATSIM_PURE") == "1":
         return False
     return "CC" not in os.environ and not any(map(shutil.which, ("cc", "gcc", "clang")))
@@ -24,7 +24,7 @@ def _lacks_compiler() -> bool:
 
 @contextmanager
 def _building() -> Iterator[None]:
-    """Build with what compiler there is, in a directory that one build at a time uses.
+    """Choose the compiler, lock the build directory and clean it.
 
     Of earlier builds only what was compiled is kept there: else modules that are gone would be
     installed.
@@ -50,17 +50,5 @@ def get_requires_for_build_wheel(config_settings: Settings = None) -> list[str]:
 get_requires_for_build_editable = get_requires_for_build_wheel
 
 
-def build_wheel(
-    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
-) -> str:
-    with _building():
-        made: str = _setuptools.build_wheel(wheel_directory, config_settings, metadata_directory)
-    return made
-
-
-def build_editable(
-    wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None
-) -> str:
-    with _building():
-        made: str = _setuptools.build_editable(wheel_directory, config_settings, metadata_directory)
-    return made
+build_wheel = _building()(_setuptools.build_wheel)
+build_editable = _building()(_setuptools.build_editable)

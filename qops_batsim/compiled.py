@@ -35,9 +35,9 @@ def is_compiled() -> bool:
 
 
 def warning() -> str:
-    """Return the warning that an installation is uncompiled, empty if it is not, or may be so."""
-    is_wished = os.environ.get(PURE) == "1" or _is_checkout()
-    if is_wished or _date_of(_PACKAGE / f"{COMPILED[0]}{EXTENSION_SUFFIXES[0]}"):
+    """Return a warning if the installation is uncompiled and nobody asked for that, else ""."""
+    is_intended = os.environ.get(PURE) == "1" or _is_checkout()
+    if is_intended or _date_of(_PACKAGE / f"{COMPILED[0]}{EXTENSION_SUFFIXES[0]}"):
         return ""
     return f"it is installed uncompiled, and slower; pip install -v tells why ({PURE}=1: as wished)"
 
@@ -55,7 +55,7 @@ class UncompiledFinder:
 
 
 def use_compiled() -> None:
-    """Have compiled modules imported, unless the environment says otherwise.
+    """Import compiled modules, or their sources where :data:`PURE` is 1.
 
     In a checkout, ImportError if some are older than their sources, or missing where others are
     there: they would do what the source did once.

@@ -58,7 +58,7 @@ class StudyRequest(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def seeded(self, study: StudyT) -> StudyT:
-        """Return a study, which has ``seeds``, with as many as are asked for."""
+        """Return a study with as many seeds as the request asks for."""
         if self.seeds is None:
             return study
         return msgspec.structs.replace(study, seeds=tuple(range(1, self.seeds + 1)))
@@ -69,7 +69,7 @@ class StudyRequest(msgspec.Struct, frozen=True, kw_only=True):
             self.on_progress(done, total)
 
     def in_parts(self, total: int) -> StudyRequest:
-        """Return the request for several runs one after the other, of so many cases in all."""
+        """Return a request whose progress counts the cases of several runs together."""
         before = 0
 
         def progress(done: int, part: int) -> None:

@@ -144,7 +144,7 @@ class Profile:
         self.change(start, end, processors)
 
     def change(self, start: float, end: float, more: int) -> None:
-        """Have more processors free between two dates, or fewer. O(steps)."""
+        """Add free processors between two dates; a negative number takes them. O(steps)."""
         if start == INFINITY or end <= start or end <= self.times[0]:
             return
         first = self.split(self.step_at(start), start)

@@ -294,7 +294,7 @@ def _inputs(
                     f"{{skip = {window.skip}, first = {window.first}}} of log {log.name}; windows "
                     "of as many jobs as are asked for are expected"
                 )
-            check_runnable(trace, source, window)
+        check_runnable(trace, source, windows)
         # Two names may have one log, of which the longer stretch is needed.
         longest = traces.setdefault(names[log.name], trace)
         if len(trace.jobs) > len(longest.jobs):
@@ -319,20 +319,21 @@ def _inputs(
     return description, DeadlineRuns(traces, platform, study.message_delays)
 
 
-def check_runnable(trace: Workload, source: str, window: Window) -> None:
-    """Refuse a window with a job that no scheduler can start on the machine of its log.
+def check_runnable(trace: Workload, source: str, windows: Sequence[Window]) -> None:
+    """Refuse windows with a job that no scheduler can start on the machine of their log.
 
     Deadlines are made from each job's response time under EASY, which such a job has not.
     """
-    end = window.skip + window.first if window.first else len(trace.jobs)
-    asked = trace.columns.processors[window.skip : end]
+    asked = trace.columns.processors
     fits = (asked >= 1) & (asked <= trace.processors)
-    if not fits.all():
-        place = int(fits.argmin())
-        raise InputError(
-            f"{source}: job {shown(trace.jobs[window.skip + place].id)} asks for {asked[place]} "
-            f"processors of {trace.processors}; jobs that can run are expected"
-        )
+    for window in windows:
+        inside = fits[window.skip : window.skip + window.first if window.first else None]
+        if not inside.all():
+            place = window.skip + int(inside.argmin())
+            raise InputError(
+                f"{source}: job {shown(trace.jobs[place].id)} asks for {asked[place]} processors "
+                f"of {trace.processors}; jobs that can run are expected"
+            )
 
 
 def study_inputs(study: Study) -> tuple[list[DeadlineCase], DeadlineRuns]:

@@ -577,7 +577,7 @@ def _steps_back(records: Records) -> Mask:
 
 
 def _repeated(records: Records) -> Mask:
-    """Return which records have a number that stands further up already."""
+    """Return which records repeat the job number of an earlier one."""
     _, first = np.unique(records["job_number"], return_index=True)
     mask = np.ones(len(records), dtype=np.bool_)
     mask[first] = False

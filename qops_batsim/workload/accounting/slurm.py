@@ -345,7 +345,7 @@ _TOLD = (
 
 
 def _cells_of(job: Mapping[str, Any], words: Callable[[str], str]) -> list[str]:
-    """Return what a job of the JSON has in the columns :data:`_TOLD`."""
+    """Return the cells of a job of the JSON, one for each column of :data:`_TOLD`."""
     job_id, time = slurm_job_id(job), job.get("time")
     if job_id == "0" or not re.fullmatch(_ID, job_id):
         raise InputError(f"job_id is {shown(job_id)}; {_JOBS_EXPECTED} is expected")
