@@ -13,7 +13,16 @@ from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
 
-COMPILED = ("core/job", "core/profile", "timing")
+COMPILED = (
+    "core/job",
+    "core/profile",
+    "core/scheduler",
+    "engine/loop",
+    "schedulers/easy",
+    "schedulers/fcfs",
+    "schedulers/queue",
+    "timing",
+)
 """Paths of the compiled modules in the package, without ending."""
 
 PURE = "QOPS_BATSIM_PURE"

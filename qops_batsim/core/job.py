@@ -11,6 +11,13 @@ import msgspec
 from qops_batsim.errors import shown
 from qops_batsim.job_fields import FIELDS, QosRequest, check_fields, checked_id, read_qos
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
+from qops_batsim.timing import duration_on_grid
+
+COMING, WAITING, RUNNING, OVER = range(4)
+"""Phases of a job: not submitted yet, submitted, started, ended or rejected."""
+
+
+_INFINITY, _COMING = math.inf, COMING
 
 
 class WrittenFields(Protocol):
@@ -50,6 +57,29 @@ class Job:
         present, else the walltime, else infinity.
     fields
         All fields as read, forwarded untouched to decision modules.
+    arrival
+        Date from which response times count (seconds): that of submission, at least 0.
+    duration
+        Run time that plans hold (seconds): the estimate in whole microseconds, or a prediction.
+    deadline, limit
+        Latest end that was asked for, and the walltime (seconds); infinite without.
+    phase
+        Where it is in its run: :data:`COMING`, :data:`WAITING`, :data:`RUNNING` or :data:`OVER`.
+    index
+        Its number among the jobs of the run, in the order of submission.
+    start, end
+        Planned or actual start, and planned or expected end (seconds).
+    key
+        What an order of jobs compares, the least first.
+    returning
+        Processors that are free again at its end: all but those whose hosts have gone away.
+    requested
+        The duration that was asked for, of a job whose run time is predicted (seconds).
+    corrections
+        How often its predicted run time was too short.
+
+    What follows ``fields`` belongs to a run, in which each job is an object of its own, and to its
+    scheduler. How long the job really runs is known to the engine alone.
 
     Examples
     --------
@@ -58,14 +88,9 @@ class Job:
     """
 
     __slots__ = (
-        "_fields",
-        "estimate",
-        "id",
-        "processors",
-        "profile",
-        "qos",
-        "submission_time",
-        "walltime",
+        *("_fields", "estimate", "id", "processors", "profile", "qos", "submission_time"),
+        *("arrival", "corrections", "deadline", "duration", "end", "index", "key", "limit"),
+        *("phase", "requested", "returning", "start", "walltime"),
     )
 
     def __init__(
@@ -84,14 +109,32 @@ class Job:
         self.walltime = walltime
         self.profile = profile
         self.qos = qos
-        if qos is not None and qos.estimated_runtime is not None:
-            self.estimate = qos.estimated_runtime
-        elif walltime is not None:
-            self.estimate = walltime
-        else:
-            self.estimate = math.inf
+        self._estimate()
+        self._begin()
         # Most jobs are never asked for their fields: these are put together when they are.
         self._fields: dict[str, Any] | WrittenFields | Job | None = fields
+
+    def _estimate(self) -> None:
+        """Set the estimate to what is asked for."""
+        if self.qos is not None and self.qos.estimated_runtime is not None:
+            self.estimate = self.qos.estimated_runtime
+        elif self.walltime is not None:
+            self.estimate = self.walltime
+        else:
+            self.estimate = _INFINITY
+
+    def _begin(self) -> None:
+        """Set what belongs to a run to what holds before it."""
+        self.arrival = max(self.submission_time, 0.0)  # Engines submit earlier ones at 0.
+        self.duration = self.requested = duration_on_grid(self.estimate)
+        self.deadline = self.limit = _INFINITY
+        if self.qos is not None and self.qos.deadline is not None:
+            self.deadline = self.qos.deadline
+        if self.walltime is not None:
+            self.limit = self.walltime
+        self.phase, self.index, self.returning = _COMING, -1, self.processors
+        self.start = self.end = _INFINITY
+        self.key, self.corrections = 0.0, 0
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -174,6 +217,7 @@ class Job:
         job.profile = self.profile
         job.qos = self.qos
         job.estimate = self.estimate
+        job._begin()
         job._fields = self
         return job
 

@@ -1,0 +1,28 @@
+from qops_batsim.core.job cimport Job
+
+cdef int _WAITING, _RUNNING, _OVER
+
+cdef class ResourceManager:
+    cdef public Py_ssize_t machine_size
+    cdef public Py_ssize_t free
+    cdef public double now
+    cpdef start(self, Job job, object hosts=*)
+    cpdef reject(self, Job job, object reason)
+    cpdef kill(self, Job job)
+    cpdef call_at(self, double date)
+    cpdef start_job(self, Job job, object hosts)
+    cpdef reject_job(self, Job job, object reason)
+    cpdef kill_job(self, Job job)
+
+cdef class Scheduler:
+    cdef public ResourceManager manager
+    cpdef begin(self, ResourceManager manager)
+    cpdef submitted(self, Job job)
+    cpdef ended(self, Job job)
+    cpdef killed(self, Job job)
+    cpdef cancelled(self, Job job)
+    cpdef joined(self, Job job)
+    cpdef hosts_changed(self)
+    cpdef notified(self, object notification)
+    cpdef decide(self)
+    cpdef finished(self)

@@ -1,0 +1,123 @@
+"""The scheduler, and the resource manager that carries out what it decides.
+
+A scheduler hears of events through its hooks and acts through its manager, whatever that is: the
+embedded engine, a session with Batsim, a real cluster.
+"""
+
+from __future__ import annotations
+
+from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
+from qops_batsim.errors import SimulationError
+
+_WAITING, _RUNNING, _OVER = WAITING, RUNNING, OVER
+
+
+class ResourceManager:
+    """The port through which a scheduler acts: what it calls takes effect in the order of calls.
+
+    An invalid call is a SimulationError that names the job, raised where it is made. An
+    implementation overrides the methods that end in ``_job``, which need not check.
+
+    Attributes
+    ----------
+    machine_size
+        Number of hosts, whether they are there or away.
+    free
+        Number of hosts that a job can start on.
+    now
+        Date of the current message (seconds).
+    """
+
+    def __init__(self, machine_size: int) -> None:
+        self.machine_size = self.free = machine_size
+        self.now = 0.0
+
+    def start(self, job: Job, hosts: object = None) -> None:
+        """Start a waiting job now on these free hosts (a HostSet), by default the lowest ones."""
+        if job.phase != _WAITING or job.processors > self.free:
+            raise self.refused(job, "start")
+        self.start_job(job, hosts)
+        job.phase, job.start = _RUNNING, self.now
+
+    def reject(self, job: Job, reason: object) -> None:
+        """Reject a waiting job for good; the reason is a Refusal or a text."""
+        if job.phase != _WAITING:
+            raise self.refused(job, "be rejected")
+        self.reject_job(job, reason)
+        job.phase = _OVER
+
+    def kill(self, job: Job) -> None:
+        """Have a running job killed. Its hosts are used until its end is told."""
+        if job.phase != _RUNNING:
+            raise self.refused(job, "be killed")
+        self.kill_job(job)
+
+    def call_at(self, date: float) -> None:
+        """Ask for a message at a date (seconds), whatever happens."""
+        raise NotImplementedError
+
+    def refused(self, job: Job, what: str) -> SimulationError:
+        """Return the error of a call about a job that cannot be carried out."""
+        state = ("was not submitted yet", "waits", "runs already", "is over")[job.phase]
+        return SimulationError(
+            f"job {job.id}, which asks for {job.processors} processors, cannot {what} at "
+            f"{self.now:g} s: it {state} ({self.free} hosts are free)"
+        )
+
+    # What an implementation does
+
+    def start_job(self, job: Job, hosts: object) -> None:
+        """Start a job."""
+        raise NotImplementedError
+
+    def reject_job(self, job: Job, reason: object) -> None:
+        """Reject a job."""
+        raise NotImplementedError
+
+    def kill_job(self, job: Job) -> None:
+        """Have a job killed."""
+        raise NotImplementedError
+
+
+class Scheduler:
+    """Base of all schedulers, compiled or not: an algorithm overrides the hooks that it needs.
+
+    For each message the events are told one by one, in the order in which they happened, then
+    :meth:`decide` is called once.
+
+    Attributes
+    ----------
+    manager
+        What carries out its decisions, from :meth:`begin` on.
+    """
+
+    def begin(self, manager: ResourceManager) -> None:
+        """Begin with an idle machine."""
+        self.manager = manager
+
+    def submitted(self, job: Job) -> None:
+        """Hear that a job was submitted."""
+
+    def ended(self, job: Job) -> None:
+        """Hear that a job has left its hosts, by itself or killed, which are free again."""
+
+    def killed(self, job: Job) -> None:
+        """Hear that an own kill was carried out."""
+
+    def cancelled(self, job: Job) -> None:
+        """Hear that the user of a job gives it up."""
+
+    def joined(self, job: Job) -> None:
+        """Hear that somebody else has started a job."""
+
+    def hosts_changed(self) -> None:
+        """Hear that hosts have left or returned, or will."""
+
+    def notified(self, notification: object) -> None:
+        """Hear of anything else."""
+
+    def decide(self) -> None:
+        """Act on what was heard since the last message."""
+
+    def finished(self) -> None:
+        """Hear that the run is over."""

@@ -1,0 +1,91 @@
+cimport cython
+from qops_batsim.core.job cimport Job
+from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
+
+cdef double INFINITY, _SAME_DATE, _SHORTEST_CALL_DELAY
+cdef int _WAITING, _OVER
+cdef long long _CALL
+
+cdef class FreeHosts:
+    cdef long long[::1] lows, highs  # room for an interval more than there can be
+    cdef Py_ssize_t size
+    @cython.locals(begin=Py_ssize_t, end=Py_ssize_t, middle=Py_ssize_t)
+    cdef Py_ssize_t place_of(self, long long host) noexcept
+    @cython.locals(place=Py_ssize_t)
+    cdef bint has(self, long long low, long long high) noexcept
+    @cython.locals(place=Py_ssize_t, first="long long", last="long long")
+    cpdef take(self, long long low, long long high)
+    @cython.locals(place=Py_ssize_t, joins_higher=bint, joins_lower=bint)
+    cpdef give_back(self, long long low, long long high)
+    @cython.locals(later=Py_ssize_t)
+    cdef void insert(self, Py_ssize_t place, long long low, long long high) noexcept
+    @cython.locals(later=Py_ssize_t)
+    cdef void remove(self, Py_ssize_t place) noexcept
+
+cdef class EmbeddedManager(ResourceManager):
+    cdef FreeHosts hosts
+    cdef long long began, busy
+    cdef Py_ssize_t calls
+    cdef readonly Py_ssize_t changes, used  # how much of the arrays below is used
+    cdef list started, rejected
+    cdef readonly dict reasons
+    cdef readonly long long[::1] offsets, pieces, lows, highs, computing
+    cdef readonly double[::1] change_dates
+    cdef long long[::1] numbers, call_numbers
+    cdef double[::1] call_dates
+    @cython.locals(index=Py_ssize_t)
+    cpdef start_job(self, Job job, object hosts)
+    @cython.locals(hosts=FreeHosts, place=Py_ssize_t, low="long long", high="long long")
+    cdef take_lowest(self, Py_ssize_t missing)
+    cdef note_interval(self, long long low, long long high)
+    cdef void note_busy(self, long long more) noexcept
+    @cython.locals(place=Py_ssize_t, first=Py_ssize_t, last=Py_ssize_t)
+    cdef release(self, Job job)
+
+cdef class Waits:
+    cdef readonly Py_ssize_t size
+    cdef double[::1] dates
+    cdef long long[::1] numbers, jobs
+    @cython.locals(place=Py_ssize_t, above=Py_ssize_t, other=double)
+    cpdef push(self, double date, long long number, long long job)
+    @cython.locals(count=Py_ssize_t, date=double, number="long long", place=Py_ssize_t, below=Py_ssize_t, other=double)
+    cpdef void pop(self) noexcept
+    @cython.locals(one=double, two=double)
+    cdef bint comes_before(self, Py_ssize_t place, Py_ssize_t other) noexcept
+
+cdef class Submissions:
+    cdef str prefix
+    cdef list ids, profiles, requests
+    cdef double[::1] dates, walltimes
+    cdef long long[::1] processors
+    cdef object fields
+    cdef Py_ssize_t size
+    @cython.locals(limit=double, made=Job)
+    cdef Job job(self, Py_ssize_t index)
+
+cdef class Loop:
+    cdef readonly EmbeddedManager manager
+    cdef Submissions submissions
+    cdef double[::1] run_times
+    cdef Waits waits
+    cdef readonly double[::1] starts, finishes
+    cdef readonly long long[::1] ended
+    cdef readonly Py_ssize_t ended_count
+    cdef list jobs
+    cdef Py_ssize_t next
+    cdef long long submitter
+    cdef int again
+    cdef double next_date
+    @cython.locals(reported=Py_ssize_t)
+    cpdef run(self, Scheduler scheduler, object on_progress)
+    @cython.locals(manager=EmbeddedManager, waits=Waits, date=double, soon=double, submits=bint)
+    cdef bint next_message(self, Scheduler scheduler) except -1
+    @cython.locals(waits=Waits, number="long long", index=Py_ssize_t, due=list)
+    cdef end_due(self, Scheduler scheduler, double soon, bint submits)
+    @cython.locals(job=Job)
+    cdef end(self, Scheduler scheduler, Py_ssize_t index)
+    @cython.locals(submissions=Submissions, index=Py_ssize_t, latest=double)
+    cdef submit(self, Scheduler scheduler)
+    @cython.locals(manager=EmbeddedManager, job=Job, index=Py_ssize_t, date=double, place=Py_ssize_t)
+    cdef carry_out(self)
+    cdef void note_ended(self, Py_ssize_t index) noexcept

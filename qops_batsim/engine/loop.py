@@ -1,0 +1,448 @@
+"""The loop of events: jobs that sleep, on hosts of their own, under any scheduler.
+
+The order of events is that of :mod:`~qops_batsim.engine.simulation`, to the last bit of each date.
+Jobs are known by their index in the order of submission.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+from qops_batsim.core.job import OVER, WAITING, Job, WrittenFields
+from qops_batsim.core.scheduler import ResourceManager, Scheduler
+from qops_batsim.job_fields import QosRequest
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.timing import SAME_DATE, SHORTEST_CALL_DELAY
+
+INFINITY = float("inf")
+_SAME_DATE, _SHORTEST_CALL_DELAY = SAME_DATE, SHORTEST_CALL_DELAY
+_WAITING, _OVER = WAITING, OVER
+
+
+def grown(kind: str, values: Any) -> Any:
+    """Return an array of numbers of eight bytes with twice the room, the new half zero."""
+    return array(kind, bytes(values) + bytes(8 * len(values)))
+
+
+class FreeHosts:
+    """The free hosts of a machine, as intervals, the lowest one last."""
+
+    def __init__(self, hosts: int) -> None:
+        room = bytes(8 * (hosts + 1))  # Between two intervals there is a host that is not free.
+        self.lows, self.highs = array("q", room), array("q", room)
+        self.highs[0], self.size = hosts - 1, 1
+
+    def place_of(self, host: int) -> int:
+        """Return the first interval that does not begin behind a host. O(log intervals)."""
+        begin, end = 0, self.size
+        while begin < end:
+            middle = (begin + end) >> 1
+            if self.lows[middle] > host:
+                begin = middle + 1
+            else:
+                end = middle
+        return begin
+
+    def has(self, low: int, high: int) -> bool:
+        """Return whether all hosts of an interval are free. O(log intervals)."""
+        place = self.place_of(low)
+        return place < self.size and self.highs[place] >= high
+
+    def take(self, low: int, high: int) -> None:
+        """Take an interval of free hosts. O(intervals)."""
+        place = self.place_of(low)
+        first, last = self.lows[place], self.highs[place]
+        if first == low and last == high:
+            self.remove(place)
+        elif first == low:
+            self.lows[place] = high + 1
+        elif last == high:
+            self.highs[place] = low - 1
+        else:
+            self.lows[place] = high + 1
+            self.insert(place + 1, first, low - 1)
+
+    def give_back(self, low: int, high: int) -> None:
+        """Count an interval among the free hosts again. O(intervals)."""
+        place = self.place_of(low)
+        # Those before are higher, those from there on are lower.
+        joins_higher = place > 0 and self.lows[place - 1] == high + 1
+        joins_lower = place < self.size and self.highs[place] == low - 1
+        if joins_higher and joins_lower:
+            self.lows[place - 1] = self.lows[place]
+            self.remove(place)
+        elif joins_higher:
+            self.lows[place - 1] = low
+        elif joins_lower:
+            self.highs[place] = high
+        else:
+            self.insert(place, low, high)
+
+    def insert(self, place: int, low: int, high: int) -> None:
+        """Insert an interval. O(intervals)."""
+        for later in range(self.size, place, -1):
+            self.lows[later], self.highs[later] = self.lows[later - 1], self.highs[later - 1]
+        self.lows[place], self.highs[place] = low, high
+        self.size += 1
+
+    def remove(self, place: int) -> None:
+        """Remove an interval. O(intervals)."""
+        self.size -= 1
+        for later in range(place, self.size):
+            self.lows[later], self.highs[later] = self.lows[later + 1], self.highs[later + 1]
+
+    def check(self, hosts: int) -> None:
+        """Raise an AssertionError unless the invariants hold for a machine of so many hosts."""
+        above = hosts
+        for place in range(self.size):
+            low, high = self.lows[place], self.highs[place]
+            assert 0 <= low <= high < above, f"interval {place} is {low}-{high} below {above}"
+            above = low - 1
+
+
+class EmbeddedManager(ResourceManager):
+    """The resource manager of the embedded engine: hosts, and what was asked for in a message."""
+
+    def __init__(self, machine_size: int, jobs: int) -> None:
+        super().__init__(machine_size)
+        self.hosts = FreeHosts(machine_size)
+        self.began, self.calls, self.busy, self.changes, self.used = 1, 0, 0, 0, 0
+        self.started: list[Job] = []
+        self.rejected: list[Job] = []
+        self.reasons: dict[int, object] = {}
+        self.offsets, self.pieces = array("q", bytes(8 * jobs)), array("q", bytes(8 * jobs))
+        self.lows, self.highs = array("q", bytes(16 * jobs)), array("q", bytes(16 * jobs))
+        self.numbers = array("q", bytes(8 * jobs))
+        self.change_dates = array("d", bytes(16 * jobs))
+        self.computing = array("q", bytes(16 * jobs))
+        self.call_dates, self.call_numbers = array("d", bytes(128)), array("q", bytes(128))
+
+    def start_job(self, job: Job, hosts: object) -> None:
+        index = job.index
+        self.offsets[index] = self.used
+        if hosts is None:
+            self.take_lowest(job.processors)
+        else:
+            self.take_these(job, hosts)
+        self.pieces[index] = self.used - self.offsets[index]
+        self.numbers[index] = self.began
+        self.began += 1
+        self.note_busy(job.processors)
+        self.started.append(job)
+
+    def take_lowest(self, missing: int) -> None:
+        """Take the lowest free hosts. O(intervals)."""
+        hosts = self.hosts
+        while missing > 0:
+            place = hosts.size - 1
+            low, high = hosts.lows[place], hosts.highs[place]
+            if high - low + 1 > missing:
+                high = low + missing - 1
+                hosts.lows[place] = high + 1
+            else:
+                hosts.size = place
+            self.note_interval(low, high)
+            missing -= high - low + 1
+
+    def take_these(self, job: Job, hosts: object) -> None:
+        """Take certain hosts, as many as a job needs, all of which have to be free."""
+        assert isinstance(hosts, HostSet)
+        are_free = len(hosts) == job.processors
+        for low, high in hosts.intervals():
+            are_free = are_free and self.hosts.has(low, high)
+        if not are_free:
+            raise self.refused(job, f"start on hosts {hosts}")
+        for low, high in hosts.intervals():
+            self.hosts.take(low, high)
+            self.note_interval(low, high)
+
+    def note_interval(self, low: int, high: int) -> None:
+        """Note hosts of the job that starts."""
+        if self.used == len(self.lows):
+            self.lows, self.highs = grown("q", self.lows), grown("q", self.highs)
+        self.lows[self.used], self.highs[self.used] = low, high
+        self.used += 1
+
+    def note_busy(self, more: int) -> None:
+        """Note that more hosts compute from now on, or fewer."""
+        self.busy += more
+        self.free -= more
+        self.change_dates[self.changes], self.computing[self.changes] = self.now, self.busy
+        self.changes += 1
+
+    def release(self, job: Job) -> None:
+        """Count the hosts of a job that has ended as free. O(intervals)."""
+        first = self.offsets[job.index]
+        for place in range(first, first + self.pieces[job.index]):
+            self.hosts.give_back(self.lows[place], self.highs[place])
+        self.note_busy(-job.processors)
+
+    def reject_job(self, job: Job, reason: object) -> None:
+        self.reasons[job.index] = reason
+        self.rejected.append(job)
+
+    def call_at(self, date: float) -> None:
+        if self.calls == len(self.call_dates):
+            self.call_dates = grown("d", self.call_dates)
+            self.call_numbers = grown("q", self.call_numbers)
+        self.call_dates[self.calls] = max(date, self.now + _SHORTEST_CALL_DELAY)
+        self.call_numbers[self.calls] = self.began
+        self.began += 1
+        self.calls += 1
+
+
+CALL = -1
+"""In place of the index of a job: a call that a scheduler asked for."""
+_CALL = CALL
+
+
+class Waits:
+    """What will happen at later dates: a heap by date and, at one date, by when the wait began.
+
+    Each wait is for the end of a job, whose index it holds, or a :data:`CALL`.
+    """
+
+    def __init__(self) -> None:
+        self.size, room = 0, bytes(512)
+        self.dates = array("d", room)
+        self.numbers, self.jobs = array("q", room), array("q", room)
+
+    def push(self, date: float, number: int, job: int) -> None:
+        """Begin a wait. O(log waits)."""
+        place = self.size
+        if place == len(self.dates):
+            self.dates = grown("d", self.dates)
+            self.numbers, self.jobs = grown("q", self.numbers), grown("q", self.jobs)
+        self.size = place + 1
+        while place > 0:
+            above = (place - 1) >> 1
+            other = self.dates[above]
+            if date > other or (date == other and number > self.numbers[above]):
+                break
+            self.dates[place], self.numbers[place] = other, self.numbers[above]
+            self.jobs[place] = self.jobs[above]
+            place = above
+        self.dates[place], self.numbers[place], self.jobs[place] = date, number, job
+
+    def pop(self) -> None:
+        """End the first wait. O(log waits)."""
+        count = self.size = self.size - 1
+        date, number, place, below = self.dates[count], self.numbers[count], 0, 1
+        while below < count:
+            if below + 1 < count and self.comes_before(below + 1, below):
+                below += 1
+            other = self.dates[below]
+            if date < other or (date == other and number < self.numbers[below]):
+                break
+            self.dates[place], self.numbers[place] = other, self.numbers[below]
+            self.jobs[place] = self.jobs[below]
+            place, below = below, 2 * below + 1
+        self.dates[place], self.numbers[place] = date, number
+        self.jobs[place] = self.jobs[count]
+
+    def comes_before(self, place: int, other: int) -> bool:
+        """Return whether a wait ends before another one."""
+        one, two = self.dates[place], self.dates[other]
+        return one < two or (one == two and self.numbers[place] < self.numbers[other])
+
+    def check(self) -> None:
+        """Raise an AssertionError unless no wait ends before the one above it."""
+        for place in range(1, self.size):
+            assert not self.comes_before(place, (place - 1) >> 1), f"wait {place} is out of order"
+
+
+class Submissions:
+    """The jobs of a workload in the order of submission, made when they are submitted.
+
+    Parameters
+    ----------
+    workload
+        Name of the workload, put in front of the identifiers.
+    ids, profiles
+        Identifiers of the jobs in the workload, and names of their profiles.
+    dates, processors, walltimes
+        Seconds, infinite without walltime; arrays.
+    requests
+        What users ask for beyond that, if any do.
+    fields
+        Where all fields of a job can be had, by its identifier in the workload.
+    """
+
+    def __init__(
+        self,
+        workload: str,
+        ids: list[str],
+        profiles: list[str],
+        dates: array[float],
+        processors: array[int],
+        walltimes: array[float],
+        requests: list[QosRequest | None] | None,
+        fields: WrittenFields,
+    ) -> None:
+        self.prefix, self.ids, self.profiles = f"{workload}!", ids, profiles
+        self.dates, self.processors, self.walltimes = dates, processors, walltimes
+        self.requests, self.fields, self.size = requests, fields, len(ids)
+
+    def job(self, index: int) -> Job:
+        """Return the job of an index, made anew."""
+        # As Job() would, without a call that takes Python objects.
+        made = Job.__new__(Job)
+        made.id, made.profile = self.prefix + self.ids[index], self.profiles[index]
+        made.submission_time, made.processors = self.dates[index], self.processors[index]
+        limit = self.walltimes[index]
+        made.walltime = None if limit == INFINITY else limit
+        made.qos = None if self.requests is None else self.requests[index]
+        made._fields = self.fields
+        made._estimate()
+        made._begin()
+        made.index, made.phase = index, _WAITING
+        return made
+
+
+class Loop:
+    """One run of jobs that sleep.
+
+    Parameters
+    ----------
+    machine_size
+        Number of hosts.
+    submissions
+        The jobs, at least one.
+    run_times
+        How long each runs (seconds), by index: an array.
+
+    Attributes
+    ----------
+    starts, finishes
+        Dates by index (seconds), NaN where there is none.
+    ended
+        Indices of the jobs that have ended or were rejected, in the order in which they did.
+    """
+
+    def __init__(
+        self, machine_size: int, submissions: Submissions, run_times: array[float]
+    ) -> None:
+        self.submissions, self.run_times, self.waits = submissions, run_times, Waits()
+        count = self.submissions.size
+        self.manager = EmbeddedManager(machine_size, count)
+        self.starts = array("d", [float("nan")]) * count
+        self.finishes = array("d", [float("nan")]) * count
+        self.ended, self.ended_count = array("q", bytes(8 * count)), 0
+        self.jobs: list[Job | None] = [None] * count
+        self.next, self.submitter, self.again = 0, 0, 0
+        self.next_date = max(0.0, self.submissions.dates[0])
+
+    def run(self, scheduler: Scheduler, on_progress: Callable[[int], None]) -> None:
+        """Run until nothing is left to happen; tell now and then how many jobs have ended."""
+        scheduler.begin(self.manager)
+        reported = 0
+        while self.next_message(scheduler):
+            scheduler.decide()
+            self.carry_out()
+            if self.ended_count >= reported + 1024:
+                reported = self.ended_count
+                on_progress(reported)
+        scheduler.finished()
+
+    def next_message(self, scheduler: Scheduler) -> bool:
+        """Tell the scheduler what happens next; return False if nothing does.
+
+        That no more jobs will come is told alone, unless an end or a call follows at its date.
+        """
+        if self.again > 0:
+            self.again -= 1
+            return True
+        manager, waits = self.manager, self.waits
+        date = self.next_date
+        if waits.size > 0:
+            date = min(date, waits.dates[0])
+        if date == INFINITY:
+            return False
+        manager.now = max(manager.now, date)
+        soon = manager.now + _SAME_DATE
+        while True:
+            submits = self.next_date <= soon
+            if waits.size == 0 or waits.dates[0] > soon:
+                if not submits:
+                    return True
+                self.submit(scheduler)
+                continue
+            self.end_due(scheduler, soon, submits)
+
+    def end_due(self, scheduler: Scheduler, soon: float, submits: bool) -> None:
+        """End what is due, in the order in which the waits began; submissions are one of them."""
+        waits = self.waits
+        number, index = waits.numbers[0], waits.jobs[0]
+        waits.pop()
+        if waits.size == 0 or waits.dates[0] > soon:
+            # Usually it is the only one.
+            if submits and self.submitter < number:
+                self.submit(scheduler)
+                submits = False
+            self.end(scheduler, index)
+        else:
+            due = [(number, index)]
+            while waits.size > 0 and waits.dates[0] <= soon:
+                due.append((waits.numbers[0], waits.jobs[0]))
+                waits.pop()
+            due.sort()
+            for number, index in due:
+                if submits and self.submitter < number:
+                    self.submit(scheduler)
+                    submits = False
+                self.end(scheduler, index)
+        if submits:
+            self.submit(scheduler)
+
+    def end(self, scheduler: Scheduler, index: int) -> None:
+        """End a job, or come to the date of a call."""
+        self.again = 0
+        if index == _CALL:
+            return
+        job = self.jobs[index]
+        self.jobs[index] = None
+        self.manager.release(job)
+        job.phase = _OVER
+        self.finishes[index] = self.manager.now
+        self.note_ended(index)
+        scheduler.ended(job)
+
+    def submit(self, scheduler: Scheduler) -> None:
+        """Submit the jobs of this date, and wait for that of the next ones."""
+        submissions, index = self.submissions, self.next
+        latest = max(self.manager.now, submissions.dates[index])
+        while index < submissions.size and submissions.dates[index] <= latest:
+            scheduler.submitted(submissions.job(index))
+            index += 1
+        self.next = index
+        self.submitter = self.manager.began
+        if index < submissions.size:
+            self.next_date = submissions.dates[index]
+            self.manager.began += 1
+        else:
+            self.next_date, self.again = INFINITY, 1
+
+    def carry_out(self) -> None:
+        """Wait for the ends of the jobs that were started, and for calls."""
+        manager = self.manager
+        if manager.started:
+            for job in manager.started:
+                index = job.index
+                self.starts[index], self.jobs[index] = manager.now, job
+                date = manager.now + self.run_times[index]
+                self.waits.push(date, manager.numbers[index], index)
+            manager.started.clear()
+        for place in range(manager.calls):
+            self.waits.push(manager.call_dates[place], manager.call_numbers[place], _CALL)
+        manager.calls = 0
+        if manager.rejected:
+            for job in manager.rejected:
+                self.note_ended(job.index)
+            manager.rejected.clear()
+
+    def note_ended(self, index: int) -> None:
+        """Note that nothing more becomes of a job."""
+        self.ended[self.ended_count] = index
+        self.ended_count += 1

@@ -1,0 +1,88 @@
+"""Columns in and out of the loop of events: a workload's jobs, and what became of them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from qops_batsim.core.scheduler import Scheduler
+from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
+from qops_batsim.engine.loop import Loop, Submissions
+from qops_batsim.jobs import Job
+from qops_batsim.platform.host_intervals import HostIntervals
+
+
+class SubmittedFields:
+    """Fields of jobs under the identifiers with which they are submitted."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self._jobs = jobs
+        self._places: dict[str, int] = {}
+
+    def fields_of(self, job_id: str) -> dict[str, Any]:
+        """Return the fields of a job, made anew. O(1) after the first call."""
+        if not self._places:
+            self._places = {job.id: place for place, job in enumerate(self._jobs)}
+        job = self._jobs[self._places[job_id.partition("!")[2]]]
+        return {**job.fields, "id": job_id}
+
+
+def _floats(column: np.ndarray) -> array[float]:
+    return array("d", column.astype(np.float64).tobytes())
+
+
+def _wholes(column: np.ndarray) -> array[int]:
+    return array("q", column.astype(np.int64).tobytes())
+
+
+def loop_of(jobs: DelayJobs, listed: Sequence[Job], hosts: int) -> Loop:
+    """Return the loop of a run of jobs in columns; ``listed`` are those of the workload."""
+    columns, places = jobs.columns, jobs.places.tolist()
+    names, requests = columns.profile_names, columns.requests
+    submissions = Submissions(
+        jobs.name,
+        [columns.ids[place] for place in places],
+        [names[index] for index in columns.profiles[jobs.places].tolist()],
+        _floats(jobs.submission_times),
+        _wholes(jobs.processors),
+        _floats(jobs.walltimes),
+        requests and [requests[place] for place in places],
+        SubmittedFields(listed),
+    )
+    return Loop(hosts, submissions, _floats(jobs.run_times))
+
+
+def run_sleeping(
+    jobs: DelayJobs,
+    listed: Sequence[Job],
+    hosts: int,
+    scheduler: Scheduler,
+    on_progress: Callable[[int], None] = lambda ended: None,
+) -> Outcome:
+    """Run a scheduler on jobs in columns, and return what became of them."""
+    loop = loop_of(jobs, listed, hosts)
+    loop.run(scheduler, on_progress)
+    return outcome_of(loop, jobs)
+
+
+def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
+    """Return what became of the jobs of a run that is over."""
+    manager = loop.manager
+    ended = np.array(loop.ended[: loop.ended_count], np.int64)
+    pieces, first = np.array(manager.pieces)[ended], np.array(manager.offsets)[ended]
+    offsets = np.zeros(len(ended) + 1, np.int64)
+    np.cumsum(pieces, out=offsets[1:])
+    places = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], pieces)
+    hosts = HostIntervals(offsets, np.array(manager.lows)[places], np.array(manager.highs)[places])
+    return Outcome(
+        jobs=jobs,
+        ended=ended,
+        starts=np.array(loop.starts),
+        finishes=np.array(loop.finishes),
+        hosts=hosts,
+        change_dates=np.array(manager.change_dates[: manager.changes]),
+        computing=np.array(manager.computing[: manager.changes]),
+    )

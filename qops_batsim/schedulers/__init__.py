@@ -1,0 +1,1 @@
+"""The schedulers, one file an algorithm, compiled."""
