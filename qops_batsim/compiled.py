@@ -14,10 +14,13 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 
 COMPILED = (
+    "core/hosts",
     "core/job",
+    "core/plan",
     "core/profile",
     "core/scheduler",
     "engine/loop",
+    "schedulers/conservative",
     "schedulers/easy",
     "schedulers/fcfs",
     "schedulers/queue",

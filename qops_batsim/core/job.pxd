@@ -1,6 +1,7 @@
-from qops_batsim.timing cimport duration_on_grid
+from qops_batsim.core.hosts cimport HostBits
+from qops_batsim.timing cimport duration_on_grid, on_grid
 
-cdef double _INFINITY
+cdef double _INFINITY, _SAME_DATE
 cdef int _COMING
 
 cdef class Job:
@@ -12,5 +13,10 @@ cdef class Job:
     cdef public double arrival, duration, requested, deadline, limit, start, end, key
     cdef public Py_ssize_t index, returning
     cdef public int phase, corrections
+    # of a plan
+    cdef public double trial, promise, target, aim, fixed_start, given_from, given_until, lag
+    cdef public Py_ssize_t number, reserved, place
+    cdef public bint is_held, is_dying, is_kept
+    cdef public HostBits bits
     cdef _estimate(self)
     cdef _begin(self)

@@ -11,13 +11,13 @@ import msgspec
 from qops_batsim.errors import shown
 from qops_batsim.job_fields import FIELDS, QosRequest, check_fields, checked_id, read_qos
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
-from qops_batsim.timing import duration_on_grid
+from qops_batsim.timing import SAME_DATE, duration_on_grid, on_grid
 
 COMING, WAITING, RUNNING, OVER = range(4)
 """Phases of a job: not submitted yet, submitted, started, ended or rejected."""
 
 
-_INFINITY, _COMING = math.inf, COMING
+_INFINITY, _SAME_DATE, _COMING = math.inf, SAME_DATE, COMING
 
 
 class WrittenFields(Protocol):
@@ -77,6 +77,27 @@ class Job:
         The duration that was asked for, of a job whose run time is predicted (seconds).
     corrections
         How often its predicted run time was too short.
+    number
+        Its number among the jobs of a plan, in the order of arrival.
+    reserved, bits
+        What it takes from a profile, processors or hosts: of a running job only what is there, not
+        the hosts that have gone away under it.
+    trial
+        Start in a plan that is tried.
+    promise, target, aim
+        Latest end that was admitted (until then, the one asked for); that the plan aims at, later
+        than the promise for a job that will be late; the target of such a job before that.
+    fixed_start
+        The only start that its user accepts (seconds), infinite without.
+    given_from, given_until
+        Dates between which others have given up reservations since it was placed (seconds).
+    lag
+        By how much it started later than planned (seconds), while it counts as on time.
+    place
+        Where it stands among the running jobs of a plan.
+    is_held, is_dying, is_kept
+        Whether it waits and must not start yet; whether it was killed and has not ended yet;
+        whether it is never killed for another one.
 
     What follows ``fields`` belongs to a run, in which each job is an object of its own, and to its
     scheduler. How long the job really runs is known to the engine alone.
@@ -91,6 +112,8 @@ class Job:
         *("_fields", "estimate", "id", "processors", "profile", "qos", "submission_time"),
         *("arrival", "corrections", "deadline", "duration", "end", "index", "key", "limit"),
         *("phase", "requested", "returning", "start", "walltime"),
+        *("aim", "bits", "fixed_start", "given_from", "given_until", "is_dying", "is_held"),
+        *("is_kept", "lag", "number", "place", "promise", "reserved", "target", "trial"),
     )
 
     def __init__(
@@ -133,7 +156,20 @@ class Job:
         if self.walltime is not None:
             self.limit = self.walltime
         self.phase, self.index, self.returning = _COMING, -1, self.processors
-        self.start = self.end = _INFINITY
+        self.start = self.end = self.trial = _INFINITY
+        self.number, self.reserved, self.bits = -1, self.processors, None
+        self.place, self.lag = -1, 0.0
+        self.given_from, self.given_until = _INFINITY, -_INFINITY
+        self.promise, self.aim, self.fixed_start = self.deadline, _INFINITY, _INFINITY
+        self.target = self.deadline
+        if self.deadline < _INFINITY and self.duration - self.estimate > _SAME_DATE:
+            # So much later it may end, as its estimate was lengthened to be whole on the grid.
+            self.target = self.deadline + (self.duration - self.estimate)
+        self.is_held = self.is_dying = self.is_kept = False
+        if self.qos is not None:
+            self.is_kept = self.qos.rerunnable is False
+            if self.qos.start is not None:
+                self.fixed_start = on_grid(self.qos.start)
         self.key, self.corrections = 0.0, 0
 
     @property

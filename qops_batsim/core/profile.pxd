@@ -1,4 +1,7 @@
 cimport cython
+from qops_batsim.core.hosts cimport HostBits, bit_count
+from qops_batsim.core.job cimport Job
+from qops_batsim.timing cimport end_of, on_grid
 
 cdef double INFINITY, CLEARLY
 
@@ -15,17 +18,50 @@ cdef class Profile:
     cpdef long long lowest_free(self, double start, double end) noexcept
     @cython.locals(index=Py_ssize_t, highest="long long")
     cpdef long long highest_free(self) noexcept
+    @cython.locals(index=Py_ssize_t)
+    cpdef steps_between(self, double start, double end)
     cpdef reserve(self, double start, double end, long long processors)
     cpdef release(self, double start, double end, long long processors)
     @cython.locals(first=Py_ssize_t, last=Py_ssize_t, index=Py_ssize_t)
     cpdef change(self, double start, double end, long long more)
+    cdef merge(self, Py_ssize_t first, Py_ssize_t last)
+    cdef bint is_as_before(self, Py_ssize_t step) noexcept
     @cython.locals(count=Py_ssize_t, stride=Py_ssize_t, place=Py_ssize_t)
     cdef Py_ssize_t split(self, Py_ssize_t low, double date) except -1
+    @cython.locals(place=Py_ssize_t)
+    cdef insert_step(self, Py_ssize_t step, double date)
     @cython.locals(removed=Py_ssize_t, place=Py_ssize_t)
-    cdef void remove_steps(self, Py_ssize_t first, Py_ssize_t end) noexcept
+    cdef remove_steps(self, Py_ssize_t first, Py_ssize_t end)
     cdef grow(self)
     cpdef trim(self, double now)
     @cython.locals(index=Py_ssize_t)
     cpdef copy_from(self, Profile other)
-    @cython.locals(index=Py_ssize_t)
-    cpdef steps_between(self, double start, double end)
+    cpdef reset(self, double date, object everything)
+    cpdef double start_of(self, double date) noexcept
+    cpdef take_amount(self, double start, double end, object amount)
+    cpdef double fit(self, Job job, double after) except? -1
+    @cython.locals(start=double)
+    cpdef bint move(self, Job job, double after, double limit) except -1
+    cpdef take(self, Job job, double start, double end)
+    cpdef give(self, Job job, double start, double end)
+
+cdef class HostProfile(Profile):
+    cdef HostBits found
+    cdef Py_ssize_t words
+    cdef unsigned long long[::1] rows
+    @cython.locals(word=Py_ssize_t)
+    cdef set_first(self, HostBits hosts)
+    @cython.locals(row=Py_ssize_t, word=Py_ssize_t)
+    cdef bint is_as_before(self, Py_ssize_t step) noexcept
+    @cython.locals(words=Py_ssize_t, place=Py_ssize_t)
+    cdef insert_step(self, Py_ssize_t step, double date)
+    @cython.locals(words=Py_ssize_t, removed=Py_ssize_t, place=Py_ssize_t)
+    cdef remove_steps(self, Py_ssize_t first, Py_ssize_t end)
+    @cython.locals(place=Py_ssize_t)
+    cdef copy_rows(self, HostProfile other)
+    @cython.locals(first=Py_ssize_t, last=Py_ssize_t, step=Py_ssize_t, row=Py_ssize_t, word=Py_ssize_t, total=Py_ssize_t)
+    cpdef change_hosts(self, double start, double end, HostBits hosts, bint given)
+    @cython.locals(size=Py_ssize_t, needed=Py_ssize_t, duration=double, last=Py_ssize_t, first=Py_ssize_t, begin=Py_ssize_t, wide_until=Py_ssize_t, start=double, end=double)
+    cpdef double earlier_hosts(self, Job job, HostBits hosts, double after, double limit, double planned) except? -1
+    @cython.locals(step=Py_ssize_t, row=Py_ssize_t, total=Py_ssize_t, word=Py_ssize_t, free="unsigned long long")
+    cdef bint has_common(self, Job job, HostBits hosts, Py_ssize_t begin, double end, double planned) noexcept

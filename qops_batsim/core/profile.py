@@ -6,7 +6,10 @@ All dates are on the grid of :mod:`qops_batsim.timing`, and compared exactly.
 from __future__ import annotations
 
 from array import array
+from typing import Any
 
+from qops_batsim.core.hosts import HostBits, bit_count
+from qops_batsim.core.job import Job
 from qops_batsim.timing import end_of, on_grid
 
 INFINITY = float("inf")
@@ -151,11 +154,18 @@ class Profile:
         last = self.size if end == INFINITY else self.split(first, end)
         for index in range(first, last):
             self.free[index] += more
-        # Only at the two borders neighbours can have become equal.
-        if last < self.size and self.free[last] == self.free[last - 1]:
+        self.merge(first, last)
+
+    def merge(self, first: int, last: int) -> None:
+        """Merge equal neighbours: only at the two borders of a change can there be any."""
+        if last < self.size and self.is_as_before(last):
             self.remove_steps(last, last + 1)
-        if first >= 1 and self.free[first] == self.free[first - 1]:
+        if first >= 1 and self.is_as_before(first):
             self.remove_steps(first, first + 1)
+
+    def is_as_before(self, step: int) -> bool:
+        """Return whether as much is free as in the step before."""
+        return self.free[step] == self.free[step - 1]
 
     def split(self, low: int, date: float) -> int:
         """Return the step at a date, not before the step ``low``; make it if there is none.
@@ -171,12 +181,16 @@ class Profile:
             return low
         if count == self.room:
             self.grow()
-        for place in range(count, low, -1):
+        self.insert_step(low + 1, date)
+        return low + 1
+
+    def insert_step(self, step: int, date: float) -> None:
+        """Make a step at a date that changes nothing. O(steps)."""
+        for place in range(self.size, step - 1, -1):
             self.times[place] = self.times[place - 1]
             self.free[place] = self.free[place - 1]
-        self.times[low + 1] = date
-        self.size = count + 1
-        return low + 1
+        self.times[step] = date
+        self.size += 1
 
     def remove_steps(self, first: int, end: int) -> None:
         """Remove the steps from ``first`` to ``end - 1``. O(steps)."""
@@ -208,6 +222,46 @@ class Profile:
             self.times[index] = other.times[index]
             self.free[index] = other.free[index]
 
+    # Reservations of jobs
+
+    def reset(self, date: float, everything: Any) -> None:
+        """Forget all steps: from a date on everything is free, a number of processors."""
+        self.size = 1
+        self.times[0], self.free[0] = date, everything
+
+    def start_of(self, date: float) -> float:
+        """Return when the step begins that holds a date. O(log steps)."""
+        return self.times[self.step_at(date)]
+
+    def take_amount(self, start: float, end: float, amount: Any) -> None:
+        """Take a number of processors. O(steps)."""
+        self.change(start, end, -amount)
+
+    def fit(self, job: Job, after: float) -> float:
+        """Return the earliest fit of a job, and leave in it what it would reserve. O(steps)."""
+        return self.earliest_fit(after, job.duration, job.processors)
+
+    def move(self, job: Job, after: float, limit: float) -> bool:
+        """Move a planned job to its earliest fit; return whether it has moved. O(steps).
+
+        Starts beyond ``limit`` are not tried, as nothing was given up there.
+        """
+        start = self.earlier_fit(after, job.duration, job.processors, limit, job.start)
+        if start == job.start:
+            return False
+        self.give(job, job.start, end_of(job.start, job.duration))
+        job.start = start
+        self.take(job, start, end_of(start, job.duration))
+        return True
+
+    def take(self, job: Job, start: float, end: float) -> None:
+        """Take what a job reserves. O(steps)."""
+        self.change(start, end, -job.reserved)
+
+    def give(self, job: Job, start: float, end: float) -> None:
+        """Give back what a job reserves. O(steps)."""
+        self.change(start, end, job.reserved)
+
     def check(self, processors: int) -> None:
         """Raise an AssertionError unless the invariants hold, with from 0 to so many free."""
         for index in range(self.size):
@@ -217,3 +271,191 @@ class Profile:
             if index > 0:
                 assert date > self.times[index - 1], f"step {index}: {date!r} is not later"
                 assert free != self.free[index - 1], f"step {index}: as many are free as before"
+
+
+class HostProfile(Profile):
+    """A step function of sets of hosts: which of them are free when.
+
+    A fit is on the same hosts for its whole duration, the lowest ones.
+    """
+
+    def __init__(self, hosts: int, start: float = 0.0) -> None:
+        Profile.__init__(self, hosts, start)
+        self.found = HostBits(hosts)
+        self.words = self.found.size
+        self.rows = array("Q", bytes(8 * self.room * self.words))
+        self.reset(on_grid(start), HostBits.of((1 << hosts) - 1, hosts))
+
+    def reset(self, date: float, everything: Any) -> None:
+        """Forget all steps: from a date on everything is free, a set of hosts."""
+        self.set_first(everything)
+        self.times[0] = date
+
+    def set_first(self, hosts: HostBits) -> None:
+        """Make the first step the only one, in which these hosts are free."""
+        self.size, self.free[0] = 1, hosts.count()
+        for word in range(self.words):
+            self.rows[word] = hosts.words[word]
+
+    def take_amount(self, start: float, end: float, amount: Any) -> None:
+        """Take a set of hosts."""
+        self.change_hosts(start, end, amount, False)
+
+    def mask_at(self, date: float) -> int:
+        """Return which hosts are free at a date, as bits of a whole number."""
+        first = self.step_at(date) * self.words
+        return int.from_bytes(bytes(self.rows[first : first + self.words]), "little")
+
+    # Steps
+
+    def is_as_before(self, step: int) -> bool:
+        """Return whether the same hosts are free as in the step before."""
+        row = step * self.words
+        for word in range(self.words):
+            if self.rows[row + word] != self.rows[row - self.words + word]:
+                return False
+        return True
+
+    def insert_step(self, step: int, date: float) -> None:
+        """Make a step at a date that changes nothing. O(steps × words)."""
+        words = self.words
+        for place in range((self.size + 1) * words - 1, step * words - 1, -1):
+            self.rows[place] = self.rows[place - words]
+        Profile.insert_step(self, step, date)
+
+    def remove_steps(self, first: int, end: int) -> None:
+        """Remove the steps from ``first`` to ``end - 1``. O(steps × words)."""
+        words = self.words
+        removed = (end - first) * words
+        for place in range(end * words, self.size * words):
+            self.rows[place - removed] = self.rows[place]
+        Profile.remove_steps(self, first, end)
+
+    def grow(self) -> None:
+        """Double the room. O(steps × words)."""
+        self.rows = array("Q", bytes(self.rows) + bytes(8 * self.room * self.words))
+        Profile.grow(self)
+
+    def copy_from(self, other: Profile) -> None:
+        """Become equal to another profile. O(steps × words)."""
+        Profile.copy_from(self, other)
+        self.copy_rows(other)
+
+    def copy_rows(self, other: HostProfile) -> None:
+        """Copy the rows of a profile with as many steps."""
+        for place in range(self.size * self.words):
+            self.rows[place] = other.rows[place]
+
+    def change_hosts(self, start: float, end: float, hosts: HostBits, given: bool) -> None:
+        """Give hosts from one date up to another, or take them; see :meth:`reserve`."""
+        if start == INFINITY or end <= start or end <= self.times[0]:
+            return
+        first = self.split(self.step_at(start), start)
+        last = self.size if end == INFINITY else self.split(first, end)
+        for step in range(first, last):
+            row, total = step * self.words, 0
+            for word in range(self.words):
+                if given:
+                    self.rows[row + word] |= hosts.words[word]
+                else:
+                    self.rows[row + word] &= ~hosts.words[word]
+                total += bit_count(self.rows[row + word])
+            self.free[step] = total
+        self.merge(first, last)
+
+    # Reservations of jobs
+
+    def fit(self, job: Job, after: float) -> float:
+        """Return the earliest fit of a job, and leave its hosts in it. O(steps² × words)."""
+        if job.bits is None:
+            job.bits = HostBits(64 * self.words)
+        return self.earlier_hosts(job, job.bits, after, INFINITY, INFINITY)
+
+    def move(self, job: Job, after: float, limit: float) -> bool:
+        """Move a planned job to its earliest fit, on hosts that are chosen anew.
+
+        Returned is whether its start or its hosts have changed.
+        """
+        start = self.earlier_hosts(job, self.found, after, limit, job.start)
+        if start == job.start and (start == INFINITY or self.found.equals(job.bits)):
+            return False
+        self.give(job, job.start, end_of(job.start, job.duration))
+        job.bits.copy_from(self.found)
+        job.start = start
+        self.take(job, start, end_of(start, job.duration))
+        return True
+
+    def take(self, job: Job, start: float, end: float) -> None:
+        """Take the hosts that a job reserves."""
+        self.change_hosts(start, end, job.bits, False)
+
+    def give(self, job: Job, start: float, end: float) -> None:
+        """Give back the hosts that a job reserves."""
+        self.change_hosts(start, end, job.bits, True)
+
+    def earlier_hosts(
+        self, job: Job, hosts: HostBits, after: float, limit: float, planned: float
+    ) -> float:
+        """As :meth:`earlier_fit` of a job that has reserved its hosts from a planned date on.
+
+        ``hosts`` become the lowest ones; if nothing has changed up to the planned date, its own.
+        """
+        size, needed, duration = self.size, job.processors, job.duration
+        last = size if limit == INFINITY else self.step_at(limit) + 1
+        first = begin = wide_until = self.step_at(after)
+        while begin < last:
+            start = after if begin == first else self.times[begin]
+            if start >= planned:
+                break
+            end = end_of(start, duration)
+            # Up to here each step by itself has as many.
+            wide_until = max(wide_until, begin)
+            while (
+                wide_until < size
+                and (wide_until == begin or self.times[wide_until] < end)
+                and (self.times[wide_until] >= planned or self.free[wide_until] >= needed)
+            ):
+                wide_until += 1
+            if wide_until < size and (wide_until == begin or self.times[wide_until] < end):
+                begin = wide_until = wide_until + 1
+            elif self.has_common(job, hosts, begin, end, planned):
+                return start
+            else:
+                begin += 1
+        if limit < planned:
+            hosts.copy_from(job.bits)
+        elif planned < INFINITY:
+            end = end_of(planned, duration)
+            self.has_common(job, hosts, self.step_at(planned), end, -INFINITY)
+        return planned
+
+    def has_common(self, job: Job, hosts: HostBits, begin: int, end: float, planned: float) -> bool:
+        """Have ``hosts`` be the lowest that are free from a step to a date; return if as many are.
+
+        Those of the job are free in addition in the steps from ``planned`` on. O(steps × words).
+        """
+        hosts.fill()
+        step = begin
+        while step < self.size and (step == begin or self.times[step] < end):
+            row, total = step * self.words, 0
+            for word in range(self.words):
+                free = self.rows[row + word]
+                if self.times[step] >= planned:
+                    free |= job.bits.words[word]
+                hosts.words[word] &= free
+                total += bit_count(hosts.words[word])
+            if total < job.processors:
+                return False
+            step += 1
+        hosts.keep_lowest(job.processors)
+        return True
+
+    def check(self, processors: int) -> None:
+        """Raise an AssertionError unless the invariants hold."""
+        for step in range(self.size):
+            mask = self.mask_at(self.times[step])
+            assert self.free[step] == mask.bit_count(), f"step {step}: {self.free[step]} are free"
+            assert mask >> processors == 0, f"step {step}: hosts beyond the machine are free"
+            if step > 0:
+                assert self.times[step] > self.times[step - 1], f"step {step} is not later"
+                assert not self.is_as_before(step), f"step {step}: the same are free as before"

@@ -1,0 +1,26 @@
+cimport cython
+
+cdef unsigned long long _ONES
+
+cpdef Py_ssize_t bit_count(unsigned long long word) noexcept
+
+cdef class HostBits:
+    cdef readonly Py_ssize_t size
+    cdef unsigned long long[::1] words
+    cpdef set_mask(self, object mask)
+    @cython.locals(word=Py_ssize_t)
+    cpdef void fill(self) noexcept
+    @cython.locals(word=Py_ssize_t)
+    cpdef void copy_from(self, HostBits other) noexcept
+    @cython.locals(word=Py_ssize_t)
+    cpdef void add(self, HostBits other) noexcept
+    @cython.locals(word=Py_ssize_t)
+    cpdef void remove(self, HostBits other) noexcept
+    @cython.locals(word=Py_ssize_t, total=Py_ssize_t)
+    cpdef Py_ssize_t count(self) noexcept
+    @cython.locals(word=Py_ssize_t)
+    cpdef bint equals(self, HostBits other) noexcept
+    @cython.locals(word=Py_ssize_t)
+    cpdef bint is_within(self, HostBits other) noexcept
+    @cython.locals(word=Py_ssize_t, left="unsigned long long", kept="unsigned long long", rest="unsigned long long")
+    cpdef void keep_lowest(self, Py_ssize_t wanted) noexcept

@@ -1,0 +1,91 @@
+"""Sets of hosts as bits of 64-bit words, for profiles of certain hosts."""
+
+from __future__ import annotations
+
+from array import array
+
+_ONES = 0xFFFFFFFFFFFFFFFF
+
+
+def bit_count(word: int) -> int:
+    """Return the number of bits set in a word of 64. O(1)."""
+    # Add neighbouring bits, then pairs, then nibbles; the product sums the bytes.
+    word = word - ((word >> 1) & 0x5555555555555555)
+    word = (word & 0x3333333333333333) + ((word >> 2) & 0x3333333333333333)
+    word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0F
+    return ((word * 0x0101010101010101) >> 56) & 0xFF
+
+
+class HostBits:
+    """A set of hosts that can be changed, of a machine of a given size."""
+
+    def __init__(self, hosts: int) -> None:
+        self.size = (hosts + 63) >> 6
+        self.words = array("Q", bytes(8 * self.size))
+
+    @classmethod
+    def of(cls, mask: int, hosts: int) -> HostBits:
+        """Return the hosts whose bits a whole number has set."""
+        made = cls(hosts)
+        made.set_mask(mask)
+        return made
+
+    def set_mask(self, mask: int) -> None:
+        """Become the hosts whose bits a whole number has set. O(words)."""
+        self.words = array("Q", mask.to_bytes(8 * self.size, "little"))
+
+    def mask(self) -> int:
+        """Return the set as a whole number. O(words)."""
+        return int.from_bytes(bytes(self.words), "little")
+
+    def fill(self) -> None:
+        """Set all bits, beyond the machine as well. O(words)."""
+        for word in range(self.size):
+            self.words[word] = _ONES
+
+    def copy_from(self, other: HostBits) -> None:
+        """Become equal to another set. O(words)."""
+        for word in range(self.size):
+            self.words[word] = other.words[word]
+
+    def add(self, other: HostBits) -> None:
+        """Add the hosts of another set. O(words)."""
+        for word in range(self.size):
+            self.words[word] |= other.words[word]
+
+    def remove(self, other: HostBits) -> None:
+        """Remove the hosts of another set. O(words)."""
+        for word in range(self.size):
+            self.words[word] &= ~other.words[word]
+
+    def count(self) -> int:
+        """Return the number of hosts. O(words)."""
+        total = 0
+        for word in range(self.size):
+            total += bit_count(self.words[word])
+        return total
+
+    def equals(self, other: HostBits) -> bool:
+        """Return whether another set is the same. O(words)."""
+        for word in range(self.size):  # noqa: SIM110 - all() would make a generator
+            if self.words[word] != other.words[word]:
+                return False
+        return True
+
+    def is_within(self, other: HostBits) -> bool:
+        """Return whether another set has all these hosts. O(words)."""
+        for word in range(self.size):  # noqa: SIM110 - all() would make a generator
+            if self.words[word] & ~other.words[word]:
+                return False
+        return True
+
+    def keep_lowest(self, wanted: int) -> None:
+        """Remove all hosts but so many of the lowest. O(words + wanted)."""
+        for word in range(self.size):
+            left, kept = self.words[word], 0
+            while left != 0 and wanted > 0:
+                rest = left & (left - 1)
+                kept |= left ^ rest
+                left = rest
+                wanted -= 1
+            self.words[word] = kept

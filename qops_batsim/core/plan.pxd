@@ -1,0 +1,84 @@
+cimport cython
+from qops_batsim.core.hosts cimport HostBits
+from qops_batsim.core.job cimport Job
+from qops_batsim.core.profile cimport HostProfile, Profile
+from qops_batsim.timing cimport end_of, on_grid
+
+cdef double INFINITY, _DEADLINE_TOLERANCE, _GRID_TOLERANCE
+
+@cython.locals(job=Job, earlier=Job, last=Py_ssize_t, place=Py_ssize_t)
+cpdef sort_by_start(list jobs, Py_ssize_t first)
+
+@cython.locals(job=Job, earlier=Job, last=Py_ssize_t, place=Py_ssize_t)
+cpdef sort_by_key(list jobs, Py_ssize_t first)
+
+cpdef double more_time(double so_far, double limit) noexcept
+
+cpdef Py_ssize_t _number(Job job)
+
+cdef class Claim:
+    cdef public double start, end
+    cdef public Job job
+    cdef public object amount
+
+cdef class Plan:
+    cdef public Py_ssize_t machine_size, present, free, arrivals
+    cdef public bint by_host, keeps_promises, is_late, is_freed
+    cdef public Profile profile
+    cdef public object everything
+    cdef public HostBits free_hosts
+    cdef public list waiting, running, claims, gone, new, starting
+    cdef public double now, tolerance, most_lag, soonest, grace, given_from, given_until
+    cpdef arrived(self, Job job)
+    cpdef left(self, Job job)
+    @cython.locals(place=Py_ssize_t)
+    cpdef withdraw(self, Job job)
+    cpdef tell(self, double now, Py_ssize_t free)
+    @cython.locals(now=double, job=Job, claim=Claim)
+    cpdef double nominal(self) except? -1
+    @cython.locals(early=bint, overdue=bint)
+    cpdef bint renew(self) except -1
+    @cython.locals(early=bint, job=Job)
+    cdef bint forget_gone(self) except -1
+    @cython.locals(now=double, due=double, found=bint, job=Job, so_far=double, limit=double)
+    cdef bint extend_overdue(self) except -1
+    @cython.locals(job=Job)
+    cdef bint has_missed_start(self) except -1
+    @cython.locals(job=Job)
+    cdef take_up_lags(self)
+    cdef give_back(self, Job job, double start, double end)
+    cpdef add_running(self, Job job, double end, double lag)
+    @cython.locals(last=Job)
+    cdef remove_running(self, Job job)
+    cpdef place(self, Job job, double now)
+    @cython.locals(waiting=list, place=Py_ssize_t, earlier=Job)
+    cpdef place_new(self, Job job)
+    @cython.locals(now=double, line=list, any_moved=bint, profile=Profile, job=Job, start=double, end=double, first=double, last=double, after=double)
+    cpdef compress(self)
+    @cython.locals(first=double, last=double, own_first=double, own_last=double, place=Py_ssize_t, job=Job)
+    cdef tell_earlier(self, list line)
+    @cython.locals(profile=Profile, now=double, job=Job, claim=Claim, with_job=bint)
+    cdef reserve_running(self)
+    @cython.locals(job=Job, late=Py_ssize_t)
+    cdef Py_ssize_t place_waiting(self) except -1
+    @cython.locals(before=double, job=Job)
+    cpdef reserve_plan(self, double now)
+    @cython.locals(waiting=list, mends=bint, late=Py_ssize_t, job=Job, end=double)
+    cpdef rebuild(self)
+    @cython.locals(job=Job)
+    cpdef aim_again(self)
+    @cython.locals(job=Job)
+    cpdef adopt(self, list jobs)
+    cdef bint can_start(self, Job job) except -1
+    @cython.locals(lag=double)
+    cdef bint start_now(self, Job job) except -1
+    @cython.locals(late=bint, soon=double, waiting=list, count=Py_ssize_t, job=Job)
+    cdef bint start_what_fits(self) except -1
+    @cython.locals(late=bint)
+    cpdef list start_due(self)
+    @cython.locals(late=bint, place=Py_ssize_t, soon=double, claim=Claim, job=Job)
+    cdef bint start_claimed(self) except -1
+    @cython.locals(asked=double, start=double)
+    cpdef double promise_start(self, Job job) except? -1
+    @cython.locals(end=double)
+    cpdef claim(self, Job job, double start)

@@ -1,0 +1,534 @@
+"""A plan: a start for every waiting job, beside running jobs, promised starts and maintenance.
+
+It serves both kinds of profile: of numbers of processors and of certain hosts. All dates are on the
+grid, and nominal: a job that starts a little after its planned start, because news of an end took
+time to arrive, counts as started then, and is expected to end accordingly. So the delays of
+messages do not add up in the plan; what they add up to in truth is taken up when it reaches half
+the grace.
+
+Ends that come early compress the plan, which moves no start to a later date. A running job that
+outlives its estimate is assumed to run until its walltime, without one as long again, and one that
+outlives its prediction until its estimate is over; only then, or when hosts leave, starts move to
+later dates.
+"""
+
+from __future__ import annotations
+
+import math
+
+from qops_batsim.core.hosts import HostBits
+from qops_batsim.core.job import Job
+from qops_batsim.core.profile import HostProfile, Profile
+from qops_batsim.timing import DEADLINE_TOLERANCE, GRACE, GRID_TOLERANCE, end_of, on_grid
+
+INFINITY = math.inf
+_DEADLINE_TOLERANCE, _GRID_TOLERANCE = DEADLINE_TOLERANCE, GRID_TOLERANCE
+
+
+def sort_by_start(jobs: list[Job], first: int) -> None:
+    """Sort jobs from a place on by start, ties by arrival.
+
+    O(n²), and linear if the order is nearly right, as after compression.
+    """
+    for last in range(first + 1, len(jobs)):
+        job, place = jobs[last], last
+        while place > first:
+            earlier = jobs[place - 1]
+            if earlier.start < job.start:
+                break
+            if earlier.start == job.start and earlier.number < job.number:
+                break
+            jobs[place] = earlier
+            place -= 1
+        if place != last:
+            jobs[place] = job
+
+
+def sort_by_key(jobs: list[Job], first: int) -> None:
+    """Sort jobs from a place on by key, ties by arrival. O(n²), linear if nearly in order."""
+    for last in range(first + 1, len(jobs)):
+        job, place = jobs[last], last
+        while place > first:
+            earlier = jobs[place - 1]
+            if earlier.key < job.key:
+                break
+            if earlier.key == job.key and earlier.number < job.number:
+                break
+            jobs[place] = earlier
+            place -= 1
+        if place != last:
+            jobs[place] = job
+
+
+def more_time(so_far: float, limit: float) -> float:
+    """Return how much longer a job is assumed to run that outlives its estimate (seconds).
+
+    Until it is killed, or if nothing kills it, as long again.
+    """
+    return max(limit - so_far if limit < INFINITY else so_far, 1.0)
+
+
+class Claim:
+    """A reservation at a fixed date: of a job with a promised start, or maintenance without one.
+
+    Attributes
+    ----------
+    start, end
+        Dates (seconds).
+    job
+        The job, None of maintenance.
+    amount
+        What is reserved: a number of processors, or hosts.
+    """
+
+    def __init__(self, start: float, end: float, job: Job | None, amount: int | HostBits) -> None:
+        self.start, self.end, self.job, self.amount = start, end, job, amount
+
+
+class Plan:
+    """Planned starts, kept up to date as jobs arrive and leave.
+
+    For each message: tell what has happened (:meth:`arrived`, :meth:`left`, …) and the date
+    (:meth:`tell`), then :meth:`renew` and, if it says so, :meth:`compress`; place or refuse the new
+    jobs; :meth:`start_due`.
+
+    Parameters
+    ----------
+    machine_size
+        Number of hosts.
+    by_host
+        Whether a reservation names its hosts, the lowest that fit: compression is in order of
+        arrival then, at every end of a job. Else hosts are chosen at the start, which is exact for
+        rigid jobs on interchangeable hosts.
+    keeps_promises
+        Whether targets are mended when running jobs do not end as was expected.
+
+    Attributes
+    ----------
+    profile
+        What is free beside the running and the waiting jobs.
+    waiting
+        The waiting jobs by planned start, ties by arrival.
+    running
+        The running jobs, also killed ones until their ends are told.
+    claims
+        Promised starts and maintenance to come.
+    new
+        Jobs about which nothing was decided, by arrival.
+    starting
+        The jobs that the last :meth:`start_due` started.
+    free
+        Processors that a job can start on.
+    """
+
+    def __init__(
+        self, machine_size: int, *, by_host: bool = False, keeps_promises: bool = False
+    ) -> None:
+        self.machine_size = self.present = self.free = machine_size
+        self.by_host, self.keeps_promises = by_host, keeps_promises
+        self.profile = HostProfile(machine_size) if by_host else Profile(machine_size)
+        every = HostBits.of((1 << machine_size) - 1 if by_host else 0, machine_size)
+        self.everything: int | HostBits = every if by_host else machine_size
+        self.free_hosts = HostBits.of(every.mask(), machine_size)
+        self.waiting: list[Job] = []
+        self.running: list[Job] = []
+        self.claims: list[Claim] = []
+        self.gone: list[Job] = []
+        self.new: list[Job] = []
+        self.starting: list[Job] = []
+        self.now, self.is_late, self.tolerance = 0.0, False, _GRID_TOLERANCE
+        self.most_lag, self.soonest = _GRID_TOLERANCE, INFINITY
+        self.grace = GRACE
+        self.given_from, self.given_until = INFINITY, -INFINITY
+        self.is_freed, self.arrivals = False, 0
+
+    # Events
+
+    def arrived(self, job: Job) -> None:
+        """Add a job that waits from now on, about which nothing is decided. O(1)."""
+        job.number = self.arrivals
+        self.arrivals += 1
+        self.new.append(job)
+
+    def left(self, job: Job) -> None:
+        """Note that a running job has ended. O(1)."""
+        self.gone.append(job)
+
+    def withdraw(self, job: Job) -> None:
+        """Drop a waiting job from the plan. O(waiting)."""
+        place = 0
+        while self.waiting[place] is not job:
+            place += 1
+        del self.waiting[place]
+        self.give_back(job, job.start, end_of(job.start, job.duration))
+        self.is_freed = True
+
+    def tell(self, now: float, free: int) -> None:
+        """Tell the date on the grid (seconds) and the number of free processors."""
+        self.now, self.free = now, free
+
+    def tell_hosts(self, mask: int) -> None:
+        """Tell which hosts are free, as bits of a whole number."""
+        self.free_hosts.set_mask(mask)
+
+    # The plan and what is not as it assumed
+
+    def nominal(self) -> float:
+        """Return the date (seconds) to plan from: now, or the start that news still holds up."""
+        now = self.now
+        if not self.is_late:
+            return now
+        if self.waiting:
+            job = self.waiting[0]
+            now = min(now, job.start)
+        for claim in self.claims:
+            if claim.job is not None:
+                now = min(now, claim.start)
+        return now
+
+    def renew(self) -> bool:
+        """Bring the plan up to date with what has ended, and what has not as it should.
+
+        It is made anew if something takes longer than planned. Returned is whether it has to be
+        compressed because something came free early, which each algorithm does in its way.
+        """
+        early = self.forget_gone()
+        overdue = self.extend_overdue()
+        if self.has_missed_start() or overdue:
+            self.rebuild()
+            return False
+        return early and len(self.waiting) > 0
+
+    def forget_gone(self) -> bool:
+        """Give back the rest of ended jobs' reservations; return whether to compress. O(gone)."""
+        early = self.is_freed or (self.by_host and len(self.gone) > 0)
+        self.is_freed = False
+        for job in self.gone:
+            if job.end > self.now + _GRID_TOLERANCE:
+                self.give_back(job, self.now, job.end)
+                early = True
+            self.remove_running(job)
+        self.gone.clear()
+        return early
+
+    def extend_overdue(self) -> bool:
+        """Assume that jobs which outlive their estimate run on; return whether any do.
+
+        O(running) if so.
+        """
+        now, due = self.now, self.now - self.tolerance
+        if self.soonest >= due:
+            return False
+        self.soonest = INFINITY
+        found = False
+        for job in self.running:
+            if job.is_dying:
+                continue
+            if job.end < due:
+                found = True
+                job.start = on_grid(job.start + job.lag)
+                job.lag = 0.0
+                so_far = now - job.start
+                limit = job.limit
+                if job.duration < job.requested and so_far < job.requested:
+                    limit = job.requested
+                job.end = end_of(now, more_time(so_far, limit))
+            self.soonest = min(self.soonest, job.end)
+        return found
+
+    def has_missed_start(self) -> bool:
+        """Return whether a job should have started before: its processors come free only now."""
+        if not self.waiting:
+            return False
+        job = self.waiting[0]
+        return job.start < self.now - self.tolerance
+
+    def take_up_lags(self) -> None:
+        """Count all running jobs from their actual starts. O(running)."""
+        for job in self.running:
+            if job.lag != 0.0:
+                job.start = on_grid(job.start + job.lag)
+                job.end = on_grid(job.end + job.lag)
+                self.soonest = min(self.soonest, job.end)
+                job.lag = 0.0
+
+    def give_back(self, job: Job, start: float, end: float) -> None:
+        """Give back what a job has reserved, which waiting jobs may move to. O(steps)."""
+        self.profile.give(job, start, end)
+        self.given_from, self.given_until = min(self.given_from, start), max(self.given_until, end)
+
+    def add_running(self, job: Job, end: float, lag: float) -> None:
+        """Count a job among the running ones, which started so much later than planned. O(1)."""
+        job.place = len(self.running)
+        self.running.append(job)
+        job.end, job.lag = end, lag
+        self.soonest = min(self.soonest, end)
+
+    def remove_running(self, job: Job) -> None:
+        """Take a job out of the running ones; the last of them takes its place. O(1)."""
+        last = self.running.pop()
+        if last is not job:
+            self.running[job.place] = last
+            last.place = job.place
+        job.place, job.lag, job.is_dying = -1, 0.0, False
+
+    # Placing jobs
+
+    def place(self, job: Job, now: float) -> None:
+        """Plan a job at its earliest fit. O(steps)."""
+        job.start = self.profile.fit(job, now)
+        self.profile.take(job, job.start, end_of(job.start, job.duration))
+        job.given_from, job.given_until = INFINITY, -INFINITY
+
+    def place_new(self, job: Job) -> None:
+        """Take a new job into the plan at its earliest fit. O(steps + waiting)."""
+        self.place(job, self.nominal())
+        waiting = self.waiting
+        place = len(waiting)
+        while place > 0:
+            earlier = waiting[place - 1]
+            if earlier.start <= job.start:
+                break
+            place -= 1
+        waiting.insert(place, job)
+
+    def compress(self) -> None:
+        """Move waiting jobs up to their earliest fits, by start, or by arrival if by host.
+
+        No start moves to a later date, because the old place is free. A job is looked at where
+        others have given something up since it was placed or looked at: running jobs, or waiting
+        ones that have moved. O(waiting × steps), O(waiting) if none does.
+        """
+        now = self.nominal()
+        line = sorted(self.waiting, key=_number) if self.by_host else list(self.waiting)
+        any_moved, profile = False, self.profile
+        for job in line:
+            start = job.start
+            end = end_of(start, job.duration)
+            first = min(self.given_from, job.given_from)
+            last = max(self.given_until, job.given_until)
+            job.given_from, job.given_until = INFINITY, -INFINITY
+            if start < now:
+                # Rounding made it late. A number of processors is the same at any date.
+                if not self.by_host:
+                    continue
+                profile.give(job, start, end)
+                self.place(job, now)
+            elif first >= end or last <= now:
+                continue
+            else:
+                after = max(now, profile.start_of(first - job.duration))
+                if not profile.move(job, after, min(last, start)):
+                    continue
+            any_moved = True
+            if start < INFINITY:
+                job.given_from, job.given_until = start, end
+                self.given_from = min(self.given_from, start)
+                self.given_until = max(self.given_until, end)
+        self.given_from, self.given_until = INFINITY, -INFINITY
+        if any_moved:
+            self.tell_earlier(line)
+            sort_by_start(self.waiting, 0)
+
+    def tell_earlier(self, line: list[Job]) -> None:
+        """Note for each job of a line what those behind it have given up, not what it has."""
+        first, last = INFINITY, -INFINITY
+        for place in range(len(line) - 1, -1, -1):
+            job = line[place]
+            own_first, own_last = job.given_from, job.given_until
+            job.given_from, job.given_until = first, last
+            first, last = min(first, own_first), max(last, own_last)
+
+    # Making the plan anew
+
+    def reserve_running(self) -> None:
+        """Write the profile of what runs and of what is claimed. O((running + claims) × steps)."""
+        profile, now = self.profile, self.now
+        profile.reset(now, self.everything)
+        for job in self.running:
+            if job.end > now:
+                profile.take(job, now, job.end)
+        for with_job in (True, False):
+            for claim in self.claims:
+                if (claim.job is not None) == with_job:
+                    profile.take_amount(max(now, claim.start), claim.end, claim.amount)
+
+    def place_waiting(self) -> int:
+        """Place the waiting jobs beside the running ones; return how many are late."""
+        self.reserve_running()
+        late = 0
+        for job in self.waiting:
+            self.place(job, self.now)
+            if end_of(job.start, job.duration) > min(job.aim, job.target) + _DEADLINE_TOLERANCE:
+                late += 1
+        return late
+
+    def reserve_plan(self, now: float) -> None:
+        """Write the profile of the running and the waiting jobs where they are planned."""
+        before, self.now = self.now, now
+        self.reserve_running()
+        self.now = before
+        for job in self.waiting:
+            self.profile.take(job, job.start, end_of(job.start, job.duration))
+
+    def rebuild(self) -> None:
+        """Make the plan anew, because running jobs will not end when it assumed.
+
+        Waiting jobs are placed in the order of the starts they had; these rested on the assumption,
+        so starts may move to later dates. To mend promises, they are placed in the order of their
+        latest starts instead, if fewer are late then. A job that will be late for that reason aims
+        at its new end from now on: otherwise no plan could meet its target. Where promises are
+        mended, that is until it can be held to an earlier one (:meth:`aim_again`). Where news is
+        late they are not: that is made up for otherwise. O(waiting × steps).
+        """
+        waiting, mends = self.waiting, self.keeps_promises and not self.is_late
+        late = self.place_waiting()
+        if mends and late > 0:
+            for job in waiting:
+                job.key = min(job.aim, job.target) - job.duration
+            sort_by_key(waiting, 0)
+            for job in waiting:
+                job.trial = job.start
+            if self.place_waiting() >= late:
+                for job in waiting:
+                    job.start = job.trial
+                self.reserve_plan(self.now)
+        for job in waiting:
+            end = end_of(job.start, job.duration)
+            if end > job.target + _DEADLINE_TOLERANCE:
+                if mends:
+                    job.aim = min(job.aim, job.target)
+                job.target = end
+        sort_by_start(waiting, 0)
+
+    def aim_again(self) -> None:
+        """Hold jobs that will be late to their planned ends, or to what they aimed at."""
+        for job in self.waiting:
+            if job.aim < job.target < INFINITY:
+                job.target = max(job.aim, end_of(job.start, job.duration))
+
+    def adopt(self, jobs: list[Job]) -> None:
+        """Make the trial starts of jobs the plan. O(jobs²), linear if nearly in order of start."""
+        for job in jobs:
+            job.start = job.trial
+        self.waiting = list(jobs)
+        self.given_from, self.given_until = -INFINITY, INFINITY
+        sort_by_start(self.waiting, 0)
+
+    # Starts
+
+    def can_start(self, job: Job) -> bool:
+        """Return whether the hosts of a due job are free. O(words)."""
+        if job.is_held or job.processors > self.free:
+            return False
+        return not self.by_host or job.bits.is_within(self.free_hosts)
+
+    def start_now(self, job: Job) -> bool:
+        """Start a job that is due and fits; return whether the plan has to know it was late."""
+        self.free -= job.processors
+        if self.by_host:
+            self.free_hosts.remove(job.bits)
+        lag = 0.0 if job.start == self.now else on_grid(self.now - job.start)
+        self.add_running(job, end_of(job.start, job.duration), lag)
+        self.starting.append(job)
+        return job.start < self.now - self.most_lag
+
+    def start_what_fits(self) -> bool:
+        """Start what is due and fits; return whether the plan has to know that it was late."""
+        late, soon, waiting, count = (
+            self.start_claimed(),
+            self.now + _GRID_TOLERANCE,
+            self.waiting,
+            0,
+        )
+        while self.free > 0 and count < len(waiting):
+            job = waiting[count]
+            if job.start > soon or not self.can_start(job):
+                break
+            late = self.start_now(job) or late
+            count += 1
+        if count > 0:
+            del waiting[:count]
+        return late
+
+    def start_due(self) -> list[Job]:
+        """Return the jobs that start now, in order; make the plan anew where that is unforeseen."""
+        self.starting = []
+        late = self.start_what_fits()
+        if not self.starting and self.waiting and not self.running:
+            # Nothing runs, so no later event would lead to a decision: starts that rested on dates
+            # a little off must not keep the machine idle.
+            self.rebuild()
+            late = self.start_what_fits()
+        if late:
+            # A job started so late that it will also end later than the plan says.
+            self.take_up_lags()
+            self.rebuild()
+        return self.starting
+
+    # Promised starts
+
+    def start_claimed(self) -> bool:
+        """Start the jobs whose promised starts are due; return whether the plan has to know."""
+        late, place, soon = False, 0, self.now + _GRID_TOLERANCE
+        while place < len(self.claims):
+            claim = self.claims[place]
+            job = claim.job
+            if job is not None and claim.start <= soon and self.can_start(job):
+                late = self.start_now(job) or late
+                del self.claims[place]
+            else:
+                place += 1
+        return late
+
+    def promise_start(self, job: Job) -> float:
+        """Promise a new job the start that it asks for, if it fits there beside all others.
+
+        Returned is the first date from then on at which it fits, NaN if it would end too late.
+        """
+        asked = job.fixed_start
+        if end_of(asked, job.duration) > job.target + _DEADLINE_TOLERANCE:
+            return math.nan
+        start = self.profile.fit(job, max(self.nominal(), asked))
+        if start <= asked:
+            self.claim(job, asked)
+        return start
+
+    def claim(self, job: Job, start: float) -> None:
+        """Promise a start to a job that fits there: no other is planned in its place, nor it moved.
+
+        It ends in time, and is never killed for another one.
+        """
+        end = end_of(start, job.duration)
+        self.claims.append(Claim(start, end, job, job.bits if self.by_host else job.reserved))
+        self.profile.take(job, start, end)
+        job.is_kept, job.start = True, start
+
+    # Tests
+
+    def check(self) -> None:
+        """Raise an AssertionError unless the invariants hold: see the attributes."""
+        self.profile.check(self.machine_size)
+        for place in range(1, len(self.waiting)):
+            before, job = self.waiting[place - 1], self.waiting[place]
+            assert (before.start, before.number) < (job.start, job.number), f"{job.id}: order"
+        for place in range(len(self.running)):
+            job = self.running[place]
+            assert job.place == place, f"{job.id}: place"
+            assert job.end >= self.soonest or job.is_dying, f"{job.id}: ends before the soonest end"
+        if self.gone or self.by_host:
+            return
+        there, free = Profile(self.present), Profile(self.present, self.now)
+        there.copy_from(self.profile)
+        there.trim(self.now)
+        for job in self.running:
+            free.take(job, self.now, job.end)
+        for claim in self.claims:
+            free.take_amount(max(self.now, claim.start), claim.end, claim.amount)
+        for job in self.waiting:
+            free.take(job, job.start, end_of(job.start, job.duration))
+        assert free.steps() == there.steps(), "the profile is not that of the jobs"
+
+
+def _number(job: Job) -> int:
+    return job.number
