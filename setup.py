@@ -5,6 +5,7 @@ uncompiled as well, which a line in capitals says.
 """
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -24,6 +25,9 @@ DIRECTIVES = {
 }
 FLAGS = ["-O2", "-g0", "-ffp-contract=off"]
 """Results are the same to the last bit as uncompiled: no -ffast-math, no fused operations."""
+
+SHARED = "qops_batsim.core._shared"
+"""Compiled module without source that all others use."""
 
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 DATA = ("platforms", "workloads")
@@ -48,6 +52,12 @@ def extensions() -> list[Extension]:
     try:
         from Cython.Build import cythonize
 
+        # What all modules need for arrays is compiled once.
+        shared = ROOT / "build" / "cython" / f"{SHARED.rpartition('.')[2]}.c"
+        shared.parent.mkdir(parents=True, exist_ok=True)
+        if not shared.exists():
+            command = [sys.executable, "-m", "cython", f"--generate-shared={shared}"]
+            subprocess.run(command, check=True)
         found: list[Extension] = cythonize(
             [
                 Extension(name, [source], extra_compile_args=FLAGS)
@@ -56,7 +66,9 @@ def extensions() -> list[Extension]:
             build_dir="build/cython",
             nthreads=CORES,
             compiler_directives=DIRECTIVES,
+            shared_utility_qualified_name=SHARED,
         )
+        found.append(Extension(SHARED, [str(shared.relative_to(ROOT))], extra_compile_args=FLAGS))
     except Exception as error:  # noqa: BLE001 - whatever is missing or wrong
         say_uncompiled(error)
         return []

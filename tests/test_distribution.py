@@ -35,7 +35,8 @@ def files(*folders: str, below: Path = ROOT) -> set[str]:
 
 LEFT_BEHIND = {"__pycache__", ".ipynb_checkpoints", "out"}
 
-COMPILED = {f"qops_batsim/{path}{EXTENSION_SUFFIXES[0]}" for path in qops_batsim.compiled.COMPILED}
+MODULES = (*qops_batsim.compiled.COMPILED, "core/_shared")
+COMPILED = {f"qops_batsim/{path}{EXTENSION_SUFFIXES[0]}" for path in MODULES}
 
 
 @pytest.fixture(scope="module")

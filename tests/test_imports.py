@@ -43,6 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "protocol": {"platform"},
     "economics": set(),
     "scheduling": {"platform", "protocol", "economics"},
+    "schedulers": {"platform", "scheduling"},
     "engine": {"platform", "protocol", "workload.model"},
     "analysis": {"platform", "workload", "economics"},
     "running": _BELOW_RUNNING,

@@ -1,8 +1,10 @@
+cimport cython
 from qops_batsim.core.hosts cimport HostBits
 from qops_batsim.timing cimport duration_on_grid, on_grid
 
 cdef double _INFINITY, _SAME_DATE
 cdef int _COMING
+cdef HostBits _NO_HOSTS
 
 cdef class Job:
     cdef public str id, profile
@@ -18,5 +20,7 @@ cdef class Job:
     cdef public Py_ssize_t number, reserved, place
     cdef public bint is_held, is_dying, is_kept
     cdef public HostBits bits
+    @cython.locals(job=Job)
+    cpdef renamed(self, str new_id)
     cdef _estimate(self)
     cdef _begin(self)

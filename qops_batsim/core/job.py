@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from qops_batsim.core.hosts import HostBits
 from qops_batsim.errors import shown
 from qops_batsim.job_fields import FIELDS, QosRequest, check_fields, checked_id, read_qos
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
@@ -18,6 +19,7 @@ COMING, WAITING, RUNNING, OVER = range(4)
 
 
 _INFINITY, _SAME_DATE, _COMING = math.inf, SAME_DATE, COMING
+_NO_HOSTS = HostBits(0)
 
 
 class WrittenFields(Protocol):
@@ -157,7 +159,7 @@ class Job:
             self.limit = self.walltime
         self.phase, self.index, self.returning = _COMING, -1, self.processors
         self.start = self.end = self.trial = _INFINITY
-        self.number, self.reserved, self.bits = -1, self.processors, None
+        self.number, self.reserved, self.bits = -1, self.processors, _NO_HOSTS
         self.place, self.lag = -1, 0.0
         self.given_from, self.given_until = _INFINITY, -_INFINITY
         self.promise, self.aim, self.fixed_start = self.deadline, _INFINITY, _INFINITY

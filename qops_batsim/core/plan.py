@@ -318,7 +318,7 @@ class Plan:
                 continue
             else:
                 after = max(now, profile.start_of(first - job.duration))
-                if not profile.move(job, after, min(last, start)):
+                if not profile.move(job, after, last):
                     continue
             any_moved = True
             if start < INFINITY:

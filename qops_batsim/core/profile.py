@@ -73,8 +73,8 @@ class Profile:
     ) -> float:
         """As :meth:`earliest_fit`, for a job that has reserved the processors from a planned date.
 
-        Returned is the planned date if there is no earlier one; those beyond ``limit`` are not
-        tried.
+        Returned is the planned date if there is no earlier one; those beyond ``limit``, which is no
+        later than the planned date, are not tried.
         """
         size = self.size
         last = size if limit == INFINITY else self.step_at(limit) + 1
@@ -246,6 +246,7 @@ class Profile:
 
         Starts beyond ``limit`` are not tried, as nothing was given up there.
         """
+        limit = min(limit, job.start)
         start = self.earlier_fit(after, job.duration, job.processors, limit, job.start)
         if start == job.start:
             return False
@@ -338,6 +339,7 @@ class HostProfile(Profile):
 
     def copy_from(self, other: Profile) -> None:
         """Become equal to another profile. O(steps × words)."""
+        assert isinstance(other, HostProfile)
         Profile.copy_from(self, other)
         self.copy_rows(other)
 
@@ -367,7 +369,7 @@ class HostProfile(Profile):
 
     def fit(self, job: Job, after: float) -> float:
         """Return the earliest fit of a job, and leave its hosts in it. O(steps² × words)."""
-        if job.bits is None:
+        if job.bits.size == 0:
             job.bits = HostBits(64 * self.words)
         return self.earlier_hosts(job, job.bits, after, INFINITY, INFINITY)
 
@@ -376,7 +378,7 @@ class HostProfile(Profile):
 
         Returned is whether its start or its hosts have changed.
         """
-        start = self.earlier_hosts(job, self.found, after, limit, job.start)
+        start = self.earlier_hosts(job, self.found, after, min(limit, job.start), job.start)
         if start == job.start and (start == INFINITY or self.found.equals(job.bits)):
             return False
         self.give(job, job.start, end_of(job.start, job.duration))

@@ -93,6 +93,10 @@ class FreeHosts:
         for later in range(place, self.size):
             self.lows[later], self.highs[later] = self.lows[later + 1], self.highs[later + 1]
 
+    def count(self) -> int:
+        """Return how many hosts are free. O(intervals)."""
+        return sum(self.highs[place] - self.lows[place] + 1 for place in range(self.size))
+
     def check(self, hosts: int) -> None:
         """Raise an AssertionError unless the invariants hold for a machine of so many hosts."""
         above = hosts
@@ -330,7 +334,7 @@ class Loop:
         self.starts = array("d", [float("nan")]) * count
         self.finishes = array("d", [float("nan")]) * count
         self.ended, self.ended_count = array("q", bytes(8 * count)), 0
-        self.jobs: list[Job | None] = [None] * count
+        self.jobs: list[Any] = [None] * count  # those that run
         self.next, self.submitter, self.again = 0, 0, 0
         self.next_date = max(0.0, self.submissions.dates[0])
 

@@ -6,7 +6,8 @@ from qops_batsim.core.job import Job
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time, start_taken
+from qops_batsim.schedulers.queue import too_wide
+from qops_batsim.scheduling.refusal import no_time, start_taken
 from qops_batsim.timing import up_to_grid
 
 
@@ -32,8 +33,7 @@ class PlanScheduler(Scheduler):
         if 1 <= job.processors <= size:
             self.plan.arrived(job)
             return
-        told = {"processors": job.processors, "machine_size": size}
-        self.manager.reject(job, Refusal(kind=RefusalKind.TOO_WIDE, **told))
+        self.manager.reject(job, too_wide(job.processors, size))
 
     def ended(self, job: Job) -> None:
         """Have the plan know that a running job has left."""

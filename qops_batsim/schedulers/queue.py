@@ -7,6 +7,12 @@ from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
 
+def too_wide(processors: int, machine_size: int) -> Refusal:
+    """Return the refusal of a job that asks for more processors than there are, or for none."""
+    kind = RefusalKind.TOO_WIDE
+    return Refusal(kind=kind, processors=processors, machine_size=machine_size)
+
+
 class QueueScheduler(Scheduler):
     """Base of schedulers that start the jobs of a queue.
 
@@ -20,8 +26,7 @@ class QueueScheduler(Scheduler):
         if 1 <= job.processors <= size:
             self.arrived(job)
             return
-        told = {"processors": job.processors, "machine_size": size}
-        self.manager.reject(job, Refusal(kind=RefusalKind.TOO_WIDE, **told))
+        self.manager.reject(job, too_wide(job.processors, size))
 
     def arrived(self, job: Job) -> None:
         """Queue a job that waits from now on."""
