@@ -1,6 +1,6 @@
 cimport cython
 
-cdef unsigned long long _ONES
+cdef unsigned long long _ONES, _PAIRS, _FOURS, _EIGHTS, _SUMS
 
 cpdef Py_ssize_t bit_count(unsigned long long word) noexcept
 

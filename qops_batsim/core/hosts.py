@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from array import array
 
+# Written in an expression, such numbers would be Python objects where this is compiled.
 _ONES = 0xFFFFFFFFFFFFFFFF
+_PAIRS, _FOURS = 0x5555555555555555, 0x3333333333333333
+_EIGHTS, _SUMS = 0x0F0F0F0F0F0F0F0F, 0x0101010101010101
 
 
 def bit_count(word: int) -> int:
     """Return the number of bits set in a word of 64. O(1)."""
     # Add neighbouring bits, then pairs, then nibbles; the product sums the bytes.
-    word = word - ((word >> 1) & 0x5555555555555555)
-    word = (word & 0x3333333333333333) + ((word >> 2) & 0x3333333333333333)
-    word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0F
-    return ((word * 0x0101010101010101) >> 56) & 0xFF
+    word = word - ((word >> 1) & _PAIRS)
+    word = (word & _FOURS) + ((word >> 2) & _FOURS)
+    word = (word + (word >> 4)) & _EIGHTS
+    return ((word * _SUMS) >> 56) & 0xFF
 
 
 class HostBits:

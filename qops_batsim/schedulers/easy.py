@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import SupportsFloat
+from array import array
+from typing import Any, SupportsFloat
 
 from qops_batsim.core.job import Job
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
@@ -81,6 +82,137 @@ def key_in(order: int, wait: float, job: Job) -> float:
     return 0.0
 
 
+BLOCK = 64
+"""Places of a queue that one summary is about."""
+
+WIDTHS = 16
+"""Classes of jobs by processors: 1, 2, up to 4, up to 8 and so on; the last one is of all."""
+
+SHORT_QUEUE = 4 * BLOCK
+"""A queue of so many places is closed up whenever a job has left it, and has no summaries."""
+
+_BLOCK, _WIDTHS, _SHORT_QUEUE, _NO_WIDTH = BLOCK, WIDTHS, SHORT_QUEUE, 2**62
+
+
+def width_of(processors: int) -> int:
+    """Return the class of a number of processors. O(1)."""
+    width = 0
+    while width < _WIDTHS - 1 and processors > 1 << width:
+        width += 1
+    return width
+
+
+class Queue:
+    """The waiting jobs in order, with a summary of each block of :data:`BLOCK` places.
+
+    A pass skips the blocks in which no job can start, so that it need not look at thousands.
+
+    Attributes
+    ----------
+    jobs
+        The job in each place, None where it has left.
+    waiting
+        Jobs in the summaries.
+    summarized
+        Places that summaries count, 0 as long as the queue is short.
+    narrowest
+        By block: the fewest processors of its jobs.
+    shortest
+        By block and class: the shortest duration (seconds) of its jobs up to that class.
+    """
+
+    def __init__(self) -> None:
+        self.jobs: list[Any] = []
+        self.waiting, self.summarized, self.blocks = 0, 0, 16
+        self.narrowest = array("q", bytes(8 * self.blocks))
+        self.shortest = array("d", bytes(8 * self.blocks * _WIDTHS))
+
+    def insert(self, job: Job) -> None:
+        """Insert a job by its key, behind those of the same one. O(places)."""
+        if self.summarized > 0:
+            self.close_up(0)
+        jobs, place = self.jobs, len(self.jobs)
+        while place > 0:
+            earlier = jobs[place - 1]
+            if earlier.key <= job.key:
+                break
+            place -= 1
+        jobs.insert(place, job)
+
+    def close_up(self, first: int) -> None:
+        """Move the jobs from a place on to the first free places. O(places)."""
+        jobs, kept = self.jobs, first
+        for place in range(first, len(jobs)):
+            job = jobs[place]
+            if job is not None:
+                if kept != place:
+                    jobs[kept] = job
+                kept += 1
+        del jobs[kept:]
+        self.waiting = self.summarized = 0
+
+    def count_new(self) -> None:
+        """Count the jobs that summaries do not count yet. O(new)."""
+        count = len(self.jobs)
+        if count > self.blocks * _BLOCK:
+            self.blocks = 2 * (count // _BLOCK + 1)
+            self.narrowest = array("q", bytes(8 * self.blocks))
+            self.shortest = array("d", bytes(8 * self.blocks * _WIDTHS))
+            self.waiting = self.summarized = 0
+        for place in range(self.summarized, count):
+            if place % _BLOCK == 0:
+                self.forget(place // _BLOCK)
+            if self.jobs[place] is not None:
+                self.count_job(place // _BLOCK, self.jobs[place])
+                self.waiting += 1
+        self.summarized = count
+
+    def count_block(self, block: int) -> None:
+        """Summarize a block that jobs have left. O(1)."""
+        self.forget(block)
+        for place in range(block * _BLOCK, min(len(self.jobs), (block + 1) * _BLOCK)):
+            if self.jobs[place] is not None:
+                self.count_job(block, self.jobs[place])
+
+    def forget(self, block: int) -> None:
+        """Make the summary of a block that of no job. O(1)."""
+        self.narrowest[block] = _NO_WIDTH
+        for width in range(_WIDTHS):
+            self.shortest[block * _WIDTHS + width] = INFINITY
+
+    def count_job(self, block: int, job: Job) -> None:
+        """Count a job in the summary of a block. O(1)."""
+        self.narrowest[block] = min(self.narrowest[block], job.processors)
+        place, end = block * _WIDTHS + width_of(job.processors), (block + 1) * _WIDTHS
+        while place < end and self.shortest[place] > job.duration:
+            self.shortest[place] = job.duration
+            place += 1
+
+    def may_start(self, block: int, free: int, extra: int, now: float, latest: float) -> bool:
+        """Return whether a job of a block may start beside the one that is reserved for. O(1).
+
+        It ends by the latest date, or needs no more than the extra processors.
+        """
+        narrowest = self.narrowest[block]
+        if narrowest > free:
+            return False
+        shortest = self.shortest[block * _WIDTHS + width_of(free)]
+        return narrowest <= extra or now + shortest <= latest
+
+    def check(self) -> None:
+        """Raise an AssertionError unless the summaries are those of the jobs."""
+        assert self.summarized > 0 or None not in self.jobs
+        for block in range((self.summarized + _BLOCK - 1) // _BLOCK):
+            end = min(self.summarized, (block + 1) * _BLOCK)
+            jobs = [each for each in self.jobs[block * _BLOCK : end] if each is not None]
+            narrowest = min((job.processors for job in jobs), default=_NO_WIDTH)
+            assert self.narrowest[block] == narrowest, f"block {block}"
+            for width in range(_WIDTHS):
+                fitting = [job.duration for job in jobs if width_of(job.processors) <= width]
+                shortest = self.shortest[block * _WIDTHS + width]
+                assert shortest == min(fitting, default=INFINITY), f"block {block}, {width}"
+
+
 class Easy(QueueScheduler):
     """Aggressive backfilling: only the first waiting job has a reservation.
 
@@ -121,7 +253,7 @@ class Easy(QueueScheduler):
         """Start with an empty queue."""
         Scheduler.begin(self, manager)
         self.grace, self.extra = 0.0, 0
-        self.queue: list[Job] = []
+        self.queue = Queue()
         self.running: list[Job] = []
         self.gone: list[Job] = []
         self.new: list[Job] = []
@@ -145,8 +277,6 @@ class Easy(QueueScheduler):
 
     def arrived(self, job: Job) -> None:
         """Put the job into the queue. O(queue) unless that is by arrival."""
-        queue = self.queue
-        place = len(queue)
         if self.is_sorted:
             if self.has_key:
                 key = self.key(job)
@@ -154,13 +284,10 @@ class Easy(QueueScheduler):
                 job.key = key if type(key) is float and key == key else self.checked(job, key)
             else:
                 job.key = key_in(self.order, 0.0, job)
-            if not self.chooses:
-                while place > 0:
-                    earlier = queue[place - 1]
-                    if earlier.key <= job.key:
-                        break
-                    place -= 1
-        queue.insert(place, job)
+        if self.is_sorted and not self.chooses:
+            self.queue.insert(job)
+        else:
+            self.queue.jobs.append(job)
         if self.predicts:
             self.new.append(job)
 
@@ -180,7 +307,7 @@ class Easy(QueueScheduler):
         """Start the jobs that fit without delaying the first one that does not."""
         if self.predicts:
             self.predict(self.manager.now - self.grace)
-        if not self.queue or self.manager.free == 0:
+        if not self.queue.jobs or self.manager.free == 0:
             return
         if self.chooses:
             self.choose()
@@ -188,37 +315,59 @@ class Easy(QueueScheduler):
             self.start_in_order()
 
     def start_in_order(self) -> None:
-        """Start jobs of the queue as it stands. O(queue + started × running)."""
-        queue, manager, now = self.queue, self.manager, self.manager.now
-        free, extra, kept, count = manager.free, 0, 0, len(queue)
+        """Start jobs of the queue as it stands.
+
+        A block of it is skipped if its narrowest job asks for more than is free, or if that one
+        needs more than the extra processors and the shortest one that may fit ends after the shadow
+        time. O(blocks + started × (running + block)), as long as widths of a class are alike.
+        """
+        queue, jobs, manager, now = self.queue, self.queue.jobs, self.manager, self.manager.now
+        free, extra, count, first, used = manager.free, 0, 0, 0, len(jobs)
         tolerance, latest = max(self.grace, _PLAN_TOLERANCE), INFINITY
-        is_reserved = False
-        place = 0
-        while place < count and free > 0:
-            job = queue[place]
-            place += 1
-            needed = job.processors
-            if needed <= free:
-                end = now + job.duration
-                if end <= latest or needed <= extra:
-                    free -= needed
-                    if end > latest:
-                        extra -= needed
-                    self.run(job, end)
+        is_reserved, is_short = False, used <= _SHORT_QUEUE
+        if not is_short:
+            queue.count_new()
+        for block in range((used + _BLOCK - 1) // _BLOCK):
+            if free == 0:
+                break
+            before, begin = count, block * _BLOCK
+            if not is_short:
+                if is_reserved:
+                    if not queue.may_start(block, free, extra, now, latest):
+                        continue
+                elif queue.narrowest[block] > manager.machine_size:
+                    continue  # Nothing is left there.
+            for place in range(begin, min(used, begin + _BLOCK)):
+                job = jobs[place]
+                if job is None:
                     continue
-            elif not is_reserved:
-                is_reserved = True
-                shadow = self.shadow_of(needed, free)
-                extra, latest = self.extra, shadow + tolerance
-            if kept != place - 1:
-                queue[kept] = job
-            kept += 1
-        if kept < place:
-            del queue[kept:place]
+                needed = job.processors
+                if needed <= free:
+                    end = now + job.duration
+                    if end <= latest or needed <= extra:
+                        free -= needed
+                        if end > latest:
+                            extra -= needed
+                        self.run(job, end)
+                        if count == 0:
+                            first = place
+                        count += 1
+                        jobs[place] = None
+                elif not is_reserved:
+                    is_reserved = True
+                    shadow = self.shadow_of(needed, free)
+                    extra, latest = self.extra, shadow + tolerance
+            if count > before and not is_short:
+                queue.waiting -= count - before
+                queue.count_block(block)
+        if count > 0 and is_short:
+            queue.close_up(first)
+        elif not is_short and used > 2 * queue.waiting:
+            queue.close_up(0)
 
     def choose(self) -> None:
         """Start the first job in order that may start, again and again. O(started × queue)."""
-        queue, manager, now = self.queue, self.manager, self.manager.now
+        queue, manager, now = self.queue.jobs, self.manager, self.manager.now
         free, extra, latest = manager.free, 0, INFINITY
         is_reserved, has_keys = False, self.is_sorted
         while True:

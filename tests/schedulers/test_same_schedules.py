@@ -19,7 +19,7 @@ from qops_batsim.jobs import QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.schedulers.conservative import Conservative
-from qops_batsim.schedulers.easy import Easy
+from qops_batsim.schedulers.easy import SHORT_QUEUE, Easy
 from qops_batsim.schedulers.fcfs import Fcfs
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.easy import EasyOptions
@@ -166,3 +166,23 @@ def test_decide_can_be_overridden() -> None:
     workload = random_workload(2)
     assert_same(expected(workload, "easy"), outcome(workload, Watched()))
     assert Watched.times > 60
+
+
+def test_a_long_queue_has_summaries_of_its_jobs() -> None:
+    class Checked(Easy):
+        longest = 0
+
+        def decide(self) -> None:
+            super().decide()
+            self.queue.check()
+            Checked.longest = max(Checked.longest, len(self.queue.jobs))
+
+    rng, jobs, profiles = random.Random(5), list[Job](), dict[str, Any]()
+    for number in range(700):
+        name, profile = delay_profile(rng.randint(1, 40))
+        profiles[name] = profile
+        processors = rng.choice([1, 2, 3, 5, HOSTS])
+        jobs.append(Job(str(number), float(number // 3), processors, name, 60.0))
+    workload = Workload(jobs=jobs, profiles=profiles, processors=HOSTS)
+    assert_same(expected(workload, "easy"), outcome(workload, Checked()))
+    assert Checked.longest > SHORT_QUEUE
