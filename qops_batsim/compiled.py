@@ -16,6 +16,7 @@ from pathlib import Path
 COMPILED = (
     "core/hosts",
     "core/job",
+    "core/log",
     "core/plan",
     "core/profile",
     "core/scheduler",
@@ -23,6 +24,7 @@ COMPILED = (
     "schedulers/conservative",
     "schedulers/easy",
     "schedulers/fcfs",
+    "schedulers/planning",
     "schedulers/queue",
     "timing",
 )

@@ -2,7 +2,7 @@ cimport cython
 from qops_batsim.core.hosts cimport HostBits
 from qops_batsim.timing cimport duration_on_grid, on_grid
 
-cdef double _INFINITY, _SAME_DATE
+cdef double _INFINITY, _NO_DATE, _SAME_DATE
 cdef int _COMING
 cdef HostBits _NO_HOSTS
 
@@ -17,7 +17,8 @@ cdef class Job:
     cdef public int phase, corrections
     # of a plan
     cdef public double trial, promise, target, aim, fixed_start, given_from, given_until, lag
-    cdef public Py_ssize_t number, reserved, place
+    cdef public double suspended, lost_date, noted_start, noted_end, noted_target, latest_start
+    cdef public Py_ssize_t number, reserved, place, turn, kills, lost
     cdef public bint is_held, is_dying, is_kept
     cdef public HostBits bits
     @cython.locals(job=Job)

@@ -19,7 +19,7 @@ COMING, WAITING, RUNNING, OVER = range(4)
 
 
 _INFINITY, _SAME_DATE, _COMING = math.inf, SAME_DATE, COMING
-_NO_HOSTS = HostBits(0)
+_NO_DATE, _NO_HOSTS = math.nan, HostBits(0)
 
 
 class WrittenFields(Protocol):
@@ -95,8 +95,17 @@ class Job:
         Dates between which others have given up reservations since it was placed (seconds).
     lag
         By how much it started later than planned (seconds), while it counts as on time.
-    place
-        Where it stands among the running jobs of a plan.
+    place, turn
+        Where it stands among the running jobs of a plan; which start of the plan it was.
+    kills
+        How often it was killed before, to be run again.
+    latest_start
+        Latest start that was promised, where starts are; infinite without (seconds).
+    suspended, lost, lost_date
+        A promise that no start keeps at present, NaN without; how many hosts were lost for its
+        promise, and when (seconds).
+    noted_start, noted_end, noted_target
+        What the log of decisions said last.
     is_held, is_dying, is_kept
         Whether it waits and must not start yet; whether it was killed and has not ended yet;
         whether it is never killed for another one.
@@ -115,7 +124,9 @@ class Job:
         *("arrival", "corrections", "deadline", "duration", "end", "index", "key", "limit"),
         *("phase", "requested", "returning", "start", "walltime"),
         *("aim", "bits", "fixed_start", "given_from", "given_until", "is_dying", "is_held"),
-        *("is_kept", "lag", "number", "place", "promise", "reserved", "target", "trial"),
+        *("is_kept", "kills", "lag", "latest_start", "lost", "lost_date", "noted_end"),
+        *("noted_start", "noted_target", "number", "place", "promise", "reserved", "suspended"),
+        *("target", "trial", "turn"),
     )
 
     def __init__(
@@ -160,7 +171,10 @@ class Job:
         self.phase, self.index, self.returning = _COMING, -1, self.processors
         self.start = self.end = self.trial = _INFINITY
         self.number, self.reserved, self.bits = -1, self.processors, _NO_HOSTS
-        self.place, self.lag = -1, 0.0
+        self.place, self.turn, self.lag, self.kills = -1, -1, 0.0, 0
+        self.latest_start, self.suspended = _INFINITY, _NO_DATE
+        self.lost, self.lost_date = 0, 0.0
+        self.noted_start = self.noted_end = self.noted_target = 0.0
         self.given_from, self.given_until = _INFINITY, -_INFINITY
         self.promise, self.aim, self.fixed_start = self.deadline, _INFINITY, _INFINITY
         self.target = self.deadline

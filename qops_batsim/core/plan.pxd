@@ -1,10 +1,12 @@
 cimport cython
 from qops_batsim.core.hosts cimport HostBits
 from qops_batsim.core.job cimport Job
+from qops_batsim.core.log cimport DecisionLog
 from qops_batsim.core.profile cimport HostProfile, Profile
 from qops_batsim.timing cimport end_of, on_grid
 
-cdef double INFINITY, _DEADLINE_TOLERANCE, _GRID_TOLERANCE
+cdef double INFINITY, _NO_DATE, _DEADLINE_TOLERANCE, _GRID_TOLERANCE
+cdef int _RUNNING
 
 @cython.locals(job=Job, earlier=Job, last=Py_ssize_t, place=Py_ssize_t)
 cpdef sort_by_start(list jobs, Py_ssize_t first)
@@ -16,27 +18,48 @@ cpdef double more_time(double so_far, double limit) noexcept
 
 cpdef Py_ssize_t _number(Job job)
 
+cpdef Py_ssize_t _turn(Job job)
+
 cdef class Claim:
     cdef public double start, end
     cdef public Job job
     cdef public object amount
 
 cdef class Plan:
-    cdef public Py_ssize_t machine_size, present, free, arrivals
-    cdef public bint by_host, keeps_promises, is_late, is_freed
+    cdef public Py_ssize_t machine_size, present, free, arrivals, turns, lost, suspensions
+    cdef public bint by_host, keeps_promises, promises_starts, is_late, is_freed
+    cdef public bint is_resized, is_final
     cdef public Profile profile
-    cdef public object everything
+    cdef public object everything, all_hosts
     cdef public HostBits free_hosts
     cdef public list waiting, running, claims, gone, new, starting
+    cdef public list settled, renewals, losing, undone, cancelled
+    cdef public DecisionLog log
     cdef public double now, tolerance, most_lag, soonest, grace, given_from, given_until
     cpdef arrived(self, Job job)
+    cpdef joined(self, Job job, double start, object hosts, Py_ssize_t there)
     cpdef left(self, Job job)
     @cython.locals(place=Py_ssize_t)
     cpdef withdraw(self, Job job)
+    @cython.locals(each=Job)
+    cpdef bint holds(self, Job job) except -1
+    @cython.locals(place=Py_ssize_t, claim=Claim)
+    cpdef Py_ssize_t claim_of(self, Job job) except -2
+    cpdef bint cancel(self, Job job) except -1
+    cpdef undo_kill(self, Job again)
     cpdef tell(self, double now, Py_ssize_t free)
+    cpdef announced(self, Py_ssize_t hosts)
+    cpdef note_size(self, Py_ssize_t present, bint is_final)
+    cpdef reserve_for(self, Job job, object hosts)
+    @cython.locals(lost=Py_ssize_t, job=Job, promise=double)
+    cdef bint has_lost_hosts(self) except -1
+    @cython.locals(job=Job, promise=double, planned=double)
+    cpdef settle(self)
+    cdef promise(self, Job job, double date)
+    cdef note_renewal(self, Job job, double broken, double promise)
     @cython.locals(now=double, job=Job, claim=Claim)
     cpdef double nominal(self) except? -1
-    @cython.locals(early=bint, overdue=bint)
+    @cython.locals(early=bint, overdue=bint, late=double, job=Job)
     cpdef bint renew(self) except -1
     @cython.locals(early=bint, job=Job)
     cdef bint forget_gone(self) except -1
@@ -57,11 +80,13 @@ cdef class Plan:
     cpdef compress(self)
     @cython.locals(first=double, last=double, own_first=double, own_last=double, place=Py_ssize_t, job=Job)
     cdef tell_earlier(self, list line)
-    @cython.locals(profile=Profile, now=double, job=Job, claim=Claim, with_job=bint)
-    cdef reserve_running(self)
+    @cython.locals(job=Job)
+    cpdef reserve_running(self, Profile profile, double now)
+    @cython.locals(claim=Claim)
+    cdef take_claims(self, Profile profile, double now, bint with_job)
     @cython.locals(job=Job, late=Py_ssize_t)
     cdef Py_ssize_t place_waiting(self) except -1
-    @cython.locals(before=double, job=Job)
+    @cython.locals(job=Job)
     cpdef reserve_plan(self, double now)
     @cython.locals(waiting=list, mends=bint, late=Py_ssize_t, job=Job, end=double)
     cpdef rebuild(self)
@@ -80,5 +105,12 @@ cdef class Plan:
     cdef bint start_claimed(self) except -1
     @cython.locals(asked=double, start=double)
     cpdef double promise_start(self, Job job) except? -1
+    @cython.locals(claim=Claim)
+    cdef bint has_claims_before(self, double date) except -1
+    @cython.locals(claim=Claim, job=Job)
+    cdef refit_claims(self)
+    @cython.locals(is_left=bint, profile=Profile, due=double, is_due=bint, claim=Claim, job=Job, after=double, start=double)
+    cdef bint fit_claims(self, bint is_idle) except -1
+    cdef amount_of(self, Job job)
     @cython.locals(end=double)
     cpdef claim(self, Job job, double start)

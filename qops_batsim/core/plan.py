@@ -15,13 +15,17 @@ later dates.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from qops_batsim.core.hosts import HostBits
-from qops_batsim.core.job import Job
+from qops_batsim.core.job import RUNNING, Job
+from qops_batsim.core.log import DecisionLog
 from qops_batsim.core.profile import HostProfile, Profile
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRACE, GRID_TOLERANCE, end_of, on_grid
 
-INFINITY = math.inf
+INFINITY, _NO_DATE = math.inf, math.nan
+_RUNNING = RUNNING
 _DEADLINE_TOLERANCE, _GRID_TOLERANCE = DEADLINE_TOLERANCE, GRID_TOLERANCE
 
 
@@ -68,6 +72,28 @@ def more_time(so_far: float, limit: float) -> float:
     return max(limit - so_far if limit < INFINITY else so_far, 1.0)
 
 
+class Renewal(NamedTuple):
+    """A new promise to a job (seconds), in place of one that was broken by a loss of hosts."""
+
+    job: Job
+    broken: float
+    promise: float
+    lost: int
+    lost_date: float
+
+
+class Window(NamedTuple):
+    """Maintenance, as a plan sees it: hosts (bits), dates (seconds), and whether it is on already.
+
+    It counts as on from its notice if its hosts are drained.
+    """
+
+    hosts: int
+    since: float
+    until: float
+    is_on: bool
+
+
 class Claim:
     """A reservation at a fixed date: of a job with a promised start, or maintenance without one.
 
@@ -101,7 +127,9 @@ class Plan:
         arrival then, at every end of a job. Else hosts are chosen at the start, which is exact for
         rigid jobs on interchangeable hosts.
     keeps_promises
-        Whether targets are mended when running jobs do not end as was expected.
+        Whether targets are promised, and mended when running jobs do not end as was expected.
+    promises_starts
+        Whether latest starts are promised instead.
 
     Attributes
     ----------
@@ -119,15 +147,30 @@ class Plan:
         The jobs that the last :meth:`start_due` started.
     free
         Processors that a job can start on.
+    present, is_final
+        Number of hosts that are there, and whether none will leave or return any more.
+    suspensions
+        How many waiting jobs have a promise that no start keeps at present.
+    renewals
+        The promises that were renewed, until somebody empties the list.
+    log
+        Where decisions are logged, if at all.
     """
 
     def __init__(
-        self, machine_size: int, *, by_host: bool = False, keeps_promises: bool = False
+        self,
+        machine_size: int,
+        *,
+        by_host: bool = False,
+        keeps_promises: bool = False,
+        promises_starts: bool = False,
     ) -> None:
         self.machine_size = self.present = self.free = machine_size
         self.by_host, self.keeps_promises = by_host, keeps_promises
+        self.promises_starts = promises_starts
         self.profile = HostProfile(machine_size) if by_host else Profile(machine_size)
-        every = HostBits.of((1 << machine_size) - 1 if by_host else 0, machine_size)
+        self.all_hosts = (1 << machine_size) - 1
+        every = HostBits.of(self.all_hosts if by_host else 0, machine_size)
         self.everything: int | HostBits = every if by_host else machine_size
         self.free_hosts = HostBits.of(every.mask(), machine_size)
         self.waiting: list[Job] = []
@@ -140,7 +183,14 @@ class Plan:
         self.most_lag, self.soonest = _GRID_TOLERANCE, INFINITY
         self.grace = GRACE
         self.given_from, self.given_until = INFINITY, -INFINITY
-        self.is_freed, self.arrivals = False, 0
+        self.is_freed, self.arrivals, self.turns = False, 0, 0
+        self.lost, self.suspensions, self.is_resized, self.is_final = 0, 0, False, False
+        self.settled: list[Job] = []
+        self.renewals: list[Renewal] = []
+        self.losing: list[tuple[Job, int]] = []
+        self.undone: list[Job] = []
+        self.cancelled: list[Job] = []
+        self.log: DecisionLog | None = None
 
     # Events
 
@@ -149,27 +199,234 @@ class Plan:
         job.number = self.arrivals
         self.arrivals += 1
         self.new.append(job)
+        if self.log is not None:
+            self.log.arrived(job)
+
+    def joined(self, job: Job, start: float, hosts: int, there: int) -> None:
+        """Add a job that somebody else has started, on hosts planned for others or not. O(1).
+
+        Parameters
+        ----------
+        start
+            Date on the grid (seconds).
+        hosts
+            The hosts that it takes from promises (bits), as a loss does.
+        there
+            How many of them are there.
+        """
+        self.arrived(job)
+        job.start = start
+        self.reserve_for(job, hosts)
+        self.add_running(job, end_of(start, job.duration), 0.0)
+        job.noted_end = job.end
+        self.is_resized = True
+        self.lost += there
 
     def left(self, job: Job) -> None:
         """Note that a running job has ended. O(1)."""
         self.gone.append(job)
 
     def withdraw(self, job: Job) -> None:
-        """Drop a waiting job from the plan. O(waiting)."""
-        place = 0
-        while self.waiting[place] is not job:
-            place += 1
-        del self.waiting[place]
+        """Drop a job that waits, or whose start is claimed, from the plan. O(waiting)."""
+        job.is_held = False
+        if job.suspended == job.suspended:
+            job.suspended = _NO_DATE
+            self.suspensions -= 1
+        place = self.claim_of(job)
+        if place >= 0:
+            del self.claims[place]
+        else:
+            place = 0
+            while self.waiting[place] is not job:
+                place += 1
+            del self.waiting[place]
         self.give_back(job, job.start, end_of(job.start, job.duration))
         self.is_freed = True
+
+    def holds(self, job: Job) -> bool:
+        """Return whether a job waits in the plan, or its start is claimed. O(waiting)."""
+        for each in self.waiting:
+            if each is job:
+                return True
+        return self.claim_of(job) >= 0
+
+    def claim_of(self, job: Job) -> int:
+        """Return the place of a job's claim, -1 if it has none. O(claims)."""
+        for place in range(len(self.claims)):
+            if self.claims[place].job is job:
+                return place
+        return -1
+
+    def cancel(self, job: Job) -> bool:
+        """Drop a waiting job that its user has cancelled; return whether it did. O(waiting).
+
+        It does not if the job does not wait yet, or no longer.
+        """
+        if job.is_held or not self.holds(job):
+            return False
+        self.withdraw(job)
+        self.cancelled.append(job)
+        return True
+
+    def drop_wider(self) -> list[Job]:
+        """Drop the waiting jobs that ask for more processors than are there, and return them."""
+        claimed = [claim.job for claim in self.claims if claim.job is not None]
+        wider = [
+            job
+            for job in [*self.waiting, *claimed]
+            if job.processors > self.present and not job.is_held
+        ]
+        for job in wider:
+            self.withdraw(job)
+        return wider
+
+    def undo_kill(self, again: Job) -> None:
+        """Drop the work of a killed job that had ended by itself. O(waiting)."""
+        self.withdraw(again)
+        self.undone.append(again)
 
     def tell(self, now: float, free: int) -> None:
         """Tell the date on the grid (seconds) and the number of free processors."""
         self.now, self.free = now, free
+        if self.log is not None:
+            self.log.now, self.log.is_late, self.log.grace = now, self.is_late, self.grace
 
     def tell_hosts(self, mask: int) -> None:
         """Tell which hosts are free, as bits of a whole number."""
         self.free_hosts.set_mask(mask)
+
+    # Hosts that leave and return
+
+    def announced(self, hosts: int) -> None:
+        """Learn that so many hosts will leave: promises may have to give way."""
+        self.lost += hosts
+
+    def note_size(self, present: int, is_final: bool) -> None:
+        """Learn how many hosts are there, and whether none will leave or return any more."""
+        self.lost += max(0, self.present - present)
+        self.present, self.is_final = present, is_final
+        if self.log is not None:
+            self.log.resized(present, is_final, self.losing)
+
+    def refit(
+        self,
+        away: int,
+        closed: int,
+        windows: Iterable[Window],
+        hosts_of: Callable[[Job], int],
+    ) -> None:
+        """Learn which hosts are there. O(running × windows).
+
+        Parameters
+        ----------
+        away
+            The hosts that are away, nobody knows until when (bits).
+        closed
+            Those that running jobs do not give back: nothing starts there (bits).
+        windows
+            Maintenance that is not over.
+        hosts_of
+            Returns the hosts that a running job has (bits).
+        """
+        self.is_resized = True
+        there = self.all_hosts & ~away
+        self.everything = (
+            HostBits.of(there, self.machine_size) if self.by_host else there.bit_count()
+        )
+        self.losing.clear()
+        running = [job for job in self.running if job.phase == _RUNNING]
+        running.sort(key=_turn)
+        self.claims = [claim for claim in self.claims if claim.job is not None]
+        for window in windows:
+            self.claim_window(window, window.hosts & ~away, running, hosts_of)
+        for job in running:
+            hosts = hosts_of(job)
+            self.reserve_for(job, hosts & ~closed)
+            gone = (hosts & away).bit_count()
+            if gone > 0:
+                self.losing.append((job, gone))
+        if self.log is not None and self.log.resizing:
+            self.log.resized(self.present, self.is_final, self.losing)
+
+    def claim_window(
+        self, window: Window, hosts: int, running: list[Job], hosts_of: Callable[[Job], int]
+    ) -> None:
+        """Claim the hosts of maintenance until it is over, or what runs there ends."""
+        until = on_grid(window.until)
+        if self.by_host or not window.is_on:
+            amount = HostBits.of(hosts, self.machine_size) if self.by_host else hosts.bit_count()
+            self.claims.append(Claim(on_grid(window.since), until, None, amount))
+            return
+        for job in running:
+            used = hosts_of(job) & hosts
+            if job.end > window.until and used:
+                self.claims.append(Claim(0.0, on_grid(job.end), None, used.bit_count()))
+                hosts &= ~used
+        self.claims.append(Claim(0.0, until, None, hosts.bit_count()))
+
+    def reserve_for(self, job: Job, hosts: int) -> None:
+        """Have a running job take these hosts (bits) from the profile."""
+        if self.by_host:
+            job.bits = HostBits.of(hosts, self.machine_size)
+        else:
+            job.reserved = hosts.bit_count()
+
+    def has_lost_hosts(self) -> bool:
+        """Return whether hosts have left since the plan was made; it is fitted to those there now.
+
+        If so the promises of waiting jobs are *suspended*: each is renewed with the start that the
+        job gets (:meth:`settle`), unless that keeps it. O(waiting).
+        """
+        lost, self.lost, self.is_resized = self.lost, 0, False
+        if lost > 0 and (self.keeps_promises or self.promises_starts):
+            for job in self.waiting:
+                promise = job.latest_start if self.promises_starts else job.target
+                if promise < INFINITY:
+                    if job.suspended != job.suspended:
+                        self.suspensions += 1
+                    job.suspended, job.lost, job.lost_date = promise, lost, self.now
+        return lost > 0
+
+    def settle(self) -> None:
+        """Renew the suspended promises that cannot be kept, as far as there is a start.
+
+        O(waiting), O(1) if none is suspended.
+        """
+        if self.suspensions == 0:
+            return
+        for job in self.waiting:
+            promise = job.suspended
+            if promise != promise:
+                continue
+            planned = job.start
+            if not self.promises_starts:
+                planned = end_of(planned, job.duration)
+            if planned == INFINITY:
+                self.promise(job, INFINITY)
+                continue
+            job.suspended = _NO_DATE
+            self.suspensions -= 1
+            self.settled.append(job)
+            if planned > promise + _DEADLINE_TOLERANCE:
+                self.promise(job, planned)
+                self.note_renewal(job, promise, planned)
+                if not self.promises_starts:
+                    job.promise, job.aim = planned, INFINITY
+            else:
+                self.promise(job, promise)
+
+    def promise(self, job: Job, date: float) -> None:
+        """Aim at a latest end of a job, or a latest start where these are promised (seconds)."""
+        if self.promises_starts:
+            job.latest_start = date
+        else:
+            job.target = date
+
+    def note_renewal(self, job: Job, broken: float, promise: float) -> None:
+        """Note that a promise was renewed."""
+        self.renewals.append(Renewal(job, broken, promise, job.lost, job.lost_date))
+        if self.log is not None:
+            self.log.renewed(job, broken, promise)
 
     # The plan and what is not as it assumed
 
@@ -189,12 +446,35 @@ class Plan:
     def renew(self) -> bool:
         """Bring the plan up to date with what has ended, and what has not as it should.
 
-        It is made anew if something takes longer than planned. Returned is whether it has to be
-        compressed because something came free early, which each algorithm does in its way.
+        It is made anew if something takes longer than planned or hosts have left, and compressed
+        if hosts have returned. Returned is whether it has to be compressed because something came
+        free early, which each algorithm does in its way. Call :meth:`settle` then.
         """
+        for job in self.settled:
+            if job.suspended != job.suspended:
+                job.lost = 0
+        self.settled.clear()
+        self.starting = []
+        if self.log is not None:
+            self.log.begin(self.now, self.gone, self.undone, self.cancelled)
+        self.undone.clear()
+        self.cancelled.clear()
         early = self.forget_gone()
         overdue = self.extend_overdue()
-        if self.has_missed_start() or overdue:
+        overdue = self.has_missed_start() or overdue
+        late = INFINITY if self.is_resized else self.now - self.tolerance
+        if self.has_claims_before(late):
+            self.refit_claims()
+            overdue = True
+        if self.is_resized:
+            if self.has_lost_hosts() or overdue:
+                self.rebuild()
+            else:
+                self.reserve_plan(self.nominal())
+                self.given_from, self.given_until = -INFINITY, INFINITY
+                Plan.compress(self)
+            return False
+        if overdue:
             self.rebuild()
             return False
         return early and len(self.waiting) > 0
@@ -259,7 +539,8 @@ class Plan:
 
     def add_running(self, job: Job, end: float, lag: float) -> None:
         """Count a job among the running ones, which started so much later than planned. O(1)."""
-        job.place = len(self.running)
+        job.place, job.turn = len(self.running), self.turns
+        self.turns += 1
         self.running.append(job)
         job.end, job.lag = end, lag
         self.soonest = min(self.soonest, end)
@@ -341,21 +622,24 @@ class Plan:
 
     # Making the plan anew
 
-    def reserve_running(self) -> None:
-        """Write the profile of what runs and of what is claimed. O((running + claims) × steps)."""
-        profile, now = self.profile, self.now
+    def reserve_running(self, profile: Profile, now: float) -> None:
+        """Write a profile of what runs and of what is claimed. O((running + claims) × steps)."""
         profile.reset(now, self.everything)
         for job in self.running:
             if job.end > now:
                 profile.take(job, now, job.end)
-        for with_job in (True, False):
-            for claim in self.claims:
-                if (claim.job is not None) == with_job:
-                    profile.take_amount(max(now, claim.start), claim.end, claim.amount)
+        self.take_claims(profile, now, True)
+        self.take_claims(profile, now, False)
+
+    def take_claims(self, profile: Profile, now: float, with_job: bool) -> None:
+        """Take what is claimed, with jobs or for maintenance. O(claims × steps)."""
+        for claim in self.claims:
+            if (claim.job is not None) == with_job:
+                profile.take_amount(max(now, claim.start), claim.end, claim.amount)
 
     def place_waiting(self) -> int:
         """Place the waiting jobs beside the running ones; return how many are late."""
-        self.reserve_running()
+        self.reserve_running(self.profile, self.now)
         late = 0
         for job in self.waiting:
             self.place(job, self.now)
@@ -365,9 +649,7 @@ class Plan:
 
     def reserve_plan(self, now: float) -> None:
         """Write the profile of the running and the waiting jobs where they are planned."""
-        before, self.now = self.now, now
-        self.reserve_running()
-        self.now = before
+        self.reserve_running(self.profile, now)
         for job in self.waiting:
             self.profile.take(job, job.start, end_of(job.start, job.duration))
 
@@ -477,6 +759,8 @@ class Plan:
             if job is not None and claim.start <= soon and self.can_start(job):
                 late = self.start_now(job) or late
                 del self.claims[place]
+                if job.lost > 0 and job.start > job.fixed_start + _DEADLINE_TOLERANCE:
+                    self.note_renewal(job, job.fixed_start, job.start)
             else:
                 place += 1
         return late
@@ -500,9 +784,76 @@ class Plan:
         It ends in time, and is never killed for another one.
         """
         end = end_of(start, job.duration)
-        self.claims.append(Claim(start, end, job, job.bits if self.by_host else job.reserved))
+        self.claims.append(Claim(start, end, job, self.amount_of(job)))
         self.profile.take(job, start, end)
         job.is_kept, job.start = True, start
+
+    def has_claims_before(self, date: float) -> bool:
+        """Return whether any start is promised before a date, which may be infinite. O(claims)."""
+        for claim in self.claims:
+            if claim.job is not None and claim.start < date:
+                return True
+        return False
+
+    def refit_claims(self) -> None:
+        """Fit promised starts anew, as hosts have left or returned, or some are late.
+
+        The profile is not that of the plan then, which is made anew. O(claims × steps).
+        """
+        if self.lost > 0:
+            for claim in self.claims:
+                if claim.job is not None:
+                    claim.job.lost, claim.job.lost_date = self.lost, self.now
+        self.profile.reset(self.now, self.everything)
+        for job in self.running:
+            if job.end > self.now:
+                self.profile.take(job, self.now, job.end)
+        self.take_claims(self.profile, self.now, False)
+        if self.fit_claims(False):
+            self.profile.reset(self.now, self.everything)
+            self.take_claims(self.profile, self.now, False)
+            self.fit_claims(True)
+
+    def fit_claims(self, is_idle: bool) -> bool:
+        """Fit promised starts into the profile of running jobs and maintenance.
+
+        Starts keep their dates, or move to the next fit. Those that were promised before now leave
+        all others their places; the ones are left that do not fit at once. In the profile of an
+        idle machine these are as early as maintenance and the others let them: nobody knows when
+        what runs will end, and late ones do not wait for each other. Returned is whether any is
+        left.
+        """
+        is_left, profile, due = False, self.profile, self.now - self.tolerance
+        for is_due in (False, True):
+            for claim in self.claims:
+                job = claim.job
+                if job is None or (min(claim.start, job.fixed_start) < due) != is_due:
+                    continue
+                if is_idle and claim.end > -INFINITY:
+                    profile.take_amount(claim.start, claim.end, claim.amount)
+                    continue
+                after = max(self.now, claim.start)
+                start = profile.fit(job, after)
+                if is_due and not is_idle and start > after:
+                    claim.end, is_left = -INFINITY, True
+                    continue
+                if start < INFINITY:
+                    claim.amount = self.amount_of(job)
+                else:
+                    if self.by_host:
+                        job.bits.copy_from(claim.amount)
+                    start = after
+                job.start = claim.start = start
+                claim.end = end_of(start, job.duration)
+                if not is_idle:
+                    profile.take(job, start, claim.end)
+        return is_left
+
+    def amount_of(self, job: Job) -> int | HostBits:
+        """Return what a job reserves, as a claim keeps it."""
+        if self.by_host:
+            return HostBits.of(job.bits.mask(), self.machine_size)
+        return job.reserved
 
     # Tests
 
@@ -532,3 +883,7 @@ class Plan:
 
 def _number(job: Job) -> int:
     return job.number
+
+
+def _turn(job: Job) -> int:
+    return job.turn

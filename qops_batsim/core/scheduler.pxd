@@ -6,6 +6,8 @@ cdef class ResourceManager:
     cdef public Py_ssize_t machine_size
     cdef public Py_ssize_t free
     cdef public double now
+    cdef public object capacity
+    cdef public bint drains
     cpdef start(self, Job job, object hosts=*)
     cpdef reject(self, Job job, object reason)
     cpdef kill(self, Job job)
@@ -22,7 +24,7 @@ cdef class Scheduler:
     cpdef killed(self, Job job)
     cpdef cancelled(self, Job job)
     cpdef joined(self, Job job)
-    cpdef hosts_changed(self)
+    cpdef hosts_changed(self, Py_ssize_t announced)
     cpdef notified(self, object notification)
     cpdef decide(self)
     cpdef finished(self)

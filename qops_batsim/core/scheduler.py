@@ -26,11 +26,16 @@ class ResourceManager:
         Number of hosts that a job can start on.
     now
         Date of the current message (seconds).
+    capacity
+        Which hosts are away, or will be, None as long as none ever was: whatever implements
+        :class:`Capacity`.
+    drains
+        Whether hosts take no job from the notice of their maintenance on; a scheduler says so.
     """
 
     def __init__(self, machine_size: int) -> None:
         self.machine_size = self.free = machine_size
-        self.now = 0.0
+        self.now, self.capacity, self.drains = 0.0, None, True
 
     def start(self, job: Job, hosts: object = None) -> None:
         """Start a waiting job now on these free hosts (a HostSet), by default the lowest ones."""
@@ -54,6 +59,18 @@ class ResourceManager:
 
     def call_at(self, date: float) -> None:
         """Ask for a message at a date (seconds), whatever happens."""
+        raise NotImplementedError
+
+    def hosts_of(self, job: Job) -> int:
+        """Return the hosts that a running job has, or one that has just ended had (bits)."""
+        raise NotImplementedError
+
+    def free_mask(self) -> int:
+        """Return the hosts that a job can start on (bits)."""
+        raise NotImplementedError
+
+    def count_free(self) -> None:
+        """Count the hosts anew that a job can start on, because :attr:`capacity` has changed."""
         raise NotImplementedError
 
     def refused(self, job: Job, what: str) -> SimulationError:
@@ -108,10 +125,14 @@ class Scheduler:
         """Hear that the user of a job gives it up."""
 
     def joined(self, job: Job) -> None:
-        """Hear that somebody else has started a job."""
+        """Hear that somebody else has started a job, at ``job.start``, whose hosts are taken."""
 
-    def hosts_changed(self) -> None:
-        """Hear that hosts have left or returned, or will."""
+    def hosts_changed(self, announced: int) -> None:
+        """Hear that hosts have left or returned, or none will any more.
+
+        Or that so many will leave, of which nobody knew. The manager's ``capacity`` and ``free``
+        say what is there.
+        """
 
     def notified(self, notification: object) -> None:
         """Hear of anything else."""

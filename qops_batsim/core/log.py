@@ -1,0 +1,338 @@
+"""The log of a plan's decisions and of their effects, in rows of numbers.
+
+A row has a kind, the number of a job, that of another job, a code, the date of the decision
+(seconds), and up to three numbers: what each kind means stands below. Events and sentences are made
+of them at the edge.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterator
+from operator import attrgetter
+from typing import Any
+
+from qops_batsim.core.job import Job
+from qops_batsim.timing import GRACE, PLAN_TOLERANCE
+
+(
+    SUBMITTED,
+    REFUSED,
+    ADMITTED,
+    OFFERED,
+    REASON,
+    MOVED,
+    BLAMED,
+    MOVE,
+    KILLED,
+    WITHDRAWN,
+    DROPPED,
+    RESIZED,
+    UNDER,
+    LATE_NEWS,
+    STARTED,
+    SLIPPED,
+    OUTLIVED,
+    LATE,
+    ENDED,
+    RENEWED,
+) = range(20)
+"""Kinds of rows, with the code and numbers that they have.
+
+===========  ===================================================================================
+SUBMITTED    a job asks for admission
+REFUSED      other: whose deadline stood in the way, or -1; code and numbers: why
+OFFERED      before a REFUSED or REASON row: what became of an offer; code: its outcome; numbers:
+             offered deadline, tolerance and slack factor
+REASON       before an ADMITTED row: why the deadline that was asked for was refused, as in REFUSED
+ADMITTED     code: 1 with an offered deadline; numbers: start, promise, target
+MOVED        planned starts were moved; code: the cause; BLAMED and MOVE rows follow
+BLAMED       a job that caused it; code: number of its run
+MOVE         numbers: start before and after
+KILLED       other: the job that it is killed for; code: number of the run that is killed;
+             numbers: start of the next run, of the one that is killed, and the seconds of that
+             whose work is saved
+WITHDRAWN    a killed run had ended by itself; code: number of the next run, which is not made
+DROPPED      a waiting job was given up: it never fits any more, or its user cancelled it; code
+             and numbers: why
+RESIZED      code: 1 if that is final; numbers: hosts that are there; UNDER rows follow
+UNDER        other: number of hosts that have gone away under a running job; code: number of its
+             run
+LATE_NEWS    news is late from now on
+STARTED      numbers: expected end, lag
+SLIPPED      a running job counts from its actual start; numbers: expected end
+OUTLIVED     a running job has outlived its estimate; numbers: expected end
+LATE         a waiting job will be late; numbers: target, hosts lost for that, date of that
+ENDED        code: number of the run; numbers: how early
+RENEWED      numbers: promise broken, new one, date of the loss; other: hosts lost
+===========  ===================================================================================
+"""
+
+(
+    BY_ADMISSION,
+    BY_EARLY_END,
+    BY_OUTLIVING,
+    BY_LATE_START,
+    BY_KILL,
+    BY_LEAVING,
+    BY_RETURNING,
+    BY_CANCELLATION,
+) = range(8)
+"""Causes of MOVED rows."""
+
+# Compiled, these are C variables.
+_SUBMITTED, _REFUSED, _ADMITTED = SUBMITTED, REFUSED, ADMITTED
+_MOVED, _BLAMED, _MOVE, _KILLED = MOVED, BLAMED, MOVE, KILLED
+_WITHDRAWN, _DROPPED, _RESIZED, _UNDER = WITHDRAWN, DROPPED, RESIZED, UNDER
+_LATE_NEWS, _STARTED, _SLIPPED, _OUTLIVED = LATE_NEWS, STARTED, SLIPPED, OUTLIVED
+_LATE, _ENDED, _RENEWED = LATE, ENDED, RENEWED
+_BY_EARLY_END, _BY_OUTLIVING, _BY_LATE_START = BY_EARLY_END, BY_OUTLIVING, BY_LATE_START
+_BY_LEAVING, _BY_RETURNING, _BY_CANCELLATION = BY_LEAVING, BY_RETURNING, BY_CANCELLATION
+_INFINITY, _PLAN_TOLERANCE = math.inf, PLAN_TOLERANCE
+
+_by_number = attrgetter("number")
+
+BLOCK = 65_536
+"""Rows that are Python objects at once: a log of a long queue has tens of millions."""
+
+
+class DecisionLog:
+    """What a plan decided, and why.
+
+    It looks at what has changed since it looked last: after the plan was brought up to date, after
+    each answer, and after jobs were started. O(jobs in the plan) each.
+
+    Parameters
+    ----------
+    processors
+        Size of the machine.
+
+    Attributes
+    ----------
+    jobs
+        Of each job by its number: identifier, date of submission, processors, estimate, request.
+    worded
+        Answers by the number of the new job, where these are more than an admission as asked for.
+    now, is_late, grace
+        Date of the decision; whether news is late, and up to what that changes no plan (seconds).
+    """
+
+    def __init__(self, processors: int) -> None:
+        room = bytes(8 * 1024)
+        self.codes, self.numbers, self.size = array("q", room), array("d", room), 0
+        self.jobs: list[tuple[str, float, int, float, Any]] = []
+        self.worded: dict[int, Any] = {}
+        self.now, self.is_late, self.grace = 0.0, False, GRACE
+        self.has_said_late = self.has_looked = False
+        self.culprits: list[tuple[int, int]] = []  # numbers of jobs and of their runs
+        self.resizing: list[Any] = []
+        self.early = self.cancelled = 0
+        self.present = self.noted_present = processors
+
+    # Rows
+
+    def append(
+        self,
+        kind: int,
+        job: Job | None,
+        other: int,
+        code: int,
+        first: float,
+        second: float,
+        third: float,
+    ) -> None:
+        """Append a row. Amortised O(1)."""
+        place = 4 * self.size
+        if place == len(self.codes):
+            self.grow()
+        self.size += 1
+        self.codes[place] = kind
+        self.codes[place + 1] = -1 if job is None else job.number
+        self.codes[place + 2], self.codes[place + 3] = other, code
+        self.numbers[place], self.numbers[place + 1] = self.now, first
+        self.numbers[place + 2], self.numbers[place + 3] = second, third
+
+    def grow(self) -> None:
+        """Double the room."""
+        more = bytes(8 * len(self.codes))
+        self.codes = array("q", bytes(self.codes) + more)
+        self.numbers = array("d", bytes(self.numbers) + more)
+
+    def rows(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows: kind, number, other number, code; date and three numbers."""
+        for begin in range(0, 4 * self.size, 4 * BLOCK):
+            end = min(begin + 4 * BLOCK, 4 * self.size)
+            codes, numbers = self.codes[begin:end], self.numbers[begin:end]
+            columns = [codes[column::4] for column in range(4)]
+            columns += [numbers[column::4] for column in range(4)]
+            yield from zip(*columns, strict=True)
+
+    # What is told
+
+    def arrived(self, job: Job) -> None:
+        """Know a new job by its number."""
+        self.jobs.append((job.id, job.submission_time, job.processors, job.estimate, job.qos))
+
+    def begin(self, now: float, gone: list[Job], undone: list[Job], cancelled: list[Job]) -> None:
+        """Begin a decision with the jobs that have ended, and blame those that ended early.
+
+        Likewise the killed jobs that had ended by themselves (``undone``), and cancelled ones.
+        """
+        self.now, self.has_looked = now, False
+        if self.is_late and not self.has_said_late:
+            self.has_said_late = True
+            self.append(_LATE_NEWS, None, -1, 0, 0.0, 0.0, 0.0)
+        self.culprits = []
+        for job in gone:
+            self.append(_ENDED, job, -1, job.kills, job.end - now, 0.0, 0.0)
+            if job.end > now + _PLAN_TOLERANCE:
+                self.culprits.append((job.number, job.kills))
+        for job in undone:
+            self.append(_WITHDRAWN, job, -1, job.kills, 0.0, 0.0, 0.0)
+            self.culprits.append((job.number, job.kills))
+        for job in cancelled:
+            self.culprits.append((job.number, job.kills))
+        self.early, self.cancelled = len(self.culprits), len(cancelled)
+
+    def resized(self, present: int, is_final: bool, losing: list[tuple[Job, int]]) -> None:
+        """Have the log say how many hosts are there, and how many have gone under which job."""
+        self.present, self.resizing = present, [is_final, *losing]
+
+    def look(self, waiting: list[Job], running: list[Job], starting: list[Job]) -> None:
+        """Log what happened to running jobs, and what was moved for that; once in a decision."""
+        if self.has_looked:
+            return
+        self.has_looked = True
+        late = self.note_ends(running, starting)
+        cause = _BY_LATE_START
+        if late > 0:
+            # They are to blame, and not those that ended early.
+            cause = _BY_OUTLIVING
+            self.culprits = self.culprits[self.early :]
+        elif self.early > 0:
+            # Where jobs ended early as well, all of them are named.
+            cause = _BY_CANCELLATION if self.early == self.cancelled else _BY_EARLY_END
+        if self.resizing:
+            is_final = self.resizing[0]
+            self.append(_RESIZED, None, -1, is_final, self.present, 0.0, 0.0)
+            for job, hosts in self.resizing[1:]:
+                self.append(_UNDER, job, hosts, job.kills, 0.0, 0.0, 0.0)
+            self.resizing = []
+            if late == 0 and self.present != self.noted_present:
+                cause = _BY_LEAVING if self.present < self.noted_present else _BY_RETURNING
+            self.noted_present = self.present
+        self.note_moves(cause, waiting, starting)
+
+    def note_ends(self, running: list[Job], starting: list[Job]) -> int:
+        """Log new expected ends; blame the jobs that outlive their estimates: return how many."""
+        late, new = 0, {job.number for job in starting}
+        changed = [job for job in running if job.end != job.noted_end and job.number not in new]
+        changed.sort(key=_by_number)
+        for job in changed:
+            before, job.noted_end = job.noted_end, job.end
+            # What outlives its estimate does so by the grace, and is given a second more.
+            if self.is_late and job.end - before <= self.grace:
+                self.append(_SLIPPED, job, -1, 0, job.end, 0.0, 0.0)
+            else:
+                self.append(_OUTLIVED, job, -1, 0, job.end, 0.0, 0.0)
+                self.culprits.append((job.number, job.kills))
+                late += 1
+        return late
+
+    def note_moves(self, cause: int, waiting: list[Job], starting: list[Job]) -> None:
+        """Log moved starts and changed targets of waiting jobs.
+
+        Those of jobs that start now are logged if they start off their promises by more than dates
+        may differ.
+        """
+        moved = [job for job in waiting if job.start != job.noted_start]
+        for job in starting:
+            if abs(job.start - job.noted_start) > _PLAN_TOLERANCE:
+                moved.append(job)
+            else:
+                job.noted_start = job.start
+        if moved:
+            moved.sort(key=_by_number)
+            self.append(_MOVED, None, -1, cause, 0.0, 0.0, 0.0)
+            for number, run in self.culprits:
+                self.append(_BLAMED, None, -1, run, 0.0, 0.0, 0.0)
+                self.codes[4 * self.size - 3] = number
+            for job in moved:
+                before, job.noted_start = job.noted_start, job.start
+                self.append(_MOVE, job, -1, 0, before, job.start, 0.0)
+        self.culprits = []
+        moved = [job for job in waiting if job.target != job.noted_target]
+        moved.sort(key=_by_number)
+        for job in moved:
+            job.noted_target = job.target
+            self.append(_LATE, job, -1, 0, job.target, job.lost, job.lost_date)
+
+    def moved_for(self, job: Job, cause: int, waiting: list[Job]) -> None:
+        """Log what was moved for a new job."""
+        self.culprits = [(job.number, job.kills)]
+        self.note_moves(cause, waiting, [])
+
+    # Answers
+
+    def submitted(self, job: Job) -> None:
+        """Log that a job asks for admission."""
+        self.append(_SUBMITTED, job, -1, 0, 0.0, 0.0, 0.0)
+
+    def joined(self, job: Job) -> None:
+        """Log that a job runs which somebody else has started, as if it were one of ours."""
+        self.submitted(job)
+        self.append(_ADMITTED, job, -1, 0, job.start, _INFINITY, _INFINITY)
+        self.append(_STARTED, job, -1, 0, job.end, 0.0, 0.0)
+
+    def admitted(self, job: Job, offered: bool) -> None:
+        """Log that a new job was taken into the plan, perhaps with an ``offered`` deadline.
+
+        What is offered and why stands in ``worded``.
+        """
+        if offered:
+            self.append(REASON, job, -1, 0, 0.0, 0.0, 0.0)
+        self.append(_ADMITTED, job, -1, offered, job.start, job.promise, job.target)
+        job.noted_start, job.noted_target = job.start, job.target
+
+    def refused(self, job: Job, answer: object, blamed: int) -> None:
+        """Log that a new job was refused, and the number of the blamed job, or -1."""
+        self.worded[job.number] = answer
+        self.append(_REFUSED, job, blamed, 0, 0.0, 0.0, 0.0)
+
+    def unfit(self, job: Job, code: int, size: int, gone: int) -> None:
+        """Log that a new job asks for more processors than there will be, of so many."""
+        self.submitted(job)
+        self.append(_REFUSED, job, -1, code, size, gone, 0.0)
+
+    def dropped(self, job: Job, code: int, size: int, gone: int) -> None:
+        """Log that a waiting job was given up, and the code of the refusal."""
+        self.append(_DROPPED, job, -1, code, size, gone, 0.0)
+
+    def killed(self, victim: Job, again: Job, sake: Job, saved: float) -> None:
+        """Log that a running job is to be killed, whose work waits as another one."""
+        start = victim.start + victim.lag
+        self.append(_KILLED, again, sake.number, victim.kills, again.start, start, saved)
+        again.noted_start, again.noted_target = again.start, victim.noted_target
+
+    def renewed(self, job: Job, broken: float, promise: float) -> None:
+        """Log that a promise was broken by a loss of hosts, and renewed."""
+        self.append(_RENEWED, job, job.lost, 0, broken, promise, job.lost_date)
+
+    # The end of a decision
+
+    def look_last(self, waiting: list[Job], running: list[Job], starting: list[Job]) -> None:
+        """Log what was moved since the log looked last."""
+        if not self.has_looked:
+            self.look(waiting, running, starting)
+            return
+        if self.is_late:
+            self.note_ends(running, starting)
+        self.culprits = []
+        self.note_moves(_BY_LATE_START, waiting, starting)
+
+    def started(self, starting: list[Job]) -> None:
+        """Log the jobs that start."""
+        for job in starting:
+            job.noted_end = job.end
+            self.append(_STARTED, job, -1, 0, job.end, job.lag, 0.0)

@@ -1,0 +1,37 @@
+cimport cython
+from qops_batsim.core.job cimport Job
+from qops_batsim.core.log cimport DecisionLog
+from qops_batsim.core.plan cimport Claim, Plan
+from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
+from qops_batsim.timing cimport up_to_grid
+
+cdef double _INFINITY
+cdef int _WAITING
+cdef int _BY_ADMISSION
+
+cdef class PlanScheduler(Scheduler):
+    cdef public bint by_host, logs
+    cdef readonly Plan plan
+    cdef double called_for
+    cdef bint is_whole, refits, may_be_too_wide
+    cdef list asked_for, unfit
+    cpdef begin(self, ResourceManager manager)
+    cpdef submitted(self, Job job)
+    cpdef ended(self, Job job)
+    cpdef joined(self, Job job)
+    cpdef cancelled(self, Job job)
+    cpdef hosts_changed(self, Py_ssize_t announced)
+    @cython.locals(plan=Plan, manager=ResourceManager)
+    cpdef decide(self)
+    @cython.locals(plan=Plan, log=DecisionLog, job=Job)
+    cdef answer_new(self)
+    @cython.locals(plan=Plan, log=DecisionLog, manager=ResourceManager, job=Job)
+    cdef start_due(self)
+    cpdef compress(self)
+    cpdef answer(self, Job job)
+    cpdef note_admission(self, Job job)
+    cpdef refused(self, Job job, object refusal)
+    @cython.locals(start=double, asked=double, target=double)
+    cpdef reserve_start(self, Job job)
+    @cython.locals(date=double, claim=Claim)
+    cdef call_for_start(self)

@@ -1,0 +1,311 @@
+"""Schedulers that keep a plan of all starts: what they share, whatever they answer to new jobs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from qops_batsim.core.job import RUNNING, WAITING, Job
+from qops_batsim.core.log import BY_ADMISSION, DecisionLog
+from qops_batsim.core.plan import Plan, Renewal, Window
+from qops_batsim.core.scheduler import ResourceManager, Scheduler
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.schedulers.queue import too_wide
+from qops_batsim.scheduling.answers import AdmissionAnswer
+from qops_batsim.scheduling.decision_events import Event
+from qops_batsim.scheduling.decision_rows import events_of, submissions_of
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text, no_time, start_taken
+from qops_batsim.timing import up_to_grid
+
+_INFINITY, _WAITING, _BY_ADMISSION = math.inf, WAITING, BY_ADMISSION
+
+
+class PlanScheduler(Scheduler):
+    """Base of schedulers that keep a plan of all starts; a subclass answers for each new job.
+
+    Whatever the subclass: jobs that can never run are rejected, those with fixed starts get them or
+    are refused, those that users cancel leave the plan. Hosts that go away take no further job;
+    what runs there goes on, and promises that cannot be kept without them are renewed. Jobs that
+    are wider than what is left wait until hosts return, and are rejected once none will.
+
+    Attributes
+    ----------
+    plan
+        The plan.
+    logs
+        Whether decisions are logged, in ``plan.log``; to be set before :meth:`begin`.
+    """
+
+    def __init__(self, by_host: bool = False) -> None:
+        self.by_host, self.logs = by_host, False
+
+    def begin(self, manager: ResourceManager) -> None:
+        """Start with an empty plan."""
+        Scheduler.begin(self, manager)
+        manager.drains = not self.by_host
+        self.plan = self.new_plan(manager.machine_size)
+        if self.logs:
+            self.plan.log = DecisionLog(manager.machine_size)
+        self.called_for = -1.0
+        self.is_whole, self.refits, self.may_be_too_wide = True, False, False
+        self.asked_for: list[Job] = []
+
+    def new_plan(self, machine_size: int) -> Plan:
+        """Return an empty plan."""
+        return Plan(machine_size, by_host=self.by_host)
+
+    # Events
+
+    def submitted(self, job: Job) -> None:
+        """Have the plan know a new job."""
+        self.plan.arrived(job)
+
+    def ended(self, job: Job) -> None:
+        """Have the plan know that a running job has left."""
+        if self.is_whole:
+            if self.by_host:
+                self.plan.free_hosts.add(job.bits)
+        elif self.manager.capacity.windows:
+            hosts = HostSet(self.manager.hosts_of(job))
+            for window in self.manager.capacity.windows:
+                self.refits = self.refits or bool(hosts & window.hosts)
+        self.plan.left(job)
+
+    def joined(self, job: Job) -> None:
+        """Take hosts from promises, as a loss does, until the job is expected to end."""
+        hosts = self.manager.hosts_of(job)
+        there = hosts
+        if self.manager.capacity is not None:
+            there &= ~self.manager.capacity.away.mask
+        self.plan.joined(job, up_to_grid(job.start), there, there.bit_count())
+        self.is_whole = False
+
+    def cancelled(self, job: Job) -> None:
+        """Drop a waiting job with the next decision; a new one after it."""
+        self.asked_for.append(job)
+
+    def hosts_changed(self, announced: int) -> None:
+        """Fit the plan to the hosts that are there."""
+        plan, capacity = self.plan, self.manager.capacity
+        if capacity.is_final and not plan.is_final:
+            if capacity.away:
+                self.may_be_too_wide = True
+            plan.note_size(capacity.present, True)
+            return
+        self.is_whole = False
+        plan.announced(announced)
+        plan.note_size(capacity.present, capacity.is_final)
+        self.refit()
+
+    def refit(self) -> None:
+        """Have the plan know which hosts are there, and which running jobs have."""
+        self.refits, capacity, manager = False, self.manager.capacity, self.manager
+        if capacity is None:
+            return
+        # Where hosts are numbers, nothing starts on those of a window: it has them already.
+        closed = capacity.away if self.by_host else capacity.closed(drains=True)
+        windows = [
+            Window(
+                each.hosts.mask,
+                each.since,
+                each.until,
+                each.has_begun or capacity.is_drained(each),
+            )
+            for each in capacity.windows
+        ]
+        self.plan.refit(capacity.away.mask, closed.mask, windows, manager.hosts_of)
+
+    # Decisions
+
+    def decide(self) -> None:
+        """Bring the plan up to date, answer new jobs, start what is due."""
+        plan, manager = self.plan, self.manager
+        if not self.is_whole:
+            self.check_windows()
+        if self.may_be_too_wide:
+            self.reject_wider()
+        if self.asked_for:
+            self.reject_cancelled()
+        if self.refits:
+            self.refit()
+        plan.tell(up_to_grid(manager.now), manager.free)
+        if self.by_host and not self.is_whole:
+            plan.tell_hosts(manager.free_mask())
+        if plan.renew():
+            self.compress()
+        plan.settle()
+        self.answer_new()
+        self.start_due()
+        self.call_for_start()
+        if plan.renewals:
+            for renewal in plan.renewals:
+                self.renewed(renewal)
+            plan.renewals.clear()
+        if self.asked_for:
+            self.reject_cancelled()
+        if self.may_be_too_wide:
+            self.reject_wider()
+            self.may_be_too_wide = False
+
+    def answer_new(self) -> None:
+        """Answer the new jobs in the order of their arrival; those first that can never run."""
+        plan, log = self.plan, self.plan.log
+        self.unfit: list[Job] = []
+        if not plan.new:
+            return
+        for job in plan.new:
+            refusal = self.why_never(job) if job.phase == _WAITING else None
+            if refusal is not None:
+                self.unfit.append(job)
+                self.manager.reject(job, refusal)
+        plan.profile.trim(plan.nominal())
+        for job in plan.new:
+            if job.phase == RUNNING:
+                if log is not None:
+                    log.joined(job)
+            elif job.phase == _WAITING:
+                if log is not None:
+                    log.look(plan.waiting, plan.running, plan.starting)
+                    log.submitted(job)
+                if job.fixed_start < _INFINITY:
+                    self.reserve_start(job)
+                else:
+                    self.answer(job)
+        plan.new.clear()
+
+    def start_due(self) -> None:
+        """Start what is due."""
+        plan, manager = self.plan, self.manager
+        for job in plan.start_due():
+            if self.by_host:
+                manager.start(job, HostSet(job.bits.mask()))
+            else:
+                manager.start(job)
+        if plan.log is not None:
+            self.log_starts()
+
+    def compress(self) -> None:
+        """Use what came free early."""
+        self.plan.compress()
+
+    def why_never(self, job: Job) -> Refusal | None:
+        """Return why a job can never run, None if it may."""
+        plan = self.plan
+        if not 1 <= job.processors <= plan.machine_size:
+            return too_wide(job.processors, plan.machine_size)
+        if plan.is_final and job.processors > plan.present:
+            return self.hosts_gone(job)
+        return None
+
+    def hosts_gone(self, job: Job) -> Refusal:
+        """Return the refusal of a job that is wider than what will ever be there again."""
+        size = self.plan.machine_size
+        kind, gone = RefusalKind.HOSTS_GONE, size - self.plan.present
+        return Refusal(kind=kind, processors=job.processors, machine_size=size, hosts=gone)
+
+    def check_windows(self) -> None:
+        """Tell maintenance that has begun from other outages of its hosts."""
+        capacity = self.manager.capacity
+        if capacity is None or not capacity.windows:
+            return
+        if capacity.check_dates(self.manager.now + self.plan.tolerance) is not None:
+            self.manager.count_free()
+            self.hosts_changed(0)
+
+    def reject_wider(self) -> None:
+        """Reject the waiting jobs that are wider than what will ever be there again."""
+        plan, code = self.plan, RefusalKind.HOSTS_GONE.code
+        for job in plan.drop_wider():
+            if plan.log is not None:
+                self.note_date()
+                size = plan.machine_size
+                plan.log.dropped(job, code, size, size - plan.present)
+            self.manager.reject(job, self.hosts_gone(job))
+
+    def reject_cancelled(self) -> None:
+        """Reject the waiting jobs that users have cancelled; ask again about new and held ones."""
+        asked, self.asked_for = self.asked_for, []
+        for job in asked:
+            if job.phase != WAITING:
+                continue
+            if self.plan.cancel(job):
+                if self.plan.log is not None:
+                    self.note_date()
+                    self.plan.log.dropped(job, RefusalKind.CANCELLED.code, 0, 0)
+                self.manager.reject(job, Refusal(kind=RefusalKind.CANCELLED))
+            elif job.is_held or any(job is each for each in self.plan.new):
+                self.asked_for.append(job)
+
+    def note_date(self) -> None:
+        """Have the log know the date outside of a decision."""
+        if self.plan.log is not None:
+            self.plan.log.now = up_to_grid(self.manager.now)
+
+    # Answers
+
+    def answer(self, job: Job) -> None:
+        """Place a new job and call :meth:`note_admission`, or :meth:`refused`."""
+        raise NotImplementedError
+
+    def note_admission(self, job: Job) -> None:
+        """Note that a new job is in the plan now, and what was moved for it."""
+        log = self.plan.log
+        if log is not None:
+            log.admitted(job, False)
+            log.moved_for(job, _BY_ADMISSION, self.plan.waiting)
+
+    def refused(self, job: Job, refusal: object) -> None:
+        """Reject a new job for a Refusal, or a text."""
+        if self.plan.log is not None:
+            why = refusal if isinstance(refusal, Refusal) else free_text(str(refusal))
+            blamed = -1
+            for each in [job, *self.plan.waiting]:
+                if why.blamed and each.id == why.blamed:
+                    blamed = each.number
+            self.plan.log.refused(job, AdmissionAnswer(why, blamed), blamed)
+        self.manager.reject(job, refusal)
+
+    def reserve_start(self, job: Job) -> None:
+        """Promise a new job the start that it asks for if it fits there, else refuse it.
+
+        What is planned stays, so no promise suffers.
+        """
+        start, asked, target = self.plan.promise_start(job), job.fixed_start, job.target
+        if start != start:
+            self.refused(job, no_time(job.duration, target - asked, target))
+        elif start > asked:
+            self.refused(job, start_taken(asked, start))
+        elif self.plan.log is not None:
+            self.plan.log.admitted(job, False)
+
+    def renewed(self, renewal: Renewal) -> None:
+        """Hear that a promise was made anew because hosts have left."""
+
+    def log_starts(self) -> None:
+        """Log what was moved last, the new jobs that can never run, and those that start."""
+        plan, log = self.plan, self.plan.log
+        assert log is not None
+        log.look_last(plan.waiting, plan.running, plan.starting)
+        for job in self.unfit:
+            refusal = self.why_never(job)
+            assert refusal is not None
+            log.unfit(job, refusal.kind.code, plan.machine_size, plan.machine_size - plan.present)
+        log.started(plan.starting)
+
+    def call_for_start(self) -> None:
+        """Ask for a message at the next promised start, once."""
+        date = _INFINITY
+        for claim in self.plan.claims:
+            if claim.job is not None and claim.start > self.plan.now:
+                date = min(date, claim.start)
+        if date < _INFINITY and date != self.called_for:
+            self.called_for = date
+            self.manager.call_at(date)
+
+    def events(self) -> Iterator[Event]:
+        """Yield the decisions that were logged, in order."""
+        log = self.plan.log
+        if log is None:
+            return iter(())
+        jobs = submissions_of(*zip(*log.jobs, strict=True)) if log.jobs else []
+        return events_of(log.rows(), jobs.__getitem__, log.worded)
