@@ -859,7 +859,10 @@ class Plan:
 
     def check(self) -> None:
         """Raise an AssertionError unless the invariants hold: see the attributes."""
-        self.profile.check(self.machine_size)
+        self.profile.check(self.machine_size, -INFINITY if self.claims else 0)
+        assert self.suspensions == sum(job.suspended == job.suspended for job in self.waiting), (
+            "suspensions are miscounted"
+        )
         for place in range(1, len(self.waiting)):
             before, job = self.waiting[place - 1], self.waiting[place]
             assert (before.start, before.number) < (job.start, job.number), f"{job.id}: order"

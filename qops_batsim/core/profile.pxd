@@ -61,6 +61,8 @@ cdef class HostProfile(Profile):
     cdef copy_rows(self, HostProfile other)
     @cython.locals(first=Py_ssize_t, last=Py_ssize_t, step=Py_ssize_t, row=Py_ssize_t, word=Py_ssize_t, total=Py_ssize_t)
     cpdef change_hosts(self, double start, double end, HostBits hosts, bint given)
+    @cython.locals(step=Py_ssize_t)
+    cdef merge(self, Py_ssize_t first, Py_ssize_t last)
     @cython.locals(size=Py_ssize_t, needed=Py_ssize_t, duration=double, last=Py_ssize_t, first=Py_ssize_t, begin=Py_ssize_t, wide_until=Py_ssize_t, start=double, end=double)
     cpdef double earlier_hosts(self, Job job, HostBits hosts, double after, double limit, double planned) except? -1
     @cython.locals(step=Py_ssize_t, row=Py_ssize_t, total=Py_ssize_t, word=Py_ssize_t, free="unsigned long long")

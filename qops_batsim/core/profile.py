@@ -263,12 +263,15 @@ class Profile:
         """Give back what a job reserves. O(steps)."""
         self.change(start, end, job.reserved)
 
-    def check(self, processors: int) -> None:
-        """Raise an AssertionError unless the invariants hold, with from 0 to so many free."""
+    def check(self, processors: int, least: float = 0) -> None:
+        """Raise an AssertionError unless the invariants hold, with from 0 to so many free.
+
+        Or from ``least``: maintenance, and promised starts that are late, may take what others have.
+        """
         for index in range(self.size):
             date, free = self.times[index], self.free[index]
             assert date == on_grid(date), f"step {index}: {date!r} is no whole microsecond"
-            assert 0 <= free <= processors, f"step {index}: {free} of {processors} are free"
+            assert least <= free <= processors, f"step {index}: {free} of {processors} are free"
             if index > 0:
                 assert date > self.times[index - 1], f"step {index}: {date!r} is not later"
                 assert free != self.free[index - 1], f"step {index}: as many are free as before"
@@ -365,6 +368,12 @@ class HostProfile(Profile):
             self.free[step] = total
         self.merge(first, last)
 
+    def merge(self, first: int, last: int) -> None:
+        """Merge equal neighbours: hosts that were taken already were no change within, either."""
+        for step in range(min(last, self.size - 1), max(first, 1) - 1, -1):
+            if self.is_as_before(step):
+                self.remove_steps(step, step + 1)
+
     # Reservations of jobs
 
     def fit(self, job: Job, after: float) -> float:
@@ -452,7 +461,7 @@ class HostProfile(Profile):
         hosts.keep_lowest(job.processors)
         return True
 
-    def check(self, processors: int) -> None:
+    def check(self, processors: int, least: float = 0) -> None:
         """Raise an AssertionError unless the invariants hold."""
         for step in range(self.size):
             mask = self.mask_at(self.times[step])
