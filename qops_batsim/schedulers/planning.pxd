@@ -13,7 +13,7 @@ cdef class PlanScheduler(Scheduler):
     cdef public bint by_host, logs
     cdef readonly Plan plan
     cdef double called_for
-    cdef bint is_whole, refits, may_be_too_wide
+    cdef bint is_whole, is_final, refits, may_be_too_wide
     cdef list asked_for, unfit
     cpdef begin(self, ResourceManager manager)
     cpdef submitted(self, Job job)
@@ -25,7 +25,7 @@ cdef class PlanScheduler(Scheduler):
     cpdef decide(self)
     @cython.locals(plan=Plan, log=DecisionLog, job=Job)
     cdef answer_new(self)
-    @cython.locals(plan=Plan, log=DecisionLog, manager=ResourceManager, job=Job)
+    @cython.locals(plan=Plan, manager=ResourceManager, job=Job, planned=double)
     cdef start_due(self)
     cpdef compress(self)
     cpdef answer(self, Job job)

@@ -48,6 +48,7 @@ class PlanScheduler(Scheduler):
             self.plan.log = DecisionLog(manager.machine_size)
         self.called_for = -1.0
         self.is_whole, self.refits, self.may_be_too_wide = True, False, False
+        self.is_final = False
         self.asked_for: list[Job] = []
 
     def new_plan(self, machine_size: int) -> Plan:
@@ -87,10 +88,11 @@ class PlanScheduler(Scheduler):
     def hosts_changed(self, announced: int) -> None:
         """Fit the plan to the hosts that are there."""
         plan, capacity = self.plan, self.manager.capacity
-        if capacity.is_final and not plan.is_final:
+        if capacity.is_final and not self.is_final:
+            self.is_final = True
             if capacity.away:
                 self.may_be_too_wide = True
-            plan.note_size(capacity.present, True)
+                plan.note_size(capacity.present, True)
             return
         self.is_whole = False
         plan.announced(announced)
@@ -177,10 +179,12 @@ class PlanScheduler(Scheduler):
         """Start what is due."""
         plan, manager = self.plan, self.manager
         for job in plan.start_due():
+            planned = job.start
             if self.by_host:
                 manager.start(job, HostSet(job.bits.mask()))
             else:
                 manager.start(job)
+            job.start = planned  # The plan counts from there, and knows the lag.
         if plan.log is not None:
             self.log_starts()
 

@@ -5,6 +5,7 @@ Schedules and logs of decisions are those of the schedulers that are replaced.
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from typing import Any
@@ -22,7 +23,7 @@ from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.conservative import Conservative
 from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
-from qops_batsim.timing import DEADLINE_TOLERANCE
+from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
 from qops_batsim.workload.model import Workload, delay_profile
 from support.scheduler_module import SchedulerModule
 
@@ -136,3 +137,77 @@ def test_conservative(reserve: str, seed: int) -> None:
     module = SchedulerModule(scheduler, lambda: scheduler.plan.check())
     expected = told(("conservative", {"reserve": reserve}), workload, events)
     assert told(module, workload, events) == expected
+
+
+class FormerAppending(DeadlineScheduler):
+    """Plans a new job behind what is planned; refuses it if it would be late."""
+
+    def admit(self, request: Any) -> dict[str, float] | str:
+        free, starts = request.availability, {}
+        for planned in request.waiting:
+            starts[planned.job.id] = planned.start
+            free.reserve(planned.start, duration(planned.job), planned.job.processors)
+        job = request.job
+        start = free.earliest_fit(request.now, duration(job), job.processors)
+        if end_of(start, duration(job)) > request.target + DEADLINE_TOLERANCE:
+            return "too late"
+        return {**starts, job.id: start}
+
+
+def duration(job: Job) -> float:
+    return duration_on_grid(job.estimate)
+
+
+class Appending(PlanScheduler):
+    """The same."""
+
+    def new_plan(self, machine_size: int) -> Plan:
+        return Plan(machine_size, keeps_promises=True)
+
+    def answer(self, job: Job) -> None:
+        plan, left = self.plan, job.target - self.plan.nominal()
+        if job.target < math.inf and job.processors > plan.present:
+            size = plan.machine_size
+            gone, kind = size - plan.present, RefusalKind.HOSTS_AWAY
+            self.refused(
+                job,
+                Refusal(kind=kind, processors=job.processors, machine_size=size, hosts=gone),
+            )
+            return
+        if job.duration > left + DEADLINE_TOLERANCE:
+            self.refused(job, no_time(job.duration, left, job.target))
+            return
+        plan.aim_again()
+        job.trial = plan.profile.fit(job, plan.nominal())
+        end = end_of(job.trial, job.duration)
+        if end > job.target + DEADLINE_TOLERANCE:
+            self.refused(job, "too late")
+            return
+        plan.profile.take(job, job.trial, end)
+        for waiting in plan.waiting:
+            waiting.trial = waiting.start
+        plan.adopt([*plan.waiting, job])
+        self.note_admission(job)
+
+
+def in_any_order(ends: list[Any]) -> list[list[Any]]:
+    """Return the ends with each run of rejections sorted."""
+    groups = itertools.groupby(ends, lambda end: end[1] == REJECTED)
+    return [sorted(group) if rejected else list(group) for rejected, group in groups]
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_promises_and_the_log_of_decisions(seed: int) -> None:
+    rng = random.Random(seed)
+    workload = random_workload(rng, deadlines=True)
+    events = random_events(rng, workload)
+    former, scheduler = FormerAppending(), Appending()
+    former.keep_decisions()
+    scheduler.logs = True
+    module = SchedulerModule(scheduler, lambda: scheduler.plan.check())
+    found, expected = (told(each, workload, events) for each in (module, former))
+    # Refusals of one message have another order: what the former was told in words came first.
+    assert in_any_order(found) == in_any_order(expected)
+    assert former.decision_log is not None
+    for event, other in itertools.zip_longest(scheduler.events(), former.decision_log.events()):
+        assert event == other
