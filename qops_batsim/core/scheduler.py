@@ -73,6 +73,10 @@ class ResourceManager:
         """Count the hosts anew that a job can start on, because :attr:`capacity` has changed."""
         raise NotImplementedError
 
+    def goes_on(self, job: Job, hosts: int) -> None:
+        """Know a job that runs since before a scheduler went on, and its hosts (bits)."""
+        raise NotImplementedError
+
     def refused(self, job: Job, what: str) -> SimulationError:
         """Return the error of a call about a job that cannot be carried out."""
         state = ("was not submitted yet", "waits", "runs already", "is over")[job.phase]

@@ -12,9 +12,11 @@ cdef int _BY_ADMISSION
 cdef class PlanScheduler(Scheduler):
     cdef public bint by_host, logs
     cdef readonly Plan plan
-    cdef double called_for
-    cdef bint is_whole, is_final, refits, may_be_too_wide
-    cdef list asked_for, unfit
+    cdef public double called_for
+    cdef public bint is_whole, is_final
+    cdef bint refits, may_be_too_wide
+    cdef readonly list asked_for
+    cdef list unfit
     cpdef begin(self, ResourceManager manager)
     cpdef submitted(self, Job job)
     cpdef ended(self, Job job)

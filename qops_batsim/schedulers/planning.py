@@ -11,6 +11,7 @@ from qops_batsim.core.plan import Plan, Renewal, Window
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.schedulers.queue import too_wide
+from qops_batsim.schedulers.standing import Standing, restore, standing_of
 from qops_batsim.scheduling.answers import AdmissionAnswer
 from qops_batsim.scheduling.decision_events import Event
 from qops_batsim.scheduling.decision_rows import events_of, submissions_of
@@ -305,6 +306,22 @@ class PlanScheduler(Scheduler):
         if date < _INFINITY and date != self.called_for:
             self.called_for = date
             self.manager.call_at(date)
+
+    # What was before
+
+    def standing(self) -> Standing | None:
+        """Return what another scheduler with these options needs to go on from here.
+
+        None if this one is in the middle of something. O(jobs in the plan).
+        """
+        return standing_of(self)
+
+    def go_on(self, standing: Standing) -> list[Job]:
+        """Go on from a standing, just after :meth:`begin`, and decide as if all had been told.
+
+        Returned are the jobs that wait or run, by arrival: the manager has to know them.
+        """
+        return restore(self, standing)
 
     def events(self) -> Iterator[Event]:
         """Yield the decisions that were logged, in order."""

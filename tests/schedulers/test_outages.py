@@ -10,12 +10,14 @@ import math
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from qops_batsim import DeadlineScheduler
 from qops_batsim.core.job import Job
 from qops_batsim.core.plan import Plan
 from qops_batsim.engine.options import ExternalEvent
+from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
@@ -25,7 +27,7 @@ from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
 from qops_batsim.workload.model import Workload, delay_profile
-from support.scheduler_module import SchedulerModule
+from support.scheduler_module import CollectingManager, ReplacedModule, SchedulerModule
 
 HOSTS = 8
 
@@ -211,3 +213,28 @@ def test_promises_and_the_log_of_decisions(seed: int) -> None:
     assert former.decision_log is not None
     for event, other in itertools.zip_longest(scheduler.events(), former.decision_log.events()):
         assert event == other
+
+
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("kind", ["hosts", "processors", "promises"])
+def test_a_fresh_scheduler_goes_on_from_a_standing(kind: str, seed: int) -> None:
+    rng = random.Random(seed)
+    workload = random_workload(rng, deadlines=True)
+    events = random_events(rng, workload)
+
+    def make() -> PlanScheduler:
+        return Appending() if kind == "promises" else Conservative(kind == "hosts")
+
+    replaced = ReplacedModule(make)
+    assert told(replaced, workload, events) == told(SchedulerModule(make()), workload, events)
+    assert replaced.replaced > 5
+
+
+def test_a_standing_of_another_version_is_refused() -> None:
+    scheduler = Conservative()
+    scheduler.begin(CollectingManager(HOSTS))
+    standing = scheduler.standing()
+    assert standing is not None
+    scheduler.begin(CollectingManager(HOSTS))
+    with pytest.raises(InputError, match="the standing has version 1; 2 is accepted"):
+        scheduler.go_on(msgspec.structs.replace(standing, version=1))

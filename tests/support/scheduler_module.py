@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.jobs import QosRequest
@@ -18,6 +20,8 @@ from qops_batsim.protocol.events import (
     JobCompleted,
     Notify,
 )
+from qops_batsim.schedulers.planning import PlanScheduler
+from qops_batsim.schedulers.standing import Standing
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.module import DecisionModule, System
 
@@ -63,6 +67,10 @@ class CollectingManager(ResourceManager):
     def reject_job(self, job: Job, reason: object) -> None:
         self.reasons[job.id] = reason
         self.decisions.append(RejectJob(job.id))
+
+    def goes_on(self, job: Job, hosts: int) -> None:
+        self.hosts[job.id] = hosts
+        self.running.add(job.id)
 
     def call_at(self, date: float) -> None:
         self.decisions.append(CallMeLater(date))
@@ -156,4 +164,33 @@ class SchedulerModule(DecisionModule):
         self.scheduler.decide()
         self.check()
         decisions, self.manager.decisions = self.manager.decisions, []
+        return decisions
+
+
+class ReplacedModule(SchedulerModule):
+    """Have a fresh scheduler go on from the standing of the one before, wherever that has one.
+
+    ``replaced`` counts how often.
+    """
+
+    def __init__(self, make: Callable[[], PlanScheduler]) -> None:
+        super().__init__(make())
+        self.make, self.replaced = make, 0
+
+    def decide(self, now: float) -> list[Decision]:
+        decisions = super().decide(now)
+        assert isinstance(self.scheduler, PlanScheduler)
+        standing = self.scheduler.standing()
+        if standing is not None:
+            text = msgspec.json.encode(standing)
+            manager = CollectingManager(self.manager.machine_size)
+            manager.now, manager.reasons = now, self.manager.reasons
+            fresh = self.make()
+            fresh.begin(manager)
+            jobs = fresh.go_on(msgspec.json.decode(text, type=Standing))
+            self.jobs.update({job.id: job for job in jobs})
+            fresh.plan.check()
+            assert fresh.standing() == standing
+            self.scheduler, self.manager = fresh, manager
+            self.replaced += 1
         return decisions

@@ -1,0 +1,250 @@
+"""Standing of a scheduler with a plan: all that it has to know of living jobs to go on.
+
+A fresh scheduler that goes on from it decides as the old one would, to the last bit. It tells jobs,
+reservations and hosts, none of how they are kept; dates that are infinite, or none, are texts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from qops_batsim.core.hosts import HostBits
+from qops_batsim.core.job import RUNNING, WAITING, Job
+from qops_batsim.core.plan import Claim, Plan
+from qops_batsim.errors import InputError
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.scheduling.capacity import Capacity, Window
+
+if TYPE_CHECKING:
+    from qops_batsim.schedulers.planning import PlanScheduler
+
+VERSION = 2
+"""Version of the format. That of 0.1.0, which had none, is not read."""
+
+Date = float | str
+"""Seconds, or ``inf``, ``-inf``, ``nan``."""
+
+DATES = (
+    *("aim", "duration", "end", "given_from", "given_until", "lag", "latest_start", "limit"),
+    *("lost_date", "promise", "requested", "start", "suspended", "target"),
+)
+"""Attributes of a job that are dates or durations."""
+
+NUMBERS = ("corrections", "index", "kills", "lost", "number", "turn")
+"""Attributes of a job that are whole numbers."""
+
+
+class JobStanding(msgspec.Struct, kw_only=True):
+    """A job that waits or runs: its fields, and what its run has made of them.
+
+    ``hosts`` are those on which it runs, ``reserved`` those it takes from the plan, or how many.
+    """
+
+    fields: dict[str, Any]
+    dates: dict[str, Date]
+    numbers: dict[str, int]
+    is_kept: bool
+    is_running: bool
+    hosts: str = ""
+    reserved: int | str
+
+
+class ClaimStanding(msgspec.Struct, kw_only=True):
+    """A promised start of a job, by its place among the jobs; None of maintenance."""
+
+    start: Date
+    end: Date
+    job: int | None
+    reserved: int | str
+
+
+class WindowStanding(msgspec.Struct, kw_only=True):
+    """Maintenance that is not over."""
+
+    hosts: str
+    since: float
+    until: float
+    has_begun: bool
+
+
+class Standing(msgspec.Struct, kw_only=True):
+    """Standing of a scheduler; jobs are known by their places in ``jobs``."""
+
+    version: int
+    jobs: list[JobStanding]
+    waiting: list[int]
+    running: list[int]
+    settled: list[int]
+    claims: list[ClaimStanding]
+    dates: dict[str, Date]
+    numbers: dict[str, int]
+    profile_start: float
+    called_for: Date
+    away: str
+    windows: list[WindowStanding]
+    is_final: bool
+    knows_capacity: bool
+    is_whole: bool
+
+
+PLAN_DATES = (*("given_from", "given_until", "grace", "most_lag", "now", "soonest", "tolerance"),)
+PLAN_NUMBERS = (
+    *("arrivals", "is_final", "is_freed", "is_late", "is_resized", "lost", "present"),
+    *("suspensions", "turns"),
+)
+
+
+def told(date: float) -> Date:
+    """Return a date as a standing tells it."""
+    return date if math.isfinite(date) else str(date)
+
+
+def amount_of(amount: Any) -> int | str:
+    """Return a number of processors, or a text of hosts."""
+    return str(HostSet(amount.mask())) if isinstance(amount, HostBits) else int(amount)
+
+
+def read_amount(amount: int | str, machine_size: int) -> int | HostBits:
+    """Return what :func:`amount_of` was told."""
+    if isinstance(amount, str):
+        return HostBits.of(HostSet.parse(amount).mask, machine_size)
+    return amount
+
+
+def standing_of(scheduler: PlanScheduler) -> Standing | None:
+    """Return the standing of a scheduler between two decisions. O(jobs in the plan).
+
+    None if it is in the middle of something: a new job, a kill, a cancellation; or if decisions are
+    logged, as a log begins with the first job.
+    """
+    plan = scheduler.plan
+    claimed = [claim.job for claim in plan.claims if claim.job is not None]
+    jobs = sorted([*plan.waiting, *claimed, *plan.running], key=lambda job: job.number)
+    busy = (plan.new, plan.gone, plan.undone, plan.cancelled, scheduler.asked_for, plan.renewals)
+    if any(busy) or plan.log is not None or any(job.is_held or job.is_dying for job in jobs):
+        return None
+    places = {id(job): place for place, job in enumerate(jobs)}
+    capacity = scheduler.manager.capacity
+    known = capacity if capacity is not None else Capacity(plan.machine_size)
+    return Standing(
+        version=VERSION,
+        jobs=[job_standing(scheduler, job) for job in jobs],
+        waiting=[places[id(job)] for job in plan.waiting],
+        running=[places[id(job)] for job in plan.running],
+        settled=[places[id(job)] for job in plan.settled if id(job) in places],
+        claims=[
+            ClaimStanding(
+                start=told(claim.start),
+                end=told(claim.end),
+                job=None if claim.job is None else places[id(claim.job)],
+                reserved=amount_of(claim.amount),
+            )
+            for claim in plan.claims
+        ],
+        dates={name: told(getattr(plan, name)) for name in PLAN_DATES},
+        numbers={name: int(getattr(plan, name)) for name in PLAN_NUMBERS},
+        profile_start=plan.profile.start,
+        called_for=told(scheduler.called_for),
+        away=str(known.away),
+        windows=[
+            WindowStanding(hosts=str(hosts), since=since, until=until, has_begun=has_begun)
+            for hosts, since, until, has_begun in known.windows
+        ],
+        is_final=known.is_final,
+        knows_capacity=capacity is not None,
+        is_whole=scheduler.is_whole,
+    )
+
+
+def job_standing(scheduler: PlanScheduler, job: Job) -> JobStanding:
+    """Return the standing of a job."""
+    is_running = job.phase == RUNNING
+    by_host = scheduler.plan.by_host
+    return JobStanding(
+        fields=job.fields,
+        dates={name: told(getattr(job, name)) for name in DATES},
+        numbers={name: getattr(job, name) for name in NUMBERS},
+        is_kept=job.is_kept,
+        is_running=is_running,
+        hosts=str(HostSet(scheduler.manager.hosts_of(job))) if is_running else "",
+        reserved=amount_of(job.bits if by_host else job.reserved),
+    )
+
+
+def restore(scheduler: PlanScheduler, standing: Standing) -> list[Job]:
+    """Restore a standing in a scheduler that was just begun; return its jobs by arrival.
+
+    InputError if it is of another version.
+    """
+    if standing.version != VERSION:
+        raise InputError(
+            f"the standing has version {standing.version}; {VERSION} is accepted: let the version "
+            "of qops-batsim that wrote it finish, or begin anew"
+        )
+    plan, manager = scheduler.plan, scheduler.manager
+    size = plan.machine_size
+    if standing.knows_capacity:
+        capacity = manager.capacity = Capacity(size)
+        capacity.away, capacity.is_final = HostSet.parse(standing.away), standing.is_final
+        capacity.is_planned = True
+        capacity.windows = [
+            Window(HostSet.parse(each.hosts), each.since, each.until, each.has_begun)
+            for each in standing.windows
+        ]
+    jobs: list[Job] = []
+    for place, each in enumerate(standing.jobs):
+        job = Job.from_fields(each.fields, where=f"job {place} of the standing")
+        for name, date in each.dates.items():
+            setattr(job, name, float(date))
+        for name, number in each.numbers.items():
+            setattr(job, name, number)
+        job.is_kept, job.phase = each.is_kept, RUNNING if each.is_running else WAITING
+        amount = read_amount(each.reserved, size)
+        if isinstance(amount, int):
+            job.reserved = amount
+        else:
+            job.bits = amount
+        jobs.append(job)
+        if each.is_running:
+            manager.goes_on(job, HostSet.parse(each.hosts).mask)
+    manager.count_free()
+    restore_plan(plan, standing, jobs)
+    scheduler.called_for = float(standing.called_for)
+    scheduler.is_whole = standing.is_whole
+    scheduler.is_final = standing.is_final
+    if plan.by_host:
+        plan.tell_hosts(manager.free_mask())
+    there = HostSet.first(size) - HostSet.parse(standing.away)
+    plan.everything = HostBits.of(there.mask, size) if plan.by_host else len(there)
+    plan.reserve_plan(standing.profile_start)
+    return jobs
+
+
+def claims_of(standing: Standing, jobs: list[Job], machine_size: int) -> list[Claim]:
+    """Return the claims of a standing."""
+    return [
+        Claim(
+            float(each.start),
+            float(each.end),
+            None if each.job is None else jobs[each.job],
+            read_amount(each.reserved, machine_size),
+        )
+        for each in standing.claims
+    ]
+
+
+def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
+    """Have an empty plan hold the jobs of a standing."""
+    plan.waiting = [jobs[place] for place in standing.waiting]
+    plan.running = [jobs[place] for place in standing.running]
+    plan.settled = [jobs[place] for place in standing.settled]
+    for place, job in enumerate(plan.running):
+        job.place = place
+    plan.claims = claims_of(standing, jobs, plan.machine_size)
+    for name, date in standing.dates.items():
+        setattr(plan, name, float(date))
+    for name, number in standing.numbers.items():
+        setattr(plan, name, number)
