@@ -266,7 +266,7 @@ class Profile:
     def check(self, processors: int, least: float = 0) -> None:
         """Raise an AssertionError unless the invariants hold, with from 0 to so many free.
 
-        Or from ``least``: maintenance, and promised starts that are late, may take what others have.
+        Or from ``least``: maintenance and late promised starts may take what others have.
         """
         for index in range(self.size):
             date, free = self.times[index], self.free[index]

@@ -7,11 +7,13 @@ cdef class ResourceManager:
     cdef public Py_ssize_t free
     cdef public double now
     cdef public object capacity
-    cdef public bint drains
+    cdef public bint drains, plans
     cpdef start(self, Job job, object hosts=*)
     cpdef reject(self, Job job, object reason)
     cpdef kill(self, Job job)
     cpdef call_at(self, double date)
+    cpdef hosts_of(self, Job job)
+    cpdef count_free(self)
     cpdef start_job(self, Job job, object hosts)
     cpdef reject_job(self, Job job, object reason)
     cpdef kill_job(self, Job job)

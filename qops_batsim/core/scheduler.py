@@ -29,13 +29,14 @@ class ResourceManager:
     capacity
         Which hosts are away, or will be, None as long as none ever was: whatever implements
         :class:`Capacity`.
-    drains
-        Whether hosts take no job from the notice of their maintenance on; a scheduler says so.
+    drains, plans
+        Whether hosts take no job from the notice of their maintenance on, and whether jobs are
+        planned; a scheduler says so.
     """
 
     def __init__(self, machine_size: int) -> None:
         self.machine_size = self.free = machine_size
-        self.now, self.capacity, self.drains = 0.0, None, True
+        self.now, self.capacity, self.drains, self.plans = 0.0, None, True, False
 
     def start(self, job: Job, hosts: object = None) -> None:
         """Start a waiting job now on these free hosts (a HostSet), by default the lowest ones."""

@@ -145,6 +145,8 @@ class Outcome(NamedTuple):
         The hosts of the jobs of ``ended``, in that order.
     change_dates, computing
         Date of each start and end (seconds), and how many hosts compute from then on.
+    idle
+        How many hosts idle from then on, None if all others do.
     metadata
         Those of jobs that have any.
     """
@@ -157,10 +159,12 @@ class Outcome(NamedTuple):
     change_dates: np.ndarray
     computing: np.ndarray
     metadata: Mapping[int, str] = MappingProxyType({})
+    idle: np.ndarray | None = None
 
     def host_changes(self, hosts: int) -> HostChanges:
         """Return when how many of so many hosts computed and idled."""
-        return HostChanges(self.change_dates, self.computing, hosts - self.computing)
+        idle = hosts - self.computing if self.idle is None else self.idle
+        return HostChanges(self.change_dates, self.computing, idle)
 
 
 def check_profiles(world: World, name: str) -> np.ndarray:

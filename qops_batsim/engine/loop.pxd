@@ -4,7 +4,7 @@ from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 
 cdef double INFINITY, _SAME_DATE, _SHORTEST_CALL_DELAY
 cdef int _WAITING, _OVER
-cdef long long _CALL
+cdef long long _CALL, _EVENT
 
 cdef class FreeHosts:
     cdef long long[::1] lows, highs  # room for an interval more than there can be
@@ -27,9 +27,11 @@ cdef class EmbeddedManager(ResourceManager):
     cdef long long began, busy
     cdef Py_ssize_t calls
     cdef readonly Py_ssize_t changes, used  # how much of the arrays below is used
-    cdef list started, rejected
+    cdef list started, rejected, jobs
+    cdef public object away, taken
+    cdef readonly bint has_outages
     cdef readonly dict reasons
-    cdef readonly long long[::1] offsets, pieces, lows, highs, computing
+    cdef readonly long long[::1] offsets, pieces, lows, highs, computing, idle
     cdef readonly double[::1] change_dates
     cdef long long[::1] numbers, call_numbers
     cdef double[::1] call_dates
@@ -37,8 +39,12 @@ cdef class EmbeddedManager(ResourceManager):
     cpdef start_job(self, Job job, object hosts)
     @cython.locals(hosts=FreeHosts, place=Py_ssize_t, low="long long", high="long long")
     cdef take_lowest(self, Py_ssize_t missing)
+    @cython.locals(place=Py_ssize_t, first=Py_ssize_t)
+    cpdef hosts_of(self, Job job)
+    cpdef count_free(self)
     cdef note_interval(self, long long low, long long high)
-    cdef void note_busy(self, long long more) noexcept
+    cdef note_busy(self, long long more)
+    cdef note_counts(self)
     @cython.locals(place=Py_ssize_t, first=Py_ssize_t, last=Py_ssize_t)
     cdef release(self, Job job)
 
@@ -71,10 +77,11 @@ cdef class Loop:
     cdef readonly double[::1] starts, finishes
     cdef readonly long long[::1] ended
     cdef readonly Py_ssize_t ended_count
-    cdef list jobs
-    cdef Py_ssize_t next
+    cdef list jobs, events, cancelled
+    cdef dict given_up
+    cdef Py_ssize_t next, told, told_before
     cdef long long submitter
-    cdef int again
+    cdef bint all_submitted, all_happened
     cdef double next_date
     @cython.locals(reported=Py_ssize_t)
     cpdef run(self, Scheduler scheduler, object on_progress)
@@ -84,7 +91,7 @@ cdef class Loop:
     cdef end_due(self, Scheduler scheduler, double soon, bint submits)
     @cython.locals(job=Job)
     cdef end(self, Scheduler scheduler, Py_ssize_t index)
-    @cython.locals(submissions=Submissions, index=Py_ssize_t, latest=double)
+    @cython.locals(submissions=Submissions, index=Py_ssize_t, latest=double, job=Job)
     cdef submit(self, Scheduler scheduler)
     @cython.locals(manager=EmbeddedManager, job=Job, index=Py_ssize_t, date=double, place=Py_ssize_t)
     cdef carry_out(self)

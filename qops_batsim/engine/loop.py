@@ -14,6 +14,14 @@ from qops_batsim.core.job import OVER, WAITING, Job, WrittenFields
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.job_fields import QosRequest
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.protocol.events import (
+    JOB_CANCELLED,
+    MACHINES_AWAY,
+    MACHINES_BACK,
+    MAINTENANCE,
+    Notify,
+)
+from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.timing import SAME_DATE, SHORTEST_CALL_DELAY
 
 INFINITY = float("inf")
@@ -24,6 +32,12 @@ _WAITING, _OVER = WAITING, OVER
 def grown(kind: str, values: Any) -> Any:
     """Return an array of numbers of eight bytes with twice the room, the new half zero."""
     return array(kind, bytes(values) + bytes(8 * len(values)))
+
+
+def bits_between(low: Any, high: Any) -> int:
+    """Return an interval of hosts as bits."""
+    found: int = (1 << int(high) + 1) - (1 << int(low))
+    return found
 
 
 class FreeHosts:
@@ -93,6 +107,21 @@ class FreeHosts:
         for later in range(place, self.size):
             self.lows[later], self.highs[later] = self.lows[later + 1], self.highs[later + 1]
 
+    def set_hosts(self, hosts: HostSet) -> None:
+        """Have just these hosts free. O(intervals)."""
+        self.size = 0
+        for low, high in reversed(list(hosts.intervals())):
+            self.lows[self.size], self.highs[self.size] = low, high
+            self.size += 1
+
+    def mask(self) -> int:
+        """Return the free hosts (bits). O(intervals)."""
+        found = 0
+        for place in range(self.size):
+            low, high = self.lows[place], self.highs[place]
+            found |= bits_between(low, high)
+        return found
+
     def count(self) -> int:
         """Return how many hosts are free. O(intervals)."""
         return sum(self.highs[place] - self.lows[place] + 1 for place in range(self.size))
@@ -107,7 +136,11 @@ class FreeHosts:
 
 
 class EmbeddedManager(ResourceManager):
-    """The resource manager of the embedded engine: hosts, and what was asked for in a message."""
+    """The resource manager of the embedded engine: hosts, and what was asked for in a message.
+
+    ``jobs`` are those that run, by index. Where hosts go away, ``away`` are those that are not
+    there, under maintenance as well, and ``taken`` those that jobs have, there or not (bits).
+    """
 
     def __init__(self, machine_size: int, jobs: int) -> None:
         super().__init__(machine_size)
@@ -122,6 +155,13 @@ class EmbeddedManager(ResourceManager):
         self.change_dates = array("d", bytes(16 * jobs))
         self.computing = array("q", bytes(16 * jobs))
         self.call_dates, self.call_numbers = array("d", bytes(128)), array("q", bytes(128))
+        self.jobs: list[Any] = [None] * jobs
+        self.away, self.taken, self.has_outages, self.idle = 0, 0, False, array("q")
+
+    def expect_outages(self) -> None:
+        """Count from now on which hosts compute, not only how many."""
+        self.has_outages = True
+        self.idle = array("q", bytes(8 * len(self.computing)))
 
     def start_job(self, job: Job, hosts: object) -> None:
         index = job.index
@@ -133,6 +173,8 @@ class EmbeddedManager(ResourceManager):
         self.pieces[index] = self.used - self.offsets[index]
         self.numbers[index] = self.began
         self.began += 1
+        if self.has_outages:
+            self.taken |= self.hosts_of(job)
         self.note_busy(job.processors)
         self.started.append(job)
 
@@ -162,6 +204,25 @@ class EmbeddedManager(ResourceManager):
             self.hosts.take(low, high)
             self.note_interval(low, high)
 
+    def hosts_of(self, job: Job) -> int:
+        found, first = 0, self.offsets[job.index]
+        for place in range(first, first + self.pieces[job.index]):
+            found |= bits_between(self.lows[place], self.highs[place])
+        return found
+
+    def free_mask(self) -> int:
+        return self.hosts.mask()
+
+    def count_free(self) -> None:
+        mask = bits_between(0, self.machine_size - 1)
+        if self.capacity is not None:
+            mask &= ~self.capacity.closed(drains=self.drains).mask
+        for job in self.jobs:
+            if job is not None:
+                mask &= ~self.hosts_of(job)
+        self.hosts.set_hosts(HostSet(mask))
+        self.free = mask.bit_count()
+
     def note_interval(self, low: int, high: int) -> None:
         """Note hosts of the job that starts."""
         if self.used == len(self.lows):
@@ -174,10 +235,29 @@ class EmbeddedManager(ResourceManager):
         self.busy += more
         self.free -= more
         self.change_dates[self.changes], self.computing[self.changes] = self.now, self.busy
+        if self.has_outages:
+            self.note_counts()
         self.changes += 1
+
+    def note_counts(self) -> None:
+        """Note how many of the hosts that are there compute, and how many idle."""
+        computing = (self.taken & ~self.away).bit_count()
+        self.computing[self.changes] = computing
+        self.idle[self.changes] = self.machine_size - self.away.bit_count() - computing
 
     def release(self, job: Job) -> None:
         """Count the hosts of a job that has ended as free. O(intervals)."""
+        if self.has_outages:
+            hosts = self.hosts_of(job)
+            self.taken &= ~hosts
+            self.note_busy(-job.processors)
+            self.free -= job.processors
+            if self.capacity is not None:
+                hosts &= ~self.capacity.closed(drains=self.drains).mask
+            for low, high in HostSet(hosts).intervals():
+                self.hosts.give_back(low, high)
+            self.free += hosts.bit_count()
+            return
         first = self.offsets[job.index]
         for place in range(first, first + self.pieces[job.index]):
             self.hosts.give_back(self.lows[place], self.highs[place])
@@ -199,7 +279,9 @@ class EmbeddedManager(ResourceManager):
 
 CALL = -1
 """In place of the index of a job: a call that a scheduler asked for."""
-_CALL = CALL
+EVENT = -2
+"""Likewise: the next external event."""
+_CALL, _EVENT = CALL, EVENT
 
 
 class Waits:
@@ -316,6 +398,9 @@ class Loop:
         The jobs, at least one.
     run_times
         How long each runs (seconds), by index: an array.
+    events
+        What happens whatever the scheduler does: date (seconds) and notice, in order; None where
+        nobody asked for events, which is not the same as none.
 
     Attributes
     ----------
@@ -326,7 +411,11 @@ class Loop:
     """
 
     def __init__(
-        self, machine_size: int, submissions: Submissions, run_times: array[float]
+        self,
+        machine_size: int,
+        submissions: Submissions,
+        run_times: array[float],
+        events: list[tuple[float, Notify]] | None = None,
     ) -> None:
         self.submissions, self.run_times, self.waits = submissions, run_times, Waits()
         count = self.submissions.size
@@ -334,9 +423,23 @@ class Loop:
         self.starts = array("d", [float("nan")]) * count
         self.finishes = array("d", [float("nan")]) * count
         self.ended, self.ended_count = array("q", bytes(8 * count)), 0
-        self.jobs: list[Any] = [None] * count  # those that run
-        self.next, self.submitter, self.again = 0, 0, 0
+        self.jobs = self.manager.jobs
+        self.next, self.submitter = 0, 0
         self.next_date = max(0.0, self.submissions.dates[0])
+        self.told = self.told_before = 0
+        self.all_submitted, self.all_happened = False, events is not None and not events
+        self.events = list(events or ())[::-1]
+        self.cancelled: list[str] = []
+        # The jobs that will be cancelled, once they are submitted.
+        self.given_up: dict[str, Any] = {
+            str(notice.fields["job_id"]): None
+            for _, notice in self.events
+            if notice.type == JOB_CANCELLED
+        }
+        if self.events:
+            self.manager.expect_outages()
+            self.waits.push(max(0.0, self.events[-1][0]), self.manager.began, EVENT)
+            self.manager.began += 1
 
     def run(self, scheduler: Scheduler, on_progress: Callable[[int], None]) -> None:
         """Run until nothing is left to happen; tell now and then how many jobs have ended."""
@@ -355,8 +458,8 @@ class Loop:
 
         That no more jobs will come is told alone, unless an end or a call follows at its date.
         """
-        if self.again > 0:
-            self.again -= 1
+        if self.all_submitted or self.all_happened:
+            self.tell_closing(scheduler)
             return True
         manager, waits = self.manager, self.waits
         date = self.next_date
@@ -366,14 +469,87 @@ class Loop:
             return False
         manager.now = max(manager.now, date)
         soon = manager.now + _SAME_DATE
+        self.told = self.told_before = 0
         while True:
             submits = self.next_date <= soon
             if waits.size == 0 or waits.dates[0] > soon:
                 if not submits:
-                    return True
+                    break
                 self.submit(scheduler)
                 continue
             self.end_due(scheduler, soon, submits)
+        if self.cancelled:
+            self.tell_cancelled(scheduler)
+        if self.told > self.told_before or self.told == 0:
+            self.tell_closing(scheduler)
+        return self.told > 0 or self.next_message(scheduler)
+
+    def tell_closing(self, scheduler: Scheduler) -> None:
+        """Tell that no more jobs will be submitted, or that no more hosts will leave or return."""
+        if self.all_happened:
+            self.all_happened = False
+            self.known_capacity().is_final = True
+            scheduler.hosts_changed(0)
+            self.told += 1
+        if self.all_submitted:
+            self.all_submitted = False
+            self.told += 1
+
+    def tell_cancelled(self, scheduler: Scheduler) -> None:
+        """Tell which jobs users have cancelled, of those that were submitted."""
+        for job_id in self.cancelled:
+            if self.given_up[job_id] is not None:
+                scheduler.cancelled(self.given_up[job_id])
+        self.cancelled.clear()
+
+    def known_capacity(self) -> Capacity:
+        """Return which hosts are away, or will be."""
+        manager = self.manager
+        if manager.capacity is None:
+            manager.capacity = Capacity(manager.machine_size)
+            manager.capacity.is_planned = manager.plans
+        found: Capacity = manager.capacity
+        return found
+
+    def happen(self, scheduler: Scheduler) -> None:
+        """Have the external events of this date happen, and wait for that of the next ones."""
+        manager, events = self.manager, self.events
+        latest = max(manager.now, events[-1][0])
+        while events:
+            date = events[-1][0]
+            if date > latest:
+                self.waits.push(date, manager.began, EVENT)
+                manager.began += 1
+                return
+            self.carry_on(scheduler, events.pop()[1])
+        self.note_closing()
+        self.all_happened = True
+
+    def carry_on(self, scheduler: Scheduler, notice: Notify) -> None:
+        """Have an external event happen."""
+        manager = self.manager
+        if notice.type == JOB_CANCELLED:
+            self.cancelled.append(str(notice.fields["job_id"]))
+        elif notice.type in (MACHINES_AWAY, MACHINES_BACK, MAINTENANCE):
+            hosts = HostSet.parse(str(notice.fields["resources"]))
+            if notice.type != MAINTENANCE and not hosts:
+                return
+            if notice.type == MACHINES_AWAY:
+                manager.away |= hosts.mask
+            elif notice.type == MACHINES_BACK:
+                manager.away &= ~hosts.mask
+            lost = self.known_capacity().note(notice)
+            manager.count_free()
+            assert lost is not None
+            scheduler.hosts_changed(len(lost) if notice.type == MAINTENANCE else 0)
+        else:
+            scheduler.notified(notice)
+        self.told += 1
+
+    def note_closing(self) -> None:
+        """Note that there is nothing more of a kind, which is told alone unless others follow."""
+        if self.told_before == 0:
+            self.told_before = self.told
 
     def end_due(self, scheduler: Scheduler, soon: float, submits: bool) -> None:
         """End what is due, in the order in which the waits began; submissions are one of them."""
@@ -402,7 +578,10 @@ class Loop:
 
     def end(self, scheduler: Scheduler, index: int) -> None:
         """End a job, or come to the date of a call."""
-        self.again = 0
+        if index == _EVENT:
+            self.happen(scheduler)
+            return
+        self.told += 1
         if index == _CALL:
             return
         job = self.jobs[index]
@@ -418,7 +597,11 @@ class Loop:
         submissions, index = self.submissions, self.next
         latest = max(self.manager.now, submissions.dates[index])
         while index < submissions.size and submissions.dates[index] <= latest:
-            scheduler.submitted(submissions.job(index))
+            job = submissions.job(index)
+            if self.given_up and job.id in self.given_up:
+                self.given_up[job.id] = job
+            scheduler.submitted(job)
+            self.told += 1
             index += 1
         self.next = index
         self.submitter = self.manager.began
@@ -426,7 +609,8 @@ class Loop:
             self.next_date = submissions.dates[index]
             self.manager.began += 1
         else:
-            self.next_date, self.again = INFINITY, 1
+            self.next_date, self.all_submitted = INFINITY, True
+            self.note_closing()
 
     def carry_out(self) -> None:
         """Wait for the ends of the jobs that were started, and for calls."""

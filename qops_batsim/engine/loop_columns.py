@@ -11,8 +11,10 @@ import numpy as np
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
 from qops_batsim.engine.loop import Loop, Submissions
+from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.jobs import Job
 from qops_batsim.platform.host_intervals import HostIntervals
+from qops_batsim.protocol.events import Notify
 
 
 class SubmittedFields:
@@ -38,7 +40,19 @@ def _wholes(column: np.ndarray) -> array[int]:
     return array("q", column.astype(np.int64).tobytes())
 
 
-def loop_of(jobs: DelayJobs, listed: Sequence[Job], hosts: int) -> Loop:
+def notice_of(event: ExternalEvent) -> Notify:
+    """Return what a scheduler is told of an external event."""
+    if event.type in (UNAVAILABLE, AVAILABLE):
+        return Notify.of(f"event_{event.type}", resources=str(event.hosts))
+    return Notify(event.fields)
+
+
+def loop_of(
+    jobs: DelayJobs,
+    listed: Sequence[Job],
+    hosts: int,
+    events: Sequence[ExternalEvent] | None = None,
+) -> Loop:
     """Return the loop of a run of jobs in columns; ``listed`` are those of the workload."""
     columns, places = jobs.columns, jobs.places.tolist()
     names, requests = columns.profile_names, columns.requests
@@ -52,7 +66,8 @@ def loop_of(jobs: DelayJobs, listed: Sequence[Job], hosts: int) -> Loop:
         requests and [requests[place] for place in places],
         SubmittedFields(listed),
     )
-    return Loop(hosts, submissions, _floats(jobs.run_times))
+    notices = None if events is None else [(each.timestamp, notice_of(each)) for each in events]
+    return Loop(hosts, submissions, _floats(jobs.run_times), notices)
 
 
 def run_sleeping(
@@ -61,9 +76,10 @@ def run_sleeping(
     hosts: int,
     scheduler: Scheduler,
     on_progress: Callable[[int], None] = lambda ended: None,
+    events: Sequence[ExternalEvent] | None = None,
 ) -> Outcome:
     """Run a scheduler on jobs in columns, and return what became of them."""
-    loop = loop_of(jobs, listed, hosts)
+    loop = loop_of(jobs, listed, hosts, events)
     loop.run(scheduler, on_progress)
     return outcome_of(loop, jobs)
 
@@ -85,4 +101,5 @@ def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
         hosts=hosts,
         change_dates=np.array(manager.change_dates[: manager.changes]),
         computing=np.array(manager.computing[: manager.changes]),
+        idle=np.array(manager.idle[: manager.changes]) if manager.has_outages else None,
     )

@@ -43,7 +43,7 @@ class PlanScheduler(Scheduler):
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
         Scheduler.begin(self, manager)
-        manager.drains = not self.by_host
+        manager.drains, manager.plans = not self.by_host, True
         self.plan = self.new_plan(manager.machine_size)
         if self.logs:
             self.plan.log = DecisionLog(manager.machine_size)

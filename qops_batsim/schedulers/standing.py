@@ -189,7 +189,7 @@ def restore(scheduler: PlanScheduler, standing: Standing) -> list[Job]:
     if standing.knows_capacity:
         capacity = manager.capacity = Capacity(size)
         capacity.away, capacity.is_final = HostSet.parse(standing.away), standing.is_final
-        capacity.is_planned = True
+        capacity.is_planned = manager.plans
         capacity.windows = [
             Window(HostSet.parse(each.hosts), each.since, each.until, each.has_begun)
             for each in standing.windows

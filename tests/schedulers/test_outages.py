@@ -16,15 +16,21 @@ import pytest
 from qops_batsim import DeadlineScheduler
 from qops_batsim.core.job import Job
 from qops_batsim.core.plan import Plan
+from qops_batsim.engine.delay_jobs import ended_jobs_of_outcome
+from qops_batsim.engine.ended_jobs import HostChanges
+from qops_batsim.engine.loop_columns import run_sleeping
 from qops_batsim.engine.options import ExternalEvent
+from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import REJECTED, QosRequest
+from qops_batsim.jobs import FINAL_STATES, REJECTED, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.running.simulate import simulate
+from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.schedulers.conservative import Conservative
 from qops_batsim.schedulers.planning import PlanScheduler
+from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
+from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
 from qops_batsim.workload.model import Workload, delay_profile
 from support.scheduler_module import CollectingManager, ReplacedModule, SchedulerModule
@@ -190,6 +196,53 @@ class Appending(PlanScheduler):
             waiting.trial = waiting.start
         plan.adopt([*plan.waiting, job])
         self.note_admission(job)
+
+
+def in_the_loop(
+    scheduler: PlanScheduler, workload: Workload, events: tuple[ExternalEvent, ...]
+) -> tuple[list[Any], HostChanges]:
+    """Return what became of each job in the loop of compiled classes, and the changes of hosts."""
+    made = make_scheduler("fcfs")
+    driver = ModuleDriver(made, any_engine=True)
+    simulation = Simulation(make_cluster(HOSTS), [workload], driver, default_engine(made))
+    jobs = simulation.delay_jobs()
+    assert jobs is not None
+    found = run_sleeping(jobs, workload.jobs, HOSTS, scheduler, events=events)
+    ends = ended_jobs_of_outcome(found)
+    rows = zip(
+        *(ends.ids, ends.states.tolist(), ends.starts.tolist(), ends.finishes.tolist()),
+        ends.hosts.sets(),
+        strict=True,
+    )
+    told_rows = [
+        (f"w0!{name}", REJECTED)
+        if FINAL_STATES[state] == REJECTED
+        else (f"w0!{name}", FINAL_STATES[state], start, finish, str(hosts))
+        for name, state, start, finish, hosts in rows
+    ]
+    return told_rows, found.host_changes(HOSTS)
+
+
+@pytest.mark.parametrize("reserve", ["hosts", "processors"])
+@pytest.mark.parametrize("seed", range(40))
+def test_the_loop_of_compiled_classes(reserve: str, seed: int) -> None:
+    rng = random.Random(seed)
+    workload = random_workload(rng, deadlines=seed % 2 == 1)
+    events = random_events(rng, workload)
+    former = simulate(
+        "conservative",
+        workload,
+        make_cluster(HOSTS),
+        {"reserve": reserve},
+        events=events,
+        allow_smaller_machine=True,
+    )
+    ends, changes = in_the_loop(Conservative(reserve == "hosts"), workload, events)
+    assert ends == told(("conservative", {"reserve": reserve}), workload, events)
+    expected = former.host_changes
+    assert changes.dates.tolist() == expected.dates.tolist()
+    assert changes.computing.tolist() == expected.computing.tolist()
+    assert changes.idle.tolist() == expected.idle.tolist()
 
 
 def in_any_order(ends: list[Any]) -> list[list[Any]]:

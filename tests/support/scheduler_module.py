@@ -126,7 +126,7 @@ class SchedulerModule(DecisionModule):
             self.join(fields)
             return
         capacity = manager.capacity or Capacity(manager.machine_size)
-        capacity.is_planned = True
+        capacity.is_planned = manager.plans
         lost = capacity.note(notice)
         if lost is None and notice.type != NO_MORE_EXTERNAL_EVENTS:
             return
