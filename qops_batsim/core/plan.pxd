@@ -28,7 +28,7 @@ cdef class Claim:
 cdef class Plan:
     cdef public Py_ssize_t machine_size, present, free, arrivals, turns, lost, suspensions
     cdef public bint by_host, keeps_promises, promises_starts, is_late, is_freed
-    cdef public bint is_resized, is_final
+    cdef public bint is_resized, is_final, had_windows
     cdef public Profile profile
     cdef public object everything, all_hosts
     cdef public HostBits free_hosts
