@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -21,6 +22,20 @@ def test_what_is_declared_is_compiled() -> None:
     declared = {path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.pxd")}
     modules = {str(path.with_suffix("")) for path in declared if path.stem != "__init__"}
     assert modules == set(COMPILED)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_nothing_compiled_counts_from_the_end(name: str) -> None:
+    """Compiled code has no wraparound: ``jobs[-1]`` of a list would read what is before it."""
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text())
+    places = [
+        each.lineno
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Subscript)
+        and isinstance(each.slice, ast.UnaryOp)
+        and isinstance(each.slice.op, ast.USub)
+    ]
+    assert places == []
 
 
 def ask(folder: Path, pure: str = "") -> subprocess.CompletedProcess[str]:

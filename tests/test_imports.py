@@ -44,7 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "economics": set(),
     "scheduling": {"platform", "protocol", "economics"},
     "schedulers": {"platform", "scheduling"},
-    "engine": {"platform", "protocol", "workload.model"},
+    "engine": {"platform", "protocol", "workload.model", "scheduling.capacity"},
     "analysis": {"platform", "workload", "economics"},
     "running": _BELOW_RUNNING,
     "optimum": _BELOW_RUNNING | {"running"},

@@ -15,7 +15,7 @@ later dates.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from qops_batsim.core.hosts import HostBits
@@ -314,7 +314,7 @@ class Plan:
         away: int,
         closed: int,
         windows: Iterable[Window],
-        hosts_of: Callable[[Job], int],
+        hosts: Mapping[Job, int],
     ) -> None:
         """Learn which hosts are there. O(running × windows).
 
@@ -326,8 +326,8 @@ class Plan:
             Those that running jobs do not give back: nothing starts there (bits).
         windows
             Maintenance that is not over.
-        hosts_of
-            Returns the hosts that a running job has (bits).
+        hosts
+            The hosts that each running job has (bits).
         """
         self.is_resized = True
         there = self.all_hosts & ~away
@@ -339,18 +339,17 @@ class Plan:
         running.sort(key=_turn)
         self.claims = [claim for claim in self.claims if claim.job is not None]
         for window in windows:
-            self.claim_window(window, window.hosts & ~away, running, hosts_of)
+            self.claim_window(window, window.hosts & ~away, running, hosts)
         for job in running:
-            hosts = hosts_of(job)
-            self.reserve_for(job, hosts & ~closed)
-            gone = (hosts & away).bit_count()
+            self.reserve_for(job, hosts[job] & ~closed)
+            gone = (hosts[job] & away).bit_count()
             if gone > 0:
                 self.losing.append((job, gone))
         if self.log is not None and self.log.resizing:
             self.log.resized(self.present, self.is_final, self.losing)
 
     def claim_window(
-        self, window: Window, hosts: int, running: list[Job], hosts_of: Callable[[Job], int]
+        self, window: Window, hosts: int, running: list[Job], hosts_of: Mapping[Job, int]
     ) -> None:
         """Claim the hosts of maintenance until it is over, or what runs there ends."""
         self.had_windows = True
@@ -360,7 +359,7 @@ class Plan:
             self.claims.append(Claim(on_grid(window.since), until, None, amount))
             return
         for job in running:
-            used = hosts_of(job) & hosts
+            used = hosts_of[job] & hosts
             if job.end > window.until and used:
                 self.claims.append(Claim(0.0, on_grid(job.end), None, used.bit_count()))
                 hosts &= ~used

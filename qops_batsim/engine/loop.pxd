@@ -79,7 +79,7 @@ cdef class Loop:
     cdef readonly Py_ssize_t ended_count
     cdef list jobs, events, cancelled
     cdef dict given_up
-    cdef Py_ssize_t next, told, told_before
+    cdef Py_ssize_t next, happened, told, told_before
     cdef long long submitter
     cdef bint all_submitted, all_happened
     cdef double next_date

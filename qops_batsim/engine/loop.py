@@ -428,7 +428,7 @@ class Loop:
         self.next_date = max(0.0, self.submissions.dates[0])
         self.told = self.told_before = 0
         self.all_submitted, self.all_happened = False, events is not None and not events
-        self.events = list(events or ())[::-1]
+        self.events, self.happened = list(events or ()), 0
         self.cancelled: list[str] = []
         # The jobs that will be cancelled, once they are submitted.
         self.given_up: dict[str, Any] = {
@@ -438,7 +438,7 @@ class Loop:
         }
         if self.events:
             self.manager.expect_outages()
-            self.waits.push(max(0.0, self.events[-1][0]), self.manager.began, EVENT)
+            self.waits.push(max(0.0, self.events[0][0]), self.manager.began, EVENT)
             self.manager.began += 1
 
     def run(self, scheduler: Scheduler, on_progress: Callable[[int], None]) -> None:
@@ -514,14 +514,15 @@ class Loop:
     def happen(self, scheduler: Scheduler) -> None:
         """Have the external events of this date happen, and wait for that of the next ones."""
         manager, events = self.manager, self.events
-        latest = max(manager.now, events[-1][0])
-        while events:
-            date = events[-1][0]
+        latest = max(manager.now, events[self.happened][0])
+        while self.happened < len(events):
+            date = events[self.happened][0]
             if date > latest:
                 self.waits.push(date, manager.began, EVENT)
                 manager.began += 1
                 return
-            self.carry_on(scheduler, events.pop()[1])
+            self.happened += 1
+            self.carry_on(scheduler, events[self.happened - 1][1])
         self.note_closing()
         self.all_happened = True
 

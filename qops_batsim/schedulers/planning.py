@@ -116,7 +116,9 @@ class PlanScheduler(Scheduler):
             )
             for each in capacity.windows
         ]
-        self.plan.refit(capacity.away.mask, closed.mask, windows, manager.hosts_of)
+        running = [job for job in self.plan.running if job.phase == RUNNING]
+        hosts = {job: manager.hosts_of(job) for job in running}
+        self.plan.refit(capacity.away.mask, closed.mask, windows, hosts)
 
     # Decisions
 

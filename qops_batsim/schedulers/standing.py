@@ -7,19 +7,17 @@ reservations and hosts, none of how they are kept; dates that are infinite, or n
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
 from qops_batsim.core.hosts import HostBits
 from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.plan import Claim, Plan
+from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.capacity import Capacity, Window
-
-if TYPE_CHECKING:
-    from qops_batsim.schedulers.planning import PlanScheduler
 
 VERSION = 2
 """Version of the format. That of 0.1.0, which had none, is not read."""
@@ -114,7 +112,18 @@ def read_amount(amount: int | str, machine_size: int) -> int | HostBits:
     return amount
 
 
-def standing_of(scheduler: PlanScheduler) -> Standing | None:
+class Planner(Protocol):
+    """What is restored of a :class:`~qops_batsim.schedulers.planning.PlanScheduler`."""
+
+    plan: Plan
+    manager: ResourceManager
+    asked_for: list[Job]
+    called_for: float
+    is_whole: bool
+    is_final: bool
+
+
+def standing_of(scheduler: Planner) -> Standing | None:
     """Return the standing of a scheduler between two decisions. O(jobs in the plan).
 
     None if it is in the middle of something: a new job, a kill, a cancellation; or if decisions are
@@ -159,7 +168,7 @@ def standing_of(scheduler: PlanScheduler) -> Standing | None:
     )
 
 
-def job_standing(scheduler: PlanScheduler, job: Job) -> JobStanding:
+def job_standing(scheduler: Planner, job: Job) -> JobStanding:
     """Return the standing of a job."""
     is_running = job.phase == RUNNING
     by_host = scheduler.plan.by_host
@@ -174,7 +183,7 @@ def job_standing(scheduler: PlanScheduler, job: Job) -> JobStanding:
     )
 
 
-def restore(scheduler: PlanScheduler, standing: Standing) -> list[Job]:
+def restore(scheduler: Planner, standing: Standing) -> list[Job]:
     """Restore a standing in a scheduler that was just begun; return its jobs by arrival.
 
     InputError if it is of another version.
