@@ -164,7 +164,7 @@ class DecisionLog:
         for begin in range(0, 4 * self.size, 4 * BLOCK):
             end = min(begin + 4 * BLOCK, 4 * self.size)
             codes, numbers = self.codes[begin:end], self.numbers[begin:end]
-            columns = [codes[column::4] for column in range(4)]
+            columns: list[Any] = [codes[column::4] for column in range(4)]
             columns += [numbers[column::4] for column in range(4)]
             yield from zip(*columns, strict=True)
 

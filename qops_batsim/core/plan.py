@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from qops_batsim.core.hosts import HostBits
 from qops_batsim.core.job import RUNNING, Job
@@ -107,7 +107,7 @@ class Claim:
         What is reserved: a number of processors, or hosts.
     """
 
-    def __init__(self, start: float, end: float, job: Job | None, amount: int | HostBits) -> None:
+    def __init__(self, start: float, end: float, job: Job | None, amount: Any) -> None:
         self.start, self.end, self.job, self.amount = start, end, job, amount
 
 

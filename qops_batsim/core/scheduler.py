@@ -6,6 +6,8 @@ embedded engine, a session with Batsim, a real cluster.
 
 from __future__ import annotations
 
+from typing import Any
+
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
 from qops_batsim.errors import SimulationError
 
@@ -36,7 +38,8 @@ class ResourceManager:
 
     def __init__(self, machine_size: int) -> None:
         self.machine_size = self.free = machine_size
-        self.now, self.capacity, self.drains, self.plans = 0.0, None, True, False
+        self.now, self.drains, self.plans = 0.0, True, False
+        self.capacity: Any = None
 
     def start(self, job: Job, hosts: object = None) -> None:
         """Start a waiting job now on these free hosts (a HostSet), by default the lowest ones."""
