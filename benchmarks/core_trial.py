@@ -27,11 +27,13 @@ from qops_batsim.platform.model import Platform
 from qops_batsim.running.compiled_loop import run_compiled
 from qops_batsim.running.inputs import load_platform
 from qops_batsim.running.simulate import default_engine
-from qops_batsim.schedulers.conservative import Conservative
+from qops_batsim.schedulers.conservative import Conservative, ConservativeOptions
 from qops_batsim.schedulers.easy import Easy
 from qops_batsim.schedulers.fcfs import Fcfs
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.easy import EasyOptions
+from qops_batsim.scheduling.news import News
+from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
 
@@ -57,8 +59,9 @@ def cases() -> Iterator[tuple[str, Settings, Callable[[], Any]]]:
     yield "fcfs", {}, Fcfs
     for settings in EASY:
         yield "easy", settings, lambda given=settings: Easy(msgspec.convert(given, EasyOptions))
-    yield "conservative", {"reserve": "processors"}, Conservative
-    yield "conservative", {"reserve": "hosts"}, lambda: Conservative(by_host=True)
+    by_number = ConservativeOptions(reserve="processors")
+    yield "conservative", {"reserve": "processors"}, lambda: Conservative(by_number)
+    yield "conservative", {"reserve": "hosts"}, Conservative
 
 
 def best_of(run: Callable[[], Callable[[], Any]], times: int = 3) -> tuple[float, Any]:
@@ -100,6 +103,7 @@ def in_classes(
 ) -> Callable[[], Loop]:
     """Return what runs a scheduler of compiled classes."""
     loop, scheduler = loop_of(jobs, workload.jobs, hosts), make()
+    loop.manager.qos_log, loop.manager.news = QosLog(), News()
 
     def run() -> Loop:
         loop.run(scheduler, lambda ended: None)

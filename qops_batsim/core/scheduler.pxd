@@ -7,10 +7,13 @@ cdef class ResourceManager:
     cdef public Py_ssize_t free
     cdef public double now
     cdef public object capacity
-    cdef public bint drains, plans
+    cdef public bint drains, plans, news_in_parts
+    cdef public object news, qos_log, system
     cpdef start(self, Job job, object hosts=*)
     cpdef reject(self, Job job, object reason)
     cpdef kill(self, Job job)
+    cpdef record(self, Job job)
+    cpdef note_metadata(self, Job job, str text)
     cpdef call_at(self, double date)
     cpdef hosts_of(self, Job job)
     cpdef count_free(self)
@@ -20,10 +23,13 @@ cdef class ResourceManager:
 
 cdef class Scheduler:
     cdef public ResourceManager manager
+    cdef public object options
+    cdef public bint logs
     cpdef begin(self, ResourceManager manager)
     cpdef submitted(self, Job job)
     cpdef ended(self, Job job)
     cpdef killed(self, Job job)
+    cpdef progressed(self, Job job, object progress)
     cpdef cancelled(self, Job job)
     cpdef joined(self, Job job)
     cpdef hosts_changed(self, Py_ssize_t announced)

@@ -6,9 +6,11 @@ embedded engine, a session with Batsim, a real cluster.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
+from qops_batsim.core.needs import EngineNeeds
+from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.errors import SimulationError
 
 _WAITING, _RUNNING, _OVER = WAITING, RUNNING, OVER
@@ -34,12 +36,24 @@ class ResourceManager:
     drains, plans
         Whether hosts take no job from the notice of their maintenance on, and whether jobs are
         planned; a scheduler says so.
+    news
+        How late news is (:class:`~qops_batsim.scheduling.news.News`).
+    news_in_parts
+        Whether what happens at one date may be told in several messages.
+    qos_log
+        What is noted about jobs (:class:`~qops_batsim.scheduling.qos_log.QosLog`).
+    system
+        The machine as the scheduler is told of it, where it is more than equal hosts.
     """
 
     def __init__(self, machine_size: int) -> None:
         self.machine_size = self.free = machine_size
         self.now, self.drains, self.plans = 0.0, True, False
+        self.news_in_parts = False
         self.capacity: Any = None
+        self.news: Any = None
+        self.qos_log: Any = None
+        self.system: Any = None
 
     def start(self, job: Job, hosts: object = None) -> None:
         """Start a waiting job now on these free hosts (a HostSet), by default the lowest ones."""
@@ -60,6 +74,14 @@ class ResourceManager:
         if job.phase != _RUNNING:
             raise self.refused(job, "be killed")
         self.kill_job(job)
+
+    def record(self, job: Job) -> Any:
+        """Return the notes about a job for ``PREFIX_qos.csv``, a QosRecord. O(1)."""
+        return self.qos_log.record(job.id)
+
+    def note_metadata(self, job: Job, text: str) -> None:
+        """Have a text stand in the metadata of a job, which engines write into their files."""
+        raise NotImplementedError
 
     def call_at(self, date: float) -> None:
         """Ask for a message at a date (seconds), whatever happens."""
@@ -110,11 +132,61 @@ class Scheduler:
     For each message the events are told one by one, in the order in which they happened, then
     :meth:`decide` is called once.
 
+    Parameters
+    ----------
+    options
+        An instance of the class's ``Options``; defaults when None.
+
     Attributes
     ----------
     manager
         What carries out its decisions, from :meth:`begin` on.
+    logs
+        Whether decisions are to be logged, if it can (``keeps_decisions``); set before
+        :meth:`begin`.
+    summary
+        One line for ``qops-batsim schedulers``.
+    keeps_decisions
+        Whether the scheduler can log its decisions, for ``quote`` and ``explain``.
+    needs_deadlines
+        Whether it is of interest only where jobs have deadlines.
+    HOOKS
+        The methods that a class may override, with the names of their arguments.
     """
+
+    summary = ""
+    Options: type[SchedulerOptions] = SchedulerOptions
+    keeps_decisions = False
+    needs_deadlines = False
+    HOOKS: ClassVar[dict[str, str]] = {
+        "begin": "manager",
+        "submitted": "job",
+        "ended": "job",
+        "killed": "job",
+        "progressed": "job progress",
+        "cancelled": "job",
+        "joined": "job",
+        "hosts_changed": "announced",
+        "notified": "notification",
+        "decide": "",
+        "finished": "",
+    }
+
+    def __init__(self, options: SchedulerOptions | None = None) -> None:
+        self.options: Any = self.Options() if options is None else options
+        self.logs = False
+
+    @property
+    def needs(self) -> EngineNeeds:
+        """Needs of the scheduler, with its options, beside running jobs."""
+        return EngineNeeds()
+
+    def use_platform(self, platform: Any) -> None:
+        """Learn the platform, where the program that starts the engine knows it.
+
+        Called before :meth:`begin`, if at all. The protocol tells neither the speeds of hosts nor
+        anything of the network.
+        """
 
     def begin(self, manager: ResourceManager) -> None:
         """Begin with an idle machine."""
@@ -128,6 +200,9 @@ class Scheduler:
 
     def killed(self, job: Job) -> None:
         """Hear that an own kill was carried out."""
+
+    def progressed(self, job: Job, progress: Any) -> None:
+        """Hear how far a killed job had come, before :meth:`killed`."""
 
     def cancelled(self, job: Job) -> None:
         """Hear that the user of a job gives it up."""
@@ -150,3 +225,7 @@ class Scheduler:
 
     def finished(self) -> None:
         """Hear that the run is over."""
+
+    def planned_starts(self) -> dict[str, float]:
+        """Return the planned starts of waiting jobs (seconds) by their ids, as far as there are."""
+        return {}

@@ -30,7 +30,7 @@ cdef class EmbeddedManager(ResourceManager):
     cdef list started, rejected, jobs
     cdef public object away, taken
     cdef readonly bint has_outages
-    cdef readonly dict reasons
+    cdef readonly dict metadata
     cdef readonly long long[::1] offsets, pieces, lows, highs, computing, idle
     cdef readonly double[::1] change_dates
     cdef long long[::1] numbers, call_numbers
@@ -83,7 +83,7 @@ cdef class Loop:
     cdef long long submitter
     cdef bint all_submitted, all_happened
     cdef double next_date
-    @cython.locals(reported=Py_ssize_t)
+    @cython.locals(messages=Py_ssize_t)
     cpdef run(self, Scheduler scheduler, object on_progress)
     @cython.locals(manager=EmbeddedManager, waits=Waits, date=double, soon=double, submits=bint)
     cdef bint next_message(self, Scheduler scheduler) except -1

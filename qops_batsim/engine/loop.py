@@ -148,7 +148,7 @@ class EmbeddedManager(ResourceManager):
         self.began, self.calls, self.busy, self.changes, self.used = 1, 0, 0, 0, 0
         self.started: list[Job] = []
         self.rejected: list[Job] = []
-        self.reasons: dict[int, object] = {}
+        self.metadata: dict[int, str] = {}
         self.offsets, self.pieces = array("q", bytes(8 * jobs)), array("q", bytes(8 * jobs))
         self.lows, self.highs = array("q", bytes(16 * jobs)), array("q", bytes(16 * jobs))
         self.numbers = array("q", bytes(8 * jobs))
@@ -264,8 +264,11 @@ class EmbeddedManager(ResourceManager):
         self.note_busy(-job.processors)
 
     def reject_job(self, job: Job, reason: object) -> None:
-        self.reasons[job.index] = reason
+        self.qos_log.refused(job.id, reason)
         self.rejected.append(job)
+
+    def note_metadata(self, job: Job, text: str) -> None:
+        self.metadata[job.index] = text
 
     def call_at(self, date: float) -> None:
         if self.calls == len(self.call_dates):
@@ -442,15 +445,18 @@ class Loop:
             self.manager.began += 1
 
     def run(self, scheduler: Scheduler, on_progress: Callable[[int], None]) -> None:
-        """Run until nothing is left to happen; tell now and then how many jobs have ended."""
+        """Run until nothing is left to happen; tell now and then how many jobs have ended.
+
+        Python notices an interrupt then.
+        """
         scheduler.begin(self.manager)
-        reported = 0
+        messages = 0
         while self.next_message(scheduler):
             scheduler.decide()
             self.carry_out()
-            if self.ended_count >= reported + 1024:
-                reported = self.ended_count
-                on_progress(reported)
+            messages += 1
+            if messages % 1024 == 0:
+                on_progress(self.ended_count)
         scheduler.finished()
 
     def next_message(self, scheduler: Scheduler) -> bool:

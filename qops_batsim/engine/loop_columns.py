@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
 from qops_batsim.engine.loop import Loop, Submissions
 from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE, ExternalEvent
@@ -70,20 +69,6 @@ def loop_of(
     return Loop(hosts, submissions, _floats(jobs.run_times), notices)
 
 
-def run_sleeping(
-    jobs: DelayJobs,
-    listed: Sequence[Job],
-    hosts: int,
-    scheduler: Scheduler,
-    on_progress: Callable[[int], None] = lambda ended: None,
-    events: Sequence[ExternalEvent] | None = None,
-) -> Outcome:
-    """Run a scheduler on jobs in columns, and return what became of them."""
-    loop = loop_of(jobs, listed, hosts, events)
-    loop.run(scheduler, on_progress)
-    return outcome_of(loop, jobs)
-
-
 def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
     """Return what became of the jobs of a run that is over."""
     manager = loop.manager
@@ -101,5 +86,6 @@ def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
         hosts=hosts,
         change_dates=np.array(manager.change_dates[: manager.changes]),
         computing=np.array(manager.computing[: manager.changes]),
+        metadata=manager.metadata,
         idle=np.array(manager.idle[: manager.changes]) if manager.has_outages else None,
     )

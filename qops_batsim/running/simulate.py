@@ -27,6 +27,7 @@ from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.running.compiled_loop import run_compiled
+from qops_batsim.running.in_loop import run_in_loop
 from qops_batsim.running.inputs import (
     AnyEvents,
     AnyPlatform,
@@ -39,6 +40,7 @@ from qops_batsim.running.inputs import (
 from qops_batsim.scheduling.decision_log import format_decisions
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.qos_log import format_qos
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.version import __version__
@@ -171,7 +173,11 @@ def _simulate(
     simulation = Simulation(platform, [workload], driver, engine, on_progress)
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, len(simulation.hosts))
-    if not run_compiled(simulation, workload, driver, on_progress):
+    if isinstance(module, SchedulerModule):
+        is_over = run_in_loop(simulation, workload, module, on_progress)
+    else:
+        is_over = run_compiled(simulation, workload, driver, on_progress)
+    if not is_over:
         simulation.run()
     return simulation
 

@@ -37,7 +37,6 @@ cdef class Queue:
     cdef bint may_start(self, Py_ssize_t block, Py_ssize_t free, Py_ssize_t extra, double now, double latest) noexcept
 
 cdef class Easy(QueueScheduler):
-    cdef public object options
     cdef int order, behind
     cdef bint has_key, predicts, is_sorted, chooses
     cdef double patience

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from array import array
-from typing import Any, SupportsFloat
+from typing import Any, ClassVar, SupportsFloat
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import InputError, SimulationError, python_text, shown
 from qops_batsim.limits import MAX_SECONDS
@@ -229,18 +230,23 @@ class Easy(QueueScheduler):
     own.
     """
 
-    def __init__(self, options: EasyOptions | None = None) -> None:
-        self.options = options or EasyOptions()
-        order = self.options.order
+    summary = "EASY backfilling: one reservation, shadow time and extra processors"
+    Options = EasyOptions
+    HOOKS: ClassVar[dict[str, str]] = {**QueueScheduler.HOOKS, "key": "job"}
+
+    def __init__(self, options: SchedulerOptions | None = None) -> None:
+        Scheduler.__init__(self, options)
+        given: Any = self.options if isinstance(self.options, EasyOptions) else EasyOptions()
+        order = given.order
         self.has_key = type(self).key is not Easy.key
         if self.has_key and order != "fcfs":
             raise InputError(
                 f"order is {shown(order)}, and {type(self).__name__} has a key, which is its "
                 "order; one of both is accepted"
             )
-        behind, bound = self.options.backfill_order, self.options.starvation_bound
+        behind, bound = given.backfill_order, given.starvation_bound
         self.order = OWN if self.has_key else ORDERS.index(order)
-        self.predicts = self.options.run_times == "predicted"
+        self.predicts = given.run_times == "predicted"
         # Keys of predictions are known only when a job has come.
         changes = self.order in (LXF, WFP3, UNICEF)
         changes = changes or (self.predicts and self.order not in (FCFS, OWN))

@@ -13,6 +13,8 @@ class Fcfs(QueueScheduler):
     Needs no estimates. Amortised O(1) for each event and start.
     """
 
+    summary = "first come, first served, no backfilling"
+
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty queue."""
         Scheduler.begin(self, manager)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import ClassVar
 
 from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.log import BY_ADMISSION, DecisionLog
+from qops_batsim.core.options import PlannerOptions, SchedulerOptions
 from qops_batsim.core.plan import Plan, Renewal, Window
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.platform.hostset import HostSet
@@ -32,13 +34,18 @@ class PlanScheduler(Scheduler):
     Attributes
     ----------
     plan
-        The plan.
-    logs
-        Whether decisions are logged, in ``plan.log``; to be set before :meth:`begin`.
+        The plan. If :attr:`logs`, decisions are logged in ``plan.log``.
+    by_host
+        Whether reservations are of certain hosts.
     """
 
-    def __init__(self, by_host: bool = False) -> None:
-        self.by_host, self.logs = by_host, False
+    Options = PlannerOptions
+    keeps_decisions = True
+    HOOKS: ClassVar[dict[str, str]] = {**Scheduler.HOOKS, "answer": "job", "renewed": "renewal"}
+
+    def __init__(self, options: SchedulerOptions | None = None) -> None:
+        Scheduler.__init__(self, options)
+        self.by_host = False
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
@@ -247,6 +254,11 @@ class PlanScheduler(Scheduler):
         """Have the log know the date outside of a decision."""
         if self.plan.log is not None:
             self.plan.log.now = up_to_grid(self.manager.now)
+
+    def planned_starts(self) -> dict[str, float]:
+        """Return the planned start of each waiting job by its id (seconds). O(waiting)."""
+        claimed = [claim.job for claim in self.plan.claims if claim.job is not None]
+        return {job.id: job.start for job in [*self.plan.waiting, *claimed]}
 
     # Answers
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from qops_batsim.core.job import Job
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
@@ -19,6 +21,8 @@ class QueueScheduler(Scheduler):
     Jobs that can never run, wider than the machine or without any processor, are rejected when they
     are submitted; a subclass overrides :meth:`arrived` for all others.
     """
+
+    HOOKS: ClassVar[dict[str, str]] = {**Scheduler.HOOKS, "arrived": "job"}
 
     def submitted(self, job: Job) -> None:
         """Queue a job that fits the machine, reject one that never will."""

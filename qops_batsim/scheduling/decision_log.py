@@ -38,6 +38,7 @@ class DecisionLog:
         self._plan: Plan | None = None
         self._jobs: Callable[[], Sequence[Submission]] | None = None
         self._worded: Mapping[int, AdmissionAnswer] = {}
+        self._source: Callable[[], Iterator[Event]] | None = None
 
     def begin(self, machine_size: int, plan: Plan | None = None) -> None:
         """Start anew, and have the decisions of the plan logged if there is one."""
@@ -61,6 +62,11 @@ class DecisionLog:
         self._rows.append((codes, numbers))
         self._jobs = jobs
 
+    def follow(self, machine_size: int, events: Callable[[], Iterator[Event]]) -> None:
+        """Have the events of a scheduler that logs by itself, as it returns them."""
+        self.begin(machine_size)
+        self._source = events
+
     def note(self, event: Event) -> None:
         """Append an event; for modules without a plan."""
         self._events.append(event)
@@ -72,6 +78,8 @@ class DecisionLog:
 
     def events(self) -> Iterator[Event]:
         """Return the events so far in order."""
+        if self._source is not None:
+            return self._source()
         if self._jobs is None:
             return iter(self._events)
         from qops_batsim.scheduling.decision_rows import each_row, events_of

@@ -19,10 +19,11 @@ from qops_batsim.protocol.events import (
     SimulationEnds,
 )
 from qops_batsim.protocol.messages import Message, Stamped
+from qops_batsim.scheduling.engine_needs import missing_options
 from qops_batsim.scheduling.interface import decision_problem, is_ours
 from qops_batsim.scheduling.module import DecisionModule, System
 from qops_batsim.scheduling.qos_log import QosLog
-from qops_batsim.scheduling.registry import registered_name
+from qops_batsim.scheduling.registry import kind_of, registered_name
 
 LAST_DECIMAL = 1e-6
 """Unit of the last decimal of the dates that Batsim tells (seconds).
@@ -82,6 +83,7 @@ class ModuleDriver:
         """
         module = self.module
         kind: type = type(None)
+        module.told_at(now)
         for event in events:
             # This runs for every job: the most frequent classes come first.
             kind = type(event)
@@ -125,10 +127,10 @@ class ModuleDriver:
                 "our schedulers read messages; start it without"
             )
         needs = self.module.needs
-        missing = needs.missing_options(event)
+        missing = missing_options(needs, event)
         if not missing or (self._any_engine and needs.dispensable):
             return
-        kind = type(self.module)
+        kind = kind_of(self.module)
         why = f"{needs.why}, but " if needs.why else ""
         raise InputError(
             f"scheduler {registered_name(kind) or kind.__name__!r}: {why}the engine was not "

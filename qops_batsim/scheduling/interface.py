@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from typing import Any
 
+from qops_batsim.core.needs import EngineNeeds
+from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.errors import InputError, shown, typed_text
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import DECISION_TYPES, ExecuteJob
 from qops_batsim.scheduling.admission.own import DeadlineScheduler
-from qops_batsim.scheduling.engine_needs import EngineNeeds
-from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
+from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 _OURS = "qops_batsim."
@@ -73,6 +75,61 @@ def interface_problem(module: Any) -> str | None:
         *(f"{kind.__name__} has no method {name}" for name in _missing(kind)),
     ]
     return next((problem for problem in problems if problem is not None), None)
+
+
+def scheduler_problem(scheduler: Scheduler) -> str | None:
+    """Return what is wrong with a user's scheduler before anything has run, or None.
+
+    Its public methods are hooks of ours, or too unlike these to be misspelt.
+    """
+    kind = type(scheduler)
+    if is_ours(kind):
+        return None
+    hooks, base = kind.HOOKS, next(each for each in kind.__mro__ if is_ours(each))
+    if not isinstance(scheduler.options, SchedulerOptions):
+        found = type(scheduler.options).__name__
+        return f"{kind.__name__}.options is of type {found}; SchedulerOptions are expected"
+    needs: object = scheduler.needs
+    if not isinstance(needs, EngineNeeds):
+        told = typed_text(needs)
+        return f"{kind.__name__}.needs is {told}; EngineNeeds are expected"
+    own = {
+        name: value
+        for each in kind.__mro__[: kind.__mro__.index(base)]
+        for name, value in vars(each).items()
+        if not name.startswith("_")
+    }
+    named = f"hooks: {', '.join(sorted(hooks))}; names of your own methods may begin with _"
+    unknown = [name for name, each in own.items() if callable(each) and not hasattr(base, name)]
+    unknown = [name for name in unknown if not isinstance(own[name], type)]
+    for name in unknown:
+        near = get_close_matches(name, hooks, n=1, cutoff=_NEAR)
+        if near and near[0] not in own:
+            told = f"{kind.__name__}.{name} is called by nothing; did you mean {near[0]!r}?"
+            return f"{told} ({named})"
+    if unknown and not any(hasattr(base, name) and name not in _TOLD for name in own):
+        near = get_close_matches(unknown[0], hooks, n=2, cutoff=0.0)
+        return (
+            f"{kind.__name__} overrides no hook of {base.__name__}, so it would do the same; "
+            f"nothing calls its {unknown[0]} (nearest: {', '.join(near)}; {named})"
+        )
+    problems = (_hook_problem(kind, name, hooks[name].split()) for name in hooks if name in own)
+    return next((problem for problem in problems if problem is not None), None)
+
+
+def _hook_problem(kind: type, name: str, arguments: list[str]) -> str | None:
+    """Return what is wrong with a hook that a user's class overrides."""
+    method = getattr(kind, name)
+    if not inspect.isfunction(method) or inspect.iscoroutinefunction(method):
+        return f"{kind.__name__}.{name} is {shown(method)}; an ordinary method is expected"
+    try:
+        inspect.signature(method).bind("self", *arguments)
+    except TypeError:
+        return (
+            f"{kind.__name__}.{name}{inspect.signature(method)} cannot be called as "
+            f"{name}({', '.join(arguments)}), as is expected"
+        )
+    return None
 
 
 def _hooks(kind: type[DecisionModule]) -> dict[str, Callable[..., Any]]:

@@ -9,65 +9,23 @@ decisions under every engine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from qops_batsim.core.options import Grace as Grace
+from qops_batsim.core.options import PlannerOptions as PlannerOptions
+from qops_batsim.core.options import SchedulerOptions as SchedulerOptions
+from qops_batsim.core.options import seconds as seconds
 from qops_batsim.jobs import Job
-from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import HostDescription, JobCompleted, Notify
 from qops_batsim.scheduling.decision_log import DecisionLog
 from qops_batsim.scheduling.engine_needs import EngineNeeds
 from qops_batsim.scheduling.qos_log import QosLog
-from qops_batsim.timing import GRACE
 
 if TYPE_CHECKING:
     from qops_batsim.platform.model import Platform
-
-
-class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of every scheduler's options: one typed field each, all with defaults.
-
-    Document a field with ``Annotated[type, msgspec.Meta(description=...,
-    extra={"unit": ...})]``; constraints such as ``ge=0`` go there as well.
-
-    >>> class Patience(SchedulerOptions, frozen=True, kw_only=True):
-    ...     seconds: float = 60.0
-    >>> Patience(seconds=5.0)
-    Patience(seconds=5.0)
-    """
-
-
-def seconds(description: str, **bounds: float) -> msgspec.Meta:
-    """Return the description of an option that is a time, with what it may be.
-
-    ``bounds`` are those of :class:`msgspec.Meta`: ``ge``, ``gt``, ``le``.
-    """
-    found: msgspec.Meta = msgspec.Meta(**bounds, description=description, extra={"unit": "s"})  # type: ignore[call-overload]
-    return found
-
-
-Grace = Annotated[
-    float,
-    seconds(
-        "news that is late by less changes no plan, once news was seen to be late "
-        "at all, as on platforms with latencies",
-        ge=0,
-        le=MAX_SECONDS,
-    ),
-]
-"""Type of the option ``grace`` of all schedulers that plan ahead."""
-
-
-class PlannerOptions(SchedulerOptions, frozen=True, kw_only=True):
-    """Base of the options of schedulers that plan ahead.
-
-    >>> PlannerOptions().grace
-    1.0
-    """
-
-    grace: Grace = GRACE
 
 
 class System(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,6 +135,9 @@ class DecisionModule:
 
     def begin(self, system: System) -> None:
         """Start a simulation; called once, before everything else."""
+
+    def told_at(self, now: float) -> None:
+        """Hear the date of a message (seconds), before its events."""
 
     def submitted(self, job: Job) -> None:
         """Handle the submission of a job."""

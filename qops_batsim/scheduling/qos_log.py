@@ -225,6 +225,11 @@ class QosLog:
             record = self._records[job_id] = QosRecord()
         return record
 
+    def refused(self, job_id: str, reason: str | Refusal) -> None:
+        """Note why a job (full id) is rejected."""
+        refusal = free_text(reason) if isinstance(reason, str) else reason
+        self.record(job_id).reasons = (refusal,)
+
     def learn(self, records: Mapping[str, QosRecord]) -> None:
         """Take over what was noted in another log."""
         self._records.update(records)

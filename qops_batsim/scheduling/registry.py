@@ -13,11 +13,14 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.limits import MAX_WHOLE_NUMBER
-from qops_batsim.scheduling.interface import InterfaceError, interface_problem
-from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
+from qops_batsim.scheduling.interface import InterfaceError, interface_problem, scheduler_problem
+from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import is_in_file, object_in_file, remember
+from qops_batsim.scheduling.port import SchedulerModule
 
 GROUP = "qops_batsim.schedulers"
 """Entry-point group in which packages register their decision modules."""
@@ -28,13 +31,15 @@ def scheduler_names() -> list[str]:
     return sorted(_registered())
 
 
-def scheduler_class(name: str) -> type[DecisionModule]:
-    """Return the decision module of a registered name, or of ``FILE.py:CLASS``."""
+AnyKind = type[DecisionModule] | type[Scheduler]
+"""Class of a scheduler."""
+
+
+def scheduler_class(name: str) -> AnyKind:
+    """Return the scheduler of a registered name, or of ``FILE.py:CLASS``."""
     found, where = (object_in_file(name), name) if is_in_file(name) else _load(name)
-    if not (isinstance(found, type) and issubclass(found, DecisionModule)):
-        raise InputError(
-            f"scheduler {name!r}: {where} is not a DecisionModule; a subclass is expected"
-        )
+    if not (isinstance(found, type) and issubclass(found, (Scheduler, DecisionModule))):
+        raise InputError(f"scheduler {name!r}: {where} is not a Scheduler; a subclass is expected")
     remember(found)
     return found
 
@@ -52,27 +57,32 @@ def _load(name: str) -> tuple[object, str]:
         ) from error
 
 
-def registered_name(kind: type[DecisionModule]) -> str | None:
+def kind_of(module: DecisionModule) -> AnyKind:
+    """Return the class of the scheduler that a module is, or stands for."""
+    return type(module.scheduler) if isinstance(module, SchedulerModule) else type(module)
+
+
+def registered_name(kind: AnyKind) -> str | None:
     """Return the name under which a class is registered, if it is."""
     value = f"{kind.__module__}:{kind.__qualname__}"
     return next((name for name, entry in _registered().items() if entry.value == value), None)
 
 
 def make_scheduler(
-    scheduler: str | type[DecisionModule] | DecisionModule,
+    scheduler: str | AnyKind | Scheduler | DecisionModule,
     settings: Mapping[str, Any] | None = None,
 ) -> DecisionModule:
-    """Return a decision module with the given options, its interface checked.
+    """Return a scheduler with the given options, its interface checked, as engines call it.
 
     Parameters
     ----------
     scheduler
-        A registered name, ``FILE.py:CLASS``, a class, or a module that is ready, which
+        A registered name, ``FILE.py:CLASS``, a class, or a scheduler that is ready, which
         takes no settings.
     settings
         Options by name; texts are converted to the option's type.
     """
-    if isinstance(scheduler, DecisionModule):
+    if isinstance(scheduler, (Scheduler, DecisionModule)):
         if settings:
             raise InputError(
                 f"options for a {type(scheduler).__name__} that has been made already; its "
@@ -81,27 +91,25 @@ def make_scheduler(
         return _checked(scheduler)
     if isinstance(scheduler, str):
         kind, name = scheduler_class(scheduler), scheduler
-    elif isinstance(scheduler, type) and issubclass(scheduler, DecisionModule):
+    elif isinstance(scheduler, type) and issubclass(scheduler, (Scheduler, DecisionModule)):
         kind, name = scheduler, registered_name(scheduler) or scheduler.__name__
     else:
         raise InputError(
-            f"scheduler {scheduler!r}: a name, FILE.py:CLASS, a subclass of DecisionModule or an "
+            f"scheduler {scheduler!r}: a name, FILE.py:CLASS, a subclass of Scheduler or an "
             "instance of one is expected"
         )
     return _checked(kind(read_options(name, kind, settings or {})))
 
 
-def _checked(module: DecisionModule) -> DecisionModule:
-    """Return a module itself; InterfaceError if it does not look as a scheduler has to."""
-    problem = interface_problem(module)
+def _checked(made: Scheduler | DecisionModule) -> DecisionModule:
+    """Return what engines call; InterfaceError if it does not look as a scheduler has to."""
+    problem = scheduler_problem(made) if isinstance(made, Scheduler) else interface_problem(made)
     if problem is not None:
         raise InterfaceError(problem)
-    return module
+    return SchedulerModule(made) if isinstance(made, Scheduler) else made
 
 
-def read_options(
-    name: str, kind: type[DecisionModule], settings: Mapping[str, Any]
-) -> SchedulerOptions:
+def read_options(name: str, kind: AnyKind, settings: Mapping[str, Any]) -> SchedulerOptions:
     """Check and convert a scheduler's options."""
     known = [field.encode_name for field in msgspec.structs.fields(kind.Options)]
     for option in settings:
@@ -131,7 +139,7 @@ def read_options(
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def _accepted(kind: type[DecisionModule], option: str, message: str) -> str:
+def _accepted(kind: AnyKind, option: str, message: str) -> str:
     """Return what an option accepts, else why it refused a value, for a message."""
     hint = get_type_hints(kind.Options).get(option)
     if get_origin(hint) is Literal:

@@ -12,6 +12,7 @@ from qops_batsim.protocol.dialects import Dialect, dialect_of
 from qops_batsim.protocol.events import Event, SimulationBegins, SimulationEnds
 from qops_batsim.protocol.messages import Message
 from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.engine_needs import features_of
 from qops_batsim.scheduling.event_check import EventCheck
 from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.scheduling.registry import make_scheduler
@@ -83,7 +84,7 @@ class EngineTalk:
             driver = self.driver = self._begin(configuration)
         if not self._greeted:
             self._greeted = True
-            features = msgspec.structs.replace(driver.module.needs.features, **self._asked)
+            features = msgspec.structs.replace(features_of(driver.module.needs), **self._asked)
             return dialect.hello(NAME, __version__, features)
         if message is None:
             return dialect.encode(None)

@@ -18,7 +18,7 @@ from qops_batsim.core.job import Job
 from qops_batsim.core.plan import Plan
 from qops_batsim.engine.delay_jobs import ended_jobs_of_outcome
 from qops_batsim.engine.ended_jobs import HostChanges
-from qops_batsim.engine.loop_columns import run_sleeping
+from qops_batsim.engine.loop import EmbeddedManager
 from qops_batsim.engine.options import ExternalEvent
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError
@@ -26,14 +26,15 @@ from qops_batsim.jobs import FINAL_STATES, REJECTED, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.schedulers.conservative import Conservative
+from qops_batsim.schedulers.conservative import Conservative, ConservativeOptions
 from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
 from qops_batsim.workload.model import Workload, delay_profile
-from support.scheduler_module import CollectingManager, ReplacedModule, SchedulerModule
+from support.loop_runs import run_sleeping
+from support.scheduler_module import ReplacedModule, SchedulerModule
 
 HOSTS = 8
 
@@ -141,7 +142,7 @@ def test_conservative(reserve: str, seed: int) -> None:
     rng = random.Random(seed)
     workload = random_workload(rng, deadlines=seed % 2 == 1)
     events = random_events(rng, workload)
-    scheduler = Conservative(reserve == "hosts")
+    scheduler = Conservative(ConservativeOptions(reserve=reserve))
     module = SchedulerModule(scheduler, lambda: scheduler.plan.check())
     expected = told(("conservative", {"reserve": reserve}), workload, events)
     assert told(module, workload, events) == expected
@@ -237,7 +238,9 @@ def test_the_loop_of_compiled_classes(reserve: str, seed: int) -> None:
         events=events,
         allow_smaller_machine=True,
     )
-    ends, changes = in_the_loop(Conservative(reserve == "hosts"), workload, events)
+    ends, changes = in_the_loop(
+        Conservative(ConservativeOptions(reserve=reserve)), workload, events
+    )
     assert ends == told(("conservative", {"reserve": reserve}), workload, events)
     expected = former.host_changes
     assert changes.dates.tolist() == expected.dates.tolist()
@@ -276,7 +279,9 @@ def test_a_fresh_scheduler_goes_on_from_a_standing(kind: str, seed: int) -> None
     events = random_events(rng, workload)
 
     def make() -> PlanScheduler:
-        return Appending() if kind == "promises" else Conservative(kind == "hosts")
+        return (
+            Appending() if kind == "promises" else Conservative(ConservativeOptions(reserve=kind))
+        )
 
     replaced = ReplacedModule(make)
     assert told(replaced, workload, events) == told(SchedulerModule(make()), workload, events)
@@ -284,10 +289,10 @@ def test_a_fresh_scheduler_goes_on_from_a_standing(kind: str, seed: int) -> None
 
 
 def test_a_standing_of_another_version_is_refused() -> None:
-    scheduler = Conservative()
-    scheduler.begin(CollectingManager(HOSTS))
+    scheduler = Conservative(ConservativeOptions(reserve="processors"))
+    scheduler.begin(EmbeddedManager(HOSTS, 1))
     standing = scheduler.standing()
     assert standing is not None
-    scheduler.begin(CollectingManager(HOSTS))
+    scheduler.begin(EmbeddedManager(HOSTS, 1))
     with pytest.raises(InputError, match="the standing has version 1; 2 is accepted"):
         scheduler.go_on(msgspec.structs.replace(standing, version=1))

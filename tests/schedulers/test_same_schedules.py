@@ -12,19 +12,19 @@ import pytest
 from qops_batsim.core.job import Job
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.delay_jobs import Outcome
-from qops_batsim.engine.loop_columns import run_sleeping
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.schedulers.conservative import Conservative
+from qops_batsim.schedulers.conservative import Conservative, ConservativeOptions
 from qops_batsim.schedulers.easy import SHORT_QUEUE, Easy
 from qops_batsim.schedulers.fcfs import Fcfs
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.easy import EasyOptions
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
+from support.loop_runs import run_sleeping
 
 HOSTS = 8
 
@@ -122,7 +122,7 @@ class Checked(Conservative):
 def test_conservative(reserve: str, fixed_starts: bool) -> None:
     for seed in range(8):
         workload = random_workload(seed, fixed_starts)
-        found = outcome(workload, Checked(reserve == "hosts"))
+        found = outcome(workload, Checked(ConservativeOptions(reserve=reserve)))
         assert_same(expected(workload, "conservative", {"reserve": reserve}), found)
 
 

@@ -1,0 +1,54 @@
+"""Options of schedulers: typed fields with defaults, units and what they accept."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.timing import GRACE
+
+
+class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of every scheduler's options: one typed field each, all with defaults.
+
+    Document a field with ``Annotated[type, msgspec.Meta(description=...,
+    extra={"unit": ...})]``; constraints such as ``ge=0`` go there as well.
+
+    >>> class Patience(SchedulerOptions, frozen=True, kw_only=True):
+    ...     seconds: float = 60.0
+    >>> Patience(seconds=5.0)
+    Patience(seconds=5.0)
+    """
+
+
+def seconds(description: str, **bounds: float) -> msgspec.Meta:
+    """Return the description of an option that is a time, with what it may be.
+
+    ``bounds`` are those of :class:`msgspec.Meta`: ``ge``, ``gt``, ``le``.
+    """
+    found: msgspec.Meta = msgspec.Meta(**bounds, description=description, extra={"unit": "s"})  # type: ignore[call-overload]
+    return found
+
+
+Grace = Annotated[
+    float,
+    seconds(
+        "news that is late by less changes no plan, once news was seen to be late "
+        "at all, as on platforms with latencies",
+        ge=0,
+        le=MAX_SECONDS,
+    ),
+]
+"""Type of the option ``grace`` of all schedulers that plan ahead."""
+
+
+class PlannerOptions(SchedulerOptions, frozen=True, kw_only=True):
+    """Base of the options of schedulers that plan ahead.
+
+    >>> PlannerOptions().grace
+    1.0
+    """
+
+    grace: Grace = GRACE

@@ -1,0 +1,81 @@
+"""Whole simulations in the loop of events, where jobs only sleep and news takes no time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from qops_batsim.engine.simulation import Simulation
+from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
+from qops_batsim.scheduling.news import News
+from qops_batsim.scheduling.port import SchedulerModule
+from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
+from qops_batsim.tables import Words
+from qops_batsim.workload.model import Workload
+
+if TYPE_CHECKING:
+    from qops_batsim.engine.delay_jobs import Outcome
+
+
+def run_in_loop(
+    simulation: Simulation,
+    workload: Workload,
+    module: SchedulerModule,
+    on_progress: Callable[[int], None] | None,
+) -> bool:
+    """Run a simulation in the loop of events if that can; return whether it did."""
+    jobs = simulation.delay_jobs()
+    if jobs is None:
+        return False
+    from qops_batsim.engine.loop_columns import loop_of, outcome_of
+
+    loop, report = loop_of(jobs, workload.jobs, len(simulation.hosts)), on_progress or ignore
+    manager = loop.manager
+    manager.qos_log, manager.news = module.qos_log, News.of(module.options)
+    loop.run(module.scheduler, report)
+    if module.decision_log is not None:
+        module.follow(manager.machine_size)
+    outcome = outcome_of(loop, jobs)
+    simulation.finish(lambda: outcome, manager.now, loop.ended_count)
+    log_jobs(module.qos_log, workload, outcome)
+    report(loop.ended_count)
+    return True
+
+
+def ignore(ended: int) -> None:
+    """Report nothing."""
+
+
+def log_jobs(log: QosLog, workload: Workload, outcome: Outcome) -> None:
+    """Log the jobs, and what was decided about them."""
+    jobs, name, columns = outcome.jobs, outcome.jobs.name, outcome.jobs.columns
+    places = jobs.places[: jobs.submitted].tolist()
+    rejected = {
+        f"{name}!{columns.ids[places[index]]}": None  # In the order in which they were.
+        for index in outcome.ended[np.isnan(outcome.starts[outcome.ended])].tolist()
+    }
+
+    def fill(log: QosLog) -> None:
+        from qops_batsim.engine.delay_jobs import told_jobs
+
+        for _, told in told_jobs(jobs, workload.jobs):
+            log.jobs.append(told)
+            if told.id not in rejected:
+                log.started.append(told.id)
+        log.rejected.extend(rejected)
+
+    def tell() -> ToldJobs:
+        ids = [f"{name}!{columns.ids[place]}" for place in places]
+        requests = columns.requests
+        return ToldJobs(
+            ids=ids,
+            requests=requests and [requests[place] for place in places],
+            decisions=Words(
+                (QOS_ACCEPTED, QOS_REJECTED),
+                np.fromiter((each in rejected for each in ids), np.int64, len(ids)),
+            ),
+        )
+
+    log.fill_later(fill, tell)

@@ -1,0 +1,301 @@
+"""Schedulers of compiled classes where an engine speaks in messages: :class:`SchedulerModule`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from qops_batsim.core.job import COMING, OVER, RUNNING, WAITING, Job
+from qops_batsim.core.needs import EngineNeeds
+from qops_batsim.core.scheduler import ResourceManager, Scheduler
+from qops_batsim.errors import SimulationError, require_type
+from qops_batsim.jobs import QosRequest
+from qops_batsim.platform.hostset import HostSet, lowest_bits
+from qops_batsim.protocol.decisions import (
+    CallMeLater,
+    Decision,
+    ExecuteJob,
+    RejectJob,
+    SetJobMetadata,
+)
+from qops_batsim.protocol.events import (
+    JOB_CANCELLED,
+    JOB_RUNS,
+    MAINTENANCE,
+    NO_MORE_EXTERNAL_EVENTS,
+    JobCompleted,
+    Notify,
+)
+from qops_batsim.scheduling.capacity import Capacity
+from qops_batsim.scheduling.module import DecisionModule, System
+from qops_batsim.scheduling.news import Hearing, News, with_least_grace
+
+if TYPE_CHECKING:
+    from qops_batsim.platform.model import Platform
+
+
+class MessageManager(ResourceManager):
+    """The resource manager at the other end of messages: it collects the decisions on one.
+
+    Attributes
+    ----------
+    jobs
+        The jobs that wait or run, by id.
+    """
+
+    def __init__(self, system: System) -> None:
+        super().__init__(len(system.hosts))
+        self.system = system
+        self.decisions: list[Decision] = []
+        self.jobs: dict[str, Job] = {}
+        self._hosts: dict[str, int] = {}
+        self._free = HostSet.first(self.machine_size).mask
+        self._closed = 0
+
+    # What a scheduler calls
+
+    def start_job(self, job: Job, hosts: object) -> None:
+        if hosts is None:
+            mask = lowest_bits(self._free, job.processors)
+        else:
+            require_type(f"start of {job.id}: hosts", hosts, HostSet, "a HostSet or None")
+            assert isinstance(hosts, HostSet)
+            mask = hosts.mask
+            if mask & ~self._free or len(hosts) != job.processors:
+                raise self.refused(job, f"start on hosts {hosts}")
+        self._hosts[job.id] = mask
+        self._set_free(self._free & ~mask)
+        self.decisions.append(ExecuteJob(job.id, HostSet(mask)))
+
+    def reject_job(self, job: Job, reason: object) -> None:
+        self.qos_log.refused(job.id, reason)
+        self.jobs.pop(job.id, None)
+        self.decisions.append(RejectJob(job.id))
+
+    def note_metadata(self, job: Job, text: str) -> None:
+        self.decisions.append(SetJobMetadata(job.id, text))
+
+    def call_at(self, date: float) -> None:
+        asked = self.news.reachable(date, self.now, len(self.decisions))
+        self.decisions.append(CallMeLater(asked))
+
+    def hosts_of(self, job: Job) -> int:
+        return self._hosts[job.id]
+
+    def free_mask(self) -> int:
+        return self._free
+
+    def count_free(self) -> None:
+        self._closed, free = 0, HostSet.first(self.machine_size).mask
+        if self.capacity is not None:
+            self._closed = self.capacity.closed(drains=self.drains).mask
+        for job in self.jobs.values():
+            if job.phase == RUNNING:
+                free &= ~self._hosts[job.id]
+        self._set_free(free & ~self._closed)
+
+    def goes_on(self, job: Job, hosts: int) -> None:
+        self.jobs[job.id] = job
+        self._hosts[job.id] = hosts
+
+    # What an engine tells
+
+    def submit(self, job: Job) -> Job:
+        """Have a job wait; it is another object if this one has waited in another run."""
+        if job.phase != COMING:
+            job = job.renamed(job.id)
+        job.index, job.phase = len(self.jobs), WAITING
+        self.jobs[job.id] = job
+        return job
+
+    def join(self, fields: Mapping[str, Any]) -> Job:
+        """Have a job run that somebody else has started."""
+        hosts, start = HostSet.parse(str(fields["resources"])), float(fields["start"])
+        kept, limit = QosRequest(rerunnable=False), fields.get("walltime")
+        job = Job(str(fields["job_id"]), start, len(hosts), "", walltime=limit, qos=kept)
+        job.phase, job.start = RUNNING, start
+        self.goes_on(job, hosts.mask)
+        self._set_free(self._free & ~hosts.mask)
+        return job
+
+    def end(self, job_id: str) -> Job | None:
+        """Return the job that has ended, whose hosts are free again; None if none of ours did."""
+        job = self.jobs.get(job_id)
+        if job is None or job.phase != RUNNING:
+            return None
+        del self.jobs[job_id]
+        job.phase = OVER
+        self._set_free(self._free | (self._hosts[job_id] & ~self._closed))
+        return job
+
+    def forget(self, job: Job) -> None:
+        """Forget the hosts of a job that has ended, which its scheduler was told of."""
+        del self._hosts[job.id]
+
+    def note(self, notice: Notify) -> int | None:
+        """Note what is told of hosts; return how many will leave, None if nothing is told."""
+        capacity = self.capacity or Capacity(self.machine_size)
+        capacity.is_planned = self.plans
+        lost = capacity.note(notice)
+        if lost is None and notice.type != NO_MORE_EXTERNAL_EVENTS:
+            return None
+        self.capacity = capacity
+        self.count_free()
+        return len(lost) if lost is not None and notice.type == MAINTENANCE else 0
+
+    def _set_free(self, mask: int) -> None:
+        self._free, self.free = mask, mask.bit_count()
+
+
+class SchedulerModule(DecisionModule):
+    """A scheduler of compiled classes as an engine's driver calls it.
+
+    Attributes
+    ----------
+    scheduler
+        The scheduler.
+    manager
+        What it acts through, from :meth:`begin` on.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__(scheduler.options)
+        self.scheduler = scheduler
+        self._given_options = scheduler.options
+        self._now, self._has_begun = 0.0, False
+
+    # What it is
+
+    @property
+    def summary(self) -> str:  # type: ignore[override]
+        return self.scheduler.summary
+
+    @property
+    def keeps_decisions(self) -> bool:  # type: ignore[override]
+        return self.scheduler.keeps_decisions
+
+    @property
+    def needs_deadlines(self) -> bool:  # type: ignore[override]
+        return self.scheduler.needs_deadlines
+
+    @property
+    def needs(self) -> EngineNeeds:
+        return self.scheduler.needs
+
+    @property
+    def hears_of_cancellations(self) -> bool:
+        """Whether the scheduler takes jobs out of its queue that their users cancel."""
+        return self._overrides("cancelled")
+
+    @property
+    def hears_of_others(self) -> bool:
+        """Whether it can be told of jobs that somebody else has started."""
+        return self._overrides("joined")
+
+    def _overrides(self, hook: str) -> bool:
+        kind: type = type(self.scheduler)
+        return getattr(kind, hook) is not getattr(Scheduler, hook)
+
+    def keep_decisions(self) -> bool:
+        self.scheduler.logs = self.scheduler.keeps_decisions
+        return super().keep_decisions()
+
+    def use_platform(self, platform: Platform) -> None:
+        """Use the least grace of this platform, unless another one was given."""
+        self.options = with_least_grace(self._given_options, platform)
+        self.scheduler.options = self.options
+        self.scheduler.use_platform(platform)
+
+    # What an engine tells
+
+    def begin(self, system: System) -> None:
+        self.manager = manager = MessageManager(system)
+        manager.qos_log, manager.news_in_parts = self.qos_log, self.news_in_parts
+        manager.news = News.of(self.options, system.profiles)
+        manager.now, self._has_begun = self._now, True
+        self._cancelled: list[str] = []
+        self.scheduler.begin(manager)
+        is_of_use = manager.plans or hasattr(self.options, "grace")
+        self._hearing = Hearing(manager.news, is_of_use=is_of_use)
+        if self.decision_log is not None:
+            self.follow(manager.machine_size)
+
+    def follow(self, machine_size: int) -> None:
+        """Have the decision log tell what the scheduler logs."""
+        scheduler: Any = self.scheduler
+        assert self.decision_log is not None
+        self.decision_log.follow(machine_size, scheduler.events)
+
+    def told_at(self, now: float) -> None:
+        self._now = now
+        if self._has_begun:
+            self.manager.now = now
+
+    def submitted(self, job: Job) -> None:
+        told = self.manager.submit(job)
+        self._hearing.newest = told
+        self.scheduler.submitted(told)
+
+    def completed(self, event: JobCompleted) -> None:
+        job = self.manager.end(event.job_id)
+        if job is None:
+            return
+        if self._hearing.is_of_use:
+            self._hearing.ended.append((job, job.start))
+        self.scheduler.ended(job)
+        self.manager.forget(job)
+
+    def notified(self, notification: Notify) -> None:
+        if notification.type == JOB_CANCELLED:
+            # It may have been submitted later in the same message.
+            self._cancelled.append(str(notification.fields.get("job_id", "")))
+        elif notification.type == JOB_RUNS:
+            self.scheduler.joined(self.manager.join(notification.fields))
+        else:
+            announced = self.manager.note(notification)
+            if announced is None:
+                self.scheduler.notified(notification)
+            else:
+                self.scheduler.hosts_changed(announced)
+
+    def end(self) -> None:
+        self.scheduler.finished()
+
+    def decide(self, now: float) -> list[Decision]:
+        manager = self.manager
+        if self._hearing.is_of_use:
+            self._hearing.judge(now)
+        for job_id in self._cancelled:
+            job = manager.jobs.get(job_id)
+            if job is not None:
+                self._cancel(job)
+        self._cancelled.clear()
+        self.scheduler.decide()
+        decisions, manager.decisions = manager.decisions, []
+        return decisions
+
+    def _cancel(self, job: Job) -> None:
+        if not self.hears_of_cancellations:
+            raise SimulationError(
+                f"job {job.id} was cancelled, and {type(self.scheduler).__name__} does not know "
+                "how to take a job out of its queue; it has to implement cancelled"
+            )
+        self.scheduler.cancelled(job)
+
+    # What others ask
+
+    def planned_starts(self) -> dict[str, float]:
+        """Return the planned starts of waiting jobs by id (seconds), as far as there are."""
+        return self.scheduler.planned_starts()
+
+    def standing(self) -> Any:
+        """Return what another scheduler with these options needs to go on from here, or None."""
+        ask = getattr(self.scheduler, "standing", None)
+        return None if ask is None else ask()
+
+    def go_on(self, standing: Any) -> None:
+        """Go on from a standing, just after :meth:`begin`, and decide as if all had been told."""
+        scheduler: Any = self.scheduler
+        self.manager.jobs.update({job.id: job for job in scheduler.go_on(standing)})
+        self.manager.count_free()
+        self._hearing.is_of_use &= not self.manager.news.late
