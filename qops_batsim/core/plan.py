@@ -281,6 +281,29 @@ class Plan:
             self.withdraw(job)
         return wider
 
+    def resume(self, now: float, jobs: Iterable[Job]) -> None:
+        """Take over the jobs that another plan had at a date on the grid (seconds).
+
+        This one was empty, and answers as the other would. The jobs come by arrival, and know their
+        phases and targets; the waiting ones their planned starts; the running ones the starts that
+        count, their expected ends and lags. What has a fixed start is claimed. Tell
+        :attr:`is_late`, :attr:`present` and :attr:`everything` before. O(jobs × (jobs + steps)).
+        """
+        for job in jobs:
+            job.number = self.arrivals
+            self.arrivals += 1
+            if not self.is_late and job.promise + _DEADLINE_TOLERANCE < job.target < INFINITY:
+                job.aim = job.promise
+            if job.phase == _RUNNING:
+                self.add_running(job, job.end, job.lag)
+            elif job.fixed_start < INFINITY:
+                self.claim(job, job.start)
+            else:
+                self.waiting.append(job)
+        sort_by_start(self.waiting, 0)
+        self.reserve_plan(now)
+        self.given_from, self.given_until = -INFINITY, INFINITY
+
     def undo_kill(self, again: Job) -> None:
         """Drop the work of a killed job that had ended by itself. O(waiting)."""
         self.withdraw(again)

@@ -24,6 +24,9 @@ from qops_batsim.protocol.events import (
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.timing import SAME_DATE, SHORTEST_CALL_DELAY
 
+MESSAGES_PER_REPORT = 1024
+"""Messages from one report of progress to the next."""
+
 INFINITY = float("inf")
 _SAME_DATE, _SHORTEST_CALL_DELAY = SAME_DATE, SHORTEST_CALL_DELAY
 _WAITING, _OVER = WAITING, OVER
@@ -455,7 +458,7 @@ class Loop:
             scheduler.decide()
             self.carry_out()
             messages += 1
-            if messages % 1024 == 0:
+            if messages % MESSAGES_PER_REPORT == 0:
                 on_progress(self.ended_count)
         scheduler.finished()
 

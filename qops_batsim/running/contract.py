@@ -19,6 +19,8 @@ from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.rule import Violation
 from qops_batsim.analysis.verify.rules_qos import PROMISE_RULES
 from qops_batsim.analysis.verify.verifier import verify
+from qops_batsim.core.scheduler import Scheduler
+from qops_batsim.engine.loop import MESSAGES_PER_REPORT
 from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.engine.outputs import add_outputs, format_jobs
 from qops_batsim.engine.simulation import Simulation
@@ -32,7 +34,8 @@ from qops_batsim.protocol.decisions import Decision
 from qops_batsim.running.simulate import default_engine, publish_run, simulate
 from qops_batsim.scheduling.interface import InterfaceError
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.scheduling.port import SchedulerModule
+from qops_batsim.scheduling.registry import AnyKind, make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
 CaseRow = (
@@ -155,7 +158,7 @@ def _random_burst(seed: int) -> list[CaseRow]:
     return rows
 
 
-MOST_DECISIONS = 20_000
+MOST_DECISIONS = 20_480
 """Decisions after which a case counts as endless; the longest takes a few hundred."""
 
 CASE_SECONDS = 60.0
@@ -171,7 +174,7 @@ class _Endless(BaseException):
 
 
 def check_scheduler(
-    scheduler: str | type[DecisionModule] | Callable[[], DecisionModule],
+    scheduler: str | AnyKind | Callable[[], Scheduler | DecisionModule],
     *,
     compute_sharing: bool | None = None,
     on_broken_promise: str = COUNT,
@@ -189,8 +192,8 @@ def check_scheduler(
     Parameters
     ----------
     scheduler
-        A registered name, ``"my_file.py:MyScheduler"``, a decision module class, or a
-        function that returns a new decision module.
+        A registered name, ``"my_file.py:MyScheduler"``, a class, or a function that returns a
+        new scheduler.
     compute_sharing
         Whether several jobs may run on one host; by default what the scheduler is
         meant for.
@@ -218,8 +221,8 @@ def check_scheduler(
         if isinstance(scheduler, (str, type)):
             return make_scheduler(scheduler)
         made = scheduler()
-        if not isinstance(made, DecisionModule):
-            raise InterfaceError(f"{type(made).__name__} is no subclass of DecisionModule")
+        if not isinstance(made, (Scheduler, DecisionModule)):
+            raise InterfaceError(f"{type(made).__name__} is no subclass of Scheduler")
         return make_scheduler(made)
 
     strict = is_strict(on_broken_promise)
@@ -293,6 +296,14 @@ def _run(
     module: DecisionModule, case: ContractCase, compute_sharing: bool | None
 ) -> tuple[Simulation, DecisionModule]:
     _limit_answers(module)
+    reports = 0
+
+    def report(ended: int) -> None:
+        nonlocal reports
+        reports += 1
+        if reports * MESSAGES_PER_REPORT >= MOST_DECISIONS:
+            raise _endless()
+
     simulation = simulate(
         module,
         case.workload,
@@ -300,8 +311,16 @@ def _run(
         events=case.events,
         engine=default_engine(module, compute_sharing=compute_sharing),
         allow_smaller_machine=True,
+        on_progress=report if isinstance(module, SchedulerModule) else None,
     )
     return simulation, module
+
+
+def _endless(date: str = "") -> SchedulerContractError:
+    """Return the error of a simulation that decisions keep from ending."""
+    return SchedulerContractError(
+        f"{date}after {MOST_DECISIONS} decisions, the simulation has not ended"
+    )
 
 
 def _limit_answers(module: DecisionModule) -> None:
@@ -313,9 +332,7 @@ def _limit_answers(module: DecisionModule) -> None:
         nonlocal answered
         answered += 1
         if answered > MOST_DECISIONS:
-            raise SchedulerContractError(
-                f"at {now:.6f} s, after {MOST_DECISIONS} decisions, the simulation has not ended"
-            )
+            raise _endless(f"at {now:.6f} s, ")
         return decide(now)
 
     module.decide = checked  # type: ignore[method-assign]

@@ -14,6 +14,7 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, RejectJob
 from qops_batsim.running import contract
 from qops_batsim.running.contract import SchedulerContractError
+from qops_batsim.schedulers.fcfs import Fcfs as NewFcfs
 from qops_batsim.scheduling.easy import Easy
 from qops_batsim.scheduling.fcfs import Fcfs
 from qops_batsim.scheduling.interface import interface_problem
@@ -94,6 +95,21 @@ class Restless(Fcfs):
         return [CallMeLater(now + 1)]
 
 
+class Calling(NewFcfs):
+    """Ask for a call at each call, once there was a job."""
+
+    has_job = False
+
+    def arrived(self, job: Job) -> None:
+        super().arrived(job)
+        self.has_job = True
+
+    def decide(self) -> None:
+        super().decide()
+        if self.has_job:
+            self.manager.call_at(self.manager.now + 1.0)
+
+
 class Endless(Fcfs):
     """Does not come back, and hides errors."""
 
@@ -112,7 +128,8 @@ class Endless(Fcfs):
         (Greedy, "case 'equal arrivals': .*it is computing"),
         (Moody, "case 'one job': two runs differ on the same input"),
         (Raising, "case 'no job': KeyError: 'mine'"),
-        (Restless, "case 'no job': at .* s, after 20000 decisions, the simulation has not ended"),
+        (Restless, "case 'no job': at .* s, after 20480 decisions, the simulation has not ended"),
+        (Calling, "case 'one job': after 20480 decisions, the simulation has not ended"),
         (Endless, "case 'no job': the module has not answered for 0.5 s"),
     ],
 )
@@ -212,7 +229,7 @@ def test_methods_of_a_schedulers_own_are_no_misspelt_hooks() -> None:
 
 
 def test_what_is_no_module_is_refused() -> None:
-    with pytest.raises(SchedulerContractError, match="int is no subclass of DecisionModule"):
+    with pytest.raises(SchedulerContractError, match="int is no subclass of Scheduler"):
         check_scheduler(lambda: 3)  # type: ignore[arg-type, return-value]
 
 

@@ -1,0 +1,44 @@
+"""A plan that takes over the jobs of another one."""
+
+from __future__ import annotations
+
+from qops_batsim.core.job import RUNNING, WAITING, Job
+from qops_batsim.core.plan import Plan
+from qops_batsim.jobs import QosRequest
+
+
+def job(name: str, processors: int, estimate: float, deadline: float | None = None) -> Job:
+    asked = QosRequest(estimated_runtime=estimate, deadline=deadline)
+    return Job(name, 0.0, processors, "", qos=asked)
+
+
+def test_a_plan_goes_on_from_jobs_at_a_date() -> None:
+    #    0   10   20   30   40     four processors, at 10 s
+    #    ..aaaaaaaa                a runs on two until 20
+    #    ..aaaaaaaabbbbbbbbbb      b waits for all four until 20
+    #    ..cccc                    c, behind b by arrival, is planned at 10
+    running, wide, short = job("a", 2, 20.0), job("b", 4, 10.0, 40.0), job("c", 2, 5.0)
+    running.phase, running.start, running.end, running.lag = RUNNING, 0.0, 20.0, 0.0
+    wide.phase, wide.start, wide.target = WAITING, 20.0, 50.0
+    short.phase, short.start = WAITING, 10.0
+    plan = Plan(4, keeps_promises=True)
+    plan.resume(10.0, [running, wide, short])
+    plan.tell(10.0, 2)
+    plan.check()
+    assert plan.waiting == [short, wide]
+    assert plan.running == [running]
+    assert wide.aim == 40.0  # It was promised an earlier end than the plan aims at.
+    assert plan.profile.steps() == [(10.0, 0), (15.0, 2), (20.0, 0), (30.0, 4)]
+    plan.left(running)  # early: b moves up, behind c
+    assert plan.renew()
+    plan.compress()
+    assert (short.start, wide.start) == (10.0, 15.0)
+
+
+def test_a_fixed_start_is_claimed_again() -> None:
+    fixed = Job("f", 0.0, 3, "", qos=QosRequest(estimated_runtime=10.0, start=30.0))
+    fixed.phase, fixed.start = WAITING, 30.0
+    plan = Plan(4, keeps_promises=True)
+    plan.resume(5.0, [fixed])
+    assert [(claim.job, claim.start, claim.end) for claim in plan.claims] == [(fixed, 30.0, 40.0)]
+    assert plan.profile.steps() == [(5.0, 4), (30.0, 1), (40.0, 4)]
