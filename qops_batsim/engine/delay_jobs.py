@@ -188,12 +188,13 @@ def check_profiles(world: World, name: str) -> np.ndarray:
 
 
 def delay_jobs_in(
-    world: World, name: str, delays: np.ndarray, *, dynamic: bool = False
+    world: World, name: str, delays: np.ndarray, *, dynamic: bool = False, events: bool = False
 ) -> DelayJobs | None:
     """Return the jobs of a simulation if nothing can happen but that they sleep, else None.
 
     ``delays`` are those of :func:`check_profiles`. ``dynamic`` says that dynamic jobs have to be
-    enabled, rather than not; all of them are jobs that were killed and are run again.
+    enabled, rather than not; all of them are jobs that were killed and are run again. ``events``
+    says that external events may happen as well.
     """
     options = world.options
     if (
@@ -201,7 +202,7 @@ def delay_jobs_in(
         or options.energy
         or options.dynamic_jobs != dynamic
         or options.forward_profiles
-        or options.external_events is not None
+        or (options.external_events is not None and not events)
     ):
         return None
     workload, columns = world.workloads[name], world.columns[name]

@@ -78,6 +78,7 @@ cdef class Loop:
     cdef readonly long long[::1] ended
     cdef readonly Py_ssize_t ended_count
     cdef list jobs, events, cancelled
+    cdef readonly list happened_dates
     cdef dict given_up
     cdef Py_ssize_t next, happened, told, told_before
     cdef long long submitter

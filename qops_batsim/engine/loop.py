@@ -414,6 +414,8 @@ class Loop:
         Dates by index (seconds), NaN where there is none.
     ended
         Indices of the jobs that have ended or were rejected, in the order in which they did.
+    happened_dates
+        Dates (seconds) at which the events so far happened.
     """
 
     def __init__(
@@ -435,6 +437,7 @@ class Loop:
         self.told = self.told_before = 0
         self.all_submitted, self.all_happened = False, events is not None and not events
         self.events, self.happened = list(events or ()), 0
+        self.happened_dates: list[float] = []
         self.cancelled: list[str] = []
         # The jobs that will be cancelled, once they are submitted.
         self.given_up: dict[str, Any] = {
@@ -531,6 +534,7 @@ class Loop:
                 manager.began += 1
                 return
             self.happened += 1
+            self.happened_dates.append(manager.now)
             self.carry_on(scheduler, events[self.happened - 1][1])
         self.note_closing()
         self.all_happened = True

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
+from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
 from qops_batsim.scheduling.news import News
@@ -26,18 +28,22 @@ def run_in_loop(
     on_progress: Callable[[int], None] | None,
 ) -> bool:
     """Run a simulation in the loop of events if that can; return whether it did."""
-    jobs = simulation.delay_jobs()
+    jobs, events = simulation.delay_jobs(events=True), simulation.options.external_events
     if jobs is None:
         return False
     from qops_batsim.engine.loop_columns import loop_of, outcome_of
 
-    loop, report = loop_of(jobs, workload.jobs, len(simulation.hosts)), on_progress or ignore
+    loop = loop_of(jobs, workload.jobs, len(simulation.hosts), events)
+    report = on_progress or ignore
     manager = loop.manager
     manager.qos_log, manager.news = module.qos_log, News.of(module.options)
     loop.run(module.scheduler, report)
     if module.decision_log is not None:
         module.follow(manager.machine_size)
     outcome = outcome_of(loop, jobs)
+    for event, date in zip(events or (), loop.happened_dates, strict=False):
+        if event.type in (UNAVAILABLE, AVAILABLE) and event.hosts:
+            simulation.happened.append(msgspec.structs.replace(event, timestamp=date))
     simulation.finish(lambda: outcome, manager.now, loop.ended_count)
     log_jobs(module.qos_log, workload, outcome)
     report(loop.ended_count)

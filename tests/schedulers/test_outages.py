@@ -19,7 +19,7 @@ from qops_batsim.core.plan import Plan
 from qops_batsim.engine.delay_jobs import ended_jobs_of_outcome
 from qops_batsim.engine.ended_jobs import HostChanges
 from qops_batsim.engine.loop import EmbeddedManager
-from qops_batsim.engine.options import ExternalEvent
+from qops_batsim.engine.options import EngineOptions, ExternalEvent
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import FINAL_STATES, REJECTED, QosRequest
@@ -120,12 +120,15 @@ def told(scheduler: Any, workload: Workload, events: tuple[ExternalEvent, ...]) 
     settings = None
     if isinstance(scheduler, tuple):
         scheduler, settings = scheduler
+    # With profiles an engine speaks in messages, which the module hears, not the scheduler.
+    engine = EngineOptions(forward_profiles=isinstance(scheduler, SchedulerModule))
     done = simulate(
         scheduler,
         workload,
         make_cluster(HOSTS),
         settings,
         events=events,
+        engine=engine,
         allow_smaller_machine=True,
     )
     return [

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from qops_batsim import InputError, simulate
@@ -15,6 +18,7 @@ from qops_batsim.engine.options import EngineOptions
 from qops_batsim.errors import SimulationError
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.running.simulate import default_engine
 from qops_batsim.schedulers.conservative import Conservative
 from qops_batsim.schedulers.easy import Easy
 from qops_batsim.schedulers.fcfs import Fcfs
@@ -118,3 +122,32 @@ def test_what_does_not_look_as_a_scheduler_is_one_clear_error(
 ) -> None:
     with pytest.raises(InputError, match=message):
         make_scheduler(kind)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_hosts_that_leave_and_return(seed: int, tmp_path: Path) -> None:
+    rng = random.Random(seed)
+    lines, away = [], False
+    for date in sorted(rng.sample(range(300), 6)):
+        kind = "machine_available" if away else "machine_unavailable"
+        lines.append(json.dumps({"timestamp": date, "type": kind, "resources": "2-4"}))
+        away = not away
+    workload, cluster = random_workload(seed), make_cluster(HOSTS)
+    events = tmp_path / "events.txt"
+    events.write_text("\n".join(lines))
+    found = []
+    for forwards in (False, True):
+        module = make_scheduler(Conservative)
+        engine = default_engine(module, events=events)
+        engine = msgspec.structs.replace(engine, forward_profiles=forwards)
+        done = simulate(module, workload, cluster, engine=engine)
+        changes = done.host_changes
+        found.append(
+            (
+                [(each.job.id, each.state, each.start, str(each.hosts)) for each in done.ended],
+                list(module.qos_log.rows()),
+                [each.tolist() for each in (changes.dates, changes.computing, changes.idle)],
+                done.happened,
+            )
+        )
+    assert found[0] == found[1]
