@@ -106,6 +106,12 @@ class Job:
         promise, and when (seconds).
     noted_start, noted_end, noted_target
         What the log of decisions said last.
+    headroom
+        Processors that stay free beside it in a plan that is tried.
+    rate, gain
+        What a second of delay costs in such a plan, and the least that its delay can cost.
+    fits_from, fits_until
+        Dates between which it fits into such a plan and is in time (seconds).
     is_held, is_dying, is_kept
         Whether it waits and must not start yet; whether it was killed and has not ended yet;
         whether it is never killed for another one.
@@ -123,10 +129,11 @@ class Job:
         *("_fields", "estimate", "id", "processors", "profile", "qos", "submission_time"),
         *("arrival", "corrections", "deadline", "duration", "end", "index", "key", "limit"),
         *("phase", "requested", "returning", "start", "walltime"),
-        *("aim", "bits", "fixed_start", "given_from", "given_until", "is_dying", "is_held"),
-        *("is_kept", "kills", "lag", "latest_start", "lost", "lost_date", "noted_end"),
-        *("noted_start", "noted_target", "number", "place", "promise", "reserved", "suspended"),
-        *("target", "trial", "turn"),
+        *("aim", "bits", "fits_from", "fits_until", "fixed_start", "gain", "given_from"),
+        *("given_until", "headroom", "is_dying", "is_held", "is_kept", "kills", "lag"),
+        *("latest_start", "lost", "lost_date", "noted_end", "noted_start", "noted_target"),
+        *("number", "place", "promise", "rate", "reserved", "suspended", "target", "trial"),
+        *("turn",),
     )
 
     def __init__(
@@ -175,6 +182,8 @@ class Job:
         self.latest_start, self.suspended = _INFINITY, _NO_DATE
         self.lost, self.lost_date = 0, 0.0
         self.noted_start = self.noted_end = self.noted_target = 0.0
+        self.rate, self.gain, self.headroom = 0.0, 0.0, 0
+        self.fits_from = self.fits_until = 0.0
         self.given_from, self.given_until = _INFINITY, -_INFINITY
         self.promise, self.aim, self.fixed_start = self.deadline, _INFINITY, _INFINITY
         self.target = self.deadline

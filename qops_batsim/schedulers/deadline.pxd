@@ -1,0 +1,35 @@
+cimport cython
+from qops_batsim.core.job cimport Job
+from qops_batsim.core.plan cimport Plan
+from qops_batsim.core.profile cimport Profile
+from qops_batsim.core.scheduler cimport ResourceManager
+from qops_batsim.schedulers.conservative cimport PlanScheduler
+from qops_batsim.timing cimport end_of, on_grid
+
+cdef double _INFINITY, _DEADLINE_TOLERANCE
+
+cpdef bint meets(double start, double duration, double target) noexcept
+
+cpdef double deadline_key(Job job, bint by_laxity) noexcept
+
+@cython.locals(job=Job, earlier=Job)
+cpdef lift(list jobs, Py_ssize_t place, Py_ssize_t to)
+
+cdef class DeadlineScheduler(PlanScheduler):
+    cdef readonly Profile running, base, draft
+    cdef readonly list order
+    cdef bint has_profile
+    cpdef begin(self, ResourceManager manager)
+    cpdef decide(self)
+    cpdef reserve_start(self, Job job)
+    cpdef answer(self, Job job)
+    cpdef admit(self, Job job)
+    cpdef refused(self, Job job, object refusal)
+    @cython.locals(plan=Plan, left=double)
+    cpdef why_impossible(self, Job job)
+    @cython.locals(now=double)
+    cpdef prepare(self)
+    @cython.locals(plan=Plan)
+    cpdef adopt(self)
+    @cython.locals(waiting=Job)
+    cpdef check_admitted(self, Job job)

@@ -1,0 +1,214 @@
+"""Deadline admission: a job is taken only if every promise can still be kept.
+
+What the schedulers share that answer for deadlines: is there time at all, ask the search, adopt its
+plan or reject the job. Write one of your own by overriding :meth:`DeadlineScheduler.admit`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from qops_batsim.core.job import Job
+from qops_batsim.core.plan import Plan
+from qops_batsim.core.profile import Profile
+from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.errors import SimulationError, python_text, require_type
+from qops_batsim.schedulers.conservative import PlanScheduler
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
+from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid
+
+_INFINITY, _DEADLINE_TOLERANCE = math.inf, DEADLINE_TOLERANCE
+
+Order = Annotated[
+    Literal["least_laxity", "earliest_deadline"],
+    Meta(
+        description="order in which jobs are placed: by deadline minus estimate, or by deadline; "
+        "ties by arrival"
+    ),
+]
+
+
+def meets(start: float, duration: float, target: float) -> bool:
+    """Return whether a job that starts then is expected to end by its target."""
+    return end_of(start, duration) <= target + _DEADLINE_TOLERANCE
+
+
+def deadline_key(job: Job, by_laxity: bool) -> float:
+    """Return the latest start that keeps the promise to a job, or the promise (seconds)."""
+    if by_laxity and job.promise < _INFINITY:
+        return job.promise - job.duration
+    # Without deadline nothing is as patient, estimate or not.
+    return job.promise
+
+
+def lift(jobs: list[Job], place: int, to: int) -> None:
+    """Move the job at a place to an earlier one. O(place - to)."""
+    job = jobs[place]
+    while place > to:
+        earlier = jobs[place - 1]
+        jobs[place] = earlier
+        place -= 1
+    jobs[to] = job
+
+
+class DeadlineScheduler(PlanScheduler):
+    """Base of schedulers that admit a job only if it and all admitted before can end in time.
+
+    A subclass says how in :meth:`admit`. Everything else is the same for all: starts, compression
+    when jobs end early, the refusal of jobs that could not end in time if nothing waited.
+
+    >>> class Appending(DeadlineScheduler):
+    ...     '''Plan a new job behind what is planned; refuse it if it would be late.'''
+    ...
+    ...     def admit(self, job):
+    ...         now = self.plan.nominal()
+    ...         start = self.plan.profile.earliest_fit(now, job.duration, job.processors)
+    ...         if start + job.duration > job.target:
+    ...             return f"could end at {start + job.duration:g} s at the earliest"
+    ...         self.plan.place_new(job)
+
+    Attributes
+    ----------
+    plan
+        The plan of all starts; ``plan.waiting`` are the admitted jobs that wait.
+    running
+        What the running jobs leave free, while a new job is answered.
+    base, draft
+        Profiles that a search works on; the draft is the one of the plan that it finds.
+    order
+        The jobs of that plan, with their starts in ``job.trial``.
+    """
+
+    def __init__(self) -> None:
+        PlanScheduler.__init__(self)
+
+    def begin(self, manager: ResourceManager) -> None:
+        """Start with an empty plan that keeps its promises."""
+        PlanScheduler.begin(self, manager)
+        size = manager.machine_size
+        self.plan = Plan(size, keeps_promises=True)
+        self.running, self.base, self.draft = Profile(size), Profile(size), Profile(size)
+        self.order: list[Job] = []
+        self.has_profile = False
+
+    def decide(self) -> None:
+        """Bring the plan up to date, answer new jobs, start what is due."""
+        self.has_profile = False
+        PlanScheduler.decide(self)
+
+    def reserve_start(self, job: Job) -> None:
+        """Promise a new job the start that it asks for if it fits there, else refuse it."""
+        self.has_profile = False
+        PlanScheduler.reserve_start(self, job)
+
+    def answer(self, job: Job) -> None:
+        """Take a new job into the plan, or reject it."""
+        refusal: object = self.why_impossible(job)
+        if refusal is None:
+            self.prepare()
+            refusal = self.admit(job)
+            if refusal is None:
+                self.check_admitted(job)
+                return
+        self.refused(job, refusal)
+
+    def admit(self, job: Job) -> object:
+        """Take a new job into the plan and return None, or return why not: a text or a Refusal.
+
+        It could end in time if nothing waited. Take it with ``self.plan.place_new(job)``, which
+        moves no other job, or with :meth:`adopt_starts`.
+        """
+        raise NotImplementedError
+
+    def refused(self, job: Job, refusal: object) -> None:
+        """Reject a job that was not admitted."""
+        self.manager.reject(job, refusal)
+
+    def why_impossible(self, job: Job) -> Refusal | None:
+        """Return why a job could not end in time if nothing waited, None if it could."""
+        plan, left = self.plan, job.target - self.plan.nominal()
+        if job.target < _INFINITY and job.processors > plan.present:
+            size = plan.machine_size
+            return Refusal(
+                kind=RefusalKind.HOSTS_AWAY,
+                processors=job.processors,
+                machine_size=size,
+                hosts=size - plan.present,
+            )
+        if job.duration > left + _DEADLINE_TOLERANCE:
+            return no_time(job.duration, left, job.target)
+        return None
+
+    def prepare(self) -> None:
+        """Hold late jobs to what is planned now, and write what the running jobs leave free."""
+        now = self.plan.nominal()
+        self.plan.aim_again()
+        if not self.has_profile or self.running.times[0] != now:
+            self.plan.reserve_running(self.running, now)
+            self.has_profile = True
+
+    def adopt(self) -> None:
+        """Make the draft the plan. O(jobs²), linear if it is nearly in order of start."""
+        plan = self.plan
+        plan.adopt(self.order)
+        plan.profile, self.draft = self.draft, plan.profile
+
+    def adopt_starts(self, starts: Mapping[Job, float]) -> None:
+        """Make these starts (seconds) of all waiting jobs and the new one the plan.
+
+        Every job has to end by its target, and its processors have to be free; else
+        SimulationError is raised.
+        """
+        expected = {*self.plan.waiting, *self.plan.new}
+        require_type(f"{type(self).__name__}.adopt_starts", starts, Mapping, "starts by job")
+        missing = [job.id for job in self.plan.waiting if job not in starts]
+        odd = [job.id for job in starts if job not in expected]
+        if missing or odd:
+            raise self.wrong(
+                f"not just the waiting jobs and the new one (differs: {', '.join(missing + odd)})"
+            )
+        now, draft = self.plan.nominal(), self.draft
+        draft.copy_from(self.running)
+        self.order = list(starts)
+        for job, given in starts.items():
+            told = f"{type(self).__name__} at {now:g} s: start of {job.id}"
+            require_type(told, given, (int, float), "a number of seconds")
+            start = on_grid(float(given))
+            if not start >= now or not meets(start, job.duration, job.target):
+                raise self.wrong(
+                    f"a start of {job.id} at {start:g} s; one from {now:g} s on, with which it "
+                    f"ends by {job.target:g} s, is expected"
+                )
+            end = end_of(start, job.duration)
+            if start < _INFINITY and draft.lowest_free(start, end) < job.processors:
+                raise self.wrong(
+                    f"a start of {job.id} at {start:g} s, where fewer than {job.processors} "
+                    "processors are free"
+                )
+            draft.reserve(start, end, job.processors)
+            job.trial = start
+        self.adopt()
+
+    def check_admitted(self, job: Job) -> None:
+        """Raise SimulationError unless an admitted job is in the plan and in time. O(waiting)."""
+        for waiting in self.plan.waiting:
+            if waiting is job:
+                if meets(job.start, job.duration, job.target):
+                    return
+                break
+        raise self.wrong(f"no plan in which {job.id} ends by {job.target:g} s, and no reason")
+
+    def wrong(self, what: str) -> SimulationError:
+        """Return the error of an answer that is wrong."""
+        return SimulationError(f"{type(self).__name__} at {self.manager.now:g} s gave {what}")
+
+    def checked_key(self, job: Job, key: object) -> float:
+        """Return the key of a job as a float; SimulationError if it is no number."""
+        if isinstance(key, (int, float)) and not math.isnan(key):
+            return float(key)
+        told = f"{type(self).__name__}.key({job.id}) returned {python_text(key)}"
+        raise SimulationError(f"{told}; a number is expected")

@@ -1,0 +1,31 @@
+cimport cython
+from qops_batsim.core.job cimport Job
+from qops_batsim.core.plan cimport Plan
+from qops_batsim.core.profile cimport Profile
+from qops_batsim.core.scheduler cimport ResourceManager
+from qops_batsim.schedulers.deadline cimport meets
+from qops_batsim.schedulers.qops cimport Qops
+from qops_batsim.timing cimport end_of
+
+cdef double _INFINITY, _MAX_SECONDS
+
+cdef class Fqops(Qops):
+    cdef public object tolerance
+    cdef double slack
+    cdef Py_ssize_t retries
+    cdef Profile spare
+    cdef list best, starts
+    cdef readonly dict offers
+    cpdef begin(self, ResourceManager manager)
+    @cython.locals(slack=double, factor=double, soonest=double, offered=double)
+    cpdef refused(self, Job job, object refusal)
+    cdef bint is_taken(self, Job job, double offered, double factor) except -1
+    @cython.locals(lag=double)
+    cdef admit_with(self, Job job, double offered, double soonest)
+    cdef promise(self, Job job, double deadline, double lag)
+    @cython.locals(lag=double, low=double, high=double, middle=double, soonest=double, retries=Py_ssize_t, works=bint)
+    cdef double find_earliest(self, Job new) except? -1
+    @cython.locals(job=Job)
+    cdef keep_draft(self)
+    @cython.locals(job=Job, place=Py_ssize_t)
+    cdef take_kept_draft(self)

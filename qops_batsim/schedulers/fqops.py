@@ -1,0 +1,249 @@
+"""FQoPS: QoPS with feedback, tolerance and artificial slack (Islam et al. 2004)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from qops_batsim.core.job import Job
+from qops_batsim.core.profile import Profile
+from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.economics.tolerance import (
+    FactorTolerance,
+    FixedTolerance,
+    RandomTolerance,
+    Tolerance,
+)
+from qops_batsim.errors import InputError
+from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.schedulers.deadline import meets
+from qops_batsim.schedulers.qops import Qops, QopsOptions
+from qops_batsim.scheduling.admission.options import KillAfter, KillAndRestart, MaxKills
+from qops_batsim.scheduling.refusal import OfferOutcome, Refusal, free_text
+from qops_batsim.timing import end_of
+
+_INFINITY, _MAX_SECONDS = math.inf, MAX_SECONDS
+
+
+class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
+    """Options of :class:`Fqops`: those of QoPS and the following."""
+
+    retry_count: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=60,
+            description="how often the interval of the earliest deadline is halved; what is "
+            "left of it is the resolution of offers",
+        ),
+    ] = 10
+    tolerance: Annotated[
+        Literal["fixed", "random"],
+        Meta(
+            description="tolerance factors of jobs that bring none along: all alike, or each "
+            "uniform between 0 and twice tolerance_factor"
+        ),
+    ] = "fixed"
+    tolerance_factor: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1e6,
+            description="users take an offer up to this many times the requested response time; "
+            "qos.tolerance_factor of a job goes before",
+        ),
+    ] = 1.0
+    seed: Annotated[int, Meta(description="chooses random tolerance factors")] = 0
+    slack_factor: Annotated[
+        float,
+        Meta(
+            ge=1,
+            le=1e6,
+            description="artificial slack: offers are later than the earliest deadline by this "
+            "factor, counted from the arrival",
+        ),
+    ] = 1.0
+    kill_and_restart: KillAndRestart = False
+    max_kills_per_job: MaxKills = None
+    kill_after: KillAfter = 1.0
+
+
+class Offer(NamedTuple):
+    """A deadline offered instead of the requested one (seconds), and why that was refused."""
+
+    deadline: float
+    taken: bool
+    refusal: Refusal
+
+
+class Fqops(Qops):
+    """QoPS with feedback: a user whose deadline cannot be kept gets an offer of a later one.
+
+    1. A job is admitted as by QoPS if that can be.
+    2. Else the earliest deadline is sought that QoPS could keep (:meth:`find_earliest`). It is
+       offered, later by the slack factor, counted from the arrival. The user takes it if it is no
+       later than the tolerance factor times the requested response time, or as ``accepts`` says.
+       The job is admitted with the offered deadline then, else rejected.
+
+    M. Islam, P. Balaji, P. Sadayappan, D. K. Panda, "Towards provision of quality of service
+    guarantees in job scheduling", Cluster 2004, sections 6 and 7.
+
+    Parameters
+    ----------
+    options
+        See :class:`FqopsOptions`.
+    accepts
+        Speaks for the users instead of the options ``tolerance``, ``tolerance_factor`` and
+        ``seed``: a function of the job and the offered deadline (seconds).
+
+    Attributes
+    ----------
+    offers
+        The offers that were made to users, by the job's id.
+    """
+
+    def __init__(
+        self, options: FqopsOptions | None = None, accepts: Tolerance | None = None
+    ) -> None:
+        chosen = options or FqopsOptions()
+        if chosen.kill_and_restart:
+            raise InputError("kill_and_restart: the port does not register killed jobs again yet")
+        Qops.__init__(self, chosen)
+        self.slack, self.retries = float(chosen.slack_factor), chosen.retry_count
+        self.tolerance: Tolerance = FixedTolerance(chosen.tolerance_factor)
+        if accepts is not None:
+            self.tolerance = accepts
+        elif chosen.tolerance == "random":
+            self.tolerance = RandomTolerance(chosen.tolerance_factor, chosen.seed)
+
+    def begin(self, manager: ResourceManager) -> None:
+        """Start with an empty plan and no offers."""
+        Qops.begin(self, manager)
+        self.spare = Profile(manager.machine_size)
+        self.best: list[Job] = []
+        self.starts: list[float] = []
+        self.offers: dict[str, Offer] = {}
+
+    def refused(self, job: Job, refusal: object) -> None:
+        """Offer a later deadline to the user of a job that was refused, or reject the job."""
+        why = refusal if isinstance(refusal, Refusal) else free_text(str(refusal))
+        if job.target == _INFINITY:
+            # Its earliest fit moves no other job, and is always possible.
+            self.plan.place_new(job)
+            return
+        slack, factor = self.slack, math.nan
+        if isinstance(self.tolerance, FactorTolerance):
+            factor = self.tolerance.factor_of(job)
+        if factor < slack:
+            outcome = OfferOutcome.NOT_WORTH_MAKING
+            told = replace(why, offer=outcome, tolerance=factor, slack_factor=slack)
+            self.manager.reject(job, told)
+            return
+        soonest = self.find_earliest(job)
+        if soonest == _INFINITY:
+            self.manager.reject(job, replace(why, offer=OfferOutcome.NO_DATE))
+            return
+        if soonest <= job.deadline:
+            # The plan made for a job without deadline happens to keep the requested one.
+            self.adopt()
+            return
+        # Without artificial slack it is not rounded anew.
+        offered = soonest if slack == 1.0 else job.arrival + slack * (soonest - job.arrival)
+        if offered > _MAX_SECONDS:
+            told = replace(why, offer=OfferOutcome.TOO_LATE, offered=offered)
+            self.manager.reject(job, told)
+        elif self.is_taken(job, offered, factor):
+            self.admit_with(job, offered, soonest)
+            taken = replace(why, offer=OfferOutcome.TAKEN)
+            self.offers[job.id] = Offer(offered, True, taken)
+        else:
+            told = replace(why, offer=OfferOutcome.NOT_TAKEN, offered=offered)
+            self.offers[job.id] = Offer(offered, False, told)
+            self.manager.reject(job, told)
+
+    def is_taken(self, job: Job, offered: float, factor: float) -> bool:
+        """Return whether the user of a job, with a tolerance factor, takes an offered deadline."""
+        if not isinstance(self.tolerance, FactorTolerance):
+            return bool(self.tolerance(job, offered))
+        return offered - job.arrival <= factor * (job.deadline - job.arrival)
+
+    def admit_with(self, job: Job, offered: float, soonest: float) -> None:
+        """Take a job into the plan with an offered deadline; the draft keeps the soonest one."""
+        lag = job.target - job.deadline
+        if offered > soonest:
+            self.promise(job, offered, lag)
+            self.prepare()
+            if not self.search(job):
+                # The search overlooks plans: that for the earlier deadline is good as well.
+                self.promise(job, job.deadline, lag)
+                self.find_earliest(job)
+        self.promise(job, offered, lag)
+        self.adopt()
+
+    # The earliest deadline
+
+    def promise(self, job: Job, deadline: float, lag: float) -> None:
+        """Plan a new job with another deadline than it asked for (seconds).
+
+        Its target is later by the ``lag`` with which its submission was told.
+        """
+        job.promise, job.target = deadline, deadline + lag
+
+    def find_earliest(self, new: Job) -> float:
+        """Return the earliest deadline with which the search takes a job; its plan is the draft.
+
+        1. The job is planned without deadline. If its end there keeps the requested deadline, that
+           is returned; infinity if there is no such plan or end.
+        2. Else the interval from the requested deadline to that end is halved ``retry_count``
+           times: to the lower half if there is a plan with the deadline in the middle, else to
+           the upper one.
+
+        O(retries) searches. That is Figure 2 of the paper.
+        """
+        self.prepare()
+        lag, low, retries = new.target - new.deadline, new.deadline, self.retries
+        soonest = self.running.earliest_fit(self.plan.nominal(), new.duration, new.processors)
+        self.promise(new, _INFINITY, lag)
+        high = _INFINITY
+        if self.search(new):
+            high = max(end_of(new.trial, new.duration) - lag, low)
+            self.keep_draft()
+        while high < _INFINITY and high - low > 0.0 and retries > 0:
+            middle = (low + high) / 2
+            if not low < middle < high:
+                break
+            retries -= 1
+            # Too early even with no other job waiting: no search could find a plan.
+            works = meets(soonest, new.duration, middle + lag)
+            if works:
+                self.promise(new, middle, lag)
+                works = self.search(new)
+            if works:
+                # The search bears an end that rounding to the grid made late: an offer does not.
+                high = max(middle, end_of(new.trial, new.duration) - lag)
+                self.keep_draft()
+            else:
+                low = middle
+        self.promise(new, new.deadline, lag)
+        if high < _INFINITY:
+            self.take_kept_draft()
+        return high
+
+    def keep_draft(self) -> None:
+        """Keep the draft while others are tried. O(jobs)."""
+        self.best = self.order
+        self.starts = [job.trial for job in self.order]
+        self.draft, self.spare = self.spare, self.draft
+
+    def take_kept_draft(self) -> None:
+        """Make the draft that was kept the draft again. O(jobs)."""
+        self.order = self.best
+        for place in range(len(self.order)):
+            job = self.order[place]
+            job.trial = self.starts[place]
+        self.draft, self.spare = self.spare, self.draft
+
+

@@ -1,0 +1,26 @@
+cimport cython
+from qops_batsim.core.job cimport Job
+from qops_batsim.core.plan cimport Plan, sort_by_key
+from qops_batsim.core.profile cimport Profile
+from qops_batsim.core.scheduler cimport ResourceManager
+from qops_batsim.schedulers.deadline cimport DeadlineScheduler, deadline_key, lift, meets
+from qops_batsim.timing cimport end_of
+
+cdef double _INFINITY
+
+cdef class Mrt(DeadlineScheduler):
+    cdef public object options
+    cdef bint by_laxity
+    cdef Py_ssize_t max_backtracks
+    cdef readonly Py_ssize_t backtracks
+    cdef readonly Job blamed
+    cpdef begin(self, ResourceManager manager)
+    cpdef admit(self, Job job)
+    @cython.locals(order=list, tried=list, draft=Profile, job=Job, now=double, depth=Py_ssize_t, total=Py_ssize_t, place=Py_ssize_t)
+    cdef bint search(self, Job new) except -1
+    @cython.locals(order=list, draft=Profile, job=Job, start=double, end=double)
+    cdef bint extend(self, Py_ssize_t depth, Py_ssize_t place) except -1
+    @cython.locals(order=list, job=Job, place=Py_ssize_t)
+    cdef bint is_one_late(self, Py_ssize_t first, double start, double end, Py_ssize_t taken) except -1
+    @cython.locals(draft=Profile, duration=double, now=double, start=double, needed=Py_ssize_t, spare=Py_ssize_t)
+    cdef bint find_time(self, Job job) except -1

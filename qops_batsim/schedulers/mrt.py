@@ -1,0 +1,164 @@
+"""MRT: deadline admission by search with backtracking (Islam et al. 2003, Figure 2)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+from msgspec import Meta
+
+from qops_batsim.core.job import Job
+from qops_batsim.core.plan import sort_by_key
+from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.schedulers.deadline import DeadlineScheduler, Order, deadline_key, lift, meets
+from qops_batsim.scheduling.module import PlannerOptions
+from qops_batsim.scheduling.refusal import missed_deadline
+from qops_batsim.timing import end_of
+
+_INFINITY = math.inf
+
+
+class MrtOptions(PlannerOptions, frozen=True, kw_only=True):
+    """Options of :class:`Mrt`."""
+
+    order: Order = "least_laxity"
+    max_backtracks: Annotated[
+        int, Meta(ge=0, description="most candidates given up before the new job is rejected")
+    ] = 10
+
+
+class Mrt(DeadlineScheduler):
+    """MRT: admit a job if a strongly feasible schedule of all waiting jobs is found.
+
+    1. All waiting jobs and the new one are planned from scratch in the order of the option
+       ``order``. A partial schedule is extended by its first candidate that meets its target and
+       leaves the schedule *strongly feasible*: each remaining job would meet its target as the
+       next one.
+    2. Where a candidate does not, or none is left, the search goes back to the previous partial
+       schedule and its next candidate, up to ``max_backtracks`` times in all.
+
+    M. Islam, P. Balaji, P. Sadayappan, D. K. Panda, "QoPS: a QoS based scheme for parallel job
+    scheduling", JSSPP 2003, section 2.2.2, Figure 2.
+    """
+
+    def __init__(self, options: MrtOptions | None = None) -> None:
+        DeadlineScheduler.__init__(self)
+        self.options = chosen = options or MrtOptions()
+        self.by_laxity = chosen.order == "least_laxity"
+        self.max_backtracks = chosen.max_backtracks
+
+    def begin(self, manager: ResourceManager) -> None:
+        """Start with an empty plan."""
+        DeadlineScheduler.begin(self, manager)
+        self.blamed, self.backtracks = None, 0  # type: ignore[assignment]
+
+    def admit(self, job: Job) -> object:
+        """Take a new job into the plan and return None, or return why not."""
+        if self.search(job):
+            self.adopt()
+            return None
+        blamed = self.blamed
+        return missed_deadline(
+            blamed.id, blamed.target, own=blamed is job, steps_back=self.backtracks
+        )
+
+    def search(self, new: Job) -> bool:
+        """Return whether there is a plan with a new job; it is the draft then.
+
+        O((jobs + backtracks) × jobs × steps).
+        """
+        now, draft, self.backtracks = self.plan.nominal(), self.draft, 0
+        self.order = order = [*self.plan.waiting, new]
+        draft.copy_from(self.running)
+        for job in order:
+            job.key = deadline_key(job, self.by_laxity)
+            job.fits_from, job.fits_until, job.headroom = now, _INFINITY, 0
+        sort_by_key(order, 0)
+        # As if a processor had just been taken for ever: a time is sought for each.
+        if self.is_one_late(0, now, _INFINITY, 1):
+            return False
+        depth, total, tried = 0, len(order), [0] * (len(order) + 1)
+        while depth < total:
+            # Candidates stand in heuristic order from this place on; the first ones were tried.
+            place = depth + tried[depth]
+            if place < total:
+                tried[depth] += 1
+                if self.extend(depth, place):
+                    depth += 1
+                    tried[depth] = 0
+                    continue
+            elif depth == 0:
+                return False
+            else:
+                # The last step is given up as well, as nothing can follow it.
+                depth -= 1
+                job = order[depth]
+                draft.release(job.trial, end_of(job.trial, job.duration), job.processors)
+                sort_by_key(order, depth)
+            self.backtracks += 1
+            if self.backtracks > self.max_backtracks:
+                return False
+        return True
+
+    def extend(self, depth: int, place: int) -> bool:
+        """Extend the partial schedule by the candidate at a place; return whether that is strong.
+
+        If it is not, the job that would be late is ``blamed``.
+        """
+        order, draft = self.order, self.draft
+        job = order[place]
+        start = draft.earliest_fit(self.plan.nominal(), job.duration, job.processors)
+        if not meets(start, job.duration, job.target):
+            self.blamed = job
+            return False
+        end = end_of(start, job.duration)
+        draft.reserve(start, end, job.processors)
+        lift(order, place, depth)
+        if self.is_one_late(depth + 1, start, end, job.processors):
+            draft.release(start, end, job.processors)
+            sort_by_key(order, depth)
+            return False
+        job.trial = start
+        return True
+
+    def is_one_late(self, first: int, start: float, end: float, taken: int) -> bool:
+        """Return whether a job from a place on would be late even as the next one: it is blamed.
+
+        The newest reservation has ``taken`` processors from ``start`` to ``end``. Where it takes
+        more than was to spare, another time is sought. O(jobs × steps), as good as always O(jobs).
+        """
+        order = self.order
+        for place in range(first, len(order)):
+            job = order[place]
+            if job.fits_until <= start or job.fits_from >= end:
+                continue
+            job.headroom -= taken
+            if job.headroom < 0 and not self.find_time(job):
+                self.blamed = job
+                return True
+        return False
+
+    def find_time(self, job: Job) -> bool:
+        """Find a time at which a job fits and is in time; return whether there is one. O(steps).
+
+        The latest is looked at first: reservations to come will reach it last.
+        """
+        duration, needed, draft, now = (
+            job.duration,
+            job.processors,
+            self.draft,
+            self.plan.nominal(),
+        )
+        if job.target == _INFINITY:
+            job.fits_from = job.fits_until = _INFINITY
+            return True
+        start, spare = job.target - duration, -1
+        if now <= start and meets(start, duration, job.target):
+            spare = draft.lowest_free(start, end_of(start, duration)) - needed
+        if spare < 0:
+            start = draft.earliest_fit(now, duration, needed)
+            if not meets(start, duration, job.target):
+                return False
+            spare = draft.lowest_free(start, end_of(start, duration)) - needed
+        job.fits_from, job.fits_until, job.headroom = start, end_of(start, duration), spare
+        return True

@@ -1,0 +1,212 @@
+"""MSB: deadline admission by insertion (the modified slack-based algorithm of Islam et al. 2003)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from qops_batsim.core.job import Job
+from qops_batsim.core.plan import sort_by_key
+from qops_batsim.core.profile import Profile
+from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.schedulers.deadline import DeadlineScheduler, deadline_key, lift, meets
+from qops_batsim.scheduling.module import PlannerOptions
+from qops_batsim.scheduling.refusal import missed_deadline
+from qops_batsim.timing import end_of
+
+FOREVER = 1e12
+"""Price of a delay without end (seconds): more than any date, and sums stay precise."""
+
+LEAST_SLACK = 1.0
+"""Slack that counts at least (seconds)."""
+
+_INFINITY, _FOREVER, _LEAST_SLACK = math.inf, FOREVER, LEAST_SLACK
+
+
+class MsbOptions(PlannerOptions, frozen=True, kw_only=True):
+    """Options of :class:`Msb`."""
+
+    order: Annotated[
+        Literal["scheduled_start", "least_laxity", "earliest_deadline"],
+        Meta(
+            description="order in which the waiting jobs behind a position are placed anew: by "
+            "planned start, as Figure 1 has it, by deadline minus estimate, or by deadline; ties "
+            "by arrival"
+        ),
+    ] = "scheduled_start"
+    price: Annotated[
+        Literal["moves", "delays"],
+        Meta(
+            description="price of a plan: sum of delay times processors over all jobs, where moves "
+            "to an earlier start count as negative, or over delayed jobs only"
+        ),
+    ] = "moves"
+    fairness: Annotated[
+        bool,
+        Meta(
+            description="weigh the move of a job by its slack over what is left of it, as the "
+            "original slack-based algorithm does"
+        ),
+    ] = False
+
+
+class Msb(DeadlineScheduler):
+    """MSB: admit a job at the cheapest position among the waiting ones.
+
+    1. A new job is tried at every position among the waiting jobs, in the order of their planned
+       starts. Those before keep their reservations; the new job and then the others, in their
+       order, are placed at their earliest fits. A missed deadline rules the position out.
+    2. The price of a position is the sum of delay × processors over all jobs. The cheapest one is
+       adopted; if there is none, the job is rejected.
+
+    M. Islam, P. Balaji, P. Sadayappan, D. K. Panda, "QoPS: a QoS based scheme for parallel job
+    scheduling", JSSPP 2003, section 2.2.1, Figure 1. A job's slack is its deadline minus arrival
+    and run time.
+    """
+
+    def __init__(self, options: MsbOptions | None = None) -> None:
+        DeadlineScheduler.__init__(self)
+        self.options = chosen = options or MsbOptions()
+        self.by_start = chosen.order == "scheduled_start"
+        self.by_laxity = chosen.order == "least_laxity"
+        self.only_delays = chosen.price == "delays"
+        self.is_fair = chosen.fairness
+
+    def begin(self, manager: ResourceManager) -> None:
+        """Start with an empty plan."""
+        DeadlineScheduler.begin(self, manager)
+        self.trial = Profile(manager.machine_size)
+        self.least: list[float] = []
+        self.following = 0
+
+    def admit(self, job: Job) -> object:
+        """Take a new job into the plan and return None, or return why not."""
+        if self.search(job):
+            self.adopt()
+            return None
+        # At the last position no waiting job stands in the way.
+        positions = len(self.plan.waiting) + 1
+        return missed_deadline(job.id, job.target, own=True, positions=positions)
+
+    # Prices
+
+    def rate_of(self, job: Job) -> float:
+        """Return the price of a second by which a waiting job is moved: its processors.
+
+        If that is to be fair, they are multiplied by its slack over what is left of it.
+        """
+        rate = float(job.processors)
+        if self.is_fair and job.promise < _INFINITY:
+            latest = job.promise - job.submission_time - job.duration
+            rate *= max(latest, _LEAST_SLACK)
+            rate /= max(job.promise - job.start - job.duration, _LEAST_SLACK)
+        return rate
+
+    def price_of(self, delay: float, rate: float) -> float:
+        """Return what it costs that a job starts so much later than planned (seconds).
+
+        A job without estimate ahead of others may leave them without any start: an infinite delay,
+        which counts as :data:`FOREVER`. A job that had none before and has none now (the delay is
+        no number) costs nothing.
+        """
+        if delay != delay or (self.only_delays and delay < 0.0):
+            return 0.0
+        return max(-_FOREVER, min(delay, _FOREVER)) * rate
+
+    def bound_prices(self, new: Job) -> None:
+        """Set the rates of all jobs, and what each waiting one costs at least. O(waiting × steps).
+
+        None can start earlier than with the running jobs alone, so positions that cannot win are
+        given up early.
+        """
+        now = self.plan.nominal()
+        for job in self.plan.waiting:
+            soonest = self.base.earliest_fit(now, job.duration, job.processors)
+            job.rate = self.rate_of(job)
+            job.gain = self.price_of(soonest - job.start, job.rate)
+        new.rate = float(new.processors)
+
+    def bound_behind(self, position: int) -> None:
+        """Write what the jobs behind each index from a position on cost at least. O(waiting)."""
+        last = len(self.order) - 1
+        self.least[last] = rest = 0.0
+        for index in range(last - 1, position - 1, -1):
+            job = self.order[index + 1]
+            rest += job.gain
+            self.least[index] = rest
+
+    # The search
+
+    def search(self, new: Job) -> bool:
+        """Return whether there is a position for a new job; the cheapest plan is the draft then.
+
+        Positions that give the same schedule are tried once. O(waiting² × steps).
+        """
+        waiting, base, position = self.plan.waiting, self.base, 0
+        count, cheapest = len(waiting), _INFINITY
+        base.copy_from(self.running)
+        self.bound_prices(new)
+        self.order = order = [new, *waiting]
+        self.least = [0.0] * (count + 1)
+        if not self.by_start:
+            for job in order:
+                job.key = deadline_key(job, self.by_laxity)
+            sort_by_key(order, 1)
+        self.bound_behind(0)
+        best, starts = order, list[float]()
+        self.following = 0
+        while self.following <= count:
+            while position < self.following:
+                job = waiting[position]
+                place = position + 1
+                while order[place] is not job:
+                    place += 1
+                lift(order, place, position)
+                base.reserve(job.start, end_of(job.start, job.duration), job.processors)
+                job.trial = job.start
+                position += 1
+            if not self.by_start:
+                self.bound_behind(position)
+            self.trial.copy_from(base)
+            price = self.price_position(position, new, cheapest)
+            if price < cheapest:
+                cheapest = price
+                self.draft, self.trial = self.trial, self.draft
+                best, starts = list(order), [job.trial for job in order]
+        if cheapest == _INFINITY:
+            return False
+        self.order = best
+        for place in range(count + 1):
+            job = best[place]
+            job.trial = starts[place]
+        return True
+
+    def price_position(self, position: int, new: Job, cheapest: float) -> float:
+        """Place the new job, which is at a position, and those behind it; return the price.
+
+        It is infinite if a target is missed, or if it is not below the cheapest one so far.
+        ``following`` is the next position that can give another schedule: as long as jobs that
+        stay in their order keep their starts beside the new one, it may as well come after them.
+        O(waiting × steps).
+        """
+        price, order, trial, now = 0.0, self.order, self.trial, self.plan.nominal()
+        self.following = position + 1
+        for index in range(position, len(order)):
+            job = order[index]
+            start = trial.earliest_fit(now, job.duration, job.processors)
+            if not meets(start, job.duration, job.target):
+                if index == position:
+                    # Behind more jobs that stay it would start no earlier.
+                    self.following = len(order)
+                return _INFINITY
+            job.trial = start
+            if self.by_start and index == self.following and start == job.start:
+                self.following += 1
+            since = now if job is new else job.start
+            price += self.price_of(start - since, job.rate)
+            if price + self.least[index] >= cheapest:
+                return _INFINITY
+            trial.reserve(start, end_of(start, job.duration), job.processors)
+        return price

@@ -1,0 +1,48 @@
+cimport cython
+from qops_batsim.core.job cimport Job
+from qops_batsim.core.plan cimport Plan, sort_by_key
+from qops_batsim.core.profile cimport Profile
+from qops_batsim.core.scheduler cimport ResourceManager
+from qops_batsim.schedulers.deadline cimport DeadlineScheduler, deadline_key, lift, meets
+from qops_batsim.timing cimport end_of, on_grid, up_to_grid
+
+cdef double _INFINITY, _PATIENT, _FOREVER, _PRICE_TOLERANCE, _ROUNDING, _SHORTEST
+cdef int _FIRST, _LAST, _BY_WORK, _BY_RESPONSE, _BY_SLACK
+cdef Py_ssize_t _KEPT, _SHORTEST_STRIDE
+
+@cython.locals(job=Job, earlier=Job, last=Py_ssize_t, place=Py_ssize_t)
+cdef sort_by_trial(list jobs, Py_ssize_t first, Py_ssize_t end)
+
+cdef class Qops(DeadlineScheduler):
+    cdef public object options
+    cdef bint has_key, by_laxity, stops_at_failure, new_job_first, undoes_all, undoes_by_start
+    cdef bint predicts
+    cdef int insertion
+    cdef Py_ssize_t k_factor
+    cdef readonly Py_ssize_t point
+    cdef readonly Job blamed
+    cdef double share
+    cdef list kept
+    cdef dict past
+    cpdef begin(self, ResourceManager manager)
+    cpdef decide(self)
+    cpdef admit(self, Job job)
+    cdef set_key(self, Job job)
+    @cython.locals(job=Job, room=Py_ssize_t)
+    cdef leave_headroom(self, list line, Job new)
+    @cython.locals(waiting=list)
+    cdef bint search(self, Job new) except -1
+    @cython.locals(job=Job, count=Py_ssize_t, kept=Py_ssize_t, point=Py_ssize_t, following=Py_ssize_t, chosen=Py_ssize_t, cost=double, cheapest=double)
+    cdef bint try_points(self, list line, Job new) except -1
+    @cython.locals(job=Job, base=Profile, place=Py_ssize_t, order=list)
+    cdef bint try_point(self, list line, Job new, Py_ssize_t point, Py_ssize_t kept) except -1
+    @cython.locals(order=list, draft=Profile, base=Profile, profile=Profile, job=Job, placed=Py_ssize_t, end=Py_ssize_t, violations=Py_ssize_t, stride=Py_ssize_t, middle=Py_ssize_t, now=double, start=double, soonest=double)
+    cdef bint place_line(self, Py_ssize_t point) except -1
+    @cython.locals(room=Py_ssize_t, start=double)
+    cdef double fit_beside(self, Job job, double now) except? -1
+    @cython.locals(profile=Profile, order=list, job=Job, number=Py_ssize_t, place=Py_ssize_t)
+    cdef go_back(self, Py_ssize_t point, Py_ssize_t middle, Py_ssize_t stride)
+    @cython.locals(job=Job, cost=double, now=double, wait=double, slack=double)
+    cdef double cost_of(self, Py_ssize_t point) except? -1
+    @cython.locals(plan=Plan, job=Job, now=double, mean=double)
+    cdef predict(self)

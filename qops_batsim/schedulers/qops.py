@@ -1,0 +1,367 @@
+"""QoPS: deadline admission by reordering (Islam et al. 2003, section 3, Figure 3)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from qops_batsim.core.job import Job
+from qops_batsim.core.plan import sort_by_key
+from qops_batsim.core.profile import Profile
+from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.schedulers.deadline import DeadlineScheduler, Order, deadline_key, lift, meets
+from qops_batsim.scheduling.module import Grace, SchedulerOptions
+from qops_batsim.scheduling.refusal import missed_deadline
+from qops_batsim.timing import GRACE, SHORTEST, end_of, on_grid, up_to_grid
+
+FIRST, LAST, BY_WORK, BY_RESPONSE, BY_SLACK = range(5)
+"""Which insertion point gives the plan: the first, the last, or the cheapest with a plan."""
+
+KEPT = 16
+"""Most profiles of a part of a plan that a search keeps to go back to."""
+
+SHORTEST_STRIDE = 16
+"""Jobs that are placed from one profile that is kept to the next, at least."""
+
+PATIENT = 60.0
+"""A job with more laxity left than this (seconds) may wait for headroom."""
+
+FOREVER = 1e12
+"""What a wait without end counts as (seconds)."""
+
+PRICE_TOLERANCE = 1e-9
+"""Relative difference of costs that are one."""
+
+ROUNDING = 1e-9
+"""So that 0.29 of 100 processors are 29."""
+
+# What qops.pxd declares is a C variable where this is compiled, which Python does not see.
+_INFINITY, _PATIENT, _FOREVER, _SHORTEST = math.inf, PATIENT, FOREVER, SHORTEST
+_FIRST, _LAST, _BY_WORK, _BY_RESPONSE, _BY_SLACK = range(5)
+_KEPT, _SHORTEST_STRIDE, _PRICE_TOLERANCE, _ROUNDING = (
+    KEPT,
+    SHORTEST_STRIDE,
+    PRICE_TOLERANCE,
+    ROUNDING,
+)
+
+
+class QopsOptions(SchedulerOptions, frozen=True, kw_only=True):
+    """Options of :class:`Qops`."""
+
+    grace: Grace = GRACE
+    order: Order = "least_laxity"
+    k_factor: Annotated[
+        int,
+        Meta(ge=0, description="most deadline violations repaired at one insertion point"),
+    ] = 5
+    on_failure: Annotated[
+        Literal["next_point", "reject"],
+        Meta(
+            description="when an insertion point fails: go on to the next one, or reject the job "
+            "as Figure 3 has it literally"
+        ),
+    ] = "next_point"
+    new_job: Annotated[
+        Literal["in_order", "first"],
+        Meta(
+            description="at insertion points after the first: place the new job in heuristic "
+            "order, or before the jobs that are placed anew, as the text of section 3 has it"
+        ),
+    ] = "in_order"
+    undo: Annotated[
+        Literal["placed_later", "starting_later", "all"],
+        Meta(
+            description="what a violation takes out again, of the jobs placed from the insertion "
+            "point on: the half placed later, the half that starts later, or all of them, so that "
+            "the critical job goes to the head of the list, as the text of section 3 has it"
+        ),
+    ] = "placed_later"
+    insertion: Annotated[
+        Literal["first", "best", "last"],
+        Meta(
+            description="which insertion point gives the plan, of those that have one: the first, "
+            "the best by best_by (section 6), or the last, since Figure 3 goes on after a success"
+        ),
+    ] = "first"
+    best_by: Annotated[
+        Literal["work", "response", "slack"],
+        Meta(
+            description="what the best insertion point has the least of: waits times processors, "
+            "waits, or lost slack (sum of -log(slack + 60 s), over all jobs with deadlines)"
+        ),
+    ] = "work"
+    headroom: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="share of the machine that stays free beside a job with more than a minute "
+            "of laxity, where it ends in time even so; else it is placed as without",
+        ),
+    ] = 0.0
+    run_times: Annotated[
+        Literal["estimated", "predicted"],
+        Meta(
+            description="what is planned with: estimates, or run times predicted from the last two "
+            "jobs of the user, which may be too short, so that promises may be broken"
+        ),
+    ] = "estimated"
+
+
+def sort_by_trial(jobs: list[Job], first: int, end: int) -> None:
+    """Sort jobs that are placed by their trial starts, ties as they stand. O(jobs²)."""
+    for last in range(first + 1, end):
+        job, place = jobs[last], last
+        while place > first:
+            earlier = jobs[place - 1]
+            if earlier.trial <= job.trial:
+                break
+            jobs[place] = earlier
+            place -= 1
+        jobs[place] = job
+
+
+class Qops(DeadlineScheduler):
+    """QoPS: admit a job if some reordering of the waiting ones keeps every deadline.
+
+    1. A new job is tried at few insertion points of the plan: 0, N/2, 3N/4, ... of the N waiting
+       jobs by planned start. Those before the point keep their reservations; the others and the
+       new job are placed one by one, each at its earliest fit, in the order of :meth:`key`.
+    2. A job that would be late is critical. The later half of the jobs placed since the insertion
+       point is taken out again, and the critical job is placed before them. That is done up to
+       ``k_factor`` times at a point.
+    3. The plan of the first point that has one is adopted (option ``insertion``). If none has, the
+       job is rejected.
+
+    M. Islam, P. Balaji, P. Sadayappan, D. K. Panda, "QoPS: a QoS based scheme for parallel job
+    scheduling", JSSPP 2003. Where the paper leaves a choice there is an option.
+
+    Attributes
+    ----------
+    point, blamed
+        The insertion point that was tried last, and the job whose deadline blocked it.
+    """
+
+    def __init__(self, options: QopsOptions | None = None) -> None:
+        DeadlineScheduler.__init__(self)
+        self.options = chosen = options or QopsOptions()
+        self.by_laxity = chosen.order == "least_laxity"
+        self.k_factor, self.share = chosen.k_factor, float(chosen.headroom)
+        self.stops_at_failure = chosen.on_failure == "reject"
+        self.new_job_first = chosen.new_job == "first"
+        self.undoes_all = chosen.undo == "all"
+        self.undoes_by_start = chosen.undo == "starting_later"
+        self.predicts = chosen.run_times == "predicted"
+        by = {"work": BY_WORK, "response": BY_RESPONSE, "slack": BY_SLACK}[chosen.best_by]
+        self.insertion = {"first": FIRST, "best": by, "last": LAST}[chosen.insertion]
+        self.has_key = type(self).key is not Qops.key
+
+    def begin(self, manager: ResourceManager) -> None:
+        """Start with an empty plan."""
+        DeadlineScheduler.begin(self, manager)
+        self.kept = [Profile(manager.machine_size) for _ in range(KEPT)]
+        self.point, self.blamed = 0, None  # type: ignore[assignment]
+        self.past: dict[str, tuple[float, float]] = {}
+
+    def key(self, job: Job) -> float:
+        """Return what jobs are placed by, the least first, ties by arrival.
+
+        Asked of each waiting job in each search. Not overridden: the option ``order``.
+        """
+        return deadline_key(job, self.by_laxity)
+
+    def set_key(self, job: Job) -> None:
+        """Set the key of a job to what is asked for."""
+        if self.has_key:
+            key = self.key(job)
+            job.key = key if type(key) is float and key == key else self.checked_key(job, key)
+        else:
+            job.key = deadline_key(job, self.by_laxity)
+
+    def decide(self) -> None:
+        """Bring the plan up to date, answer new jobs, start what is due."""
+        if self.predicts:
+            self.predict()
+        DeadlineScheduler.decide(self)
+
+    def admit(self, job: Job) -> object:
+        """Take a new job into the plan and return None, or return why not."""
+        if self.search(job):
+            self.adopt()
+            return None
+        blamed, waiting = self.blamed, len(self.plan.waiting)
+        return missed_deadline(
+            blamed.id,
+            blamed.target,
+            own=blamed is job,
+            insertion_point=self.point,
+            waiting=waiting,
+        )
+
+    # The search
+
+    def search(self, new: Job) -> bool:
+        """Return whether there is a plan with a new job; it is the draft then."""
+        waiting = self.plan.waiting
+        self.leave_headroom(waiting, new)
+        return self.try_points(waiting, new)
+
+    def leave_headroom(self, line: list[Job], new: Job) -> None:
+        """Leave a share of the machine free beside each job. O(line)."""
+        # What is free in the end is the machine.
+        last = self.running.free[self.running.size - 1]
+        new.headroom = room = int(self.share * last + _ROUNDING)
+        for job in line:
+            job.headroom = room
+
+    def try_points(self, line: list[Job], new: Job) -> bool:
+        """Return whether an insertion point of a line has a plan. See rules 1 to 3.
+
+        O(log N × (N + K × N) × steps), and N² for sorting.
+        """
+        count, kept, point, chosen, cheapest = len(line), 0, 0, -1, _INFINITY
+        self.base.copy_from(self.running)
+        for job in line:
+            self.set_key(job)
+        self.set_key(new)
+        while True:
+            found = self.try_point(line, new, point, kept)
+            self.point = kept = point
+            if found:
+                if self.insertion == _FIRST:
+                    return True
+                cost = self.cost_of(point)
+                if cost < cheapest - _PRICE_TOLERANCE * abs(cost):
+                    chosen, cheapest = point, cost
+            elif self.stops_at_failure:
+                return False
+            following = point + (count - point) // 2
+            if following == point:
+                break
+            point = following
+        if chosen < 0:
+            return False
+        if chosen != point:
+            self.base.copy_from(self.running)
+            self.try_point(line, new, chosen, 0)
+            self.point = chosen
+        return True
+
+    def try_point(self, line: list[Job], new: Job, point: int, kept: int) -> bool:
+        """Return whether an insertion point has a plan; ``base`` has the jobs before ``kept``."""
+        base = self.base
+        for place in range(kept, point):
+            job = line[place]
+            base.reserve(job.start, end_of(job.start, job.duration), job.processors)
+            job.trial = job.start
+        self.order = order = [*line, new]
+        sort_by_key(order, point)
+        if self.new_job_first and point > 0:
+            place = point
+            while order[place] is not new:
+                place += 1
+            lift(order, place, point)
+        self.draft.copy_from(base)
+        return self.place_line(point)
+
+    def place_line(self, point: int) -> bool:
+        """Place the jobs from a point on at their earliest fits; return whether all are in time.
+
+        A critical job that is late even directly behind the kept ones ends the attempt, as does
+        the violation after the last one that is repaired. It is ``blamed``.
+        """
+        order, now, draft, base = self.order, self.plan.nominal(), self.draft, self.base
+        placed, violations, end = point, 0, len(order)
+        stride = max(_SHORTEST_STRIDE, (end - point) // _KEPT + 1)
+        while placed < end:
+            job = order[placed]
+            start = self.fit_beside(job, now)
+            if meets(start, job.duration, job.target):
+                draft.reserve(start, end_of(start, job.duration), job.processors)
+                job.trial = start
+                placed += 1
+                if (placed - point) % stride == 0:
+                    profile = self.kept[(placed - point) // stride - 1]
+                    profile.copy_from(draft)
+                continue
+            violations += 1
+            soonest = base.earliest_fit(now, job.duration, job.processors)
+            if violations > self.k_factor or not meets(soonest, job.duration, job.target):
+                self.blamed = job
+                return False
+            if self.undoes_by_start:
+                sort_by_trial(order, point, placed)
+            middle = point if self.undoes_all else (point + placed) // 2
+            # In another order than they were placed in, no kept profile is that of the first jobs.
+            self.go_back(point, middle, end if self.undoes_by_start else stride)
+            lift(order, placed, middle)
+            sort_by_key(order, middle + 1)
+            placed = middle
+        return True
+
+    def fit_beside(self, job: Job, now: float) -> float:
+        """Return the earliest fit of a job, with its headroom if it can wait for that. O(steps).
+
+        The headroom of a wide job is what it leaves of the machine, if that is less.
+        """
+        draft, needed = self.draft, job.processors
+        if job.headroom > 0 and job.target - now - job.duration > _PATIENT:
+            room = min(job.headroom, draft.free[draft.size - 1] - needed)
+            if room > 0:
+                start = draft.earliest_fit(now, job.duration, needed + room)
+                if start < _INFINITY and meets(start, job.duration, job.target):
+                    return start
+        return draft.earliest_fit(now, job.duration, needed)
+
+    def go_back(self, point: int, middle: int, stride: int) -> None:
+        """Make the draft that of the jobs before ``middle``; one was kept after each ``stride``."""
+        number = (middle - point) // stride
+        profile = self.base if number == 0 else self.kept[number - 1]
+        self.draft.copy_from(profile)
+        for place in range(point + number * stride, middle):
+            job = self.order[place]
+            self.draft.reserve(job.trial, end_of(job.trial, job.duration), job.processors)
+
+    def cost_of(self, point: int) -> float:
+        """Return what the plan of an insertion point costs; of the last one least. O(jobs).
+
+        What has no deadline has no slack that could be used up.
+        """
+        if self.insertion == _LAST:
+            return -float(point)
+        cost, now = 0.0, self.plan.nominal()
+        for job in self.order:
+            wait = min(job.trial - now, _FOREVER)
+            if self.insertion == _BY_WORK:
+                cost += wait * job.processors
+            elif self.insertion == _BY_RESPONSE:
+                cost += wait
+            elif job.target < _INFINITY:
+                slack = job.target - job.trial - job.duration
+                cost -= math.log(max(slack, 0.0) + _PATIENT)
+        return cost
+
+    # Predictions
+
+    def predict(self) -> None:
+        """Learn from the jobs that have ended, and predict the run times of the new ones.
+
+        A job is expected to run as long as the last two jobs of its user that have ended did in
+        the mean, but no longer than its estimate; as long as that if fewer than two have ended,
+        or it names no user, or asks for a fixed start.
+        """
+        plan, now = self.plan, up_to_grid(self.manager.now)
+        for job in plan.gone:
+            user = job.user
+            if user is not None and not job.is_dying:
+                last = self.past.get(user, (math.nan, math.nan))[0]
+                self.past[user] = (now - on_grid(job.start + job.lag), last)
+        for job in plan.new:
+            user = job.user
+            one, two = self.past.get(user or "", (math.nan, math.nan))
+            if user is not None and job.fixed_start == _INFINITY and two == two:
+                mean = max(up_to_grid((one + two) / 2.0), _SHORTEST)
+                job.duration = min(job.requested, mean)
