@@ -245,5 +245,3 @@ class Fqops(Qops):
             job = self.order[place]
             job.trial = self.starts[place]
         self.draft, self.spare = self.spare, self.draft
-
-

@@ -1,4 +1,4 @@
-"""MSB: deadline admission by insertion (the modified slack-based algorithm of Islam et al. 2003)."""
+"""MSB: deadline admission by insertion, the modified slack-based algorithm (Islam et al. 2003)."""
 
 from __future__ import annotations
 
