@@ -25,6 +25,7 @@ COMPILED = (
     "schedulers/deadline",
     "schedulers/easy",
     "schedulers/fcfs",
+    "schedulers/foresight",
     "schedulers/fqops",
     "schedulers/mrt",
     "schedulers/msb",

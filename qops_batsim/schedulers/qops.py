@@ -163,7 +163,7 @@ class Qops(DeadlineScheduler):
         """Start with an empty plan."""
         DeadlineScheduler.begin(self, manager)
         self.kept = [Profile(manager.machine_size) for _ in range(KEPT)]
-        self.point, self.blamed = 0, None  # type: ignore[assignment]
+        self.point, self.blamed, self.found = 0, None, False  # type: ignore[assignment]
         self.past: dict[str, tuple[float, float]] = {}
 
     def key(self, job: Job) -> float:
@@ -189,7 +189,12 @@ class Qops(DeadlineScheduler):
 
     def admit(self, job: Job) -> object:
         """Take a new job into the plan and return None, or return why not."""
-        if self.search(job):
+        self.search(job)
+        return self.concluded(job)
+
+    def concluded(self, job: Job) -> object:
+        """Adopt the plan that a search has found and return None, or return why it found none."""
+        if self.found:
             self.adopt()
             return None
         blamed, waiting = self.blamed, len(self.plan.waiting)
@@ -207,7 +212,8 @@ class Qops(DeadlineScheduler):
         """Return whether there is a plan with a new job; it is the draft then."""
         waiting = self.plan.waiting
         self.leave_headroom(waiting, new)
-        return self.try_points(waiting, new)
+        self.found = self.try_points(waiting, new)
+        return self.found
 
     def leave_headroom(self, line: list[Job], new: Job) -> None:
         """Leave a share of the machine free beside each job. O(line)."""
