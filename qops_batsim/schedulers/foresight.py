@@ -351,12 +351,12 @@ class Foresight(Qops):
         if chosen.kill_and_restart:
             raise InputError("kill_and_restart: the port does not register killed jobs again yet")
         Qops.__init__(self, chosen)
-        self.admission_price = float(chosen.admission_price)
+        self.terms, self.admission_price = chosen, float(chosen.admission_price)
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan, knowing nothing."""
         Qops.begin(self, manager)
-        self.market = Market(self.options, manager.machine_size)
+        self.market = Market(self.terms, manager.machine_size)
 
     def leave_headroom(self, line: list[Job], new: Job) -> None:
         """Raise the headroom of each job to the expected demand. O(line × log machine)."""

@@ -50,7 +50,7 @@ class Mrt(DeadlineScheduler):
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
         DeadlineScheduler.begin(self, manager)
-        self.blamed, self.backtracks = None, 0  # type: ignore[assignment]
+        self.backtracks = 0
 
     def admit(self, job: Job) -> object:
         """Take a new job into the plan and return None, or return why not."""
@@ -67,7 +67,8 @@ class Mrt(DeadlineScheduler):
 
         O((jobs + backtracks) × jobs × steps).
         """
-        now, draft, self.backtracks = self.plan.nominal(), self.draft, 0
+        now, draft = self.plan.nominal(), self.draft
+        self.blamed, self.backtracks = new, 0
         self.order = order = [*self.plan.waiting, new]
         draft.copy_from(self.running)
         for job in order:

@@ -163,7 +163,7 @@ class Qops(DeadlineScheduler):
         """Start with an empty plan."""
         DeadlineScheduler.begin(self, manager)
         self.kept = [Profile(manager.machine_size) for _ in range(KEPT)]
-        self.point, self.blamed, self.found = 0, None, False  # type: ignore[assignment]
+        self.point, self.found = 0, False
         self.past: dict[str, tuple[float, float]] = {}
 
     def key(self, job: Job) -> float:
@@ -229,6 +229,7 @@ class Qops(DeadlineScheduler):
         O(log N × (N + K × N) × steps), and N² for sorting.
         """
         count, kept, point, chosen, cheapest = len(line), 0, 0, -1, _INFINITY
+        self.blamed = new
         self.base.copy_from(self.running)
         for job in line:
             self.set_key(job)
