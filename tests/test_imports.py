@@ -43,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "protocol": {"platform"},
     "economics": set(),
     "scheduling": {"platform", "protocol", "economics"},
-    "schedulers": {"platform", "scheduling"},
+    "schedulers": {"platform", "economics", "scheduling"},
     "engine": {"platform", "protocol", "workload.model", "scheduling.capacity"},
     "analysis": {"platform", "workload", "economics"},
     "running": _BELOW_RUNNING,

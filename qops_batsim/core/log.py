@@ -174,6 +174,11 @@ class DecisionLog:
         """Know a new job by its number."""
         self.jobs.append((job.id, job.submission_time, job.processors, job.estimate, job.qos))
 
+    def predicted(self, job: Job) -> None:
+        """Know the predicted run time of a new job in place of its estimate."""
+        job_id, date, processors, _, asked = self.jobs[job.number]
+        self.jobs[job.number] = (job_id, date, processors, job.duration, asked)
+
     def begin(self, now: float, gone: list[Job], undone: list[Job], cancelled: list[Job]) -> None:
         """Begin a decision with the jobs that have ended, and blame those that ended early.
 

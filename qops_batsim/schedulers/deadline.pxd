@@ -3,7 +3,7 @@ from qops_batsim.core.job cimport Job
 from qops_batsim.core.plan cimport Plan
 from qops_batsim.core.profile cimport Profile
 from qops_batsim.core.scheduler cimport ResourceManager
-from qops_batsim.schedulers.conservative cimport PlanScheduler
+from qops_batsim.schedulers.planning cimport PlanScheduler
 from qops_batsim.timing cimport end_of, on_grid
 
 cdef double _INFINITY, _DEADLINE_TOLERANCE
@@ -23,8 +23,8 @@ cdef class DeadlineScheduler(PlanScheduler):
     cpdef decide(self)
     cpdef reserve_start(self, Job job)
     cpdef answer(self, Job job)
+    cdef attempt(self, Job job)
     cpdef admit(self, Job job)
-    cpdef refused(self, Job job, object refusal)
     @cython.locals(plan=Plan, left=double)
     cpdef why_impossible(self, Job job)
     @cython.locals(now=double)

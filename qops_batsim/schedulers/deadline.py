@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.profile import Profile
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import SimulationError, python_text, require_type
-from qops_batsim.schedulers.conservative import PlanScheduler
+from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid
 
@@ -83,14 +84,20 @@ class DeadlineScheduler(PlanScheduler):
         The jobs of that plan, with their starts in ``job.trial``.
     """
 
-    def __init__(self) -> None:
-        PlanScheduler.__init__(self)
+    needs_deadlines = True
+    HOOKS: ClassVar[dict[str, str]] = {**PlanScheduler.HOOKS, "admit": "job"}
+
+    def __init__(self, options: SchedulerOptions | None = None) -> None:
+        PlanScheduler.__init__(self, options)
+
+    def new_plan(self, machine_size: int) -> Plan:
+        """Return an empty plan that keeps its promises."""
+        return Plan(machine_size, keeps_promises=True)
 
     def begin(self, manager: ResourceManager) -> None:
-        """Start with an empty plan that keeps its promises."""
+        """Start with an empty plan."""
         PlanScheduler.begin(self, manager)
         size = manager.machine_size
-        self.plan = Plan(size, keeps_promises=True)
         self.running, self.base, self.draft = Profile(size), Profile(size), Profile(size)
         self.order: list[Job] = []
         self.has_profile = False
@@ -107,14 +114,20 @@ class DeadlineScheduler(PlanScheduler):
 
     def answer(self, job: Job) -> None:
         """Take a new job into the plan, or reject it."""
+        refusal = self.attempt(job)
+        if refusal is not None:
+            self.refused(job, refusal)
+
+    def attempt(self, job: Job) -> object:
+        """Take a new job into the plan and return None, or return why not."""
         refusal: object = self.why_impossible(job)
         if refusal is None:
             self.prepare()
             refusal = self.admit(job)
             if refusal is None:
                 self.check_admitted(job)
-                return
-        self.refused(job, refusal)
+                self.note_admission(job)
+        return refusal
 
     def admit(self, job: Job) -> object:
         """Take a new job into the plan and return None, or return why not: a text or a Refusal.
@@ -123,10 +136,6 @@ class DeadlineScheduler(PlanScheduler):
         moves no other job, or with :meth:`adopt_starts`.
         """
         raise NotImplementedError
-
-    def refused(self, job: Job, refusal: object) -> None:
-        """Reject a job that was not admitted."""
-        self.manager.reject(job, refusal)
 
     def why_impossible(self, job: Job) -> Refusal | None:
         """Return why a job could not end in time if nothing waited, None if it could."""

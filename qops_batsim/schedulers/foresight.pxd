@@ -41,7 +41,6 @@ cdef class Market:
     cpdef Py_ssize_t headroom_of(self, Job job, double now) except? -1
 
 cdef class Foresight(Qops):
-    cdef object terms
     cdef double admission_price
     cdef readonly Market market
     cpdef begin(self, ResourceManager manager)

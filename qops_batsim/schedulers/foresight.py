@@ -9,13 +9,13 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.options import SchedulerOptions, seconds
 from qops_batsim.core.profile import Profile
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.schedulers.qops import Qops, QopsOptions
 from qops_batsim.scheduling.admission.options import KillAfter, KillAndRestart, MaxKills
-from qops_batsim.scheduling.module import seconds
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
 LENGTHS = (60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, math.inf)
@@ -346,17 +346,19 @@ class Foresight(Qops):
         What was learned.
     """
 
-    def __init__(self, options: ForesightOptions | None = None) -> None:
-        chosen = options or ForesightOptions()
-        if chosen.kill_and_restart:
+    summary = "QoPS with foresight: admission by opportunity cost, learned from past arrivals"
+    Options = ForesightOptions
+
+    def __init__(self, options: SchedulerOptions | None = None) -> None:
+        Qops.__init__(self, options)
+        if self.options.kill_and_restart:
             raise InputError("kill_and_restart: the port does not register killed jobs again yet")
-        Qops.__init__(self, chosen)
-        self.terms, self.admission_price = chosen, float(chosen.admission_price)
+        self.admission_price = float(self.options.admission_price)
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan, knowing nothing."""
         Qops.begin(self, manager)
-        self.market = Market(self.terms, manager.machine_size)
+        self.market = Market(self.options, manager.machine_size)
 
     def leave_headroom(self, line: list[Job], new: Job) -> None:
         """Raise the headroom of each job to the expected demand. O(line × log machine)."""

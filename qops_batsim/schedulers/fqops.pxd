@@ -15,10 +15,11 @@ cdef class Fqops(Qops):
     cdef Py_ssize_t retries
     cdef Profile spare
     cdef list best, starts
-    cdef readonly dict offers
     cpdef begin(self, ResourceManager manager)
+    cpdef answer(self, Job job)
     @cython.locals(slack=double, factor=double, soonest=double, offered=double)
-    cpdef refused(self, Job job, object refusal)
+    cdef answer_otherwise(self, Job job, object why)
+    cdef note_offer(self, Job job, object offer)
     cdef bint is_taken(self, Job job, double offered, double factor) except -1
     @cython.locals(lag=double)
     cdef admit_with(self, Job job, double offered, double soonest)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from msgspec import Meta
 from msgspec.structs import replace
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.profile import Profile
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.economics.tolerance import (
@@ -22,6 +23,7 @@ from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.schedulers.deadline import meets
 from qops_batsim.schedulers.qops import Qops, QopsOptions
 from qops_batsim.scheduling.admission.options import KillAfter, KillAndRestart, MaxKills
+from qops_batsim.scheduling.answers import Offer
 from qops_batsim.scheduling.refusal import OfferOutcome, Refusal, free_text
 from qops_batsim.timing import end_of
 
@@ -71,14 +73,6 @@ class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
     kill_after: KillAfter = 1.0
 
 
-class Offer(NamedTuple):
-    """A deadline offered instead of the requested one (seconds), and why that was refused."""
-
-    deadline: float
-    taken: bool
-    refusal: Refusal
-
-
 class Fqops(Qops):
     """QoPS with feedback: a user whose deadline cannot be kept gets an offer of a later one.
 
@@ -98,20 +92,18 @@ class Fqops(Qops):
     accepts
         Speaks for the users instead of the options ``tolerance``, ``tolerance_factor`` and
         ``seed``: a function of the job and the offered deadline (seconds).
-
-    Attributes
-    ----------
-    offers
-        The offers that were made to users, by the job's id.
     """
 
+    summary = "QoPS with feedback, tolerance, slack, kill-and-restart (Islam et al. 2004)"
+    Options = FqopsOptions
+
     def __init__(
-        self, options: FqopsOptions | None = None, accepts: Tolerance | None = None
+        self, options: SchedulerOptions | None = None, accepts: Tolerance | None = None
     ) -> None:
-        chosen = options or FqopsOptions()
+        Qops.__init__(self, options)
+        chosen = self.options
         if chosen.kill_and_restart:
             raise InputError("kill_and_restart: the port does not register killed jobs again yet")
-        Qops.__init__(self, chosen)
         self.slack, self.retries = float(chosen.slack_factor), chosen.retry_count
         self.tolerance: Tolerance = FixedTolerance(chosen.tolerance_factor)
         if accepts is not None:
@@ -120,49 +112,60 @@ class Fqops(Qops):
             self.tolerance = RandomTolerance(chosen.tolerance_factor, chosen.seed)
 
     def begin(self, manager: ResourceManager) -> None:
-        """Start with an empty plan and no offers."""
+        """Start with an empty plan."""
         Qops.begin(self, manager)
         self.spare = Profile(manager.machine_size)
         self.best: list[Job] = []
         self.starts: list[float] = []
-        self.offers: dict[str, Offer] = {}
 
-    def refused(self, job: Job, refusal: object) -> None:
-        """Offer a later deadline to the user of a job that was refused, or reject the job."""
-        why = refusal if isinstance(refusal, Refusal) else free_text(str(refusal))
+    def answer(self, job: Job) -> None:
+        """Take a new job into the plan, with an offered deadline if need be, or reject it."""
+        refusal = self.attempt(job)
+        if refusal is not None:
+            why = refusal if isinstance(refusal, Refusal) else free_text(str(refusal))
+            self.answer_otherwise(job, why)
+
+    def answer_otherwise(self, job: Job, why: Refusal) -> None:
+        """Offer a later deadline to the user of a job that was refused as it is, or reject it."""
         if job.target == _INFINITY:
             # Its earliest fit moves no other job, and is always possible.
             self.plan.place_new(job)
+            self.note_admission(job)
             return
         slack, factor = self.slack, math.nan
         if isinstance(self.tolerance, FactorTolerance):
             factor = self.tolerance.factor_of(job)
         if factor < slack:
             outcome = OfferOutcome.NOT_WORTH_MAKING
-            told = replace(why, offer=outcome, tolerance=factor, slack_factor=slack)
-            self.manager.reject(job, told)
+            self.refused(job, replace(why, offer=outcome, tolerance=factor, slack_factor=slack))
             return
         soonest = self.find_earliest(job)
         if soonest == _INFINITY:
-            self.manager.reject(job, replace(why, offer=OfferOutcome.NO_DATE))
+            self.refused(job, replace(why, offer=OfferOutcome.NO_DATE))
             return
         if soonest <= job.deadline:
             # The plan made for a job without deadline happens to keep the requested one.
             self.adopt()
+            self.note_admission(job)
             return
         # Without artificial slack it is not rounded anew.
         offered = soonest if slack == 1.0 else job.arrival + slack * (soonest - job.arrival)
         if offered > _MAX_SECONDS:
-            told = replace(why, offer=OfferOutcome.TOO_LATE, offered=offered)
-            self.manager.reject(job, told)
+            self.refused(job, replace(why, offer=OfferOutcome.TOO_LATE, offered=offered))
         elif self.is_taken(job, offered, factor):
+            offer = Offer(offered, True, why)
+            self.note_offer(job, offer)
             self.admit_with(job, offered, soonest)
-            taken = replace(why, offer=OfferOutcome.TAKEN)
-            self.offers[job.id] = Offer(offered, True, taken)
+            self.note_admission(job, offer)
         else:
+            offer = Offer(offered, False, why)
+            self.note_offer(job, offer)
             told = replace(why, offer=OfferOutcome.NOT_TAKEN, offered=offered)
-            self.offers[job.id] = Offer(offered, False, told)
-            self.manager.reject(job, told)
+            self.refused(job, told, offer)
+
+    def note_offer(self, job: Job, offer: Offer) -> None:
+        """Note an offer to the user of a job, whether it was taken or not."""
+        self.manager.note_metadata(job, offer.note(self.manager.record(job)))
 
     def is_taken(self, job: Job, offered: float, factor: float) -> bool:
         """Return whether the user of a job, with a tolerance factor, takes an offered deadline."""

@@ -9,7 +9,6 @@ from qops_batsim.timing cimport end_of
 cdef double _INFINITY
 
 cdef class Mrt(DeadlineScheduler):
-    cdef public object options
     cdef bint by_laxity
     cdef Py_ssize_t max_backtracks
     cdef readonly Py_ssize_t backtracks

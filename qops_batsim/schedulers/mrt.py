@@ -8,10 +8,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.options import PlannerOptions, SchedulerOptions
 from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.schedulers.deadline import DeadlineScheduler, Order, deadline_key, lift, meets
-from qops_batsim.scheduling.module import PlannerOptions
 from qops_batsim.scheduling.refusal import missed_deadline
 from qops_batsim.timing import end_of
 
@@ -41,9 +41,12 @@ class Mrt(DeadlineScheduler):
     scheduling", JSSPP 2003, section 2.2.2, Figure 2.
     """
 
-    def __init__(self, options: MrtOptions | None = None) -> None:
-        DeadlineScheduler.__init__(self)
-        self.options = chosen = options or MrtOptions()
+    summary = "MRT: deadline admission by search with backtracking (Islam et al. 2003)"
+    Options = MrtOptions
+
+    def __init__(self, options: SchedulerOptions | None = None) -> None:
+        DeadlineScheduler.__init__(self, options)
+        chosen = self.options
         self.by_laxity = chosen.order == "least_laxity"
         self.max_backtracks = chosen.max_backtracks
 

@@ -9,7 +9,6 @@ from qops_batsim.timing cimport end_of
 cdef double _INFINITY, _FOREVER, _LEAST_SLACK
 
 cdef class Msb(DeadlineScheduler):
-    cdef public object options
     cdef bint by_start, by_laxity, only_delays, is_fair
     cdef Profile trial
     cdef list least

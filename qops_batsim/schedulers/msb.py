@@ -8,11 +8,11 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.options import PlannerOptions, SchedulerOptions
 from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.profile import Profile
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.schedulers.deadline import DeadlineScheduler, deadline_key, lift, meets
-from qops_batsim.scheduling.module import PlannerOptions
 from qops_batsim.scheduling.refusal import missed_deadline
 from qops_batsim.timing import end_of
 
@@ -66,9 +66,12 @@ class Msb(DeadlineScheduler):
     and run time.
     """
 
-    def __init__(self, options: MsbOptions | None = None) -> None:
-        DeadlineScheduler.__init__(self)
-        self.options = chosen = options or MsbOptions()
+    summary = "MSB: deadline admission at the cheapest position (Islam et al. 2003)"
+    Options = MsbOptions
+
+    def __init__(self, options: SchedulerOptions | None = None) -> None:
+        DeadlineScheduler.__init__(self, options)
+        chosen = self.options
         self.by_start = chosen.order == "scheduled_start"
         self.by_laxity = chosen.order == "least_laxity"
         self.only_delays = chosen.price == "delays"

@@ -3,7 +3,7 @@ from qops_batsim.core.job cimport Job
 from qops_batsim.core.log cimport DecisionLog
 from qops_batsim.core.plan cimport Claim, Plan
 from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
-from qops_batsim.timing cimport up_to_grid
+from qops_batsim.timing cimport end_of, up_to_grid
 
 cdef double _INFINITY
 cdef int _WAITING
@@ -31,8 +31,8 @@ cdef class PlanScheduler(Scheduler):
     cdef start_due(self)
     cpdef compress(self)
     cpdef answer(self, Job job)
-    cpdef note_admission(self, Job job)
-    cpdef refused(self, Job job, object refusal)
+    cpdef note_admission(self, Job job, object offer=*)
+    cpdef refused(self, Job job, object refusal, object offer=*)
     @cython.locals(start=double, asked=double, target=double)
     cpdef reserve_start(self, Job job)
     @cython.locals(date=double, claim=Claim)

@@ -14,11 +14,11 @@ from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.schedulers.queue import too_wide
 from qops_batsim.schedulers.standing import Standing, restore, standing_of
-from qops_batsim.scheduling.answers import AdmissionAnswer
+from qops_batsim.scheduling.answers import AdmissionAnswer, Offer
 from qops_batsim.scheduling.decision_events import Event
 from qops_batsim.scheduling.decision_rows import events_of, submissions_of
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text, no_time, start_taken
-from qops_batsim.timing import up_to_grid
+from qops_batsim.timing import end_of, up_to_grid
 
 _INFINITY, _WAITING, _BY_ADMISSION = math.inf, WAITING, BY_ADMISSION
 
@@ -132,6 +132,8 @@ class PlanScheduler(Scheduler):
     def decide(self) -> None:
         """Bring the plan up to date, answer new jobs, start what is due."""
         plan, manager = self.plan, self.manager
+        if manager.news.late:
+            self.hear_late()
         if not self.is_whole:
             self.check_windows()
         if self.may_be_too_wide:
@@ -158,6 +160,14 @@ class PlanScheduler(Scheduler):
         if self.may_be_too_wide:
             self.reject_wider()
             self.may_be_too_wide = False
+
+    def hear_late(self) -> None:
+        """Plan with late news: new jobs are judged as if told when they were submitted."""
+        plan, news, now = self.plan, self.manager.news, up_to_grid(self.manager.now)
+        for job in plan.new:
+            job.target += news.submitted(job, now)
+        plan.is_late, plan.grace = True, news.grace
+        plan.tolerance, plan.most_lag = news.tolerance, news.most_lag
 
     def answer_new(self) -> None:
         """Answer the new jobs in the order of their arrival; those first that can never run."""
@@ -266,23 +276,39 @@ class PlanScheduler(Scheduler):
         """Place a new job and call :meth:`note_admission`, or :meth:`refused`."""
         raise NotImplementedError
 
-    def note_admission(self, job: Job) -> None:
-        """Note that a new job is in the plan now, and what was moved for it."""
+    def note_admission(self, job: Job, offer: Offer | None = None) -> None:
+        """Note that a new job is in the plan now, by an offer or not, and what was moved for it."""
         log = self.plan.log
         if log is not None:
-            log.admitted(job, False)
+            if offer is not None:
+                blamed = self.blamed_number(job, offer.refusal)
+                log.worded[job.number] = AdmissionAnswer(None, blamed, offer)
+            log.admitted(job, offer is not None)
             log.moved_for(job, _BY_ADMISSION, self.plan.waiting)
+        self.note_promise(job)
 
-    def refused(self, job: Job, refusal: object) -> None:
-        """Reject a new job for a Refusal, or a text."""
+    def note_promise(self, job: Job) -> None:
+        """Note for ``_qos.csv`` what a new job was promised."""
+        if job.qos is not None:
+            if job.qos.start is not None:
+                self.manager.record(job).latest_start = job.qos.start
+            if job.qos.deadline is not None:
+                self.manager.record(job).admitted_deadline = job.promise
+
+    def refused(self, job: Job, refusal: object, offer: Offer | None = None) -> None:
+        """Reject a new job for a Refusal, or a text; its user may not have taken an offer."""
         if self.plan.log is not None:
             why = refusal if isinstance(refusal, Refusal) else free_text(str(refusal))
-            blamed = -1
-            for each in [job, *self.plan.waiting]:
-                if why.blamed and each.id == why.blamed:
-                    blamed = each.number
-            self.plan.log.refused(job, AdmissionAnswer(why, blamed), blamed)
+            blamed = self.blamed_number(job, why)
+            self.plan.log.refused(job, AdmissionAnswer(why, blamed, offer), blamed)
         self.manager.reject(job, refusal)
+
+    def blamed_number(self, job: Job, refusal: Refusal) -> int:
+        """Return the number of the job that is blamed for the refusal of a new one, or -1."""
+        for each in [job, *self.plan.waiting]:
+            if refusal.blamed and each.id == refusal.blamed:
+                return each.number
+        return -1
 
     def reserve_start(self, job: Job) -> None:
         """Promise a new job the start that it asks for if it fits there, else refuse it.
@@ -294,11 +320,24 @@ class PlanScheduler(Scheduler):
             self.refused(job, no_time(job.duration, target - asked, target))
         elif start > asked:
             self.refused(job, start_taken(asked, start))
-        elif self.plan.log is not None:
-            self.plan.log.admitted(job, False)
+        else:
+            if self.plan.log is not None:
+                self.plan.log.admitted(job, False)
+            self.note_promise(job)
 
     def renewed(self, renewal: Renewal) -> None:
-        """Hear that a promise was made anew because hosts have left."""
+        """Note that a promise was made anew because hosts have left."""
+        job, promise = renewal.job, renewal.promise
+        record = self.manager.record(job)
+        if job.fixed_start < _INFINITY:
+            record.latest_start = promise
+            if record.admitted_deadline is not None:
+                end = end_of(promise, job.duration)
+                record.admitted_deadline = max(record.admitted_deadline, end)
+        else:
+            record.admitted_deadline = promise
+        loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=renewal.lost_date, hosts=renewal.lost)
+        record.note_renewal(renewal.broken, loss)
 
     def log_starts(self) -> None:
         """Log what was moved last, the new jobs that can never run, and those that start."""

@@ -14,7 +14,6 @@ cdef Py_ssize_t _KEPT, _SHORTEST_STRIDE
 cdef sort_by_trial(list jobs, Py_ssize_t first, Py_ssize_t end)
 
 cdef class Qops(DeadlineScheduler):
-    cdef public object options
     cdef bint has_key, by_laxity, stops_at_failure, new_job_first, undoes_all, undoes_by_start
     cdef bint predicts, found
     cdef int insertion

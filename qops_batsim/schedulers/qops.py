@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
+from qops_batsim.core.options import PlannerOptions, SchedulerOptions
 from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.profile import Profile
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.schedulers.deadline import DeadlineScheduler, Order, deadline_key, lift, meets
-from qops_batsim.scheduling.module import Grace, SchedulerOptions
 from qops_batsim.scheduling.refusal import missed_deadline
-from qops_batsim.timing import GRACE, SHORTEST, end_of, on_grid, up_to_grid
+from qops_batsim.timing import SHORTEST, end_of, on_grid, up_to_grid
 
 FIRST, LAST, BY_WORK, BY_RESPONSE, BY_SLACK = range(5)
 """Which insertion point gives the plan: the first, the last, or the cheapest with a plan."""
@@ -48,10 +48,9 @@ _KEPT, _SHORTEST_STRIDE, _PRICE_TOLERANCE, _ROUNDING = (
 )
 
 
-class QopsOptions(SchedulerOptions, frozen=True, kw_only=True):
+class QopsOptions(PlannerOptions, frozen=True, kw_only=True):
     """Options of :class:`Qops`."""
 
-    grace: Grace = GRACE
     order: Order = "least_laxity"
     k_factor: Annotated[
         int,
@@ -145,9 +144,13 @@ class Qops(DeadlineScheduler):
         The insertion point that was tried last, and the job whose deadline blocked it.
     """
 
-    def __init__(self, options: QopsOptions | None = None) -> None:
-        DeadlineScheduler.__init__(self)
-        self.options = chosen = options or QopsOptions()
+    summary = "QoPS: deadline admission, reordering waiting jobs (Islam et al. 2003)"
+    Options = QopsOptions
+    HOOKS: ClassVar[dict[str, str]] = {**DeadlineScheduler.HOOKS, "key": "job"}
+
+    def __init__(self, options: SchedulerOptions | None = None) -> None:
+        DeadlineScheduler.__init__(self, options)
+        chosen = self.options
         self.by_laxity = chosen.order == "least_laxity"
         self.k_factor, self.share = chosen.k_factor, float(chosen.headroom)
         self.stops_at_failure = chosen.on_failure == "reject"
@@ -372,3 +375,7 @@ class Qops(DeadlineScheduler):
             if user is not None and job.fixed_start == _INFINITY and two == two:
                 mean = max(up_to_grid((one + two) / 2.0), _SHORTEST)
                 job.duration = min(job.requested, mean)
+                if job.duration < job.requested:
+                    self.manager.record(job).predicted_run_time = job.duration
+                    if plan.log is not None:
+                        plan.log.predicted(job)

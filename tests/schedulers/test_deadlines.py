@@ -17,6 +17,8 @@ from qops_batsim.schedulers.fqops import Fqops, FqopsOptions
 from qops_batsim.schedulers.mrt import Mrt, MrtOptions
 from qops_batsim.schedulers.msb import Msb, MsbOptions
 from qops_batsim.schedulers.qops import Qops, QopsOptions
+from qops_batsim.scheduling.news import News
+from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.scheduling.refusal import RefusalKind
 
 
@@ -25,6 +27,8 @@ class Recorder(ResourceManager):
 
     def __init__(self, machine_size: int) -> None:
         super().__init__(machine_size)
+        self.qos_log, self.news = QosLog(), News()
+        self.told: dict[str, str] = {}
         self.reasons: dict[str, Any] = {}
         self.calls: list[float] = []
 
@@ -33,6 +37,9 @@ class Recorder(ResourceManager):
 
     def reject_job(self, job: Job, reason: object) -> None:
         self.reasons[job.id] = reason
+
+    def note_metadata(self, job: Job, text: str) -> None:
+        self.told[job.id] = text
 
     def call_at(self, date: float) -> None:
         self.calls.append(date)
@@ -178,9 +185,10 @@ def test_an_offer_is_the_earliest_deadline_that_can_be_kept() -> None:
     assert starts(submit(Fqops(), *jobs))["b"] is None
     scheduler = Fqops(FqopsOptions(tolerance_factor=2.0, retry_count=60))
     assert starts(submit(scheduler, *jobs))["b"] == 20.0
-    offer = scheduler.offers["b"]
-    assert offer.taken
-    assert offer.deadline == pytest.approx(25.0, abs=1e-5)
+    record = scheduler.manager.qos_log.record("b")
+    assert record.offered_deadline == record.admitted_deadline
+    assert record.offered_deadline == pytest.approx(25.0, abs=1e-5)
+    assert "decision=accepted" in scheduler.manager.told["b"]
     asked = []
 
     def refuse(job: Job, offered: float) -> bool:

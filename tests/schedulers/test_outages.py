@@ -22,9 +22,8 @@ from qops_batsim.engine.loop import EmbeddedManager
 from qops_batsim.engine.options import EngineOptions, ExternalEvent
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import FINAL_STATES, REJECTED, QosRequest
+from qops_batsim.jobs import FINAL_STATES, REJECTED
 from qops_batsim.platform.generate import make_cluster
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.schedulers.conservative import Conservative, ConservativeOptions
 from qops_batsim.schedulers.planning import PlanScheduler
@@ -32,87 +31,10 @@ from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.model import Workload
 from support.loop_runs import run_sleeping
+from support.random_outages import HOSTS, random_events, random_workload
 from support.scheduler_module import ReplacedModule, SchedulerModule
-
-HOSTS = 8
-
-
-def random_workload(rng: random.Random, *, deadlines: bool) -> Workload:
-    """Return jobs that keep a machine busy, some with fixed starts."""
-    jobs, profiles, date = [], {}, 0.0
-    grain = rng.choice([1.0, 0.001])
-    for number in range(rng.choice([20, 60])):
-        date += rng.choice([0.0, rng.randint(1, 20) * grain])
-        run_time = rng.randint(1, 30) * grain
-        name, profile = delay_profile(run_time)
-        profiles[name] = profile
-        limit = run_time * rng.choice([0.5, 1.0, 1.5, 4.0])
-        asked: dict[str, Any] = {}
-        if rng.random() < 0.15:
-            asked["start"] = date + rng.randint(0, 40) * grain
-        if deadlines and rng.random() < 0.8:
-            asked["deadline"] = date + limit * rng.choice([0.9, 1.0, 2.0, 5.0, 10.0])
-        if rng.random() < 0.2:
-            asked["estimated_runtime"] = run_time * rng.choice([0.7, 1.0])
-        processors = rng.choice([1, 1, 2, 3, 4, HOSTS - 1, HOSTS, HOSTS + 1])
-        qos = QosRequest(**asked) if asked else None
-        jobs.append(Job(f"{number:02d}", date, processors, name, limit, qos))
-    return Workload(jobs=jobs, profiles=profiles, processors=HOSTS)
-
-
-def some_hosts(rng: random.Random) -> HostSet:
-    return HostSet.of(rng.sample(range(HOSTS), rng.randint(1, HOSTS - 2)))
-
-
-def random_events(rng: random.Random, workload: Workload) -> tuple[ExternalEvent, ...]:
-    """Return hosts that leave and return, or not; maintenance; jobs that are cancelled."""
-    last, found = workload.jobs[-1].submission_time + 20, list[ExternalEvent]()
-    dates = [job.submission_time for job in workload.jobs]
-
-    def date() -> float:
-        return rng.choice([rng.choice(dates), rng.uniform(0, last), round(rng.uniform(0, last))])
-
-    taken: list[tuple[HostSet, float, float]] = []
-
-    def is_apart(hosts: HostSet, since: float, until: float) -> bool:
-        """Return whether no other outage has any of these hosts then; take them if so."""
-        if any(hosts & each and since <= end and begin <= until for each, begin, end in taken):
-            return False
-        taken.append((hosts, since, until))
-        return True
-
-    for _ in range(rng.randint(0, 4)):
-        hosts, since = some_hosts(rng), date()
-        returns = rng.random() < 0.8
-        until = since + rng.choice([0.5, 1.0, rng.uniform(0, 30)]) if returns else math.inf
-        if not is_apart(hosts, since, until):
-            continue
-        found.append(ExternalEvent(since, "machine_unavailable", hosts, {}))
-        if returns:
-            found.append(ExternalEvent(until, "machine_available", hosts, {}))
-    for _ in range(rng.randint(0, 2)):
-        hosts, notice = some_hosts(rng), date()
-        since = notice + rng.choice([0.0, 5.0, rng.uniform(0, 20)])
-        until = since + rng.uniform(1, 20)
-        if not is_apart(hosts, since, until):
-            continue
-        fields = {
-            "type": "maintenance",
-            "timestamp": notice,
-            "resources": str(hosts),
-            "start": since,
-            "end": until,
-        }
-        found.append(ExternalEvent(notice, "maintenance", hosts, fields))
-        found.append(ExternalEvent(since, "machine_unavailable", hosts, {}))
-        found.append(ExternalEvent(until, "machine_available", hosts, {}))
-    for job in rng.sample(workload.jobs, rng.randint(0, 5)):
-        when = job.submission_time + rng.choice([0.0, 0.0, 1.0, rng.uniform(0, 20)])
-        fields = {"type": "job_cancelled", "timestamp": when, "job_id": f"w0!{job.id}"}
-        found.append(ExternalEvent(when, "job_cancelled", HostSet(), fields))
-    return tuple(sorted(found, key=lambda event: event.timestamp))
 
 
 def told(scheduler: Any, workload: Workload, events: tuple[ExternalEvent, ...]) -> list[Any]:
