@@ -84,6 +84,7 @@ class DeadlineScheduler(PlanScheduler):
         The jobs of that plan, with their starts in ``job.trial``.
     """
 
+    keeps_decisions = True
     needs_deadlines = True
     HOOKS: ClassVar[dict[str, str]] = {**PlanScheduler.HOOKS, "admit": "job"}
 
@@ -136,6 +137,31 @@ class DeadlineScheduler(PlanScheduler):
         moves no other job, or with :meth:`adopt_starts`.
         """
         raise NotImplementedError
+
+    def try_admission(self, job: Job) -> object:
+        """Return None if a new job could be admitted now, with its start in ``trial``, or why not.
+
+        The plan stays as it is. A subclass that has a search overrides this, and admits what it has
+        found with :meth:`admit_found`; here :meth:`admit` is tried and undone. O(waiting + steps).
+        """
+        plan, kept = self.plan, Profile(self.plan.machine_size)
+        waiting, starts = list(plan.waiting), [each.start for each in plan.waiting]
+        given_from, given_until = plan.given_from, plan.given_until
+        kept.copy_from(plan.profile)
+        refusal = self.admit(job)
+        job.trial = job.start
+        plan.waiting, plan.profile = waiting, kept
+        for place in range(len(waiting)):
+            waiting[place].start = starts[place]
+        plan.given_from, plan.given_until = given_from, given_until
+        return refusal
+
+    def admit_found(self, job: Job) -> object:
+        """Adopt the plan that :meth:`try_admission` finds and return None, or return why not."""
+        refusal = self.try_admission(job)
+        if refusal is None:
+            self.adopt()
+        return refusal
 
     def why_impossible(self, job: Job) -> Refusal | None:
         """Return why a job could not end in time if nothing waited, None if it could."""

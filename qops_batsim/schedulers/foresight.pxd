@@ -46,5 +46,7 @@ cdef class Foresight(Qops):
     cpdef begin(self, ResourceManager manager)
     @cython.locals(job=Job, now=double, market=Market)
     cdef leave_headroom(self, list line, Job new)
-    @cython.locals(market=Market, now=double, left=double, cost=double, worth=double)
+    @cython.locals(now=double)
     cpdef admit(self, Job job)
+    @cython.locals(market=Market, left=double, cost=double, worth=double)
+    cpdef try_admission(self, Job job)

@@ -369,15 +369,20 @@ class Foresight(Qops):
         new.headroom = max(new.headroom, market.headroom_of(new, now))
 
     def admit(self, job: Job) -> object:
-        """Take a new job into the plan if it is worth it and return None, or return why not."""
-        now, market = self.plan.nominal(), self.market
-        left = job.target - now
-        market.learn(now, job.processors, job.duration, left)
+        """Learn from the arrival of a job, and take it into the plan if it is worth it."""
+        now = self.plan.nominal()
+        self.market.learn(now, job.processors, job.duration, job.target - now)
+        return self.admit_found(job)
+
+    def try_admission(self, job: Job) -> object:
+        """Return None if there is a plan in which a new job costs no more than it is worth."""
+        refusal, market = Qops.try_admission(self, job), self.market
+        left = job.target - self.plan.nominal()
         # What has no deadline can wait for ever, and is not refused for what it costs.
-        if self.search(job) and job.duration < _INFINITY and left < _INFINITY:
+        if refusal is None and job.duration < _INFINITY and left < _INFINITY:
             cost = market.displaced(self.draft, job.trial, job.duration, job.processors)
             worth = market.worth_of(market.measure_of(job.processors, job.duration, left))
             if self.admission_price * cost > worth:
                 kind, price = RefusalKind.TOO_DEAR, self.admission_price
                 return Refusal(kind=kind, cost=cost, worth=worth, price=price)
-        return self.concluded(job)
+        return refusal

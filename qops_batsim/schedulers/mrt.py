@@ -57,8 +57,11 @@ class Mrt(DeadlineScheduler):
 
     def admit(self, job: Job) -> object:
         """Take a new job into the plan and return None, or return why not."""
+        return self.admit_found(job)
+
+    def try_admission(self, job: Job) -> object:
+        """Return None if there is a plan with a new job (the draft), or why there is none."""
         if self.search(job):
-            self.adopt()
             return None
         blamed = self.blamed
         return missed_deadline(

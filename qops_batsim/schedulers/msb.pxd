@@ -15,6 +15,7 @@ cdef class Msb(DeadlineScheduler):
     cdef Py_ssize_t following
     cpdef begin(self, ResourceManager manager)
     cpdef admit(self, Job job)
+    cpdef try_admission(self, Job job)
     @cython.locals(rate=double, latest=double)
     cdef double rate_of(self, Job job) except? -1
     cdef double price_of(self, double delay, double rate) noexcept

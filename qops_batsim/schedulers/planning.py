@@ -40,7 +40,6 @@ class PlanScheduler(Scheduler):
     """
 
     Options = PlannerOptions
-    keeps_decisions = True
     HOOKS: ClassVar[dict[str, str]] = {**Scheduler.HOOKS, "answer": "job", "renewed": "renewal"}
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:

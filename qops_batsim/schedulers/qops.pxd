@@ -15,7 +15,7 @@ cdef sort_by_trial(list jobs, Py_ssize_t first, Py_ssize_t end)
 
 cdef class Qops(DeadlineScheduler):
     cdef bint has_key, by_laxity, stops_at_failure, new_job_first, undoes_all, undoes_by_start
-    cdef bint predicts, found
+    cdef bint predicts
     cdef int insertion
     cdef Py_ssize_t k_factor
     cdef readonly Py_ssize_t point
@@ -26,7 +26,8 @@ cdef class Qops(DeadlineScheduler):
     cpdef begin(self, ResourceManager manager)
     cpdef decide(self)
     cpdef admit(self, Job job)
-    cdef concluded(self, Job job)
+    @cython.locals(waiting=Py_ssize_t, blamed=Job)
+    cpdef try_admission(self, Job job)
     cdef set_key(self, Job job)
     @cython.locals(job=Job, room=Py_ssize_t)
     cdef leave_headroom(self, list line, Job new)

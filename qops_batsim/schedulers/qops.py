@@ -166,7 +166,7 @@ class Qops(DeadlineScheduler):
         """Start with an empty plan."""
         DeadlineScheduler.begin(self, manager)
         self.kept = [Profile(manager.machine_size) for _ in range(KEPT)]
-        self.point, self.found = 0, False
+        self.point = 0
         self.past: dict[str, tuple[float, float]] = {}
 
     def key(self, job: Job) -> float:
@@ -192,13 +192,11 @@ class Qops(DeadlineScheduler):
 
     def admit(self, job: Job) -> object:
         """Take a new job into the plan and return None, or return why not."""
-        self.search(job)
-        return self.concluded(job)
+        return self.admit_found(job)
 
-    def concluded(self, job: Job) -> object:
-        """Adopt the plan that a search has found and return None, or return why it found none."""
-        if self.found:
-            self.adopt()
+    def try_admission(self, job: Job) -> object:
+        """Return None if there is a plan with a new job (the draft), or why there is none."""
+        if self.search(job):
             return None
         blamed, waiting = self.blamed, len(self.plan.waiting)
         return missed_deadline(
@@ -215,8 +213,7 @@ class Qops(DeadlineScheduler):
         """Return whether there is a plan with a new job; it is the draft then."""
         waiting = self.plan.waiting
         self.leave_headroom(waiting, new)
-        self.found = self.try_points(waiting, new)
-        return self.found
+        return self.try_points(waiting, new)
 
     def leave_headroom(self, line: list[Job], new: Job) -> None:
         """Leave a share of the machine free beside each job. O(line)."""

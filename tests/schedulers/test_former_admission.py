@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from qops_batsim.core.job import Job
+from qops_batsim.engine.options import EngineOptions
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.foresight import Foresight
@@ -93,8 +94,16 @@ def with_users(workload: Workload, rng: random.Random) -> Workload:
 def told(module: Any, workload: Workload, events: Any) -> dict[str, Any]:
     """Return everything that a run tells."""
     module.keep_decisions()
-    cluster = make_cluster(HOSTS)
-    done = simulate(module, workload, cluster, events=events, allow_smaller_machine=True)
+    # With profiles an engine speaks in messages, which the module hears, not the scheduler.
+    engine = EngineOptions(forward_profiles=isinstance(module, SchedulerModule))
+    done = simulate(
+        module,
+        workload,
+        make_cluster(HOSTS),
+        events=events,
+        engine=engine,
+        allow_smaller_machine=True,
+    )
     ends = [
         (each.job.id, each.state, str(each.start), str(each.finish), str(each.hosts))
         for each in done.ended
