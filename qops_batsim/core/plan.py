@@ -24,44 +24,79 @@ from qops_batsim.core.log import DecisionLog
 from qops_batsim.core.profile import HostProfile, Profile
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRACE, GRID_TOLERANCE, end_of, on_grid
 
+SHORT = 8
+"""Jobs that are sorted by insertion."""
+
 INFINITY, _NO_DATE = math.inf, math.nan
-_RUNNING = RUNNING
+_RUNNING, _SHORT = RUNNING, SHORT
 _DEADLINE_TOLERANCE, _GRID_TOLERANCE = DEADLINE_TOLERANCE, GRID_TOLERANCE
 
 
 def sort_by_start(jobs: list[Job], first: int) -> None:
-    """Sort jobs from a place on by start, ties by arrival.
-
-    O(n²), and linear if the order is nearly right, as after compression.
-    """
-    for last in range(first + 1, len(jobs)):
-        job, place = jobs[last], last
-        while place > first:
-            earlier = jobs[place - 1]
-            if earlier.start < job.start:
-                break
-            if earlier.start == job.start and earlier.number < job.number:
-                break
-            jobs[place] = earlier
-            place -= 1
-        if place != last:
-            jobs[place] = job
+    """Sort jobs from a place on by start, ties by arrival. O(n log n), linear if in order."""
+    if not is_sorted(jobs, first, True):
+        merge_sort(jobs, first, len(jobs), list(jobs), True)
 
 
 def sort_by_key(jobs: list[Job], first: int) -> None:
-    """Sort jobs from a place on by key, ties by arrival. O(n²), linear if nearly in order."""
-    for last in range(first + 1, len(jobs)):
-        job, place = jobs[last], last
-        while place > first:
-            earlier = jobs[place - 1]
-            if earlier.key < job.key:
-                break
-            if earlier.key == job.key and earlier.number < job.number:
-                break
-            jobs[place] = earlier
-            place -= 1
-        if place != last:
-            jobs[place] = job
+    """Sort jobs from a place on by key, ties by arrival. O(n log n), linear if in order.
+
+    A job with a key that is no number, as it has neither deadline nor estimate, keeps its place,
+    and no other job passes it.
+    """
+    if is_sorted(jobs, first, False):
+        return
+    place, count, spare = first, len(jobs), list(jobs)
+    while place < count:
+        end = place
+        while end < count and jobs[end].key == jobs[end].key:
+            end += 1
+        merge_sort(jobs, place, end, spare, False)
+        place = end + 1
+
+
+def is_before(job: Job, other: Job, by_start: bool) -> bool:
+    """Return whether a job has to stand before another one, by start or by key."""
+    one, two = (job.start, other.start) if by_start else (job.key, other.key)
+    return one < two or (one == two and job.number < other.number)
+
+
+def is_sorted(jobs: list[Job], first: int, by_start: bool) -> bool:
+    """Return whether no job from a place on has to stand before its neighbour. O(n)."""
+    for place in range(first + 1, len(jobs)):
+        if is_before(jobs[place], jobs[place - 1], by_start):
+            return False
+    return True
+
+
+def merge_sort(jobs: list[Job], first: int, end: int, spare: list[Job], by_start: bool) -> None:
+    """Sort the jobs between two places, with a list of the same length to work in."""
+    if end - first <= _SHORT:
+        for last in range(first + 1, end):
+            job, place = jobs[last], last
+            while place > first and is_before(job, jobs[place - 1], by_start):
+                jobs[place] = jobs[place - 1]
+                place -= 1
+            if place != last:
+                jobs[place] = job
+        return
+    middle = (first + end) // 2
+    merge_sort(jobs, first, middle, spare, by_start)
+    merge_sort(jobs, middle, end, spare, by_start)
+    if not is_before(jobs[middle], jobs[middle - 1], by_start):
+        return
+    for place in range(first, middle):
+        spare[place] = jobs[place]
+    left, right = first, middle
+    for place in range(first, end):
+        if left == middle:
+            return
+        if right < end and is_before(jobs[right], spare[left], by_start):
+            jobs[place] = jobs[right]
+            right += 1
+        else:
+            jobs[place] = spare[left]
+            left += 1
 
 
 def more_time(so_far: float, limit: float) -> float:

@@ -73,7 +73,7 @@ class PlanScheduler(Scheduler):
         if self.is_whole:
             if self.by_host:
                 self.plan.free_hosts.add(job.bits)
-        elif self.manager.capacity.windows:
+        elif self.manager.capacity is not None and self.manager.capacity.windows:
             hosts = HostSet(self.manager.hosts_of(job))
             for window in self.manager.capacity.windows:
                 self.refits = self.refits or bool(hosts & window.hosts)

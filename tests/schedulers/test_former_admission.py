@@ -105,7 +105,13 @@ def told(module: Any, workload: Workload, events: Any) -> dict[str, Any]:
         allow_smaller_machine=True,
     )
     ends = [
-        (each.job.id, each.state, str(each.start), str(each.finish), str(each.hosts))
+        (
+            each.job.id,
+            each.state,
+            repr(float(each.start)),
+            repr(float(each.finish)),
+            str(each.hosts),
+        )
         for each in done.ended
     ]
     return {
