@@ -106,6 +106,9 @@ class Job:
         promise, and when (seconds).
     noted_start, noted_end, noted_target
         What the log of decisions said last.
+    rank, cell
+        Its place among the waiting jobs while a plan is tried, and its class of size in bounds of
+        fits.
     headroom
         Processors that stay free beside it in a plan that is tried.
     rate, gain
@@ -129,11 +132,11 @@ class Job:
         *("_fields", "estimate", "id", "processors", "profile", "qos", "submission_time"),
         *("arrival", "corrections", "deadline", "duration", "end", "index", "key", "limit"),
         *("phase", "requested", "returning", "start", "walltime"),
-        *("aim", "bits", "fits_from", "fits_until", "fixed_start", "gain", "given_from"),
-        *("given_until", "headroom", "is_dying", "is_held", "is_kept", "kills", "lag"),
-        *("latest_start", "lost", "lost_date", "noted_end", "noted_start", "noted_target"),
-        *("number", "place", "promise", "rate", "reserved", "suspended", "target", "trial"),
-        *("turn",),
+        *("aim", "bits", "cell", "fits_from", "fits_until", "fixed_start", "gain"),
+        *("given_from", "given_until", "headroom", "is_dying", "is_held", "is_kept", "kills"),
+        *("lag", "latest_start", "lost", "lost_date", "noted_end", "noted_start"),
+        *("noted_target", "number", "place", "promise", "rank", "rate", "reserved"),
+        *("suspended", "target", "trial", "turn"),
     )
 
     def __init__(
@@ -183,6 +186,7 @@ class Job:
         self.lost, self.lost_date = 0, 0.0
         self.noted_start = self.noted_end = self.noted_target = 0.0
         self.rate, self.gain, self.headroom = 0.0, 0.0, 0
+        self.rank = self.cell = 0
         self.fits_from = self.fits_until = 0.0
         self.given_from, self.given_until = _INFINITY, -_INFINITY
         self.promise, self.aim, self.fixed_start = self.deadline, _INFINITY, _INFINITY

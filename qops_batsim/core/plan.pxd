@@ -7,7 +7,7 @@ from qops_batsim.timing cimport end_of, on_grid
 
 cdef double INFINITY, _NO_DATE, _DEADLINE_TOLERANCE, _GRID_TOLERANCE
 cdef int _RUNNING
-cdef Py_ssize_t _SHORT
+cdef Py_ssize_t _SHORT, _MOVES
 
 cpdef sort_by_start(list jobs, Py_ssize_t first)
 
@@ -17,10 +17,10 @@ cpdef sort_by_key(list jobs, Py_ssize_t first)
 @cython.locals(one=double, two=double)
 cdef bint is_before(Job job, Job other, bint by_start) noexcept
 
-@cython.locals(place=Py_ssize_t)
-cdef bint is_sorted(list jobs, Py_ssize_t first, bint by_start) noexcept
+@cython.locals(job=Job, last=Py_ssize_t, place=Py_ssize_t)
+cdef bint insertion_sort(list jobs, Py_ssize_t first, Py_ssize_t end, bint by_start, Py_ssize_t moves) except -1
 
-@cython.locals(job=Job, last=Py_ssize_t, place=Py_ssize_t, middle=Py_ssize_t, left=Py_ssize_t, right=Py_ssize_t)
+@cython.locals(place=Py_ssize_t, middle=Py_ssize_t, left=Py_ssize_t, right=Py_ssize_t)
 cdef merge_sort(list jobs, Py_ssize_t first, Py_ssize_t end, list spare, bint by_start)
 
 cpdef double more_time(double so_far, double limit) noexcept

@@ -24,32 +24,36 @@ from qops_batsim.core.log import DecisionLog
 from qops_batsim.core.profile import HostProfile, Profile
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRACE, GRID_TOLERANCE, end_of, on_grid
 
-SHORT = 8
-"""Jobs that are sorted by insertion."""
+SHORT, MOVES = 8, 6
+"""So many jobs are sorted by insertion, and longer lists where that takes so few moves a job."""
 
 INFINITY, _NO_DATE = math.inf, math.nan
-_RUNNING, _SHORT = RUNNING, SHORT
+_RUNNING, _SHORT, _MOVES = RUNNING, SHORT, MOVES
 _DEADLINE_TOLERANCE, _GRID_TOLERANCE = DEADLINE_TOLERANCE, GRID_TOLERANCE
 
 
 def sort_by_start(jobs: list[Job], first: int) -> None:
-    """Sort jobs from a place on by start, ties by arrival. O(n log n), linear if in order."""
-    if not is_sorted(jobs, first, True):
+    """Sort jobs from a place on by start, ties by arrival. O(n log n), linear if nearly sorted."""
+    if not insertion_sort(jobs, first, len(jobs), True, _MOVES * len(jobs)):
         merge_sort(jobs, first, len(jobs), list(jobs), True)
 
 
 def sort_by_key(jobs: list[Job], first: int) -> None:
-    """Sort jobs from a place on by key, ties by arrival. O(n log n), linear if in order.
+    """Sort jobs from a place on by key, ties by arrival. O(n log n), linear if nearly sorted.
 
     A job with a key that is no number, as it has neither deadline nor estimate, keeps its place,
     and no other job passes it.
     """
-    if is_sorted(jobs, first, False):
+    place, count = first, len(jobs)
+    if insertion_sort(jobs, first, count, False, _MOVES * count):
         return
-    place, count, spare = first, len(jobs), list(jobs)
+    spare = list(jobs)
     while place < count:
         end = place
-        while end < count and jobs[end].key == jobs[end].key:
+        while end < count:
+            job = jobs[end]
+            if job.key != job.key:
+                break
             end += 1
         merge_sort(jobs, place, end, spare, False)
         place = end + 1
@@ -61,24 +65,25 @@ def is_before(job: Job, other: Job, by_start: bool) -> bool:
     return one < two or (one == two and job.number < other.number)
 
 
-def is_sorted(jobs: list[Job], first: int, by_start: bool) -> bool:
-    """Return whether no job from a place on has to stand before its neighbour. O(n)."""
-    for place in range(first + 1, len(jobs)):
-        if is_before(jobs[place], jobs[place - 1], by_start):
-            return False
+def insertion_sort(jobs: list[Job], first: int, end: int, by_start: bool, moves: int) -> bool:
+    """Sort the jobs between two places by so many moves; return whether that was enough."""
+    for last in range(first + 1, end):
+        job, place = jobs[last], last
+        while place > first and is_before(job, jobs[place - 1], by_start):
+            jobs[place] = jobs[place - 1]
+            place -= 1
+        if place != last:
+            jobs[place] = job
+            moves -= last - place
+            if moves < 0:
+                return False
     return True
 
 
 def merge_sort(jobs: list[Job], first: int, end: int, spare: list[Job], by_start: bool) -> None:
     """Sort the jobs between two places, with a list of the same length to work in."""
     if end - first <= _SHORT:
-        for last in range(first + 1, end):
-            job, place = jobs[last], last
-            while place > first and is_before(job, jobs[place - 1], by_start):
-                jobs[place] = jobs[place - 1]
-                place -= 1
-            if place != last:
-                jobs[place] = job
+        insertion_sort(jobs, first, end, by_start, _SHORT * _SHORT)
         return
     middle = (first + end) // 2
     merge_sort(jobs, first, middle, spare, by_start)

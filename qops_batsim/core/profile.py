@@ -33,7 +33,7 @@ class Profile:
     """
 
     def __init__(self, processors: int, start: float = 0.0) -> None:
-        self.room, self.size = 16, 1
+        self.room, self.size, self.found_step = 16, 1, 0
         self.times, self.free = array("d", bytes(8 * self.room)), array("q", bytes(8 * self.room))
         self.times[0], self.free[0] = on_grid(start), processors
 
@@ -79,7 +79,7 @@ class Profile:
         size = self.size
         last = size if limit == INFINITY else self.step_at(limit) + 1
         index = self.step_at(after)
-        start = after
+        start, begin = after, index
         while True:
             if self.free[index] < processors:
                 # The job cannot overlap this step: try from its end on.
@@ -88,7 +88,7 @@ class Profile:
                     index += 1
                 if index >= last:
                     return planned
-                start = self.times[index]
+                start, begin = self.times[index], index
             # To round the end takes longer than most looks: it is left to the last ones.
             end = min(start + duration, planned) - CLEARLY
             index += 1
@@ -100,6 +100,7 @@ class Profile:
             while index < size and self.times[index] < end and self.free[index] >= processors:
                 index += 1
             if index == size or self.times[index] >= end:
+                self.found_step = begin
                 return start
 
     def lowest_free(self, start: float, end: float) -> int:
@@ -150,7 +151,15 @@ class Profile:
         """Add free processors between two dates; a negative number takes them. O(steps)."""
         if start == INFINITY or end <= start or end <= self.times[0]:
             return
-        first = self.split(self.step_at(start), start)
+        self.change_from(self.split(self.step_at(start), start), end, more)
+
+    def reserve_found(self, start: float, end: float, processors: int) -> None:
+        """Take processors from the earliest fit that was sought last. O(steps)."""
+        if start < INFINITY and end > start and end > self.times[0]:
+            self.change_from(self.split(self.found_step, start), end, -processors)
+
+    def change_from(self, first: int, end: float, more: int) -> None:
+        """Add free processors from a step up to a date. O(steps)."""
         last = self.size if end == INFINITY else self.split(first, end)
         for index in range(first, last):
             self.free[index] += more

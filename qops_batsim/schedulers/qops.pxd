@@ -6,12 +6,29 @@ from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.deadline cimport DeadlineScheduler, deadline_key, lift, meets
 from qops_batsim.timing cimport end_of, on_grid, up_to_grid
 
-cdef double _INFINITY, _PATIENT, _FOREVER, _PRICE_TOLERANCE, _ROUNDING, _SHORTEST
+cdef double _INFINITY, _DEADLINE_TOLERANCE, _PATIENT, _FOREVER, _PRICE_TOLERANCE, _ROUNDING, _SHORTEST
 cdef int _FIRST, _LAST, _BY_WORK, _BY_RESPONSE, _BY_SLACK
 cdef Py_ssize_t _KEPT, _SHORTEST_STRIDE
 
 @cython.locals(job=Job, earlier=Job, last=Py_ssize_t, place=Py_ssize_t)
 cdef sort_by_trial(list jobs, Py_ssize_t first, Py_ssize_t end)
+
+cdef class FitBounds:
+    cdef double[::1] widths, lengths, dates
+    cdef Py_ssize_t columns, size
+    @cython.locals(row=Py_ssize_t, column=Py_ssize_t)
+    cdef Py_ssize_t cell_of(self, Job job) noexcept
+    @cython.locals(cell=Py_ssize_t)
+    cdef void forget(self) noexcept
+    @cython.locals(cell=Py_ssize_t)
+    cdef void copy_from(self, FitBounds other) noexcept
+    @cython.locals(row=Py_ssize_t, column=Py_ssize_t, first=Py_ssize_t, cell=Py_ssize_t, end=Py_ssize_t)
+    cdef void learn(self, Job job, double start) noexcept
+
+cpdef class_edges(double least, double most)
+
+@cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
+cdef Py_ssize_t class_of(double[::1] edges, double number) noexcept
 
 cdef class Qops(DeadlineScheduler):
     cdef bint has_key, by_laxity, stops_at_failure, new_job_first, undoes_all, undoes_by_start
@@ -21,7 +38,8 @@ cdef class Qops(DeadlineScheduler):
     cdef readonly Py_ssize_t point
     cdef readonly Job blamed
     cdef double share
-    cdef list kept
+    cdef list kept, kept_bounds, last_order
+    cdef FitBounds bounds
     cdef dict past
     cpdef begin(self, ResourceManager manager)
     cpdef decide(self)
@@ -33,15 +51,19 @@ cdef class Qops(DeadlineScheduler):
     cdef leave_headroom(self, list line, Job new)
     @cython.locals(waiting=list)
     cdef bint search(self, Job new) except -1
-    @cython.locals(job=Job, count=Py_ssize_t, kept=Py_ssize_t, point=Py_ssize_t, following=Py_ssize_t, chosen=Py_ssize_t, cost=double, cheapest=double)
+    @cython.locals(base=Profile, in_order=list, now=double, soonest=double, count=Py_ssize_t, kept=Py_ssize_t, point=Py_ssize_t, following=Py_ssize_t, chosen=Py_ssize_t, cost=double, cheapest=double)
     cdef bint try_points(self, list line, Job new) except -1
-    @cython.locals(job=Job, base=Profile, place=Py_ssize_t, order=list)
-    cdef bint try_point(self, list line, Job new, Py_ssize_t point, Py_ssize_t kept) except -1
-    @cython.locals(order=list, draft=Profile, base=Profile, profile=Profile, job=Job, placed=Py_ssize_t, end=Py_ssize_t, violations=Py_ssize_t, stride=Py_ssize_t, middle=Py_ssize_t, now=double, start=double, soonest=double)
+    @cython.locals(place=Py_ssize_t, job=Job)
+    cdef keep(self, list line, Py_ssize_t kept, Py_ssize_t point)
+    @cython.locals(found=list, job=Job, rank=Py_ssize_t, count=Py_ssize_t, bounds=FitBounds)
+    cdef list in_order(self, list line, Job new)
+    @cython.locals(order=list, job=Job)
+    cdef bint try_point(self, list line, list in_order, Job new, Py_ssize_t point) except -1
+    @cython.locals(order=list, draft=Profile, base=Profile, profile=Profile, bounds=FitBounds, known=FitBounds, number=Py_ssize_t, job=Job, placed=Py_ssize_t, end=Py_ssize_t, violations=Py_ssize_t, due=double, stride=Py_ssize_t, middle=Py_ssize_t, now=double, start=double, soonest=double)
     cdef bint place_line(self, Py_ssize_t point) except -1
-    @cython.locals(room=Py_ssize_t, start=double)
+    @cython.locals(draft=Profile, bounds=FitBounds, needed=Py_ssize_t, after=double, room=Py_ssize_t, start=double)
     cdef double fit_beside(self, Job job, double now) except? -1
-    @cython.locals(profile=Profile, order=list, job=Job, number=Py_ssize_t, place=Py_ssize_t)
+    @cython.locals(profile=Profile, known=FitBounds, order=list, job=Job, number=Py_ssize_t, place=Py_ssize_t)
     cdef go_back(self, Py_ssize_t point, Py_ssize_t middle, Py_ssize_t stride)
     @cython.locals(job=Job, cost=double, now=double, wait=double, slack=double)
     cdef double cost_of(self, Py_ssize_t point) except? -1

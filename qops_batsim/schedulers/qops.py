@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
@@ -14,7 +15,7 @@ from qops_batsim.core.profile import Profile
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.schedulers.deadline import DeadlineScheduler, Order, deadline_key, lift, meets
 from qops_batsim.scheduling.refusal import missed_deadline
-from qops_batsim.timing import SHORTEST, end_of, on_grid, up_to_grid
+from qops_batsim.timing import DEADLINE_TOLERANCE, SHORTEST, end_of, on_grid, up_to_grid
 
 FIRST, LAST, BY_WORK, BY_RESPONSE, BY_SLACK = range(5)
 """Which insertion point gives the plan: the first, the last, or the cheapest with a plan."""
@@ -38,7 +39,8 @@ ROUNDING = 1e-9
 """So that 0.29 of 100 processors are 29."""
 
 # What qops.pxd declares is a C variable where this is compiled, which Python does not see.
-_INFINITY, _PATIENT, _FOREVER, _SHORTEST = math.inf, PATIENT, FOREVER, SHORTEST
+_INFINITY, _DEADLINE_TOLERANCE = math.inf, DEADLINE_TOLERANCE
+_PATIENT, _FOREVER, _SHORTEST = PATIENT, FOREVER, SHORTEST
 _FIRST, _LAST, _BY_WORK, _BY_RESPONSE, _BY_SLACK = range(5)
 _KEPT, _SHORTEST_STRIDE, _PRICE_TOLERANCE, _ROUNDING = (
     KEPT,
@@ -123,6 +125,74 @@ def sort_by_trial(jobs: list[Job], first: int, end: int) -> None:
         jobs[place] = job
 
 
+class FitBounds:
+    """Lower bounds of the earliest fits in a profile from which nothing is given back.
+
+    No job fits earlier than one that is no wider and no longer did. What was found is kept by
+    classes of width and length, whose least members are powers of two and one and a half times
+    these; the bound of a class holds for all wider and longer ones.
+    """
+
+    def __init__(self, processors: int) -> None:
+        self.widths, self.lengths = class_edges(1.0, processors), class_edges(30.0, 2e5)
+        self.columns = len(self.lengths)
+        self.size = len(self.widths) * self.columns
+        self.dates = array("d", bytes(8 * self.size))
+
+    def cell_of(self, job: Job) -> int:
+        """Return the class of the largest job that is no wider and no longer. O(log classes)."""
+        row, column = class_of(self.widths, job.processors), class_of(self.lengths, job.duration)
+        return row * self.columns + column
+
+    def forget(self) -> None:
+        """Know nothing of a profile. O(classes)."""
+        for cell in range(self.size):
+            self.dates[cell] = -_INFINITY
+
+    def copy_from(self, other: FitBounds) -> None:
+        """Know as much as another one. O(classes)."""
+        for cell in range(self.size):
+            self.dates[cell] = other.dates[cell]
+
+    def learn(self, job: Job, start: float) -> None:
+        """Know the earliest fit of a job. O(classes), usually O(1)."""
+        row, column = job.cell // self.columns, job.cell % self.columns
+        if self.widths[row] < job.processors:
+            row += 1
+        if self.lengths[column] < job.duration:
+            column += 1
+        if column == self.columns:
+            return
+        first = row * self.columns + column
+        while first < self.size and self.dates[first] < start:
+            cell, end = first, first + self.columns - column
+            while cell < end and self.dates[cell] < start:
+                self.dates[cell] = start
+                cell += 1
+            first += self.columns
+
+
+def class_edges(least: float, most: float) -> array[float]:
+    """Return the least members of classes: 0 and then from ``least`` to ``most``."""
+    edges = array("d", [0.0])
+    while least <= most:
+        edges.extend((least, 1.5 * least))
+        least *= 2
+    return edges
+
+
+def class_of(edges: array[float], number: float) -> int:
+    """Return the last class whose least member is no greater than a number. O(log classes)."""
+    low, high = 0, len(edges)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if edges[middle] <= number:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
 class Qops(DeadlineScheduler):
     """QoPS: admit a job if some reordering of the waiting ones keeps every deadline.
 
@@ -165,7 +235,11 @@ class Qops(DeadlineScheduler):
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
         DeadlineScheduler.begin(self, manager)
-        self.kept = [Profile(manager.machine_size) for _ in range(KEPT)]
+        size = manager.machine_size
+        self.kept = [Profile(size) for _ in range(KEPT)]
+        self.bounds = FitBounds(size)
+        self.kept_bounds = [FitBounds(size) for _ in range(KEPT)]
+        self.last_order: list[Job] = []
         self.point = 0
         self.past: dict[str, tuple[float, float]] = {}
 
@@ -226,18 +300,23 @@ class Qops(DeadlineScheduler):
     def try_points(self, line: list[Job], new: Job) -> bool:
         """Return whether an insertion point of a line has a plan. See rules 1 to 3.
 
-        O(log N × (N + K × N) × steps), and N² for sorting.
+        O(N log N + log N × (N + K × N) × steps).
         """
         count, kept, point, chosen, cheapest = len(line), 0, 0, -1, _INFINITY
+        now, base, in_order = self.plan.nominal(), self.base, list[Job]()
         self.blamed = new
-        self.base.copy_from(self.running)
-        for job in line:
-            self.set_key(job)
-        self.set_key(new)
+        base.copy_from(self.running)
         while True:
-            found = self.try_point(line, new, point, kept)
+            self.keep(line, kept, point)
             self.point = kept = point
-            if found:
+            soonest = base.earliest_fit(now, new.duration, new.processors)
+            if not self.stops_at_failure and not meets(soonest, new.duration, new.target):
+                # Behind more jobs that are kept it is no earlier, up to the last point.
+                self.blamed, self.point = new, max(count - 1, 0)
+                break
+            if not in_order:
+                in_order = self.in_order(line, new)
+            if self.try_point(line, in_order, new, point):
                 if self.insertion == _FIRST:
                     return True
                 cost = self.cost_of(point)
@@ -252,26 +331,51 @@ class Qops(DeadlineScheduler):
         if chosen < 0:
             return False
         if chosen != point:
-            self.base.copy_from(self.running)
-            self.try_point(line, new, chosen, 0)
+            base.copy_from(self.running)
+            self.keep(line, 0, chosen)
+            self.try_point(line, in_order, new, chosen)
             self.point = chosen
         return True
 
-    def try_point(self, line: list[Job], new: Job, point: int, kept: int) -> bool:
-        """Return whether an insertion point has a plan; ``base`` has the jobs before ``kept``."""
-        base = self.base
+    def keep(self, line: list[Job], kept: int, point: int) -> None:
+        """Have the jobs of a line from one place up to another keep their reservations."""
         for place in range(kept, point):
             job = line[place]
-            base.reserve(job.start, end_of(job.start, job.duration), job.processors)
+            self.base.reserve(job.start, end_of(job.start, job.duration), job.processors)
             job.trial = job.start
-        self.order = order = [*line, new]
-        sort_by_key(order, point)
+
+    def in_order(self, line: list[Job], new: Job) -> list[Job]:
+        """Return all jobs in the order of their keys, with their ranks in the line. O(N log N).
+
+        It is linear where the waiting jobs are those of the last time.
+        """
+        count, bounds = len(line), self.bounds
+        for rank in range(count):
+            job = line[rank]
+            self.set_key(job)
+            job.rank, job.cell = rank, bounds.cell_of(job)
+        self.set_key(new)
+        new.rank, new.cell = count, bounds.cell_of(new)
+        found = list[Job]()
+        for job in self.last_order:
+            if job.rank < count and line[job.rank] is job:
+                found.append(job)
+        if len(found) < count:
+            found = list(line)
+        found.append(new)
+        sort_by_key(found, 0)
+        self.last_order = found
+        return found
+
+    def try_point(self, line: list[Job], in_order: list[Job], new: Job, point: int) -> bool:
+        """Return whether an insertion point has a plan, before which all jobs are kept."""
+        self.order = order = line[:point]
         if self.new_job_first and point > 0:
-            place = point
-            while order[place] is not new:
-                place += 1
-            lift(order, place, point)
-        self.draft.copy_from(base)
+            order.append(new)
+            order += [job for job in in_order if job.rank >= point and job is not new]
+        else:
+            order += [job for job in in_order if job.rank >= point]
+        self.draft.copy_from(self.base)
         return self.place_line(point)
 
     def place_line(self, point: int) -> bool:
@@ -282,17 +386,21 @@ class Qops(DeadlineScheduler):
         """
         order, now, draft, base = self.order, self.plan.nominal(), self.draft, self.base
         placed, violations, end = point, 0, len(order)
-        stride = max(_SHORTEST_STRIDE, (end - point) // _KEPT + 1)
+        stride, bounds = max(_SHORTEST_STRIDE, (end - point) // _KEPT + 1), self.bounds
+        bounds.forget()
         while placed < end:
             job = order[placed]
             start = self.fit_beside(job, now)
-            if meets(start, job.duration, job.target):
-                draft.reserve(start, end_of(start, job.duration), job.processors)
+            due = end_of(start, job.duration)
+            if due <= job.target + _DEADLINE_TOLERANCE:
+                draft.reserve_found(start, due, job.processors)
                 job.trial = start
                 placed += 1
                 if (placed - point) % stride == 0:
-                    profile = self.kept[(placed - point) // stride - 1]
+                    number = (placed - point) // stride - 1
+                    profile, known = self.kept[number], self.kept_bounds[number]
                     profile.copy_from(draft)
+                    known.copy_from(bounds)
                 continue
             violations += 1
             soonest = base.earliest_fit(now, job.duration, job.processors)
@@ -314,20 +422,29 @@ class Qops(DeadlineScheduler):
 
         The headroom of a wide job is what it leaves of the machine, if that is less.
         """
-        draft, needed = self.draft, job.processors
+        draft, needed, bounds = self.draft, job.processors, self.bounds
+        after = max(now, bounds.dates[job.cell])
         if job.headroom > 0 and job.target - now - job.duration > _PATIENT:
             room = min(job.headroom, draft.free[draft.size - 1] - needed)
             if room > 0:
-                start = draft.earliest_fit(now, job.duration, needed + room)
+                start = draft.earliest_fit(after, job.duration, needed + room)
                 if start < _INFINITY and meets(start, job.duration, job.target):
                     return start
-        return draft.earliest_fit(now, job.duration, needed)
+        start = draft.earliest_fit(after, job.duration, needed)
+        if start > after:
+            bounds.learn(job, start)
+        return start
 
     def go_back(self, point: int, middle: int, stride: int) -> None:
         """Make the draft that of the jobs before ``middle``; one was kept after each ``stride``."""
         number = (middle - point) // stride
-        profile = self.base if number == 0 else self.kept[number - 1]
-        self.draft.copy_from(profile)
+        if number == 0:
+            self.draft.copy_from(self.base)
+            self.bounds.forget()
+        else:
+            profile, known = self.kept[number - 1], self.kept_bounds[number - 1]
+            self.draft.copy_from(profile)
+            self.bounds.copy_from(known)
         for place in range(point + number * stride, middle):
             job = self.order[place]
             self.draft.reserve(job.trial, end_of(job.trial, job.duration), job.processors)

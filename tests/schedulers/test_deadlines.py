@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import random
 from typing import Any
 
 import msgspec
 import pytest
 
 from qops_batsim.core.job import OVER, Job
+from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import QosRequest
@@ -212,3 +215,25 @@ def test_options_are_checked() -> None:
     with pytest.raises(msgspec.ValidationError, match="k_factor"):
         msgspec.convert({"k_factor": -1}, QopsOptions)
     assert msgspec.convert({"order": "least_laxity"}, MsbOptions).order == "least_laxity"
+
+
+def test_sorting_moves_nothing_past_a_job_without_a_key() -> None:
+    rng = random.Random(3)
+    for count in [0, 1, 5, 9, 40, 300]:
+        jobs = []
+        for number in rng.sample(range(count), count):
+            job = Job(str(number), 0.0, 1, "p")
+            job.number, job.key = number, rng.choice([1.0, 2.0, math.inf, rng.random()])
+            if rng.random() < 0.05:
+                job.key = math.nan
+            jobs.append(job)
+        expected, part = list[Job](), list[Job]()
+        for job in jobs:
+            if job.key == job.key:
+                part.append(job)
+                continue
+            expected += [*sorted(part, key=lambda job: (job.key, job.number)), job]
+            part = []
+        expected += sorted(part, key=lambda job: (job.key, job.number))
+        sort_by_key(jobs, 0)
+        assert [job.number for job in jobs] == [job.number for job in expected]
