@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from qops_batsim import (
     AvailabilityProfile,
-    DeadlineScheduler,
     Easy,
     Job,
     SchedulerOptions,
     SpaceSharingScheduler,
 )
+from qops_batsim.schedulers.deadline import DeadlineScheduler
 
 
 class Widest(Easy):
@@ -105,28 +104,27 @@ class Patient(SpaceSharingScheduler):
 class EarliestDeadline(DeadlineScheduler):
     """Plans all jobs anew in the order of their deadlines."""
 
-    def admit(self, request: Any) -> Mapping[str, float] | str:
-        free, starts = request.availability, {}
-        jobs = [(planned.target, planned.job) for planned in request.waiting]
-        jobs.append((request.target, request.job))
-        for target, job in sorted(jobs, key=lambda each: each[0]):
-            start = free.earliest_fit(request.now, job.estimate, job.processors)
-            if start + job.estimate > target:
-                return f"{job.id} would end after {target:g} s"
-            free.reserve(start, job.estimate, job.processors)
-            starts[job.id] = start
-        return starts
+    def admit(self, job: Job) -> str | None:
+        free, starts = self.availability(), {}
+        for each in sorted([*self.plan.waiting, job], key=lambda each: each.target):
+            start = free.earliest_fit(self.now, each.estimate, each.processors)
+            if start + each.estimate > each.target:
+                return f"{each.id} would end after {each.target:g} s"
+            free.reserve(start, each.estimate, each.processors)
+            starts[each] = start
+        self.adopt_starts(starts)
+        return None
 
 
 class Appending(DeadlineScheduler):
     """Plans a new job behind what is planned, and moves nothing."""
 
-    def admit(self, request: Any) -> Mapping[str, float] | str:
-        free, job, starts = request.availability, request.job, {}
-        for planned in request.waiting:
-            starts[planned.job.id] = planned.start
-            free.reserve(planned.start, planned.job.estimate, planned.job.processors)
-        start = free.earliest_fit(request.now, job.estimate, job.processors)
-        if start + job.estimate > request.target:
+    def admit(self, job: Job) -> str | None:
+        free = self.availability()
+        for each in self.plan.waiting:
+            free.reserve(each.start, each.estimate, each.processors)
+        start = free.earliest_fit(self.now, job.estimate, job.processors)
+        if start + job.estimate > job.target:
             return f"could end at {start + job.estimate:g} s at the earliest"
-        return {**starts, job.id: start}
+        self.adopt_starts({job: start, **{each: each.start for each in self.plan.waiting}})
+        return None

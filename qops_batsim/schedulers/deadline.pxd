@@ -34,5 +34,6 @@ cdef class DeadlineScheduler(PlanScheduler):
     cpdef prepare(self)
     @cython.locals(plan=Plan)
     cpdef adopt(self)
+    cdef checked_refusal(self, object answer)
     @cython.locals(waiting=Job)
     cpdef check_admitted(self, Job job)

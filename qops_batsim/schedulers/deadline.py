@@ -19,6 +19,7 @@ from qops_batsim.core.profile import Profile
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import SimulationError, python_text, require_type
 from qops_batsim.schedulers.planning import PlanScheduler
+from qops_batsim.scheduling.availability import AvailabilityProfile
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid
 
@@ -62,15 +63,24 @@ class DeadlineScheduler(PlanScheduler):
     A subclass says how in :meth:`admit`. Everything else is the same for all: starts, compression
     when jobs end early, the refusal of jobs that could not end in time if nothing waited.
 
-    >>> class Appending(DeadlineScheduler):
-    ...     '''Plan a new job behind what is planned; refuse it if it would be late.'''
+    >>> class EarliestDeadline(DeadlineScheduler):
+    ...     '''Plan all jobs anew in the order of their deadlines.'''
     ...
     ...     def admit(self, job):
-    ...         now = self.plan.nominal()
-    ...         start = self.plan.profile.earliest_fit(now, job.duration, job.processors)
-    ...         if start + job.duration > job.target:
-    ...             return f"could end at {start + job.duration:g} s at the earliest"
-    ...         self.plan.place_new(job)
+    ...         free, starts = self.availability(), {}
+    ...         for each in sorted([*self.plan.waiting, job], key=lambda each: each.target):
+    ...             start = free.earliest_fit(self.now, each.duration, each.processors)
+    ...             if start + each.duration > each.target:
+    ...                 return f"{each.id} would end after its deadline ({each.target:g} s)"
+    ...             free.reserve(start, each.duration, each.processors)
+    ...             starts[each] = start
+    ...         self.adopt_starts(starts)
+    >>> from qops_batsim import simulate
+    >>> from qops_batsim.scheduling.registry import make_scheduler
+    >>> module = make_scheduler(EarliestDeadline)
+    >>> done = simulate(module, "sdsc_sp2_deadlines_500").ended
+    >>> module.qos_log.record("w0!24").reason
+    ''
 
     Attributes
     ----------
@@ -124,7 +134,7 @@ class DeadlineScheduler(PlanScheduler):
         refusal: object = self.why_impossible(job)
         if refusal is None:
             self.prepare()
-            refusal = self.admit(job)
+            refusal = self.checked_refusal(self.admit(job))
             if refusal is None:
                 self.check_admitted(job)
                 self.note_admission(job)
@@ -134,9 +144,21 @@ class DeadlineScheduler(PlanScheduler):
         """Take a new job into the plan and return None, or return why not: a text or a Refusal.
 
         It could end in time if nothing waited. Take it with ``self.plan.place_new(job)``, which
-        moves no other job, or with :meth:`adopt_starts`.
+        moves no other job, or with :meth:`adopt_starts`. Equal questions have to be answered alike:
+        ``quote`` asks again.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} has to implement admit")
+
+    # What a subclass can call
+
+    @property
+    def now(self) -> float:
+        """The date to plan from (seconds)."""
+        return self.plan.nominal()
+
+    def availability(self) -> AvailabilityProfile:
+        """Return a copy of what the running jobs leave free, to plan on. O(steps)."""
+        return AvailabilityProfile.like(self.running, self.plan.machine_size)
 
     def try_admission(self, job: Job) -> object:
         """Return None if a new job could be admitted now, with its start in ``trial``, or why not.
@@ -227,6 +249,17 @@ class DeadlineScheduler(PlanScheduler):
             draft.reserve(start, end, job.processors)
             job.trial = start
         self.adopt()
+
+    def checked_refusal(self, answer: object) -> object:
+        """Return what :meth:`admit` has answered; SimulationError if that is no answer."""
+        if answer is None or isinstance(answer, Refusal):
+            return answer
+        if isinstance(answer, str):
+            return answer or "refused without a reason"
+        raise self.wrong(
+            f"{python_text(answer)}; the reason of a refusal is expected, or None once the job is "
+            "in the plan (adopt_starts, plan.place_new)"
+        )
 
     def check_admitted(self, job: Job) -> None:
         """Raise SimulationError unless an admitted job is in the plan and in time. O(waiting)."""

@@ -55,6 +55,13 @@ class AvailabilityProfile:
             made._profile.reserve(date, end, processors - left)
         return made
 
+    @classmethod
+    def like(cls, profile: Profile, processors: int) -> AvailabilityProfile:
+        """Return a copy of a profile of a machine of so many processors. O(steps)."""
+        made = cls(processors)
+        made._profile.copy_from(profile)
+        return made
+
     def copy(self) -> AvailabilityProfile:
         """Return an independent copy. O(steps)."""
         made = AvailabilityProfile(self.processors)
