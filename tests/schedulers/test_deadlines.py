@@ -11,7 +11,6 @@ import pytest
 
 from qops_batsim.core.job import OVER, Job
 from qops_batsim.core.plan import sort_by_key
-from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import QosRequest
 from qops_batsim.schedulers.deadline import DeadlineScheduler
@@ -20,32 +19,8 @@ from qops_batsim.schedulers.fqops import Fqops, FqopsOptions
 from qops_batsim.schedulers.mrt import Mrt, MrtOptions
 from qops_batsim.schedulers.msb import Msb, MsbOptions
 from qops_batsim.schedulers.qops import Qops, QopsOptions
-from qops_batsim.scheduling.news import News
-from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.scheduling.refusal import RefusalKind
-
-
-class Recorder(ResourceManager):
-    """A manager that notes what it is asked for."""
-
-    def __init__(self, machine_size: int) -> None:
-        super().__init__(machine_size)
-        self.qos_log, self.news = QosLog(), News()
-        self.told: dict[str, str] = {}
-        self.reasons: dict[str, Any] = {}
-        self.calls: list[float] = []
-
-    def start_job(self, job: Job, hosts: object) -> None:
-        self.free -= job.processors
-
-    def reject_job(self, job: Job, reason: object) -> None:
-        self.reasons[job.id] = reason
-
-    def note_metadata(self, job: Job, text: str) -> None:
-        self.told[job.id] = text
-
-    def call_at(self, date: float) -> None:
-        self.calls.append(date)
+from support.asked_schedulers import Recorder
 
 
 def submit(scheduler: Any, *jobs: tuple[str, int, float, float]) -> dict[str, Job]:

@@ -1,4 +1,4 @@
-"""The compiled searches against the naive references, on thousands of random small cases."""
+"""The searches against the naive references, on thousands of random small cases."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from itertools import pairwise
 
 import pytest
 
-from qops_batsim.scheduling.admission.mrt_search import MrtSearch
-from qops_batsim.scheduling.admission.msb_search import MsbSearch
-from qops_batsim.scheduling.admission.options import MrtOptions, MsbOptions, QopsOptions
-from qops_batsim.scheduling.admission.qops_search import QopsSearch
+from qops_batsim.schedulers.mrt import Mrt, MrtOptions
+from qops_batsim.schedulers.msb import Msb, MsbOptions
+from qops_batsim.schedulers.qops import Qops, QopsOptions
 from qops_batsim.scheduling.refusal import sentence
 from support import admission_oracles as oracles
-from support.admission_cases import Found, ask, random_case
+from support.admission_cases import random_case
 from support.admission_oracles import Asking, Case
+from support.asked_schedulers import Found, ask
 
 Many = Callable[[int], range]
 
@@ -51,7 +51,7 @@ def test_qops_agrees_with_its_oracle(on_failure: str, new_job: str, many: Many) 
             "new_job": new_job,
             "undo": rng.choice(["placed_later", "starting_later", "all"]),
         }
-        found = ask(QopsSearch(QopsOptions(**options)), case)
+        found = ask(Qops(QopsOptions(**options)), case)
         expected = oracles.qops(case, **options)
         check(case, found, expected)
         verdicts.add(expected.starts is None)
@@ -82,7 +82,7 @@ def test_a_repair_in_a_long_queue_goes_back_to_a_profile_that_was_kept(undo: str
         expected = oracles.qops(case, **options, k_factor=5)
         assert oracles.qops(case, **options, k_factor=0).starts is None
         assert expected.starts
-        check(case, ask(QopsSearch(QopsOptions(**options)), case), expected)
+        check(case, ask(Qops(QopsOptions(**options)), case), expected)
 
 
 @pytest.mark.parametrize("insertion", ["best", "last"])
@@ -102,7 +102,7 @@ def test_qops_that_compares_insertion_points_agrees_with_its_oracle(
             "best_by": best_by,
         }
         expected = oracles.qops(case, **options)
-        check(case, ask(QopsSearch(QopsOptions(**options)), case), expected)
+        check(case, ask(Qops(QopsOptions(**options)), case), expected)
         verdicts.add(expected.starts is None)
         first = oracles.qops(case, **options | {"insertion": "first"})
         differ[best_by] += expected.starts != first.starts
@@ -124,7 +124,7 @@ def test_qops_with_headroom_agrees_with_its_oracle(many: Many) -> None:
             "new_job": "in_order",
             "headroom": rng.choice([0.2, 0.5, 1.0]),
         }
-        found = ask(QopsSearch(QopsOptions(**options)), slowed(case, 30), whole=False)
+        found = ask(Qops(QopsOptions(**options)), slowed(case, 30), whole=False)
         expected = oracles.qops(case, **options, patient=2)
         starts = found.starts and {slot: start / 30 for slot, start in found.starts.items()}
         check(case, found._replace(starts=starts, free=[]), expected, whole=False)
@@ -161,7 +161,7 @@ def test_msb_agrees_with_its_oracle(order: str, price: str, fairness: bool, many
     for _ in many(200):
         case = with_arrivals(random_case(rng), rng)
         expected = oracles.msb(case, **options)
-        check(case, ask(MsbSearch(MsbOptions(**options)), case), expected)
+        check(case, ask(Msb(MsbOptions(**options)), case), expected)
         verdicts.add(expected.starts is None)
         if not unfair:
             other = oracles.msb(case, **options | {"fairness": not fairness})
@@ -188,7 +188,7 @@ def test_mrt_agrees_with_its_oracle(order: str, many: Many) -> None:
         case = random_case(rng)
         limit = rng.choice([0, 1, 2, 3, 5, 10, 100])
         expected = oracles.mrt(case, order=order, max_backtracks=limit)
-        found = ask(MrtSearch(MrtOptions(order=order, max_backtracks=limit)), case)
+        found = ask(Mrt(MrtOptions(order=order, max_backtracks=limit)), case)
         check(case, found, expected)
         if expected.starts is None:
             assert found.refusal is not None
@@ -221,12 +221,12 @@ WIDE_LAST = Case(
 
 def test_qops_admits_what_mrt_refuses() -> None:
     plan = {2: 8, 0: 10, 1: 10, 3: 10}
-    assert ask(QopsSearch(QopsOptions()), WIDE_LAST).starts == plan
-    assert ask(QopsSearch(QopsOptions(on_failure="reject")), WIDE_LAST).starts is None
-    refusal = ask(MrtSearch(MrtOptions()), WIDE_LAST).refusal
+    assert ask(Qops(QopsOptions()), WIDE_LAST).starts == plan
+    assert ask(Qops(QopsOptions(on_failure="reject")), WIDE_LAST).starts is None
+    refusal = ask(Mrt(MrtOptions()), WIDE_LAST).refusal
     assert refusal is not None
     assert sentence(refusal).endswith(" after 11 steps back")
-    assert ask(MrtSearch(MrtOptions(max_backtracks=100)), WIDE_LAST).starts == plan
+    assert ask(Mrt(MrtOptions(max_backtracks=100)), WIDE_LAST).starts == plan
 
 
 @pytest.mark.parametrize("count", range(20))
@@ -241,14 +241,14 @@ def test_insertion_points(count: int) -> None:
 def test_a_job_of_no_length_needs_its_processors_when_it_starts() -> None:
     # One processor is busy until 5, the whole machine is asked for an instant.
     new = Asking(0, 2, 0, deadline=4)
-    for search in (QopsSearch(QopsOptions()), MsbSearch(MsbOptions()), MrtSearch(MrtOptions())):
+    for search in (Qops(QopsOptions()), Msb(MsbOptions()), Mrt(MrtOptions())):
         assert ask(search, Case(2, 0, ((1, 5),), (), new)).starts is None
     later = Asking(0, 2, 0, deadline=5)
-    for search in (QopsSearch(QopsOptions()), MsbSearch(MsbOptions()), MrtSearch(MrtOptions())):
+    for search in (Qops(QopsOptions()), Msb(MsbOptions()), Mrt(MrtOptions())):
         assert ask(search, Case(2, 0, ((1, 5),), (), later)).starts == {0: 5}
 
 
 def test_dates_need_not_be_whole() -> None:
     case = Case(1, 0, ((1, 0.1 + 0.2),), (), Asking(0, 1, 0.1, deadline=0.4))
-    found = ask(QopsSearch(QopsOptions()), case, whole=False)
+    found = ask(Qops(QopsOptions()), case, whole=False)
     assert found.starts == {0: pytest.approx(0.3)}

@@ -8,18 +8,18 @@ from collections.abc import Callable
 
 import pytest
 
-from qops_batsim.scheduling.admission.mrt_search import MrtSearch
-from qops_batsim.scheduling.admission.msb_search import MsbSearch
-from qops_batsim.scheduling.admission.options import MrtOptions, MsbOptions, QopsOptions
-from qops_batsim.scheduling.admission.qops_search import QopsSearch
-from qops_batsim.scheduling.admission.search import Search
+from qops_batsim.schedulers.deadline import DeadlineScheduler
+from qops_batsim.schedulers.mrt import Mrt, MrtOptions
+from qops_batsim.schedulers.msb import Msb, MsbOptions
+from qops_batsim.schedulers.qops import Qops, QopsOptions
 from support import admission_oracles as oracles
-from support.admission_cases import ask, random_case
+from support.admission_cases import random_case
+from support.asked_schedulers import ask
 
 Many = Callable[[int], range]
 
 
-def searches(rng: random.Random) -> dict[str, Search]:
+def searches(rng: random.Random) -> dict[str, DeadlineScheduler]:
     order = rng.choice(["least_laxity", "earliest_deadline"])
     qops = QopsOptions(
         order=order,
@@ -28,9 +28,9 @@ def searches(rng: random.Random) -> dict[str, Search]:
         new_job=rng.choice(["in_order", "first"]),
     )
     return {
-        "qops": QopsSearch(qops),
-        "msb": MsbSearch(MsbOptions(price=rng.choice(["moves", "delays"]))),
-        "mrt": MrtSearch(MrtOptions(order=order, max_backtracks=rng.choice([0, 10, 1000]))),
+        "qops": Qops(qops),
+        "msb": Msb(MsbOptions(price=rng.choice(["moves", "delays"]))),
+        "mrt": Mrt(MrtOptions(order=order, max_backtracks=rng.choice([0, 10, 1000]))),
     }
 
 
@@ -59,7 +59,7 @@ def test_mrt_with_every_step_back_overlooks_no_order(many: Many) -> None:
     rng = random.Random(12)
     for _ in many(500):
         case = random_case(rng, most_waiting=4)
-        found = ask(MrtSearch(MrtOptions(max_backtracks=10**6)), case)
+        found = ask(Mrt(MrtOptions(max_backtracks=10**6)), case)
         assert (found.starts is None) == (oracles.some_order(case) is None), case
 
 
