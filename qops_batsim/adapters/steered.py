@@ -17,26 +17,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from qops_batsim.economics.tolerance import FixedTolerance
+from qops_batsim.core.job import Job
+from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError, shown
-from qops_batsim.jobs import Job
-from qops_batsim.protocol.decisions import Decision
-from qops_batsim.protocol.events import JobCompleted
-from qops_batsim.scheduling.admission.options import FqopsOptions, QopsOptions, ToleranceFactor
-from qops_batsim.scheduling.answers import AdmissionAnswer, Held
-from qops_batsim.scheduling.module import SchedulerOptions, System
-from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
-
-if TYPE_CHECKING:
-    from qops_batsim.scheduling.admission.policy import Admission
-    from qops_batsim.scheduling.plan import Plan
-    from qops_batsim.scheduling.qos_log import QosLog
+from qops_batsim.schedulers.fqops import Fqops, FqopsOptions
+from qops_batsim.schedulers.qops import QopsOptions
+from qops_batsim.scheduling.admission.options import ToleranceFactor
+from qops_batsim.scheduling.qos_log import QosLog
+from qops_batsim.timing import on_grid
 
 Observation = npt.NDArray[np.float32]
 Action = tuple[int, int]
@@ -46,8 +41,6 @@ REFUSE, ADMIT, OFFER = ANSWERS = (0, 1, 2)
 
 LEAST_LAXITY, EARLIEST_DEADLINE = ORDERS = (0, 1)
 """Orders in which waiting jobs are placed anew."""
-
-_ORDER_NAMES = ("least_laxity", "earliest_deadline")
 
 FEATURES = (
     "processors",
@@ -96,7 +89,7 @@ class Steering(Protocol):
         """Learn of new jobs, of the ids of those that have ended, and what was promised."""
 
 
-class Steered(SpaceSharingScheduler):
+class Steered(Fqops):
     """Deadline scheduler that asks :meth:`act` about every job with a deadline.
 
     A subclass overrides :meth:`act`, or there is a ``steering`` policy; else every job that cannot
@@ -114,113 +107,84 @@ class Steered(SpaceSharingScheduler):
 
     summary = "QoPS with feedback, steered by a policy"
     Options = SteeredOptions
-    options: SteeredOptions
-    keeps_decisions = True
-    needs_deadlines = True
+    HOOKS: ClassVar[dict[str, str]] = {**Fqops.HOOKS, "act": "observation"}
 
     def __init__(
         self, options: SchedulerOptions | None = None, steering: Steering | None = None
     ) -> None:
-        super().__init__(options)
+        given = SteeredOptions() if options is None else options
+        super().__init__(FqopsOptions(**msgspec.structs.asdict(given)))
+        self.options = given
         self._steering = steering
 
     def act(self, observation: Observation) -> Action:
         """Return the answer to a job and the order, given its :data:`FEATURES`."""
         return (OFFER, LEAST_LAXITY) if self._steering is None else self._steering.act(observation)
 
-    def begin(self, system: System) -> None:
+    def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan and no request."""
+        super().begin(manager)
         self._new: list[Job] = []
         self._ended: list[str] = []
         self._actions: dict[str, Action] = {}
-        super().begin(system)
-
-    def new_plan(self, machine_size: int) -> Plan:
-        """Return an empty plan for jobs that are admitted as the actions say."""
-        from qops_batsim.scheduling.admission.feedback import OfferTerms
-        from qops_batsim.scheduling.admission.policy import Admission, FeedbackAdmission
-        from qops_batsim.scheduling.admission.qops_search import QopsSearch, rules_of
-        from qops_batsim.scheduling.admission.restarts import KillTerms
-        from qops_batsim.scheduling.plan import Plan
-
-        self._policies: dict[Action, Admission] = {}
-        retries, kills = FqopsOptions().retry_count, KillTerms(False, -1, math.inf)
-        tolerance = FixedTolerance(self.options.tolerance_factor)
-        for order in ORDERS:
-            options = msgspec.structs.replace(self.options, order=_ORDER_NAMES[order])
-            search, terms = QopsSearch(options), OfferTerms(1.0, retries, kills, rules_of(options))
-            self._policies[ADMIT, order] = Admission(search)
-            self._policies[OFFER, order] = FeedbackAdmission(search, terms, tolerance)
-        return Plan(machine_size, _EachItsOwn(self))
 
     def submitted(self, job: Job) -> None:
         """Keep a job until all events of the message are known."""
         self._new.append(job)
 
-    def completed(self, event: JobCompleted) -> None:
-        """Take the job's hosts back."""
-        super().completed(event)
-        self._ended.append(event.job_id)
+    def ended(self, job: Job) -> None:
+        """Have the plan know that a running job has left."""
+        super().ended(job)
+        self._ended.append(job.id)
 
-    def decide(self, now: float) -> list[Decision]:
-        """Ask about the new jobs, and return what is decided."""
+    def decide(self) -> None:
+        """Ask about the new jobs, and decide."""
         new, self._new = self._new, []
-        actions: list[Action] = []
         for job in new:
             action = OFFER, LEAST_LAXITY
-            if deadline_of(job) < math.inf:
-                action = checked_action(self.act(self.observe(now, job)))
+            if job.deadline < math.inf:
+                action = checked_action(self.act(self.observe(job)))
             if action[0] == REFUSE:
-                self.reject(job, "refused by the policy")
+                self.manager.reject(job, "refused by the policy")
                 continue
-            actions.append(action)
             self._actions[job.id] = action
             super().submitted(job)
-        if actions:
-            # A single policy decides about the message in compiled code.
-            plan, one = self._planned(), len(set(actions)) == 1
-            plan.policy = self.policy_of(plan, actions[0]) if one else _EachItsOwn(self)
-        decisions = super().decide(now)
+        super().decide()
         if self._steering is not None:
-            self._steering.decided(now, new, self._ended, self.qos_log)
+            now, log = self.manager.now, self.manager.qos_log
+            self._steering.decided(now, new, self._ended, log)
         self._ended.clear()
-        return decisions
 
-    def policy_of(self, plan: Plan, action: Action) -> Admission:
-        """Return the policy of an action, whose profile of the running jobs is written anew."""
-        from qops_batsim.scheduling.core.state import HAS_PROFILE
+    def answer(self, job: Job) -> None:
+        """Answer a new job as the action about it says."""
+        answer, order = self._actions.pop(job.id)
+        self.by_laxity = order == LEAST_LAXITY
+        if answer == OFFER:
+            super().answer(job)
+            return
+        refusal = self.attempt(job)
+        if refusal is not None:
+            self.refused(job, refusal)
 
-        plan.state.counts[HAS_PROFILE] = 0
-        return self._policies[action]
-
-    def action_of(self, slot: int) -> Action:
-        """Return the action about the job in a slot of the plan."""
-        return self._actions[self.original_id(slot)]
-
-    def observe(self, now: float, job: Job) -> Observation:
-        """Return the :data:`FEATURES` of a job at a date (seconds). O(steps + waiting)."""
-        from qops_batsim.scheduling.profile import earliest_fit
-        from qops_batsim.timing import duration_on_grid, on_grid
-
-        plan, size = self._planned(), self.machine_size
+    def observe(self, job: Job) -> Observation:
+        """Return the :data:`FEATURES` of a job now. O(steps + waiting)."""
+        plan, now, size = self.plan, self.manager.now, self.manager.machine_size
         estimate, processors = job.estimate, job.processors
         left = max(deadline_of(job) - now, 0.0)
         start = math.inf
         if processors <= size:
-            after = max(on_grid(now), float(plan.profile.times[0]))
-            duration = float(duration_on_grid(estimate))
-            start = float(earliest_fit(plan.profile, after, duration, processors))
-        waiting, jobs = plan.waiting_slots, plan.jobs
-        work = float((jobs.estimates[waiting] * jobs.processors[waiting]).sum()) / size
+            after = max(on_grid(now), plan.profile.start)
+            start = plan.profile.earliest_fit(after, job.duration, processors)
+        work = sum(each.duration * each.processors for each in plan.waiting) / size
         numbers = (
             processors / size,
             math.log1p(estimate),
             math.log1p(left),
             math.log1p(max(start - now, 0.0)),
             min(estimate / left, 2.0) if left > 0 else 2.0,
-            self.free_count / size,
-            math.log1p(len(plan.running_slots)),
-            math.log1p(len(waiting)),
+            self.manager.free / size,
+            math.log1p(len(plan.running)),
+            math.log1p(len(plan.waiting)),
             math.log1p(work),
             math.log1p(estimate * processors / size),
         )
@@ -244,19 +208,3 @@ def deadline_of(job: Job) -> float:
     """Return the deadline that was asked for (seconds), infinite without."""
     deadline = None if job.qos is None else job.qos.deadline
     return math.inf if deadline is None else deadline
-
-
-class _EachItsOwn:
-    """Policy that decides about each job by its own action."""
-
-    def __init__(self, scheduler: Steered) -> None:
-        self._scheduler = scheduler
-
-    def take(self, plan: Plan, now: float, slot: int) -> AdmissionAnswer | None:
-        action = self._scheduler.action_of(slot)
-        policy: Any = self._scheduler.policy_of(plan, action)
-        answer: AdmissionAnswer | None = policy.take(plan, now, slot)
-        return answer
-
-    def resume(self, jobs: Sequence[Held]) -> None:
-        """Know nothing of jobs that a plan has already."""

@@ -278,8 +278,7 @@ def _latest_accepted(
     factor = asked.tolerance if tolerance is None else tolerance
     if factor is None:
         # What the scheduler's options say of the user's tolerance.
-        speaks = getattr(logged_scheduler(history), "tolerance", None)
-        users = speaks() if callable(speaks) else None
+        users = getattr(logged_scheduler(history), "tolerance", None)
         factor = users.factor_of(job_of(asked)) if isinstance(users, FactorTolerance) else 1.0
     arrival = max(asked.submission, 0.0)
     return max(asked.deadline, arrival + factor * (asked.deadline - arrival))

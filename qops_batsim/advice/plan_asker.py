@@ -14,28 +14,36 @@ from operator import or_
 from typing import Any, NamedTuple
 
 import msgspec
-import numpy as np
 
 from qops_batsim.advice.history import RUNNING, DecisionHistory, JobStory, PlanState, or_infinite
+from qops_batsim.core.job import RUNNING as RUNS
+from qops_batsim.core.job import WAITING, Job
+from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import InputError, shown
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import QosRequest
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.schedulers.deadline import DeadlineScheduler
+from qops_batsim.schedulers.foresight import Foresight
+from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.scheduling.admission.bisection import earliest_deadline
-from qops_batsim.scheduling.admission.feedback import promise
-from qops_batsim.scheduling.admission.policy import Admission
-from qops_batsim.scheduling.admission.search import Verdict
-from qops_batsim.scheduling.answers import AdmissionAnswer, Held
+from qops_batsim.scheduling.answers import AdmissionAnswer
 from qops_batsim.scheduling.capacity import Capacity, Window
 from qops_batsim.scheduling.decision_events import Submitted
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.news import News
-from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.plugins import scheduler_of_data
-from qops_batsim.scheduling.profile import earliest_fit
-from qops_batsim.scheduling.refusal import Refusal, no_time, sentence
+from qops_batsim.scheduling.port import SchedulerModule
+from qops_batsim.scheduling.qos_log import QosLog
+from qops_batsim.scheduling.refusal import Refusal, free_text, no_time, sentence
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
-from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE, duration_on_grid, end_of, on_grid
+from qops_batsim.timing import (
+    DEADLINE_TOLERANCE,
+    PLAN_TOLERANCE,
+    duration_on_grid,
+    end_of,
+    on_grid,
+    up_to_grid,
+)
 
 RESOLUTION = 1.0
 """Seconds by which an earliest deadline may be too late."""
@@ -83,6 +91,45 @@ class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return "" if self.refusal is None else sentence(self.refusal)
 
 
+class AskedManager(ResourceManager):
+    """The resource manager of a scheduler that is only asked: it notes what it would do.
+
+    Attributes
+    ----------
+    hosts
+        The hosts (bits) of the running jobs by id, as far as they matter.
+    killed
+        Ids of the jobs that would be killed.
+    """
+
+    def __init__(self, machine_size: int, now: float, options: Any) -> None:
+        super().__init__(machine_size)
+        self.now, self.news, self.qos_log = now, News.of(options), QosLog()
+        self.hosts: Mapping[str, int] = {}
+        self.killed: list[str] = []
+
+    def start_job(self, job: Job, hosts: object) -> None:
+        """Start nothing."""
+
+    def reject_job(self, job: Job, reason: object) -> None:
+        """Reject nothing: the log of decisions has the reason."""
+
+    def kill_job(self, job: Job) -> None:
+        self.killed.append(job.id)
+
+    def note_metadata(self, job: Job, text: str) -> None:
+        """Note nothing."""
+
+    def call_at(self, date: float) -> None:
+        """Call never."""
+
+    def hosts_of(self, job: Job) -> int:
+        return self.hosts.get(job.id, 0)
+
+    def count_free(self) -> None:
+        """Leave the number of free hosts as it was told."""
+
+
 class PlanAsker:
     """Asker of a whole scheduler in one state of its plan, at the date ``now`` (seconds)."""
 
@@ -92,14 +139,13 @@ class PlanAsker:
         self.state = state
         self.machine_size = history.header.processors
         self._capacity = _capacity_at(history, state)
-        self._module = logged_scheduler(history)
-        self._held = [_held(story) for story in state.held]
+        self._scheduler = logged_scheduler(history)
         self._hosts: dict[str, HostSet] = {}
         self.free_processors = self._capacity.present - state.used_processors
         if self._capacity.windows:
             self._refuse_moved()
             self._hosts = self._running_hosts()
-            closed = self._capacity.closed(drains=getattr(self._module, "drains", False))
+            closed = self._capacity.closed(drains=not getattr(self._scheduler, "by_host", True))
             used = reduce(or_, self._hosts.values(), closed)
             self.free_processors = self.machine_size - len(used)
 
@@ -134,34 +180,17 @@ class PlanAsker:
     @property
     def can_answer(self) -> bool:
         """Return whether the scheduler keeps a plan, which can be asked."""
-        return self._empty_plan() is not None
+        return isinstance(self._scheduler, PlanScheduler)
 
-    def _empty_plan(self) -> Plan | None:
-        if not isinstance(self._module, SpaceSharingScheduler):
-            return None
-        plan = self._module.new_plan(self.machine_size)
-        if plan is not None:
-            plan.news = News.of(self._module.options)
-        return plan
-
-    def _recall(self, plan: Plan) -> None:
-        """Tell a search that learns from arrivals of those before this state."""
-        recall = getattr(getattr(plan.policy, "search", None), "recall", None)
-        if recall is None:
-            return
-        recall(
-            [
-                (
-                    each.asked.date,
-                    each.asked.processors,
-                    duration_on_grid(or_infinite(each.asked.estimate)),
-                    or_infinite(each.asked.deadline),
-                )
-                for each in self.state.jobs.values()
-                if 1 <= each.asked.processors <= self.machine_size
-            ],
-            self.now,
-        )
+    def _recall(self, scheduler: Foresight) -> None:
+        """Tell a scheduler that learns from arrivals of those before this state."""
+        for each in self.state.jobs.values():
+            asked, left = each.asked, or_infinite(each.asked.deadline) - each.asked.date
+            duration = duration_on_grid(or_infinite(asked.estimate))
+            fits = 1 <= asked.processors <= self.machine_size
+            # What could not end in time was refused without a search.
+            if fits and duration <= left + DEADLINE_TOLERANCE:
+                scheduler.market.learn(asked.date, asked.processors, duration, left)
 
     def commitments(self) -> list[Commitment]:
         """Return the promises by start."""
@@ -173,49 +202,74 @@ class PlanAsker:
         impossible = self._capacity.never_fits(asked.processors)
         if impossible:
             return PlanAnswer(admitted=False, refusal=impossible)
-        plan = self._empty_plan()
-        if plan is None:
-            raise InputError(
-                f"{self.history.path}: line 1: scheduler {self.history.header.scheduler!r} has no "
-                "plan that can be asked; one whose new_plan returns a plan is expected"
-            )
-        plan.resume(self.now, self._held, late_news=self.state.late_news)
-        self._recall(plan)
-        if self.state.present is not None:
-            under = {slot: self.state.under(story) for slot, story in enumerate(self.state.held)}
-            held = {story.name for story in self.state.held}
-            hosts = {name: used for name, used in self._hosts.items() if name in held}
-            plan.restore(self.now, self._capacity, under, hosts)
-        job = job_of(asked)
-        plan.news.submitted(job, self.now)
-        plan.arrived(job)
-        slot = plan.table.slot_of(job.id)
+        scheduler, waiting = self._restored()
+        plan, manager = scheduler.plan, scheduler.manager
+        planned = [job.start for job in waiting]
         # What is to be killed counts as gone in the plan.
         dying = sum(each.asked.processors for each in self.state.dying.values())
-        plan.decide(self.now, HostSet.first(self.free_processors + dying))
-        answer, starts = plan.answers[slot], plan.jobs.starts
+        manager.free = self.free_processors + dying
+        job = job_of(asked)
+        job.phase = WAITING
+        scheduler.submitted(job)
+        scheduler.decide()
+        assert plan.log is not None
+        assert isinstance(manager, AskedManager)
+        answer: AdmissionAnswer = plan.log.worded.get(job.number, AdmissionAnswer())
         offered, why = answer.offered, None if answer.offer is None else answer.offer.refusal
-        own = answer.blamed in (-1, slot)
-        blamed = None if own else plan.table.jobs[answer.blamed].id
+        own = answer.blamed in (-1, job.number)
+        blamed = None if own else plan.log.jobs[answer.blamed][0]
         if answer.refusal:
             return PlanAnswer(
                 admitted=False, offered=offered, refusal=answer.refusal, blamed=blamed
             )
-        start = float(starts[slot])
         return PlanAnswer(
             admitted=True,
             offered=offered,
             refusal=why,
             blamed=None if offered is None else blamed,
-            start=_finite(start),
-            end=_finite(start + job.estimate),
-            killed=[each.victim.id for each in answer.kills],
+            start=_finite(job.start),
+            end=_finite(job.start + job.estimate),
+            killed=manager.killed,
             moved={
-                held.job.id: (_finite(held.start), _finite(float(starts[place])))
-                for place, held in enumerate(self._held)
-                if held.end is None and starts[place] != held.start
+                held.id: (_finite(start), _finite(held.start))
+                for held, start in zip(waiting, planned, strict=True)
+                if held.start != start
             },
         )
+
+    def _restored(self) -> tuple[PlanScheduler, list[Job]]:
+        """Return a scheduler in the state that is asked about, and the waiting jobs. O(jobs²)."""
+        scheduler, state, now = self._scheduler, self.state, up_to_grid(float(self.now))
+        if not isinstance(scheduler, PlanScheduler):
+            raise InputError(
+                f"{self.history.path}: line 1: scheduler {self.history.header.scheduler!r} has no "
+                "plan that can be asked; a PlanScheduler is expected"
+            )
+        manager = AskedManager(self.machine_size, self.now, scheduler.options)
+        if state.late_news:
+            manager.news.mark_late()
+        scheduler.logs = True
+        scheduler.begin(manager)
+        plan = scheduler.plan
+        if state.late_news:
+            scheduler.hear_late()
+        if isinstance(scheduler, Foresight):
+            self._recall(scheduler)
+        held = [_held(story) for story in state.held]
+        if state.present is not None:
+            capacity = manager.capacity = self._capacity
+            manager.hosts = {name: hosts.mask for name, hosts in self._hosts.items()}
+            plan.present = plan.everything = capacity.present
+            plan.is_final = capacity.is_final
+            for story, job in zip(state.held, held, strict=True):
+                if not capacity.windows:
+                    job.reserved -= state.under(story)
+        plan.resume(now, held)
+        if state.present is not None and self._capacity.windows:
+            scheduler.refit()
+            plan.is_resized = False
+            plan.reserve_plan(now)
+        return scheduler, [job for job in held if job.phase == WAITING]
 
     def earliest_deadline(self, asked: Submitted) -> tuple[float, PlanAnswer] | None:
         """Return the earliest deadline that would be granted, and the answer to it.
@@ -287,7 +341,7 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
     return capacity
 
 
-def logged_scheduler(history: DecisionHistory) -> DecisionModule:
+def logged_scheduler(history: DecisionHistory) -> Scheduler:
     """Return a scheduler as the one that made a decision log."""
     header, made_by = history.header, history.made_by
     written = history.info.sha256.get("scheduler") if history.info is not None else None
@@ -303,7 +357,8 @@ def logged_scheduler(history: DecisionHistory) -> DecisionModule:
             f"{history.path}: line 1: scheduler {header.scheduler!r} does not admit jobs by "
             "deadline; one that does is expected"
         )
-    return module
+    assert isinstance(module, SchedulerModule)
+    return module.scheduler
 
 
 def job_of(asked: Submitted) -> Job:
@@ -319,20 +374,17 @@ def job_of(asked: Submitted) -> Job:
     return Job(asked.job, asked.submission, asked.processors, "", qos=qos)
 
 
-def _held(story: JobStory) -> Held:
-    asked, left = story.asked, story.estimate_left
-    told = {"job": story.name, "deadline": story.promise, "estimate": left}
-    job = job_of(msgspec.structs.replace(asked, **told))
-    running = story.outcome == RUNNING
-    return Held(
-        job,
-        on_grid(or_infinite(story.start) - story.late) if running else or_infinite(story.planned),
-        or_infinite(story.expected_end) if running else None,
-        or_infinite(story.target),
-        None if story.name == asked.job else job.renamed(asked.job),
-        len(story.kills),
-        story.late if running else 0.0,
-    )
+def _held(story: JobStory) -> Job:
+    """Return a job that waits or runs as a plan holds it."""
+    told = {"job": story.name, "deadline": story.promise, "estimate": story.estimate_left}
+    job = job_of(msgspec.structs.replace(story.asked, **told))
+    job.target, job.kills = or_infinite(story.target), len(story.kills)
+    job.phase, job.start = WAITING, or_infinite(story.planned)
+    if story.outcome == RUNNING:
+        job.phase, job.lag = RUNS, story.late
+        job.start = on_grid(or_infinite(story.start) - story.late)
+        job.end = or_infinite(story.expected_end)
+    return job
 
 
 def _commitment(story: JobStory) -> Commitment:
@@ -367,33 +419,27 @@ NO_END = EarliestEnd(math.inf, math.inf)
 
 
 class SearchAsker:
-    """Asker of a plan's search about the job in a slot, with other deadlines than its own.
+    """Asker of a deadline scheduler's search about a new job, with other deadlines than its own.
 
-    The plan stays as it is: the slot is held to what it asked for before and after. What policies
-    do beside their search, as killing, is not tried.
+    The plan stays as it is, and so does what the job asked for. What schedulers do beside their
+    search, as killing, is not tried.
     """
 
-    def __init__(self, plan: Plan, now: float, slot: int) -> None:
-        assert isinstance(plan.policy, Admission)
-        self._plan, self._now, self._slot = plan, now, slot
-        self._search = plan.policy.search
-        self._question = plan.policy.question(plan, now, slot)
+    def __init__(self, scheduler: DeadlineScheduler, job: Job) -> None:
+        self._scheduler, self._job = scheduler, job
+        self._now = scheduler.plan.nominal()
+        scheduler.prepare()
 
     def start_for(self, deadline: float) -> float | None:
         """Return the start planned for a deadline (both in seconds), None if it is refused."""
-        if not self._verdict(deadline).found:
-            return None
-        draft, count = self._question.room.draft, self._plan.waiting_count + 1
-        place = int(np.flatnonzero(draft.order[:count] == self._slot)[0])
-        return float(draft.starts[place])
+        return self._job.trial if self._refusal(deadline) is None else None
 
     def refusal(self, deadline: float) -> Refusal | None:
         """Return the refusal of a deadline (seconds), None if it can be promised."""
-        estimate = float(self._plan.jobs.estimates[self._slot])
-        left = deadline - self._now
-        if estimate > left + DEADLINE_TOLERANCE:
-            return no_time(estimate, left, deadline)
-        return self._verdict(deadline).refusal
+        duration, left = self._job.duration, deadline - self._now
+        if duration > left + DEADLINE_TOLERANCE:
+            return no_time(duration, left, deadline)
+        return self._refusal(deadline)
 
     def earliest(self, *, within: float = RESOLUTION, share: float = 0.0) -> EarliestEnd:
         """Return the earliest end that could be promised, :data:`NO_END` if there is none.
@@ -403,19 +449,19 @@ class SearchAsker:
         it: it was asked for. A date before it was refused that is not more than ``within``
         (seconds) earlier, or than a ``share`` of the time from now to it. O(log(span)) searches.
         """
-        jobs, slot, now = self._plan.jobs, self._slot, self._now
-        estimate, processors = float(jobs.estimates[slot]), int(jobs.processors[slot])
+        scheduler, job, now = self._scheduler, self._job, self._now
+        duration, processors = job.duration, job.processors
 
         def planned_end(start: float) -> float:
-            return end_of(start, estimate)
+            return end_of(start, duration)
 
-        low = planned_end(earliest_fit(self._question.room.free, now, estimate, processors))
+        low = planned_end(scheduler.running.earliest_fit(now, duration, processors))
         if low == math.inf:
             return NO_END
         start = self.start_for(low)
         if start is not None:
             return EarliestEnd(low, start)
-        high = planned_end(earliest_fit(self._plan.profile, now, estimate, processors))
+        high = planned_end(scheduler.plan.profile.earliest_fit(now, duration, processors))
         start = None if high == math.inf else self.start_for(high)
         if start is None:
             relaxed = self.start_for(math.inf)
@@ -432,14 +478,17 @@ class SearchAsker:
         )
         return NO_END if found is None else EarliestEnd(found.deadline, found.answer)
 
-    def _verdict(self, deadline: float) -> Verdict:
-        jobs, slot = self._plan.jobs, self._slot
-        asked = float(jobs.promises[slot]), float(jobs.targets[slot])
-        promise(jobs, slot, deadline, 0.0)
+    def _refusal(self, deadline: float) -> Refusal | None:
+        job = self._job
+        asked = job.promise, job.target
+        job.promise = job.target = deadline
         try:
-            return self._search(self._question)
+            refusal = self._scheduler.try_admission(job)
         finally:
-            jobs.promises[slot], jobs.targets[slot] = asked
+            job.promise, job.target = asked
+        if refusal is None or isinstance(refusal, Refusal):
+            return refusal
+        return free_text(str(refusal))
 
 
 class EarliestPromises:
@@ -450,48 +499,35 @@ class EarliestPromises:
 
     def __init__(self) -> None:
         self.responses: dict[str, float] = {}
-        self._plan: Plan | None = None
 
-    def watch(self, plan: Plan) -> None:
-        """Observe every new job of a plan."""
-        plan.observer, self._plan = self, plan
-
-    def asked(self, now: float, slot: int) -> None:
-        """Ask before the scheduler does; the answer to that does not depend on it."""
-        plan = self._plan
-        assert plan is not None
-        job = plan.table.jobs[slot]
-        end = SearchAsker(plan, plan.nominal(now), slot).earliest().end
-        self.responses[job.id] = end - max(job.submission_time, 0.0)
-
-    def answered(self, now: float, slot: int, answer: AdmissionAnswer) -> None:
-        """Do nothing: the answer does not count."""
+    def ask(self, scheduler: DeadlineScheduler, job: Job) -> None:
+        """Ask before the scheduler answers; its answer does not depend on it."""
+        end = SearchAsker(scheduler, job).earliest().end
+        self.responses[job.id] = end - job.arrival
 
 
-def deadline_plan(name: str, settings: Mapping[str, Any], machine_size: int = 1) -> Plan:
-    """Return an empty plan of a scheduler; an InputError if it promises nothing."""
+def deadline_scheduler(name: str, settings: Mapping[str, Any]) -> DeadlineScheduler:
+    """Return a scheduler; an InputError if it promises nothing."""
     module = make_scheduler(name, settings)
-    plan = module.new_plan(machine_size) if isinstance(module, SpaceSharingScheduler) else None
-    if plan is None or not isinstance(plan.policy, Admission):
+    made = module.scheduler if isinstance(module, SchedulerModule) else None
+    if not isinstance(made, DeadlineScheduler):
         raise InputError(
             f"scheduler {name!r} promises nothing; one that admits jobs by deadline, as qops, is "
             "expected"
         )
-    return plan
+    return made
 
 
 def watched_scheduler(
     name: str, settings: Mapping[str, Any], promises: EarliestPromises
 ) -> DecisionModule:
     """Return a deadline scheduler whose new jobs are all asked about first."""
-    deadline_plan(name, settings)
-    kind: Any = type(make_scheduler(name, settings))
+    made = deadline_scheduler(name, settings)
+    kind: Any = type(made)
 
     class Watched(kind):  # type: ignore[misc]
-        def new_plan(self, machine_size: int) -> Plan | None:
-            plan = super().new_plan(machine_size)
-            if plan is not None:
-                promises.watch(plan)
-            return plan  # type: ignore[no-any-return]
+        def answer(self, job: Job) -> None:
+            promises.ask(self, job)
+            super().answer(job)
 
     return make_scheduler(Watched, settings)

@@ -11,14 +11,18 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.advice.plan_asker import EarliestEnd, SearchAsker, deadline_plan
+from qops_batsim.advice.plan_asker import (
+    AskedManager,
+    EarliestEnd,
+    SearchAsker,
+    deadline_scheduler,
+)
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text
+from qops_batsim.core.job import RUNNING, WAITING, Job
+from qops_batsim.core.plan import Plan
 from qops_batsim.errors import InputError, require, shown
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.scheduling.admission.feedback import promise
-from qops_batsim.scheduling.answers import Held
-from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.refusal import Refusal, sentence
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
 
@@ -82,14 +86,14 @@ class QueueAsker:
         self._margin = margin
         self._lock = Lock()
         held, self.late = _held_jobs(state, may_wait=may_wait)
-        self._plan = deadline_plan(scheduler, settings or {}, state.processors)
-        self._plan.resume(0.0, held)
-        # One slot for whatever is asked about: the plan never takes it.
-        job = Job(NEW_JOB, 0.0, 1, "", qos=QosRequest(estimated_runtime=1.0))
-        self._plan.arrived(job)
-        self._plan.make_room()
-        self._slot = self._plan.table.slot_of(NEW_JOB)
-        self.running = sum(each.end is not None for each in held)
+        self._scheduler = deadline_scheduler(scheduler, settings or {})
+        manager = AskedManager(state.processors, 0.0, self._scheduler.options)
+        self._scheduler.begin(manager)
+        self._scheduler.plan.resume(0.0, held)
+        # One job for whatever is asked about: the plan never takes it.
+        self._job = Job(NEW_JOB, 0.0, 1, "", qos=QosRequest(estimated_runtime=1.0))
+        self._scheduler.plan.arrived(self._job)
+        self.running = sum(each.phase == RUNNING for each in held)
         self.waiting = len(held) - self.running
         self.free = state.processors - sum(
             job.processors for job in state.jobs if job.start is not None
@@ -99,11 +103,11 @@ class QueueAsker:
         """Return the earliest promise to a job; nothing is changed by asking."""
         self._check(asked)
         with self._lock:
-            jobs, slot = self._plan.jobs, self._slot
-            jobs.processors[slot] = jobs.reserved[slot] = asked.processors
-            jobs.estimates[slot] = duration_on_grid(asked.time + self._margin)
-            promise(jobs, slot, math.inf, 0.0)
-            asker = SearchAsker(self._plan, 0.0, slot)
+            job = self._job
+            job.processors = job.reserved = asked.processors
+            job.estimate = asked.time + self._margin
+            job.duration = duration_on_grid(job.estimate)
+            asker = SearchAsker(self._scheduler, job)
             refusal = None if asked.deadline is None else asker.refusal(asked.deadline)
             found = asker.earliest(within=WITHIN, share=SHARE)
         return self._answer(asked, refusal, found)
@@ -148,7 +152,7 @@ def parse_job(text: str) -> tuple[int, float]:
     return int(count), run_time
 
 
-def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Held], list[str]]:
+def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Job], list[str]]:
     """Return the jobs as a plan holds them, from now (0 s) on, and who will be late in it."""
     running = [_running(job, state.now) for job in state.jobs if job.start is not None]
     waiting = [job for job in state.jobs if job.start is None]
@@ -170,7 +174,9 @@ def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Held], list[s
         deadline = None if target == math.inf else target
         # No search may move tasks that wait for each other.
         fixed = start if start < math.inf and job.array in lanes else None
-        held.append(Held(_job(job, state.now, deadline, fixed), start, None, target))
+        kept = _job(job, state.now, deadline, fixed)
+        kept.phase, kept.start, kept.target = WAITING, start, target
+        held.append(kept)
     return held, late
 
 
@@ -179,14 +185,14 @@ def _in_line(job: QueuedJob) -> tuple[float, float, float]:
     return planned, -job.priority, job.submission or 0.0
 
 
-def _lanes(jobs: Sequence[QueuedJob], running: Sequence[Held]) -> dict[str, list[float]]:
+def _lanes(jobs: Sequence[QueuedJob], running: Sequence[Job]) -> dict[str, list[float]]:
     """Return when each of the tasks that an array may run at once can begin, by array."""
     tasks = Counter(job.array for job in jobs)
     limits = {job.array: job.at_once for job in jobs if 0 < job.at_once < tasks[job.array]}
     ends: dict[str, list[float]] = {array: [0.0] * most for array, most in limits.items()}
     arrays = [job.array for job in jobs if job.start is not None]
     for array, held in zip(arrays, running, strict=True):
-        if array in ends and held.end is not None:
+        if array in ends:
             ends[array].append(held.end)
     return {array: sorted(each)[-limits[array] :] for array, each in ends.items()}
 
@@ -197,7 +203,7 @@ def _job(job: QueuedJob, now: float, deadline: float | None, start: float | None
     return Job(job.id, submission, job.processors, "", qos=qos)
 
 
-def _running(job: QueuedJob, now: float) -> Held:
+def _running(job: QueuedJob, now: float) -> Job:
     assert job.start is not None
     start = job.start - now
     end = math.inf if job.estimate is None else start + job.estimate
@@ -207,30 +213,28 @@ def _running(job: QueuedJob, now: float) -> Held:
         # It outlives its estimate: as every plan has it, it is taken to run as long again.
         end = max(-start, 1.0)
     target = math.inf if job.deadline is None else job.deadline - now
-    return Held(_job(job, now, None), start, end, target)
+    held = _job(job, now, None)
+    held.phase, held.start, held.end, held.target = RUNNING, start, end, target
+    return held
 
 
 def _planned(
     state: QueueState,
-    running: list[Held],
+    running: list[Job],
     waiting: list[QueuedJob],
     lanes: Mapping[str, Sequence[float]],
 ) -> tuple[list[float], list[str]]:
     """Return the earliest fit of each waiting job in line, and the ids of those that are late."""
     plan = Plan(state.processors)
     plan.resume(0.0, running)
-    first = len(plan.table)
-    for job in waiting:
-        plan.arrived(_job(job, state.now, None))
-    plan.make_room()
-    if not lanes:
-        plan.place(0.0, first, first + len(waiting))
     free = {array: list(ends) for array, ends in lanes.items()}
-    for slot, job in enumerate(waiting if lanes else (), first):
-        line = free.get(job.array, [0.0])
-        plan.place(heappop(line), slot, slot + 1)
-        heappush(line, end_of(float(plan.jobs.starts[slot]), job.estimate or math.inf))
-    starts = plan.jobs.starts[first : first + len(waiting)].tolist()
+    starts: list[float] = []
+    for job in waiting:
+        line, asked = free.get(job.array), _job(job, state.now, None)
+        plan.place(asked, 0.0 if line is None else heappop(line))
+        starts.append(asked.start)
+        if line is not None:
+            heappush(line, end_of(asked.start, job.estimate or math.inf))
     late = [
         job.id
         for job, start in zip(waiting, starts, strict=True)

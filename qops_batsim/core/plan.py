@@ -332,6 +332,8 @@ class Plan:
         for job in jobs:
             job.number = self.arrivals
             self.arrivals += 1
+            if self.log is not None:
+                self.log.arrived(job)
             if not self.is_late and job.promise + _DEADLINE_TOLERANCE < job.target < INFINITY:
                 job.aim = job.promise
             if job.phase == _RUNNING:

@@ -22,6 +22,7 @@ from datetime import datetime
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
+import msgspec
 from msgspec.structs import replace
 
 from qops_batsim.errors import InputError
@@ -50,7 +51,6 @@ from qops_batsim.protocol.events import (
     RequestedCall,
 )
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, sentence
-from qops_batsim.scheduling.standing import Standing
 from qops_batsim.timing import SHORTEST
 from qops_batsim.workload.model import Workload, delay_profile, read_jobs
 
@@ -135,7 +135,7 @@ class Book:
                 self._calls.pop(0)
         self._ask_calls(decisions)
 
-    def standing(self, module: Standing) -> LiveStanding:
+    def standing(self, module: msgspec.Raw) -> LiveStanding:
         """Return what the next process has to know, beside the open runs."""
         away, gone = str(self._away), str(self._gone)
         return LiveStanding(module=module, away=away, gone=gone, calls=self._calls)

@@ -18,6 +18,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import msgspec
 from msgspec.structs import replace
 
 from qops_batsim.advice.queue_quote import Ask, QueueAsker
@@ -37,12 +38,12 @@ from qops_batsim.live.manager import (
 )
 from qops_batsim.live.shadow import ShadowManager
 from qops_batsim.protocol.events import EngineConfig, Event, HostDescription, SimulationBegins
+from qops_batsim.schedulers.standing import Standing
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.refusal import sentence
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
-from qops_batsim.scheduling.standing import Standing
 
 SHADOW, LIVE = "shadow", "live"
 """Modes: in the shadow (decide, change nothing) and deciding."""
@@ -126,8 +127,7 @@ class LiveCentre:
             count_runs=journal.count_runs,
             keeps_refused=keeps_refused,
             takes_best_effort=takes_best_effort,
-            tells_others=isinstance(self.module, SpaceSharingScheduler)
-            and self.module.hears_of_others,
+            tells_others=self.module.hears_of_others,
         )
         self._clock.go_on(self.about.origin + journal.last_message[1], journal.believed)
         self._driver, self._forget_after = ModuleDriver(self.module, any_engine=True), forget_after
@@ -159,16 +159,17 @@ class LiveCentre:
             self._journal.begin(replace(about, origin=origin, nodes=nodes))
         return simulation_begins(nodes)
 
-    def _go_on(self, standing: Standing) -> None:
-        """Have a fresh module go on from a standing."""
+    def _go_on(self, told: msgspec.Raw) -> None:
+        """Have a fresh scheduler go on from a standing."""
         module = make_scheduler(self.about.scheduler, self.about.options)
-        assert isinstance(module, SpaceSharingScheduler)
         self.module, self._driver = module, ModuleDriver(module, any_engine=True)
         self._driver.decisions_on(0.0, [simulation_begins(self.about.nodes)])
         try:
-            module.go_on(standing)
-        except ValueError as error:
-            raise InputError(f"{self._journal.path}: {error}; {OTHER_VERSION}") from None
+            assert isinstance(module, SchedulerModule)
+            module.go_on(msgspec.msgpack.decode(told, type=Standing))
+        except (msgspec.MsgspecError, InputError) as error:
+            why = f"the standing of its scheduler cannot be read ({error})"
+            raise InputError(f"{self._journal.path}: {why}; {OTHER_VERSION}") from None
 
     def _forget(self) -> None:
         """Go on from the standing of the module, if that is due and possible now."""
@@ -176,11 +177,12 @@ class LiveCentre:
         if number - self._standing_at < self._forget_after:
             return
         module = self.module
-        standing = module.standing() if isinstance(module, SpaceSharingScheduler) else None
+        standing = module.standing() if isinstance(module, SchedulerModule) else None
         if standing is not None:
-            self._journal.keep_standing(self._book.standing(standing))
+            told = msgspec.Raw(msgspec.msgpack.encode(standing))
+            self._journal.keep_standing(self._book.standing(told))
             self._standing_at = number
-            self._go_on(standing)
+            self._go_on(told)
 
     # One step
 
@@ -269,9 +271,7 @@ class LiveCentre:
     def _note_answers(self, now: float) -> None:
         """Note promises, planned starts and refusals."""
         log, book = self.module.qos_log, self._book
-        planned = (
-            self.module.planned_starts() if isinstance(self.module, SpaceSharingScheduler) else {}
-        )
+        planned = self.module.planned_starts()
         origin = self.about.origin
         for entry in [*book.jobs.values(), *book.changed.values()]:
             if not entry.is_ours or entry.phase == "gone":

@@ -30,7 +30,6 @@ from qops_batsim.protocol.messages import (
     decode_events,
     encode_message,
 )
-from qops_batsim.scheduling.standing import Standing
 
 Content = TypeVar("Content", bound=msgspec.Struct)
 
@@ -134,9 +133,9 @@ class Order(msgspec.Struct, kw_only=True):
 
 
 class LiveStanding(msgspec.Struct, kw_only=True):
-    """Standing of the module, and of the book: hosts away, those of lost nodes, calls asked for."""
+    """Standing of the scheduler (encoded) and of the book: hosts away, lost ones, calls."""
 
-    module: Standing
+    module: msgspec.Raw
     away: str
     gone: str
     calls: list[float]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.options import (
     EngineOptions,
     ExternalEvent,
@@ -22,7 +23,7 @@ from qops_batsim.platform.network import longest_round_trip, unlinked_hosts
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.scheduling.admission.options import FqopsOptions
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.registry import registered_name
+from qops_batsim.scheduling.registry import AnyKind, kind_of, registered_name
 from qops_batsim.shipped import (
     DEFAULT_DEADLINE_WORKLOAD,
     DEFAULT_SHARING_PLATFORM,
@@ -36,7 +37,7 @@ from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import too_early
 from qops_batsim.workload.model import Workload
 
-AnyScheduler = str | type[DecisionModule] | DecisionModule
+AnyScheduler = str | AnyKind | Scheduler | DecisionModule
 """A registered name, ``FILE.py:CLASS``, a class, or a module that is ready."""
 
 AnyWorkload = Workload | str | PathLike[str]
@@ -104,9 +105,9 @@ def names_of(
     Names are as given; an object is called what it was read from, but never by the path at
     which the package lies.
     """
-    name = scheduler if isinstance(scheduler, str) else registered_name(type(module))
+    name = scheduler if isinstance(scheduler, str) else registered_name(kind_of(module))
     names: dict[str, str | None] = {
-        "scheduler": name or type(module).__name__,
+        "scheduler": name or kind_of(module).__name__,
         "workload": _name(workload, "workloads"),
         "platform": None if platform is None else _name(platform, "platforms"),
     }

@@ -23,7 +23,7 @@ cdef class DeadlineScheduler(PlanScheduler):
     cpdef decide(self)
     cpdef reserve_start(self, Job job)
     cpdef answer(self, Job job)
-    cdef attempt(self, Job job)
+    cpdef attempt(self, Job job)
     cpdef admit(self, Job job)
     @cython.locals(plan=Plan, kept=Profile, place=Py_ssize_t, each=Job, given_from=double, given_until=double)
     cpdef try_admission(self, Job job)

@@ -353,7 +353,7 @@ class Foresight(Qops):
         Qops.__init__(self, options)
         if self.options.kill_and_restart:
             raise InputError("kill_and_restart: the port does not register killed jobs again yet")
-        self.admission_price = float(self.options.admission_price)
+        self.admission_price, self.learns = float(self.options.admission_price), True
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan, knowing nothing."""

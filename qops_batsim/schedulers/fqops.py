@@ -95,7 +95,7 @@ class Fqops(Qops):
     """
 
     summary = "QoPS with feedback, tolerance, slack, kill-and-restart (Islam et al. 2004)"
-    Options = FqopsOptions
+    Options: type[SchedulerOptions] = FqopsOptions
 
     def __init__(
         self, options: SchedulerOptions | None = None, accepts: Tolerance | None = None

@@ -10,7 +10,7 @@ cdef int _WAITING
 cdef int _BY_ADMISSION
 
 cdef class PlanScheduler(Scheduler):
-    cdef public bint by_host
+    cdef public bint by_host, learns
     cdef readonly Plan plan
     cdef public double called_for
     cdef public bint is_whole, is_final

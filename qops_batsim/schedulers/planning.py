@@ -37,14 +37,16 @@ class PlanScheduler(Scheduler):
         The plan. If :attr:`logs`, decisions are logged in ``plan.log``.
     by_host
         Whether reservations are of certain hosts.
+    learns
+        Whether it plans by what jobs did that have left.
     """
 
-    Options = PlannerOptions
+    Options: type[SchedulerOptions] = PlannerOptions
     HOOKS: ClassVar[dict[str, str]] = {**Scheduler.HOOKS, "answer": "job", "renewed": "renewal"}
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         Scheduler.__init__(self, options)
-        self.by_host = False
+        self.by_host = self.learns = False
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""

@@ -31,7 +31,8 @@ cpdef class_edges(double least, double most)
 cdef Py_ssize_t class_of(double[::1] edges, double number) noexcept
 
 cdef class Qops(DeadlineScheduler):
-    cdef bint has_key, by_laxity, stops_at_failure, new_job_first, undoes_all, undoes_by_start
+    cdef public bint by_laxity
+    cdef bint has_key, stops_at_failure, new_job_first, undoes_all, undoes_by_start
     cdef bint predicts
     cdef int insertion
     cdef Py_ssize_t k_factor

@@ -215,7 +215,7 @@ class Qops(DeadlineScheduler):
     """
 
     summary = "QoPS: deadline admission, reordering waiting jobs (Islam et al. 2003)"
-    Options = QopsOptions
+    Options: type[SchedulerOptions] = QopsOptions
     HOOKS: ClassVar[dict[str, str]] = {**DeadlineScheduler.HOOKS, "key": "job"}
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
@@ -227,7 +227,7 @@ class Qops(DeadlineScheduler):
         self.new_job_first = chosen.new_job == "first"
         self.undoes_all = chosen.undo == "all"
         self.undoes_by_start = chosen.undo == "starting_later"
-        self.predicts = chosen.run_times == "predicted"
+        self.predicts = self.learns = chosen.run_times == "predicted"
         by = {"work": BY_WORK, "response": BY_RESPONSE, "slack": BY_SLACK}[chosen.best_by]
         self.insertion = {"first": FIRST, "best": by, "last": LAST}[chosen.insertion]
         self.has_key = type(self).key is not Qops.key

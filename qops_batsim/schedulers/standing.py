@@ -18,6 +18,7 @@ from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.capacity import Capacity, Window
+from qops_batsim.scheduling.qos_log import QosRecord
 
 VERSION = 2
 """Version of the format. That of 0.1.0, which had none, is not read."""
@@ -69,7 +70,11 @@ class WindowStanding(msgspec.Struct, kw_only=True):
 
 
 class Standing(msgspec.Struct, kw_only=True):
-    """Standing of a scheduler; jobs are known by their places in ``jobs``."""
+    """Standing of a scheduler; jobs are known by their places in ``jobs``.
+
+    ``is_late`` and ``lag`` (seconds) are what is known of late news, ``records`` what is noted of
+    jobs, by id.
+    """
 
     version: int
     jobs: list[JobStanding]
@@ -86,6 +91,9 @@ class Standing(msgspec.Struct, kw_only=True):
     is_final: bool
     knows_capacity: bool
     is_whole: bool
+    is_late: bool
+    lag: float
+    records: dict[str, QosRecord]
 
 
 PLAN_DATES = (*("given_from", "given_until", "grace", "most_lag", "now", "soonest", "tolerance"),)
@@ -121,22 +129,25 @@ class Planner(Protocol):
     called_for: float
     is_whole: bool
     is_final: bool
+    learns: bool
 
 
 def standing_of(scheduler: Planner) -> Standing | None:
     """Return the standing of a scheduler between two decisions. O(jobs in the plan).
 
-    None if it is in the middle of something: a new job, a kill, a cancellation; or if decisions are
-    logged, as a log begins with the first job.
+    None if it is in the middle of something: a new job, a kill, a cancellation; or if it learns
+    from jobs that have left, or decisions are logged, as a log begins with the first job.
     """
-    plan = scheduler.plan
+    plan, manager = scheduler.plan, scheduler.manager
     claimed = [claim.job for claim in plan.claims if claim.job is not None]
     jobs = sorted([*plan.waiting, *claimed, *plan.running], key=lambda job: job.number)
     busy = (plan.new, plan.gone, plan.undone, plan.cancelled, scheduler.asked_for, plan.renewals)
-    if any(busy) or plan.log is not None or any(job.is_held or job.is_dying for job in jobs):
+    if any(busy) or scheduler.learns or plan.log is not None:
+        return None
+    if any(job.is_held or job.is_dying for job in jobs):
         return None
     places = {id(job): place for place, job in enumerate(jobs)}
-    capacity = scheduler.manager.capacity
+    capacity = manager.capacity
     known = capacity if capacity is not None else Capacity(plan.machine_size)
     return Standing(
         version=VERSION,
@@ -165,6 +176,9 @@ def standing_of(scheduler: Planner) -> Standing | None:
         is_final=known.is_final,
         knows_capacity=capacity is not None,
         is_whole=scheduler.is_whole,
+        is_late=manager.news.late,
+        lag=manager.news.lag,
+        records={job.id: manager.record(job) for job in jobs},
     )
 
 
@@ -220,6 +234,10 @@ def restore(scheduler: Planner, standing: Standing) -> list[Job]:
         if each.is_running:
             manager.goes_on(job, HostSet.parse(each.hosts).mask)
     manager.count_free()
+    manager.qos_log.learn(standing.records)
+    manager.news.lag = standing.lag
+    if standing.is_late:
+        manager.news.mark_late()
     restore_plan(plan, standing, jobs)
     scheduler.called_for = float(standing.called_for)
     scheduler.is_whole = standing.is_whole

@@ -126,6 +126,15 @@ class DecisionModule:
         """
         return False
 
+    @property
+    def hears_of_others(self) -> bool:
+        """Whether it can be told of jobs that somebody else has started."""
+        return False
+
+    def planned_starts(self) -> dict[str, float]:
+        """Return the planned starts of waiting jobs by id (seconds), as far as there are."""
+        return {}
+
     def use_platform(self, platform: Platform) -> None:
         """Learn the platform, where the program that starts the engine knows it.
 

@@ -81,9 +81,9 @@ def test_jobs_of_one_date_are_each_decided_by_their_own_action() -> None:
         given: dict[str, Action] = {}
 
         class Cycling(Steered):
-            def observe(self, now: float, job: Job) -> Observation:
+            def observe(self, job: Job) -> Observation:
                 given[job.id] = self.next_action = next(actions)  # noqa: B023
-                return super().observe(now, job)
+                return super().observe(job)
 
             def act(self, observation: Observation) -> Action:
                 return self.next_action
@@ -91,7 +91,7 @@ def test_jobs_of_one_date_are_each_decided_by_their_own_action() -> None:
         module = Cycling()
         done = {each.job.id: each for each in simulate(module, workload).ended}
         for job_id, (answer, _) in given.items():
-            record = module.qos_log.record(job_id)
+            record = module.manager.qos_log.record(job_id)
             ended = done[job_id]
             if answer == REFUSE:
                 assert ended.state == "REJECTED"
@@ -121,8 +121,8 @@ def test_the_policy_sees_the_job_and_the_plan() -> None:
     seen: dict[str, Observation] = {}
 
     class Watching(Steered):
-        def observe(self, now: float, job: Job) -> Observation:
-            seen[job.id] = super().observe(now, job)
+        def observe(self, job: Job) -> Observation:
+            seen[job.id] = super().observe(job)
             return seen[job.id]
 
         def act(self, observation: Observation) -> Action:

@@ -14,81 +14,70 @@ from qops_batsim.running.run import run
 from support.decision_runs import exact, workload_of
 
 ON_TIME = '''
-from qops_batsim.scheduling.module import SchedulerOptions
-from qops_batsim.scheduling.answers import AdmissionAnswer
-from qops_batsim.scheduling.plan import Plan, Policy
-from qops_batsim.scheduling.refusal import free_text
-from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
+from qops_batsim.core.options import PlannerOptions
+from qops_batsim.schedulers.deadline import DeadlineScheduler
 
 
-class OnTimeOptions(SchedulerOptions, frozen=True, kw_only=True):
+class OnTimeOptions(PlannerOptions, frozen=True, kw_only=True):
     """Options of OnTime."""
 
     margin: float = 0.0
 
 
-class Behind(Policy):
+class OnTime(DeadlineScheduler):
     """Plan a job behind all promises; refuse it if it would end after its deadline."""
 
-    def __init__(self, margin):
-        self.margin = margin
-
-    def take(self, plan, now, slot):
-        plan.place(now, slot, slot + 1)
-        end = float(plan.jobs.starts[slot] + plan.jobs.estimates[slot]) + self.margin
-        if end <= plan.jobs.deadlines[slot]:
-            return AdmissionAnswer()
-        plan.withdraw(slot)
-        return AdmissionAnswer(free_text(f"would end at {end:g} s"))
-
-
-class OnTime(SpaceSharingScheduler):
     Options = OnTimeOptions
-    keeps_decisions = True
 
-    def new_plan(self, machine_size):
-        return Plan(machine_size, Behind(self.options.margin))
+    def admit(self, job):
+        profile, margin = self.plan.profile, self.options.margin
+        start = profile.earliest_fit(self.plan.nominal(), job.duration, job.processors)
+        end = start + job.duration + margin
+        if end > job.deadline:
+            return f"would end at {end:g} s"
+        self.plan.place_new(job)
 '''
 
 # It notes its decisions by itself, and has no plan that could be asked.
 BY_HAND = '''
+from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.scheduling import decision_events as log
-from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 
-class ByHand(SpaceSharingScheduler):
+class ByHand(Scheduler):
     """Take a job if it can start at once."""
 
     keeps_decisions = True
 
-    def begin(self, system):
-        super().begin(system)
+    def begin(self, manager):
+        super().begin(manager)
         self.new = []
-        self.gone = []
+        self.noted = []
 
-    def arrived(self, job):
+    def events(self):
+        return iter(self.noted)
+
+    def submitted(self, job):
         self.new.append(job)
 
-    def left(self, job):
-        self.gone.append(job)
+    def ended(self, job):
+        self.noted.append(log.Ended(date=self.manager.now, job=job.id))
 
-    def schedule(self, now):
-        note = self.decision_log.note
-        for job in self.gone:
-            note(log.Ended(date=now, job=job.id))
+    def decide(self):
+        now, note = self.manager.now, self.noted.append
         for job in self.new:
             note(log.Submitted(
                 date=now, job=job.id, submission=job.submission_time, processors=job.processors,
                 estimate=job.estimate, deadline=job.qos.deadline,
             ))
-            if job.processors <= self.free_count:
+            if job.processors <= self.manager.free:
                 note(log.Admitted(date=now, job=job.id, start=now, deadline=job.qos.deadline))
                 note(log.Started(date=now, job=job.id, end=now + job.estimate))
-                self.start(job)
+                self.manager.start(job)
             else:
                 note(log.Refused(date=now, job=job.id, reason="no processor is free"))
-                self.reject(job, "no processor is free")
-        self.new, self.gone = [], []
+                self.manager.reject(job, "no processor is free")
+        self.new = []
 '''
 
 # One processor. A runs until 4, B waits, C can end at 11 and asks for 8.

@@ -456,7 +456,7 @@ def test_waiting_jobs_are_planned_by_planned_start_then_priority_then_submission
         running = {"id": "A", "processors": 8, "estimate": 100, "start": NOW}
         for order in (jobs, jobs[::-1]):
             state = ours(running, *order)
-            found = [held.job.id for held in queue_quote._held_jobs(state, may_wait=False)[0]]
+            found = [held.id for held in queue_quote._held_jobs(state, may_wait=False)[0]]
             assert found == ["A", first, last]
             assert earliest(state, 8, 800.0) == 1150.0
 

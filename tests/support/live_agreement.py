@@ -14,6 +14,7 @@ from qops_batsim.live.journal import Entry, Journal
 from qops_batsim.live.report import embedded_fates, seen_workload
 from qops_batsim.protocol.events import JobCompleted
 from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler
 
 
@@ -89,14 +90,14 @@ def told_dates(
 
 def _told_late(module: DecisionModule, submitted: Mapping[str, float]) -> DecisionModule:
     """Return the same scheduler, whose news of submissions is late: they were at these dates."""
-    kind = type(module)
+    assert isinstance(module, SchedulerModule)
 
-    class Late(kind):  # type: ignore[valid-type,misc]
+    class Late(SchedulerModule):
         def submitted(self, job: Job) -> None:
             date = submitted[job.id.partition("!")[2].partition("#")[0]]
             super().submitted(
                 Job(job.id, date, job.processors, job.profile, walltime=job.walltime, qos=job.qos)
             )
 
-    late: DecisionModule = Late(module.options)
-    return late
+    kind = type(module.scheduler)
+    return Late(kind(module.options))
