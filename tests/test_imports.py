@@ -33,7 +33,8 @@ BASE = {
 """Modules at the top of the package, and the core, which every room may use."""
 
 _BELOW_RUNNING = {
-    *("platform", "workload", "protocol", "economics", "scheduling", "engine", "analysis"),
+    *("platform", "workload", "protocol", "economics", "scheduling", "schedulers", "engine"),
+    "analysis",
 }
 
 MAY_IMPORT: dict[str, set[str]] = {

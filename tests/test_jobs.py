@@ -230,7 +230,8 @@ def test_a_renamed_job_keeps_everything_else() -> None:
     assert job.fields["id"] == "7"
     for name in Job.__slots__:
         if name not in ("id", "_fields"):
-            assert getattr(other, name) == getattr(job, name)
+            # Dates that are not known yet are no numbers, and repr tells that they are not.
+            assert repr(getattr(other, name)) == repr(getattr(job, name))
 
 
 def test_equal_jobs_have_equal_fields() -> None:
@@ -277,4 +278,5 @@ def test_a_job_read_from_its_fields_is_the_same(job: Job) -> None:
     again = Job.from_fields(msgspec.json.decode(msgspec.json.encode(job.fields)), where="test")
     assert again == job
     for name in Job.__slots__:
-        assert getattr(again, name) == getattr(job, name)
+        if name != "_fields":
+            assert repr(getattr(again, name)) == repr(getattr(job, name))

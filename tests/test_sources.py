@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from qops_batsim.cli.main import command_line
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.scheduling.registry import scheduler_class
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "sources.md"
@@ -42,7 +42,7 @@ def places() -> list[str]:
 
 
 def options_of(scheduler: str) -> set[str]:
-    return {each.name for each in msgspec.structs.fields(make_scheduler(scheduler).Options)}
+    return {each.name for each in msgspec.structs.fields(scheduler_class(scheduler).Options)}
 
 
 @pytest.mark.parametrize("place", places() if PAGE.is_file() else [])

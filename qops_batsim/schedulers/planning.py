@@ -16,7 +16,6 @@ from qops_batsim.schedulers.queue import too_wide
 from qops_batsim.schedulers.standing import Standing, restore, standing_of
 from qops_batsim.scheduling.answers import AdmissionAnswer, Offer
 from qops_batsim.scheduling.decision_events import Event
-from qops_batsim.scheduling.decision_rows import events_of, submissions_of
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text, no_time, start_taken
 from qops_batsim.timing import end_of, up_to_grid
 
@@ -290,11 +289,10 @@ class PlanScheduler(Scheduler):
 
     def note_promise(self, job: Job) -> None:
         """Note for ``_qos.csv`` what a new job was promised."""
-        if job.qos is not None:
-            if job.qos.start is not None:
-                self.manager.record(job).latest_start = job.qos.start
-            if job.qos.deadline is not None:
-                self.manager.record(job).admitted_deadline = job.promise
+        if job.fixed_start < _INFINITY:
+            self.manager.record(job).latest_start = job.fixed_start
+        if self.plan.keeps_promises and job.deadline < _INFINITY:
+            self.manager.record(job).admitted_deadline = job.promise
 
     def refused(self, job: Job, refusal: object, offer: Offer | None = None) -> None:
         """Reject a new job for a Refusal, or a text; its user may not have taken an offer."""
@@ -379,6 +377,8 @@ class PlanScheduler(Scheduler):
 
     def events(self) -> Iterator[Event]:
         """Yield the decisions that were logged, in order."""
+        from qops_batsim.scheduling.decision_rows import events_of, submissions_of
+
         log = self.plan.log
         if log is None:
             return iter(())
