@@ -32,6 +32,7 @@ COMPILED = (
     "schedulers/planning",
     "schedulers/qops",
     "schedulers/queue",
+    "schedulers/restarting",
     "timing",
 )
 """Paths of the compiled modules in the package, without ending."""

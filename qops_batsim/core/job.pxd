@@ -7,7 +7,7 @@ cdef int _COMING
 cdef HostBits _NO_HOSTS
 
 cdef class Job:
-    cdef public str id, profile
+    cdef public str id, profile, state
     cdef public double submission_time, estimate
     cdef public Py_ssize_t processors
     cdef public object walltime, qos, _fields

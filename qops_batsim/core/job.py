@@ -65,8 +65,9 @@ class Job:
         Run time that plans hold (seconds): the estimate in whole microseconds, or a prediction.
     deadline, limit
         Latest end that was asked for, and the walltime (seconds); infinite without.
-    phase
-        Where it is in its run: :data:`COMING`, :data:`WAITING`, :data:`RUNNING` or :data:`OVER`.
+    phase, state
+        Where it is in its run: :data:`COMING`, :data:`WAITING`, :data:`RUNNING` or :data:`OVER`;
+        how it has ended, by Batsim's name, as soon as that is told.
     index
         Its number among the jobs of the run, in the order of submission.
     start, end
@@ -131,7 +132,7 @@ class Job:
     __slots__ = (
         *("_fields", "estimate", "id", "processors", "profile", "qos", "submission_time"),
         *("arrival", "corrections", "deadline", "duration", "end", "index", "key", "limit"),
-        *("phase", "requested", "returning", "start", "walltime"),
+        *("phase", "requested", "returning", "start", "state", "walltime"),
         *("aim", "bits", "cell", "fits_from", "fits_until", "fixed_start", "gain"),
         *("given_from", "given_until", "headroom", "is_dying", "is_held", "is_kept", "kills"),
         *("lag", "latest_start", "lost", "lost_date", "noted_end", "noted_start"),
@@ -178,7 +179,7 @@ class Job:
             self.deadline = self.qos.deadline
         if self.walltime is not None:
             self.limit = self.walltime
-        self.phase, self.index, self.returning = _COMING, -1, self.processors
+        self.phase, self.index, self.returning, self.state = _COMING, -1, self.processors, ""
         self.start = self.end = self.trial = _INFINITY
         self.number, self.reserved, self.bits = -1, self.processors, _NO_HOSTS
         self.place, self.turn, self.lag, self.kills = -1, -1, 0.0, 0

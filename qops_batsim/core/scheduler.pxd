@@ -7,11 +7,17 @@ cdef class ResourceManager:
     cdef public Py_ssize_t free
     cdef public double now
     cdef public object capacity
-    cdef public bint drains, plans, news_in_parts
+    cdef public bint drains, plans, shares_hosts, news_in_parts
     cdef public object news, qos_log, system
     cpdef start(self, Job job, object hosts=*)
     cpdef reject(self, Job job, object reason)
     cpdef kill(self, Job job)
+    cpdef register(self, Job job, object profile=*)
+    cpdef register_again(self, Job job, Job original, Job killed, double saved)
+    cpdef finish_registering(self)
+    cpdef check_saves(self, Job job)
+    cpdef original_id(self, Job job)
+    cpdef know_original(self, Job job, str original)
     cpdef record(self, Job job)
     cpdef note_metadata(self, Job job, str text)
     cpdef call_at(self, double date)
@@ -33,6 +39,8 @@ cdef class Scheduler:
     cpdef cancelled(self, Job job)
     cpdef joined(self, Job job)
     cpdef hosts_changed(self, Py_ssize_t announced)
+    cpdef all_submitted(self)
+    cpdef called(self)
     cpdef notified(self, object notification)
     cpdef decide(self)
     cpdef finished(self)

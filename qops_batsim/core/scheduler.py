@@ -33,9 +33,9 @@ class ResourceManager:
     capacity
         Which hosts are away, or will be, None as long as none ever was: whatever implements
         :class:`Capacity`.
-    drains, plans
-        Whether hosts take no job from the notice of their maintenance on, and whether jobs are
-        planned; a scheduler says so.
+    drains, plans, shares_hosts
+        Whether hosts take no job from the notice of their maintenance on, whether jobs are planned,
+        and whether jobs start on hosts that have others; a scheduler says so.
     news
         How late news is (:class:`~qops_batsim.scheduling.news.News`).
     news_in_parts
@@ -49,7 +49,7 @@ class ResourceManager:
     def __init__(self, machine_size: int) -> None:
         self.machine_size = self.free = machine_size
         self.now, self.drains, self.plans = 0.0, True, False
-        self.news_in_parts = False
+        self.news_in_parts = self.shares_hosts = False
         self.capacity: Any = None
         self.news: Any = None
         self.qos_log: Any = None
@@ -57,7 +57,7 @@ class ResourceManager:
 
     def start(self, job: Job, hosts: object = None) -> None:
         """Start a waiting job now on these free hosts (a HostSet), by default the lowest ones."""
-        if job.phase != _WAITING or job.processors > self.free:
+        if job.phase != _WAITING or (job.processors > self.free and not self.shares_hosts):
             raise self.refused(job, "start")
         self.start_job(job, hosts)
         job.phase, job.start = _RUNNING, self.now
@@ -75,9 +75,43 @@ class ResourceManager:
             raise self.refused(job, "be killed")
         self.kill_job(job)
 
+    def register(self, job: Job, profile: Any = None) -> None:
+        """Register a job of the scheduler's own, which waits from now on.
+
+        With an execution profile it runs that, which is known by the name ``job.profile`` then.
+        """
+        raise NotImplementedError
+
+    def register_again(self, job: Job, original: Job, killed: Job, saved: float) -> None:
+        """Register what is left of a killed job as another one.
+
+        Parameters
+        ----------
+        original
+            The job as it was submitted, or its last run.
+        killed
+            The run that was killed, of which so many seconds are ``saved``.
+        """
+        raise NotImplementedError
+
+    def finish_registering(self) -> None:
+        """Say that no job will be registered any more: engines go on until they hear it."""
+        raise NotImplementedError
+
+    def check_saves(self, job: Job) -> None:
+        """Raise an InputError if a job saves its work, and what is left could not be registered."""
+
+    def original_id(self, job: Job) -> str:
+        """Return the id under which a job was submitted first: another one after a kill."""
+        return job.id
+
+    def know_original(self, job: Job, original: str) -> None:
+        """Know the id under which a job was submitted that runs again, of a run that goes on."""
+        raise NotImplementedError
+
     def record(self, job: Job) -> Any:
         """Return the notes about a job for ``PREFIX_qos.csv``, a QosRecord. O(1)."""
-        return self.qos_log.record(job.id)
+        return self.qos_log.record(self.original_id(job))
 
     def note_metadata(self, job: Job, text: str) -> None:
         """Have a text stand in the metadata of a job, which engines write into their files."""
@@ -167,6 +201,8 @@ class Scheduler:
         "cancelled": "job",
         "joined": "job",
         "hosts_changed": "announced",
+        "called": "",
+        "all_submitted": "",
         "notified": "notification",
         "decide": "",
         "finished": "",
@@ -216,6 +252,12 @@ class Scheduler:
         Or that so many will leave, of which nobody knew. The manager's ``capacity`` and ``free``
         say what is there.
         """
+
+    def all_submitted(self) -> None:
+        """Hear that users submit no more jobs."""
+
+    def called(self) -> None:
+        """Hear that a date has come that was asked for."""
 
     def notified(self, notification: object) -> None:
         """Hear of anything else."""

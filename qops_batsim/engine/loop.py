@@ -505,6 +505,7 @@ class Loop:
             self.told += 1
         if self.all_submitted:
             self.all_submitted = False
+            scheduler.all_submitted()
             self.told += 1
 
     def tell_cancelled(self, scheduler: Scheduler) -> None:
@@ -597,6 +598,7 @@ class Loop:
             return
         self.told += 1
         if index == _CALL:
+            scheduler.called()
             return
         job = self.jobs[index]
         self.jobs[index] = None

@@ -30,7 +30,6 @@ from qops_batsim.scheduling.conservative import Conservative
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.easy import Easy
 from qops_batsim.scheduling.fcfs import Fcfs
-from qops_batsim.scheduling.killed_jobs import note_restart
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.priced_queues import PricedQueues, needed_by
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
@@ -593,7 +592,7 @@ def _log_kills(log: QosLog, outcome: Outcome, noted: _Noted) -> None:
         killed, latest[victim] = latest[victim], again
         lost = float(outcome.finishes[killed]) - since - saved
         wasted = int(jobs.processors[victim]) * lost
-        told = note_restart(log, ids[again], ids[victim], ids[killed], ids[sake], wasted)
+        told = log.note_restart(ids[again], ids[victim], ids[killed], ids[sake], wasted)
         noted.metadata[again] = told
         log.kills[ids[killed]] += 1
 

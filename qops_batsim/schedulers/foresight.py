@@ -12,9 +12,9 @@ from qops_batsim.core.job import Job
 from qops_batsim.core.options import SchedulerOptions, seconds
 from qops_batsim.core.profile import Profile
 from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.schedulers.qops import Qops, QopsOptions
+from qops_batsim.schedulers.restarting import MOST_VICTIMS, RestartingQops
 from qops_batsim.scheduling.admission.options import KillAfter, KillAndRestart, MaxKills
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
@@ -39,7 +39,20 @@ EXPOSED = 14400.0
 LONGEST_GAP = 10_000
 """After so many hours without arrivals nothing is left of what was learned."""
 
+MOST_TRIED = 40
+"""No more running jobs are tried one by one."""
+
+MOMENT = 1.0
+"""A job that ends within so many seconds is not killed."""
+
+ARRIVALS_SHARE = 0.9
+"""Share of the mean work of the arrivals in what may be wasted; the rest is of the job's own."""
+
+BLOCKED = (RefusalKind.OWN_DEADLINE, RefusalKind.OTHER_DEADLINE)
+"""Why a job is refused for which there is no plan."""
+
 _INFINITY, _HOUR, _LARGE, _EXPOSED, _LONGEST_GAP = math.inf, HOUR, LARGE, EXPOSED, LONGEST_GAP
+_MOST_TRIED, _MOMENT, _MOST_VICTIMS = MOST_TRIED, MOMENT, MOST_VICTIMS
 _WIDTHS, _CLASSES = WIDTHS, len(LENGTHS)
 
 
@@ -163,7 +176,8 @@ class Market:
     def __init__(self, options: ForesightOptions, machine_size: int) -> None:
         self.blocking, self.weight, self.urgent = options.blocking, options.weight, options.urgent
         self.by_charge = options.worth == "charge"
-        self.placement_price = options.placement_price
+        self.placement_price, self.restart_price = options.placement_price, options.restart_price
+        self.most_waste = _INFINITY if options.max_waste is None else options.max_waste
         self.keep = max(0.0, 1.0 - HOUR / options.memory)
         self.last_hour, self.span = -1.0, 0.0
         self.jobs = self.measure = self.work = 0.0
@@ -186,6 +200,13 @@ class Market:
         if self.measure <= 0.0:
             return 1.0
         return 1.0 - self.weight + self.weight * measure * self.jobs / self.measure
+
+    def wasted_for(self, processors: int, duration: float) -> float:
+        """Return how much work may be wasted for a job (processor-seconds)."""
+        own = processors * duration
+        mean = self.work / self.jobs if self.jobs > 0.0 else own
+        share = ARRIVALS_SHARE * mean + (1.0 - ARRIVALS_SHARE) * own
+        return min(self.restart_price * share, self.most_waste)
 
     # What is learned
 
@@ -331,12 +352,14 @@ class Market:
         return high
 
 
-class Foresight(Qops):
+class Foresight(RestartingQops):
     """QoPS that leaves room for the jobs which are expected, and refuses those that cost more.
 
     1. Jobs that can wait leave as many processors free beside them as the shorter jobs which
        cannot wait are expected to need.
     2. A job that QoPS would admit is refused if it is expected to turn away more than it is worth.
+    3. With ``kill_and_restart``, a job for which there is no plan may have young running jobs
+       killed: those that then still end by their own deadlines when they are run again.
 
     What is expected is learned from the arrivals so far (:class:`Market`).
 
@@ -350,14 +373,12 @@ class Foresight(Qops):
     Options = ForesightOptions
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
-        Qops.__init__(self, options)
-        if self.options.kill_and_restart:
-            raise InputError("kill_and_restart: the port does not register killed jobs again yet")
+        RestartingQops.__init__(self, options)
         self.admission_price, self.learns = float(self.options.admission_price), True
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan, knowing nothing."""
-        Qops.begin(self, manager)
+        RestartingQops.begin(self, manager)
         self.market = Market(self.options, manager.machine_size)
 
     def leave_headroom(self, line: list[Job], new: Job) -> None:
@@ -386,3 +407,84 @@ class Foresight(Qops):
                 kind, price = RefusalKind.TOO_DEAR, self.admission_price
                 return Refusal(kind=kind, cost=cost, worth=worth, price=price)
         return refusal
+
+    def answer(self, job: Job) -> None:
+        """Take a new job into the plan, by killing others if need be, or reject it."""
+        refusal = self.attempt(job)
+        if refusal is None:
+            return
+        is_blocked = isinstance(refusal, Refusal) and refusal.kind in BLOCKED
+        if not (self.kills and is_blocked and self.kill_for(job)):
+            self.refused(job, refusal)
+
+    # Kills
+
+    def kill_for(self, new: Job) -> bool:
+        """Take a new job into the plan by killing running ones, if that is worth it.
+
+        Those that have used least are tried first, each by itself, as long as they have used no
+        more than :meth:`Market.wasted_for`; then several together.
+        """
+        now, market, tried = self.plan.nominal(), self.market, 0
+        most = market.wasted_for(new.processors, new.duration)
+        free = self.running.free[0]
+        self.leave_headroom(self.plan.running, new)
+        victim = self.next_victim(None, now)
+        while victim is not None and tried < _MOST_TRIED and self.lost_work(victim, now) <= most:
+            tried += 1
+            is_enough = free + victim.processors >= new.processors
+            if self.goes_on(victim, now) and is_enough and self.kill_all(new, [victim]):
+                return True
+            victim = self.next_victim(victim, now)
+        victims = self.choose_several(new.processors - free, most, now)
+        return len(victims) > 1 and self.kill_all(new, victims)
+
+    def goes_on(self, job: Job, now: float) -> bool:
+        """Return whether a running job goes on for more than a moment."""
+        return job.start + job.duration > now + _MOMENT
+
+    def choose_several(self, missing: int, most: float, now: float) -> list[Job]:
+        """Return the youngest running jobs that have so many processors together.
+
+        None if there are not enough that have used no more than ``most`` work together. Those
+        without which the others are enough are given back, those that have used most first.
+        O(running).
+        """
+        victims: list[Job] = []
+        wasted = 0.0
+        while missing > 0 and len(victims) < _MOST_VICTIMS:
+            best = self.youngest_beside(victims, wasted, most, now)
+            if best is None:
+                return []
+            victims.append(best)
+            missing -= best.processors
+            wasted += self.lost_work(best, now)
+        if missing > 0:
+            return []
+        for place in range(len(victims) - 1, -1, -1):
+            victim = victims[place]
+            if missing + victim.processors <= 0:
+                missing += victim.processors
+                del victims[place]
+        return victims
+
+    def youngest_beside(
+        self, victims: list[Job], wasted: float, most: float, now: float
+    ) -> Job | None:
+        """Return the youngest other job that may be killed as well, None if none may."""
+        best: Job | None = None
+        for each in self.plan.running:
+            if wasted + self.lost_work(each, now) > most or not self.goes_on(each, now):
+                continue
+            is_chosen = False
+            for victim in victims:
+                is_chosen = is_chosen or victim is each
+            if is_chosen or not self.may_be_killed(each, now):
+                continue
+            if best is not None:
+                if each.start < best.start:
+                    continue
+                if each.start == best.start and each.number > best.number:
+                    continue
+            best = each
+        return best

@@ -4,12 +4,12 @@ from qops_batsim.core.plan cimport Plan
 from qops_batsim.core.profile cimport Profile
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.deadline cimport meets
-from qops_batsim.schedulers.qops cimport Qops
+from qops_batsim.schedulers.restarting cimport RestartingQops
 from qops_batsim.timing cimport end_of
 
 cdef double _INFINITY, _MAX_SECONDS
 
-cdef class Fqops(Qops):
+cdef class Fqops(RestartingQops):
     cdef public object tolerance
     cdef double slack
     cdef Py_ssize_t retries
@@ -30,3 +30,5 @@ cdef class Fqops(Qops):
     cdef keep_draft(self)
     @cython.locals(job=Job, place=Py_ssize_t)
     cdef take_kept_draft(self)
+    @cython.locals(now=double, victim=Job)
+    cdef bint kill_for(self, Job new) except -1

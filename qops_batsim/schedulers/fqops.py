@@ -18,10 +18,10 @@ from qops_batsim.economics.tolerance import (
     RandomTolerance,
     Tolerance,
 )
-from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.schedulers.deadline import meets
-from qops_batsim.schedulers.qops import Qops, QopsOptions
+from qops_batsim.schedulers.qops import QopsOptions
+from qops_batsim.schedulers.restarting import RestartingQops
 from qops_batsim.scheduling.admission.options import KillAfter, KillAndRestart, MaxKills
 from qops_batsim.scheduling.answers import Offer
 from qops_batsim.scheduling.refusal import OfferOutcome, Refusal, free_text
@@ -73,11 +73,12 @@ class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
     kill_after: KillAfter = 1.0
 
 
-class Fqops(Qops):
+class Fqops(RestartingQops):
     """QoPS with feedback: a user whose deadline cannot be kept gets an offer of a later one.
 
     1. A job is admitted as by QoPS if that can be.
-    2. Else the earliest deadline is sought that QoPS could keep (:meth:`find_earliest`). It is
+    2. Else, with ``kill_and_restart``, a running job may be killed for it (:meth:`kill_for`).
+    3. Else the earliest deadline is sought that QoPS could keep (:meth:`find_earliest`). It is
        offered, later by the slack factor, counted from the arrival. The user takes it if it is no
        later than the tolerance factor times the requested response time, or as ``accepts`` says.
        The job is admitted with the offered deadline then, else rejected.
@@ -100,10 +101,8 @@ class Fqops(Qops):
     def __init__(
         self, options: SchedulerOptions | None = None, accepts: Tolerance | None = None
     ) -> None:
-        Qops.__init__(self, options)
+        RestartingQops.__init__(self, options)
         chosen = self.options
-        if chosen.kill_and_restart:
-            raise InputError("kill_and_restart: the port does not register killed jobs again yet")
         self.slack, self.retries = float(chosen.slack_factor), chosen.retry_count
         self.tolerance: Tolerance = FixedTolerance(chosen.tolerance_factor)
         if accepts is not None:
@@ -113,7 +112,7 @@ class Fqops(Qops):
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
-        Qops.begin(self, manager)
+        RestartingQops.begin(self, manager)
         self.spare = Profile(manager.machine_size)
         self.best: list[Job] = []
         self.starts: list[float] = []
@@ -131,6 +130,8 @@ class Fqops(Qops):
             # Its earliest fit moves no other job, and is always possible.
             self.plan.place_new(job)
             self.note_admission(job)
+            return
+        if self.kills and self.why_impossible(job) is None and self.kill_for(job):
             return
         slack, factor = self.slack, math.nan
         if isinstance(self.tolerance, FactorTolerance):
@@ -185,6 +186,23 @@ class Fqops(Qops):
                 self.find_earliest(job)
         self.promise(job, offered, lag)
         self.adopt()
+
+    def kill_for(self, new: Job) -> bool:
+        """Take a new job into the plan by killing a running one, if that will do (section 8).
+
+        Running jobs are tried in the order of the processor-seconds that they have used: if the new
+        job can be admitted without one of them, and that one, run again from scratch, still ends in
+        time, it is killed. O(running) pairs of searches.
+        """
+        now = self.plan.nominal()
+        # The search has given the waiting jobs and the new one their headroom.
+        self.leave_headroom(self.plan.running, new)
+        victim = self.next_victim(None, now)
+        while victim is not None:
+            if self.kill_all(new, [victim]):
+                return True
+            victim = self.next_victim(victim, now)
+        return False
 
     # The earliest deadline
 

@@ -25,6 +25,8 @@ cdef class PlanScheduler(Scheduler):
     cpdef hosts_changed(self, Py_ssize_t announced)
     @cython.locals(plan=Plan, manager=ResourceManager)
     cpdef decide(self)
+    cpdef prepare_decision(self)
+    cpdef conclude_decision(self)
     @cython.locals(plan=Plan, log=DecisionLog, job=Job)
     cdef answer_new(self)
     @cython.locals(plan=Plan, manager=ResourceManager, job=Job, planned=double)

@@ -140,6 +140,7 @@ class PlanScheduler(Scheduler):
             self.reject_wider()
         if self.asked_for:
             self.reject_cancelled()
+        self.prepare_decision()
         if self.refits:
             self.refit()
         plan.tell(up_to_grid(manager.now), manager.free)
@@ -155,11 +156,18 @@ class PlanScheduler(Scheduler):
             for renewal in plan.renewals:
                 self.renewed(renewal)
             plan.renewals.clear()
+        self.conclude_decision()
         if self.asked_for:
             self.reject_cancelled()
         if self.may_be_too_wide:
             self.reject_wider()
             self.may_be_too_wide = False
+
+    def prepare_decision(self) -> None:
+        """Do what is due before the plan is brought up to date."""
+
+    def conclude_decision(self) -> None:
+        """Do what is due once all that is due has started."""
 
     def hear_late(self) -> None:
         """Plan with late news: new jobs are judged as if told when they were submitted."""

@@ -73,7 +73,7 @@ class Standing(msgspec.Struct, kw_only=True):
     """Standing of a scheduler; jobs are known by their places in ``jobs``.
 
     ``is_late`` and ``lag`` (seconds) are what is known of late news, ``records`` what is noted of
-    jobs, by id.
+    jobs, by id; ``originals`` tells under which id those were submitted that run again.
     """
 
     version: int
@@ -94,6 +94,7 @@ class Standing(msgspec.Struct, kw_only=True):
     is_late: bool
     lag: float
     records: dict[str, QosRecord]
+    originals: dict[str, str]
 
 
 PLAN_DATES = (*("given_from", "given_until", "grace", "most_lag", "now", "soonest", "tolerance"),)
@@ -147,6 +148,8 @@ def standing_of(scheduler: Planner) -> Standing | None:
     if any(job.is_held or job.is_dying for job in jobs):
         return None
     places = {id(job): place for place, job in enumerate(jobs)}
+    originals = {job.id: manager.original_id(job) for job in jobs}
+    names = sorted({*originals, *originals.values()})
     capacity = manager.capacity
     known = capacity if capacity is not None else Capacity(plan.machine_size)
     return Standing(
@@ -178,7 +181,8 @@ def standing_of(scheduler: Planner) -> Standing | None:
         is_whole=scheduler.is_whole,
         is_late=manager.news.late,
         lag=manager.news.lag,
-        records={job.id: manager.record(job) for job in jobs},
+        records={name: manager.qos_log.record(name) for name in names},
+        originals={name: other for name, other in originals.items() if name != other},
     )
 
 
@@ -231,6 +235,8 @@ def restore(scheduler: Planner, standing: Standing) -> list[Job]:
         else:
             job.bits = amount
         jobs.append(job)
+        if job.id in standing.originals:
+            manager.know_original(job, standing.originals[job.id])
         if each.is_running:
             manager.goes_on(job, HostSet.parse(each.hosts).mask)
     manager.count_free()

@@ -20,7 +20,6 @@ from qops_batsim.protocol.decisions import (
 )
 from qops_batsim.protocol.events import JobCompleted, Notify
 from qops_batsim.scheduling.engine_needs import EngineNeeds
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import on_grid
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ class Restarts:
             again, killed = kill.again.id, kill.victim.id
             self.ids.add(again)
             wasted = kill.victim.processors * (now - kill.since - kill.saved)
-            told = note_restart(log, again, original, killed, sake, wasted)
+            told = log.note_restart(again, original, killed, sake, wasted)
             if kill.saved > 0:
                 decisions.append(self._profile_again(kill))
             decisions += (RegisterJob(again, kill.again), SetJobMetadata(again, told))
@@ -136,24 +135,3 @@ class Restarts:
 def restart_needs(kills: bool) -> EngineNeeds:
     """Return the needs of a scheduler that kills jobs, or does not: to register them again."""
     return EngineNeeds(dynamic_jobs=kills, profile_reuse=kills, why="kill_and_restart is on")
-
-
-def note_restart(
-    log: QosLog, again: str, original: str, killed: str, sake: str, wasted: float
-) -> str:
-    """Log that a killed job runs again, and return its metadata.
-
-    Parameters
-    ----------
-    again, original, killed
-        Identifiers of the job: from now on, as it was submitted, and as it was killed.
-    sake
-        Identifier of the job for which it was killed.
-    wasted
-        Work that was lost (processor-seconds).
-    """
-    log.restarted(again, original)
-    record = log.record(original)
-    record.wasted_processor_seconds = (record.wasted_processor_seconds or 0.0) + wasted
-    log.record(sake).reasons += (Refusal(kind=RefusalKind.KILLED_FOR_IT, blamed=killed),)
-    return f"restart_of={original};killed_for={sake}"

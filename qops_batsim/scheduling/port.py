@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 from qops_batsim.core.job import COMING, OVER, RUNNING, WAITING, Job
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.errors import SimulationError, require_type
-from qops_batsim.jobs import QosRequest
+from qops_batsim.errors import InputError, SimulationError, require_type, shown
+from qops_batsim.jobs import QOS_REJECTED, QosRequest
 from qops_batsim.platform.hostset import HostSet, lowest_bits
 from qops_batsim.protocol.decisions import (
     CallMeLater,
     Decision,
     ExecuteJob,
+    KillJob,
+    RegisterJob,
+    RegisterProfile,
     RejectJob,
     SetJobMetadata,
 )
@@ -23,12 +26,14 @@ from qops_batsim.protocol.events import (
     JOB_RUNS,
     MAINTENANCE,
     NO_MORE_EXTERNAL_EVENTS,
+    NO_MORE_STATIC_JOBS,
     JobCompleted,
     Notify,
 )
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.module import DecisionModule, System
 from qops_batsim.scheduling.news import Hearing, News, with_least_grace
+from qops_batsim.timing import on_grid
 
 if TYPE_CHECKING:
     from qops_batsim.platform.model import Platform
@@ -41,6 +46,8 @@ class MessageManager(ResourceManager):
     ----------
     jobs
         The jobs that wait or run, by id.
+    registered
+        Ids of the jobs that the scheduler has registered, and under which their work was submitted.
     """
 
     def __init__(self, system: System) -> None:
@@ -48,6 +55,9 @@ class MessageManager(ResourceManager):
         self.system = system
         self.decisions: list[Decision] = []
         self.jobs: dict[str, Job] = {}
+        self.registered: dict[str, str] = {}
+        self.dying: dict[str, Job] = {}
+        self._profiles: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._hosts: dict[str, int] = {}
         self._free = HostSet.first(self.machine_size).mask
         self._closed = 0
@@ -61,7 +71,8 @@ class MessageManager(ResourceManager):
             require_type(f"start of {job.id}: hosts", hosts, HostSet, "a HostSet or None")
             assert isinstance(hosts, HostSet)
             mask = hosts.mask
-            if mask & ~self._free or len(hosts) != job.processors:
+            is_free = self.shares_hosts or not mask & ~self._free
+            if not is_free or len(hosts) != job.processors:
                 raise self.refused(job, f"start on hosts {hosts}")
         self._hosts[job.id] = mask
         self._set_free(self._free & ~mask)
@@ -69,8 +80,70 @@ class MessageManager(ResourceManager):
 
     def reject_job(self, job: Job, reason: object) -> None:
         self.qos_log.refused(job.id, reason)
+        if job.id in self.registered:
+            self.qos_log.refused(self.registered[job.id], reason)
+            self.record(job).decision = QOS_REJECTED
         self.jobs.pop(job.id, None)
         self.decisions.append(RejectJob(job.id))
+
+    def kill_job(self, job: Job) -> None:
+        self.dying[job.id] = job
+        last = self.decisions[-1] if self.decisions else None
+        if isinstance(last, KillJob):
+            last.job_ids.append(job.id)
+        else:
+            self.decisions.append(KillJob([job.id]))
+
+    def register(self, job: Job, profile: Any = None) -> None:
+        if profile is not None:
+            workload = job.id.partition("!")[0]
+            self._profiles[workload, job.profile] = profile
+            self.decisions.append(RegisterProfile(workload, job.profile, profile))
+        self.registered.setdefault(job.id, job.id)
+        job.index, job.phase = len(self.jobs), WAITING
+        self.jobs[job.id] = job
+        self.decisions.append(RegisterJob(job.id, job))
+
+    def register_again(self, job: Job, original: Job, killed: Job, saved: float) -> None:
+        self.registered[job.id] = self.original_id(original)
+        rest: Mapping[str, Any] | None = None
+        if saved > 0:
+            whole = self.profile_of(killed)
+            rest = {**whole, "delay": on_grid(float(whole["delay"]) - saved)}
+        self.register(job, rest)
+
+    def finish_registering(self) -> None:
+        self.decisions.append(Notify.of("registration_finished"))
+
+    def profile_of(self, job: Job) -> Mapping[str, Any]:
+        """Return the execution profile of a job, empty if it is not known."""
+        workload = job.id.partition("!")[0]
+        rest = self._profiles.get((workload, job.profile))
+        return rest or self.system.profiles.get(workload, {}).get(job.profile, {})
+
+    def check_saves(self, job: Job) -> None:
+        if job.qos is None or job.qos.checkpoint is None:
+            return
+        kind = self.profile_of(job).get("type")
+        if kind != "delay":
+            told = "unknown" if kind is None else f"of type {shown(kind)}"
+            raise InputError(
+                f"job {job.id}: qos.checkpoint is {job.qos.checkpoint:g}, and its profile "
+                f"{shown(job.profile)} is {told}; where jobs may be killed (kill_and_restart), "
+                "type 'delay' is accepted"
+            )
+
+    def original_id(self, job: Job) -> str:
+        return self.registered.get(job.id, job.id)
+
+    def know_original(self, job: Job, original: str) -> None:
+        self.registered[job.id] = original
+
+    def runs_of(self, job_id: str) -> list[Job]:
+        """Return what waits or runs of a job, by the id of its submission. O(jobs)."""
+        if job_id in self.jobs:
+            return [self.jobs[job_id]]
+        return [job for job in self.jobs.values() if self.registered.get(job.id) == job_id]
 
     def note_metadata(self, job: Job, text: str) -> None:
         self.decisions.append(SetJobMetadata(job.id, text))
@@ -118,13 +191,13 @@ class MessageManager(ResourceManager):
         self._set_free(self._free & ~hosts.mask)
         return job
 
-    def end(self, job_id: str) -> Job | None:
+    def end(self, job_id: str, state: str) -> Job | None:
         """Return the job that has ended, whose hosts are free again; None if none of ours did."""
         job = self.jobs.get(job_id)
         if job is None or job.phase != RUNNING:
             return None
         del self.jobs[job_id]
-        job.phase = OVER
+        job.phase, job.state = OVER, state
         self._set_free(self._free | (self._hosts[job_id] & ~self._closed))
         return job
 
@@ -232,12 +305,14 @@ class SchedulerModule(DecisionModule):
             self.manager.now = now
 
     def submitted(self, job: Job) -> None:
+        if job.id in self.manager.registered:
+            return  # The announcement of one that was registered here.
         told = self.manager.submit(job)
         self._hearing.newest = told
         self.scheduler.submitted(told)
 
     def completed(self, event: JobCompleted) -> None:
-        job = self.manager.end(event.job_id)
+        job = self.manager.end(event.job_id, event.job_state)
         if job is None:
             return
         if self._hearing.is_of_use:
@@ -245,10 +320,27 @@ class SchedulerModule(DecisionModule):
         self.scheduler.ended(job)
         self.manager.forget(job)
 
+    def progressed(self, progress: Mapping[str, Mapping[str, Any]]) -> None:
+        for job_id, told in progress.items():
+            job = self.manager.dying.get(job_id)
+            if job is not None:
+                self.scheduler.progressed(job, told)
+
+    def killed(self, job_ids: list[str]) -> None:
+        for job_id in job_ids:
+            job = self.manager.dying.pop(job_id, None)
+            if job is not None:
+                self.scheduler.killed(job)
+
+    def call(self) -> None:
+        self.scheduler.called()
+
     def notified(self, notification: Notify) -> None:
         if notification.type == JOB_CANCELLED:
             # It may have been submitted later in the same message.
             self._cancelled.append(str(notification.fields.get("job_id", "")))
+        elif notification.type == NO_MORE_STATIC_JOBS:
+            self.scheduler.all_submitted()
         elif notification.type == JOB_RUNS:
             self.scheduler.joined(self.manager.join(notification.fields))
         else:
@@ -266,8 +358,7 @@ class SchedulerModule(DecisionModule):
         if self._hearing.is_of_use:
             self._hearing.judge(now)
         for job_id in self._cancelled:
-            job = manager.jobs.get(job_id)
-            if job is not None:
+            for job in manager.runs_of(job_id):
                 self._cancel(job)
         self._cancelled.clear()
         self.scheduler.decide()

@@ -17,7 +17,7 @@ import msgspec
 
 from qops_batsim.files import atomic_write
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
-from qops_batsim.scheduling.refusal import Refusal, free_text, sentences
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text, sentences
 
 if TYPE_CHECKING:
     from qops_batsim.tables import Column, Words
@@ -242,6 +242,24 @@ class QosLog:
     def restarted(self, job_id: str, original: str) -> None:
         """Note that a job (full id) is another one run again: all that is noted is of that one."""
         self._originals[job_id] = original
+
+    def note_restart(self, again: str, original: str, killed: str, sake: str, wasted: float) -> str:
+        """Note that a killed job runs again, and return its metadata.
+
+        Parameters
+        ----------
+        again, original, killed
+            Identifiers of the job: from now on, as it was submitted, and as it was killed.
+        sake
+            Identifier of the job for which it was killed.
+        wasted
+            Work that was lost (processor-seconds).
+        """
+        self.restarted(again, original)
+        record = self.record(original)
+        record.wasted_processor_seconds = (record.wasted_processor_seconds or 0.0) + wasted
+        self.record(sake).reasons += (Refusal(kind=RefusalKind.KILLED_FOR_IT, blamed=killed),)
+        return f"restart_of={original};killed_for={sake}"
 
     def columns(self) -> tuple[str, ...]:
         """Return the names of the columns. O(records)."""

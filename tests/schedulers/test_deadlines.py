@@ -11,10 +11,9 @@ import pytest
 
 from qops_batsim.core.job import OVER, Job
 from qops_batsim.core.plan import sort_by_key
-from qops_batsim.errors import InputError, SimulationError
+from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import QosRequest
 from qops_batsim.schedulers.deadline import DeadlineScheduler
-from qops_batsim.schedulers.foresight import Foresight, ForesightOptions
 from qops_batsim.schedulers.fqops import Fqops, FqopsOptions
 from qops_batsim.schedulers.mrt import Mrt, MrtOptions
 from qops_batsim.schedulers.msb import Msb, MsbOptions
@@ -176,14 +175,6 @@ def test_an_offer_is_the_earliest_deadline_that_can_be_kept() -> None:
     refusing = Fqops(accepts=refuse)
     assert starts(submit(refusing, *jobs))["b"] is None
     assert asked == ["b"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "options"), [(Fqops, FqopsOptions), (Foresight, ForesightOptions)]
-)
-def test_kills_are_refused_as_long_as_they_cannot_be_carried_out(kind: Any, options: Any) -> None:
-    with pytest.raises(InputError, match="kill_and_restart"):
-        kind(options(kill_and_restart=True))
 
 
 def test_options_are_checked() -> None:

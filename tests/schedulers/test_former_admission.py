@@ -66,6 +66,9 @@ KINDS: dict[str, tuple[Any, Any, list[dict[str, Any]]]] = {
             {"tolerance": "random", "tolerance_factor": 3.0, "seed": 5, "retry_count": 4},
             {"tolerance_factor": 3.0, "insertion": "best", "headroom": 0.2},
             {"tolerance_factor": 2.0, "run_times": "predicted"},
+            {"kill_and_restart": True},
+            {"kill_and_restart": True, "max_kills_per_job": 1, "kill_after": 5.0, "headroom": 0.2},
+            {"kill_and_restart": True, "tolerance_factor": 3.0, "run_times": "predicted"},
         ],
     ),
     "foresight": (
@@ -77,6 +80,9 @@ KINDS: dict[str, tuple[Any, Any, list[dict[str, Any]]]] = {
             {"worth": "charge", "admission_price": 4.0, "memory": 3600.0},
             {"urgent": 1e6, "admission_price": 20.0, "placement_price": 0.5, "blocking": 0.6},
             {"headroom": 0.1, "k_factor": 1, "run_times": "predicted"},
+            {"kill_and_restart": True, "restart_price": 9.0},
+            {"kill_and_restart": True, "restart_price": 1e6, "max_kills_per_job": 2},
+            {"kill_and_restart": True, "max_waste": 400.0, "run_times": "predicted"},
         ],
     ),
 }
@@ -95,7 +101,12 @@ def told(module: Any, workload: Workload, events: Any) -> dict[str, Any]:
     """Return everything that a run tells."""
     module.keep_decisions()
     # With profiles an engine speaks in messages, which the module hears, not the scheduler.
-    engine = EngineOptions(forward_profiles=isinstance(module, SchedulerModule))
+    dynamic = module.needs.dynamic_jobs
+    engine = EngineOptions(
+        forward_profiles=isinstance(module, SchedulerModule) or dynamic,
+        dynamic_jobs=dynamic,
+        profile_reuse=dynamic,
+    )
     done = simulate(
         module,
         workload,

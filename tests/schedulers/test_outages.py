@@ -28,6 +28,8 @@ from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.schedulers.conservative import Conservative, ConservativeOptions
 from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.news import News
+from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
@@ -215,9 +217,11 @@ def test_a_fresh_scheduler_goes_on_from_a_standing(kind: str, seed: int) -> None
 
 def test_a_standing_of_another_version_is_refused() -> None:
     scheduler = Conservative(ConservativeOptions(reserve="processors"))
-    scheduler.begin(EmbeddedManager(HOSTS, 1))
+    manager = EmbeddedManager(HOSTS, 1)
+    manager.news, manager.qos_log = News(), QosLog()
+    scheduler.begin(manager)
     standing = scheduler.standing()
     assert standing is not None
-    scheduler.begin(EmbeddedManager(HOSTS, 1))
+    scheduler.begin(manager)
     with pytest.raises(InputError, match="the standing has version 1; 2 is accepted"):
         scheduler.go_on(msgspec.structs.replace(standing, version=1))

@@ -1,0 +1,52 @@
+cimport cython
+from qops_batsim.core.job cimport Job
+from qops_batsim.core.log cimport DecisionLog
+from qops_batsim.core.plan cimport Plan, sort_by_start
+from qops_batsim.core.scheduler cimport ResourceManager
+from qops_batsim.schedulers.deadline cimport meets
+from qops_batsim.schedulers.qops cimport Qops
+from qops_batsim.timing cimport on_grid
+
+cdef double _INFINITY, _DEADLINE_TOLERANCE, _PLAN_TOLERANCE
+cdef int _BY_KILL
+
+cdef class Restart:
+    cdef readonly Job victim, again, sake
+    cdef readonly double since, saved, end
+
+cdef double actual_start(Job job) noexcept
+
+cdef class RestartingQops(Qops):
+    cdef readonly bint kills
+    cdef bint registers, no_more_jobs
+    cdef Py_ssize_t most_kills
+    cdef double youngest
+    cdef readonly list chosen, under_way, dead
+    cpdef begin(self, ResourceManager manager)
+    cpdef submitted(self, Job job)
+    @cython.locals(place=Py_ssize_t, restart=Restart)
+    cpdef ended(self, Job job)
+    cpdef all_submitted(self)
+    @cython.locals(restart=Restart)
+    cpdef cancelled(self, Job job)
+    @cython.locals(restart=Restart)
+    cpdef conclude_decision(self)
+    @cython.locals(manager=ResourceManager, restart=Restart, again=Job, victim=Job, saved=double)
+    cpdef prepare_decision(self)
+    @cython.locals(interval=double, ran=double)
+    cdef double saved_time(self, Job job, double now) except? -1
+    cdef double lost_work(self, Job job, double now) except? -1
+    @cython.locals(one=double, two=double)
+    cdef bint comes_before(self, Job job, Job other, double now) except -1
+    @cython.locals(soonest=double, rest=double)
+    cdef bint may_be_killed(self, Job job, double now) except -1
+    @cython.locals(victim=Job, each=Job)
+    cdef Job next_victim(self, Job last, double now)
+    @cython.locals(now=double, restarts=list, victim=Job, restart=Restart, found=bint)
+    cdef bint kill_all(self, Job new, list victims) except -1
+    @cython.locals(saved=double, again=Job)
+    cdef Restart restart_of(self, Job victim, Job sake, double now)
+    @cython.locals(now=double, soonest=double, line=list, kept=list, found=bint, job=Job, each=Job)
+    cdef bint plan_all(self, Job new, list restarts) except -1
+    @cython.locals(plan=Plan, log=DecisionLog, restart=Restart, victim=Job, again=Job)
+    cdef note_kills(self, Job new, list restarts)

@@ -1,0 +1,286 @@
+"""Kill-and-restart: running jobs give way to a new one, and run again.
+
+Islam et al. 2004, section 8.
+
+They do so from scratch, or where their work was saved last (``qos.checkpoint``).
+"""
+
+from __future__ import annotations
+
+import math
+
+from qops_batsim.core.job import Job
+from qops_batsim.core.log import BY_KILL
+from qops_batsim.core.needs import EngineNeeds
+from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.plan import sort_by_start
+from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.jobs import COMPLETED_KILLED, rest_of, restarted_id
+from qops_batsim.schedulers.deadline import meets
+from qops_batsim.schedulers.qops import Qops
+from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE, on_grid
+
+MOST_VICTIMS = 8
+"""No more jobs are killed for one."""
+
+_INFINITY, _BY_KILL = math.inf, BY_KILL
+_DEADLINE_TOLERANCE, _PLAN_TOLERANCE = DEADLINE_TOLERANCE, PLAN_TOLERANCE
+
+
+class Restart:
+    """A run that is killed for a new job, and the same work run again.
+
+    Attributes
+    ----------
+    victim, again
+        The run that is killed, and its work as another job.
+    sake
+        The job for which it is killed.
+    since, saved
+        When the run has started, and how much of it is saved (seconds).
+    end
+        When the run was expected to end (seconds).
+    """
+
+    def __init__(self, victim: Job, again: Job, sake: Job, since: float, saved: float) -> None:
+        self.victim, self.again, self.sake = victim, again, sake
+        self.since, self.saved, self.end = since, saved, victim.end
+
+
+def actual_start(job: Job) -> float:
+    """Return when a running job has started (seconds), which counts from its planned start."""
+    return on_grid(job.start + job.lag)
+
+
+class RestartingQops(Qops):
+    """QoPS that may kill running jobs for new ones, with the option ``kill_and_restart``.
+
+    A killed job waits in the plan from then on, and is held back until the engine has said that it
+    is dead. Its processors count as free at once; jobs that are due there start when the engine has
+    said that they are. Then it is registered again, as ``w0!12#1`` if it was ``w0!12``, which needs
+    dynamic jobs.
+
+    Attributes
+    ----------
+    kills
+        Whether any job may be killed.
+    most_kills
+        How often each at most, -1 for any number.
+    youngest
+        After how many seconds. Batsim breaks off if it is told to kill a job that has not really
+        started yet, which takes moments on a platform with latencies.
+    """
+
+    def __init__(self, options: SchedulerOptions | None = None) -> None:
+        Qops.__init__(self, options)
+        chosen = self.options
+        most = getattr(chosen, "max_kills_per_job", None)
+        self.kills = bool(getattr(chosen, "kill_and_restart", False))
+        self.most_kills = -1 if most is None else most
+        self.youngest = float(getattr(chosen, "kill_after", 1.0))
+
+    @property
+    def needs(self) -> EngineNeeds:
+        """To register killed jobs again, where jobs are killed."""
+        kills = self.kills
+        return EngineNeeds(dynamic_jobs=kills, profile_reuse=kills, why="kill_and_restart is on")
+
+    def begin(self, manager: ResourceManager) -> None:
+        """Start with an empty plan."""
+        Qops.begin(self, manager)
+        system = manager.system
+        self.registers = system is not None and system.dynamic_jobs
+        self.chosen: list[Restart] = []
+        self.under_way: list[Restart] = []
+        self.dead: list[Restart] = []
+        self.no_more_jobs = False
+
+    # Events
+
+    def submitted(self, job: Job) -> None:
+        """Have the plan know a new job; an InputError if it saves work that cannot be told."""
+        if self.kills:
+            self.manager.check_saves(job)
+        Qops.submitted(self, job)
+
+    def ended(self, job: Job) -> None:
+        """Have the plan know that a running job has left; it may be one that was killed."""
+        Qops.ended(self, job)
+        if job.is_dying:
+            for place in range(len(self.under_way)):
+                if self.under_way[place].victim is job:
+                    self.dead.append(self.under_way[place])
+                    del self.under_way[place]
+                    return
+
+    def cancelled(self, job: Job) -> None:
+        """Drop a waiting job, or the work of a dying one once that is dead."""
+        for restart in self.under_way:
+            if restart.victim is job:
+                job = restart.again
+        Qops.cancelled(self, job)
+
+    def all_submitted(self) -> None:
+        """Know that there are no more jobs to kill for."""
+        self.no_more_jobs = True
+
+    # Decisions
+
+    def prepare_decision(self) -> None:
+        """Register the work of the jobs that are dead; what had ended by itself leaves the plan."""
+        manager = self.manager
+        for restart in self.dead:
+            again, victim, saved = restart.again, restart.victim, restart.saved
+            if victim.state != COMPLETED_KILLED:
+                self.plan.undo_kill(again)
+                continue
+            original, sake = manager.original_id(victim), manager.original_id(restart.sake)
+            wasted = victim.processors * (manager.now - restart.since - saved)
+            log = manager.qos_log
+            told = log.note_restart(again.id, original, victim.id, sake, wasted)
+            manager.register_again(again, victim, victim, saved)
+            manager.note_metadata(again, told)
+            again.is_held = False
+            # Hosts may have gone for ever since the kill.
+            if self.plan.is_final:
+                self.may_be_too_wide = True
+        self.dead.clear()
+
+    def conclude_decision(self) -> None:
+        """Kill what gives way, and say when nothing is registered any more."""
+        for restart in self.chosen:
+            self.manager.kill(restart.victim)
+        self.under_way += self.chosen
+        self.chosen = []
+        if self.registers and self.no_more_jobs and not self.under_way:
+            # Only new jobs lead to kills.
+            self.registers = False
+            self.manager.finish_registering()
+
+    # Victims
+
+    def saved_time(self, job: Job, now: float) -> float:
+        """Return how much of its run a running job would not lose if it was killed (seconds)."""
+        if job.qos is None or job.qos.checkpoint is None:
+            return 0.0
+        interval: float = job.qos.checkpoint
+        ran = on_grid(now - actual_start(job))
+        return on_grid(interval * math.floor(ran / interval))
+
+    def lost_work(self, job: Job, now: float) -> float:
+        """Return the processor-seconds in the plan that a job would lose if it was killed."""
+        return job.processors * (now - job.start - self.saved_time(job, now))
+
+    def comes_before(self, job: Job, other: Job, now: float) -> bool:
+        """Return whether a job is tried before another: by work lost, start, and arrival."""
+        one, two = self.lost_work(job, now), self.lost_work(other, now)
+        if one != two:
+            return one < two
+        if job.start != other.start:
+            return job.start < other.start
+        return job.number < other.number
+
+    def may_be_killed(self, job: Job, now: float) -> bool:
+        """Return whether a running job might be killed, and end in time if restarted at once."""
+        soonest = now - self.youngest + _PLAN_TOLERANCE
+        if job.is_kept or job.is_dying or job.start > soonest or actual_start(job) > soonest:
+            return False
+        # To kill what is about to end, or should have ended, gains nothing.
+        if job.start + job.duration <= now + _PLAN_TOLERANCE or job.duration == _INFINITY:
+            return False
+        if job.processors > self.plan.present:
+            return False
+        if self.most_kills >= 0 and job.kills >= self.most_kills:
+            return False
+        rest = job.duration - self.saved_time(job, now)
+        return now + rest <= job.target + _DEADLINE_TOLERANCE
+
+    def next_victim(self, last: Job | None, now: float) -> Job | None:
+        """Return the running job that is tried after another one; the first one. O(running)."""
+        victim: Job | None = None
+        for each in self.plan.running:
+            if last is not None and not self.comes_before(last, each, now):
+                continue
+            if victim is not None and not self.comes_before(each, victim, now):
+                continue
+            if self.may_be_killed(each, now):
+                victim = each
+        return victim
+
+    # Plans
+
+    def kill_all(self, new: Job, victims: list[Job]) -> bool:
+        """Kill running jobs for a new one, if there is a plan for it and for their work.
+
+        O(victims) searches; the headroom of all jobs is known.
+        """
+        now = self.plan.nominal()
+        restarts = [self.restart_of(victim, new, now) for victim in victims]
+        for victim in victims:
+            victim.end = now
+        self.has_profile = False
+        found = self.plan_all(new, restarts)
+        if found:
+            self.note_kills(new, restarts)
+        else:
+            for restart in restarts:
+                restart.victim.end = restart.end
+        self.has_profile = False
+        return found
+
+    def restart_of(self, victim: Job, sake: Job, now: float) -> Restart:
+        """Return what would become of a running job if it was killed now."""
+        saved, original = self.saved_time(victim, now), self.manager.original_id(victim)
+        again = rest_of(victim, restarted_id(original, victim.kills + 1), saved)
+        # It keeps the place of the job in the order of arrivals, and what it was promised.
+        again.number, again.kills, again.is_kept = victim.number, victim.kills + 1, victim.is_kept
+        again.duration = on_grid(victim.duration - saved)
+        again.requested = on_grid(victim.requested - saved)
+        again.limit = victim.limit - saved
+        again.deadline, again.promise = victim.deadline, victim.promise
+        again.target, again.aim = victim.target, victim.aim
+        again.start, again.headroom = victim.start, victim.headroom
+        return Restart(victim, again, sake, actual_start(victim), saved)
+
+    def plan_all(self, new: Job, restarts: list[Restart]) -> bool:
+        """Plan a new job without the victims, and then their work again, one by one."""
+        self.prepare()
+        now = self.plan.nominal()
+        soonest = self.running.earliest_fit(now, new.duration, new.processors)
+        if not meets(soonest, new.duration, new.target):
+            return False
+        line, kept = list(self.plan.waiting), [(job, job.start) for job in self.plan.waiting]
+        found = True
+        for job in [new, *[restart.again for restart in restarts]]:
+            found = self.try_points(line, job)
+            if not found:
+                break
+            kept.append((job, job.start))
+            line = list(self.order)
+            for each in line:
+                each.start = each.trial
+            sort_by_start(line, 0)
+        for job, start in kept:
+            job.start = start
+        if found:
+            self.adopt()
+        return found
+
+    def note_kills(self, new: Job, restarts: list[Restart]) -> None:
+        """Have running jobs killed for a new one, which is in the plan, as is their work again."""
+        plan, log = self.plan, self.plan.log
+        # Jobs that keep their places may rest on the end that a victim would have had, at which
+        # nothing happens any more: they are placed again when its end is told.
+        plan.is_freed = True
+        if log is not None:
+            log.admitted(new, False)
+        for restart in restarts:
+            victim, again = restart.victim, restart.again
+            if log is not None:
+                log.killed(victim, again, new, restart.saved)
+            victim.is_dying, victim.lag, victim.noted_end = True, 0.0, victim.end
+            again.is_held = True
+            self.chosen.append(restart)
+        if log is not None:
+            log.moved_for(new, _BY_KILL, plan.waiting)
+        self.note_promise(new)
