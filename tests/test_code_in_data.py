@@ -52,7 +52,7 @@ from pathlib import Path
 
 Path(__file__).with_name("executed").write_text("")
 
-from qops_batsim.scheduling.admission.qops import Qops
+from qops_batsim.schedulers.qops import Qops
 
 
 class Evil(Qops):

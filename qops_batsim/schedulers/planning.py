@@ -299,7 +299,8 @@ class PlanScheduler(Scheduler):
         """Note for ``_qos.csv`` what a new job was promised."""
         if job.fixed_start < _INFINITY:
             self.manager.record(job).latest_start = job.fixed_start
-        if self.plan.keeps_promises and job.deadline < _INFINITY:
+        promises = self.plan.keeps_promises or job.fixed_start < _INFINITY
+        if promises and job.deadline < _INFINITY:
             self.manager.record(job).admitted_deadline = job.promise
 
     def refused(self, job: Job, refusal: object, offer: Offer | None = None) -> None:

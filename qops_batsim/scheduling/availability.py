@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from qops_batsim.core.profile import Profile
 from qops_batsim.errors import SimulationError, require_type
@@ -123,9 +122,9 @@ class AvailabilityProfile:
 
 
 def _check_numbers(processors: object, **seconds: object) -> None:
-    require_type("processors", processors, (int, np.integer), "a whole number")
+    require_type("processors", processors, numbers.Integral, "a whole number")
     for name, value in seconds.items():
-        require_type(name, value, (int, float, np.number), "a number of seconds")
+        require_type(name, value, numbers.Real, "a number of seconds")
 
 
 def _on_grid(start: float, duration: float, processors: int) -> tuple[float, float]:

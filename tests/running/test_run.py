@@ -19,7 +19,7 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.progress import ProgressListener
 from qops_batsim.running.run import run, run_again
 from qops_batsim.running.simulate import describe_run, simulate
-from qops_batsim.scheduling.conservative import Conservative
+from qops_batsim.schedulers.conservative import Conservative
 from qops_batsim.scheduling.fcfs import Fcfs
 from qops_batsim.scheduling.plugins import run_prefix
 from qops_batsim.scheduling.registry import make_scheduler
@@ -103,7 +103,7 @@ def test_simulate_takes_them_as_well() -> None:
         (("easy", "tiny_8", "kth"), "kth: no such file, nor one of the shipped platforms"),
         (("easy", 7), "workload of type int; a Workload, the path of a file"),
         (("easy", "tiny_8", 7), "platform of type int; a Platform, the path"),
-        ((7, "tiny_8"), "scheduler 7: a name, FILE.py:CLASS, a subclass of DecisionModule"),
+        ((7, "tiny_8"), "scheduler 7: a name, FILE.py:CLASS, a subclass of Scheduler"),
         ((Fcfs(), "tiny_8", None, {"a": 1}), "options for a Fcfs that has been made already"),
         ((Fcfs, "tiny_8", None, {"a": 1}), "scheduler 'fcfs' has no option 'a'"),
     ],

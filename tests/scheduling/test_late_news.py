@@ -220,7 +220,7 @@ def test_promises_hold_on_platforms_with_latencies_and_as_many_jobs_are_admitted
         for platform in (make_cluster(hosts), read_platform(uneven_cluster(rng, hosts, tmp_path))):
             module = make_scheduler(scheduler, options)
             done = simulate(module, workload, platform)
-            late_news = module.news.late
+            late_news = module.scheduler.manager.news.late
             refused[late_news] += sum(record.state == REJECTED for record in done.ended)
             for record in done.ended:
                 promise = module.qos_log.record(record.job.id).admitted_deadline

@@ -23,10 +23,11 @@ from qops_batsim.protocol.events import (
     SimulationEnds,
 )
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.scheduling.conservative import Conservative
+from qops_batsim.schedulers.conservative import Conservative
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.fcfs import Fcfs
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import (
     make_scheduler,
     parse_settings,
@@ -80,7 +81,9 @@ class Listener(DecisionModule):
 def test_our_schedulers_are_registered() -> None:
     assert {"fcfs", "easy", "conservative"} <= set(scheduler_names())
     assert scheduler_class("fcfs") is Fcfs
-    assert isinstance(make_scheduler("conservative", {"reserve": "processors"}), Conservative)
+    module = make_scheduler("conservative", {"reserve": "processors"})
+    assert isinstance(module, SchedulerModule)
+    assert isinstance(module.scheduler, Conservative)
 
 
 def test_an_unknown_name_suggests_the_nearest() -> None:

@@ -417,7 +417,7 @@ def test_no_accepted_offer_is_missed(
     jobs = jobs_of(shape)
     module = make_scheduler("fqops", options)
     simulation = simulate(module, workload_of(4, jobs), make_cluster(4))
-    tolerance = module.tolerance()
+    tolerance = module.scheduler.tolerance
     for record in simulation.ended:
         noted = module.qos_log.record(record.job.id)
         deadline = record.job.qos.deadline

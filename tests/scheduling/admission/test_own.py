@@ -8,10 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.advice.charges import PriceList
-from qops_batsim.advice.explain import Explanation, explain
-from qops_batsim.advice.history import read_history
-from qops_batsim.advice.quote import quote
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.errors import SimulationError
@@ -22,7 +18,6 @@ from qops_batsim.running.run import run
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.admission.own import DeadlineScheduler
 from qops_batsim.scheduling.admission.request import AdmissionRequest
-from qops_batsim.scheduling.decision_events import Refused
 from qops_batsim.workload.model import Workload, delay_profile
 
 APPENDING = '''
@@ -77,25 +72,6 @@ def test_it_runs_by_its_own_search(appending: str, tmp_path: Path) -> None:
     assert verify(read_run(tmp_path / "run")) == []
     refused = (tmp_path / "run_qos.csv").read_text().count("at the earliest")
     assert 5 < refused < 400
-
-
-def test_quotes_and_explanations_answer_for_it(appending: str, tmp_path: Path) -> None:
-    run(appending, "sdsc_sp2_deadlines_500", out=tmp_path / "run")
-    history = read_history(tmp_path / "run")
-    refused = [event for event in history.events if isinstance(event, Refused)]
-    story = explain(tmp_path / "run", refused[0].job, PriceList(None, ""))
-    assert isinstance(story, Explanation)
-    assert (story.outcome, story.reason) == ("refused", refused[0].reason)
-    # Asked about the earliest deadline, it answers as it did about this one.
-    earliest = float(refused[0].reason.split()[3])
-    assert story.earliest is not None
-    assert abs(story.earliest.deadline - earliest) <= 1
-    quoted = quote(
-        tmp_path / "run", 86_400.0, processors=8, run_time=3600.0, deadline=900.0,
-        prices=PriceList(None, ""),
-    )  # fmt: skip
-    assert not quoted.admitted
-    assert quoted.reason == "needs 3600 s and its deadline is 900 s away"
 
 
 class Answering(DeadlineScheduler):
