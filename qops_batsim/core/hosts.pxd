@@ -16,6 +16,8 @@ cdef class HostBits:
     cpdef void add(self, HostBits other) noexcept
     @cython.locals(word=Py_ssize_t)
     cpdef void remove(self, HostBits other) noexcept
+    @cython.locals(word=Py_ssize_t, left="unsigned long long")
+    cpdef Py_ssize_t first_from(self, Py_ssize_t host, bint inside) noexcept
     @cython.locals(word=Py_ssize_t, total=Py_ssize_t)
     cpdef Py_ssize_t count(self) noexcept
     @cython.locals(word=Py_ssize_t)

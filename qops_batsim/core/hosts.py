@@ -61,6 +61,21 @@ class HostBits:
         for word in range(self.size):
             self.words[word] &= ~other.words[word]
 
+    def first_from(self, host: int, inside: bool) -> int:
+        """Return the first host from one on that is in the set, or is not. O(words).
+
+        Where there is none, that is the first number that the words have no bit for.
+        """
+        word = host >> 6
+        while word < self.size:
+            left = self.words[word] if inside else self.words[word] ^ _ONES
+            left = left >> (host & 63) << (host & 63)
+            if left != 0:
+                return (word << 6) + bit_count((left ^ (left - 1)) >> 1)
+            word += 1
+            host = 0
+        return self.size << 6
+
     def count(self) -> int:
         """Return the number of hosts. O(words)."""
         total = 0

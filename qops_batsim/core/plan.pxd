@@ -9,23 +9,25 @@ cdef double INFINITY, _NO_DATE, _DEADLINE_TOLERANCE, _GRID_TOLERANCE
 cdef int _RUNNING
 cdef Py_ssize_t _SHORT, _MOVES
 
+cdef int _BY_ARRIVAL, _BY_START, _BY_KEY
+
+cpdef sort_by_arrival(list jobs)
+
 cpdef sort_by_start(list jobs, Py_ssize_t first)
 
 @cython.locals(job=Job, place=Py_ssize_t, count=Py_ssize_t, end=Py_ssize_t)
 cpdef sort_by_key(list jobs, Py_ssize_t first)
 
 @cython.locals(one=double, two=double)
-cdef bint is_before(Job job, Job other, bint by_start) noexcept
+cdef bint is_before(Job job, Job other, int order) noexcept
 
 @cython.locals(job=Job, last=Py_ssize_t, place=Py_ssize_t)
-cdef bint insertion_sort(list jobs, Py_ssize_t first, Py_ssize_t end, bint by_start, Py_ssize_t moves) except -1
+cdef bint insertion_sort(list jobs, Py_ssize_t first, Py_ssize_t end, int order, Py_ssize_t moves) except -1
 
 @cython.locals(place=Py_ssize_t, middle=Py_ssize_t, left=Py_ssize_t, right=Py_ssize_t)
-cdef merge_sort(list jobs, Py_ssize_t first, Py_ssize_t end, list spare, bint by_start)
+cdef merge_sort(list jobs, Py_ssize_t first, Py_ssize_t end, list spare, int order)
 
 cpdef double more_time(double so_far, double limit) noexcept
-
-cpdef Py_ssize_t _number(Job job)
 
 cpdef Py_ssize_t _turn(Job job)
 

@@ -27,15 +27,25 @@ from qops_batsim.timing import DEADLINE_TOLERANCE, GRACE, GRID_TOLERANCE, end_of
 SHORT, MOVES = 8, 6
 """So many jobs are sorted by insertion, and longer lists where that takes so few moves a job."""
 
+BY_ARRIVAL, BY_START, BY_KEY = range(3)
+"""Orders of jobs, the last two with ties by arrival."""
+
 INFINITY, _NO_DATE = math.inf, math.nan
 _RUNNING, _SHORT, _MOVES = RUNNING, SHORT, MOVES
+_BY_ARRIVAL, _BY_START, _BY_KEY = BY_ARRIVAL, BY_START, BY_KEY
 _DEADLINE_TOLERANCE, _GRID_TOLERANCE = DEADLINE_TOLERANCE, GRID_TOLERANCE
+
+
+def sort_by_arrival(jobs: list[Job]) -> None:
+    """Sort jobs by arrival. O(n log n), linear if nearly sorted."""
+    if not insertion_sort(jobs, 0, len(jobs), _BY_ARRIVAL, _MOVES * len(jobs)):
+        merge_sort(jobs, 0, len(jobs), list(jobs), _BY_ARRIVAL)
 
 
 def sort_by_start(jobs: list[Job], first: int) -> None:
     """Sort jobs from a place on by start, ties by arrival. O(n log n), linear if nearly sorted."""
-    if not insertion_sort(jobs, first, len(jobs), True, _MOVES * len(jobs)):
-        merge_sort(jobs, first, len(jobs), list(jobs), True)
+    if not insertion_sort(jobs, first, len(jobs), _BY_START, _MOVES * len(jobs)):
+        merge_sort(jobs, first, len(jobs), list(jobs), _BY_START)
 
 
 def sort_by_key(jobs: list[Job], first: int) -> None:
@@ -45,7 +55,7 @@ def sort_by_key(jobs: list[Job], first: int) -> None:
     and no other job passes it.
     """
     place, count = first, len(jobs)
-    if insertion_sort(jobs, first, count, False, _MOVES * count):
+    if insertion_sort(jobs, first, count, _BY_KEY, _MOVES * count):
         return
     spare = list(jobs)
     while place < count:
@@ -55,21 +65,26 @@ def sort_by_key(jobs: list[Job], first: int) -> None:
             if job.key != job.key:
                 break
             end += 1
-        merge_sort(jobs, place, end, spare, False)
+        merge_sort(jobs, place, end, spare, _BY_KEY)
         place = end + 1
 
 
-def is_before(job: Job, other: Job, by_start: bool) -> bool:
-    """Return whether a job has to stand before another one, by start or by key."""
-    one, two = (job.start, other.start) if by_start else (job.key, other.key)
+def is_before(job: Job, other: Job, order: int) -> bool:
+    """Return whether a job has to stand before another one."""
+    if order == _BY_START:
+        one, two = job.start, other.start
+    elif order == _BY_KEY:
+        one, two = job.key, other.key
+    else:
+        return job.number < other.number
     return one < two or (one == two and job.number < other.number)
 
 
-def insertion_sort(jobs: list[Job], first: int, end: int, by_start: bool, moves: int) -> bool:
+def insertion_sort(jobs: list[Job], first: int, end: int, order: int, moves: int) -> bool:
     """Sort the jobs between two places by so many moves; return whether that was enough."""
     for last in range(first + 1, end):
         job, place = jobs[last], last
-        while place > first and is_before(job, jobs[place - 1], by_start):
+        while place > first and is_before(job, jobs[place - 1], order):
             jobs[place] = jobs[place - 1]
             place -= 1
         if place != last:
@@ -80,15 +95,15 @@ def insertion_sort(jobs: list[Job], first: int, end: int, by_start: bool, moves:
     return True
 
 
-def merge_sort(jobs: list[Job], first: int, end: int, spare: list[Job], by_start: bool) -> None:
+def merge_sort(jobs: list[Job], first: int, end: int, spare: list[Job], order: int) -> None:
     """Sort the jobs between two places, with a list of the same length to work in."""
     if end - first <= _SHORT:
-        insertion_sort(jobs, first, end, by_start, _SHORT * _SHORT)
+        insertion_sort(jobs, first, end, order, _SHORT * _SHORT)
         return
     middle = (first + end) // 2
-    merge_sort(jobs, first, middle, spare, by_start)
-    merge_sort(jobs, middle, end, spare, by_start)
-    if not is_before(jobs[middle], jobs[middle - 1], by_start):
+    merge_sort(jobs, first, middle, spare, order)
+    merge_sort(jobs, middle, end, spare, order)
+    if not is_before(jobs[middle], jobs[middle - 1], order):
         return
     for place in range(first, middle):
         spare[place] = jobs[place]
@@ -96,7 +111,7 @@ def merge_sort(jobs: list[Job], first: int, end: int, spare: list[Job], by_start
     for place in range(first, end):
         if left == middle:
             return
-        if right < end and is_before(jobs[right], spare[left], by_start):
+        if right < end and is_before(jobs[right], spare[left], order):
             jobs[place] = jobs[right]
             right += 1
         else:
@@ -647,7 +662,9 @@ class Plan:
         ones that have moved. O(waiting × steps), O(waiting) if none does.
         """
         now = self.nominal()
-        line = sorted(self.waiting, key=_number) if self.by_host else list(self.waiting)
+        line = list(self.waiting)
+        if self.by_host:
+            sort_by_arrival(line)
         any_moved, profile = False, self.profile
         for job in line:
             start = job.start
@@ -950,10 +967,6 @@ class Plan:
         for job in self.waiting:
             free.take(job, job.start, end_of(job.start, job.duration))
         assert free.steps() == there.steps(), "the profile is not that of the jobs"
-
-
-def _number(job: Job) -> int:
-    return job.number
 
 
 def _turn(job: Job) -> int:

@@ -56,7 +56,7 @@ class ResourceManager:
         self.system: Any = None
 
     def start(self, job: Job, hosts: object = None) -> None:
-        """Start a waiting job now on these free hosts (a HostSet), by default the lowest ones."""
+        """Start a waiting job now on these free hosts (HostSet, HostBits), else the lowest ones."""
         if job.phase != _WAITING or (job.processors > self.free and not self.shares_hosts):
             raise self.refused(job, "start")
         self.start_job(job, hosts)

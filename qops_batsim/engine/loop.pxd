@@ -1,4 +1,5 @@
 cimport cython
+from qops_batsim.core.hosts cimport HostBits
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 
@@ -39,6 +40,8 @@ cdef class EmbeddedManager(ResourceManager):
     cpdef start_job(self, Job job, object hosts)
     @cython.locals(hosts=FreeHosts, place=Py_ssize_t, low="long long", high="long long")
     cdef take_lowest(self, Py_ssize_t missing)
+    @cython.locals(are_free=bint, low=Py_ssize_t, high=Py_ssize_t, behind=Py_ssize_t)
+    cdef take_these(self, Job job, HostBits hosts)
     @cython.locals(place=Py_ssize_t, first=Py_ssize_t)
     cpdef hosts_of(self, Job job)
     cpdef count_free(self)

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
+from qops_batsim.core.hosts import HostBits
 from qops_batsim.core.job import OVER, WAITING, Job, WrittenFields
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.job_fields import QosRequest
@@ -171,8 +172,10 @@ class EmbeddedManager(ResourceManager):
         self.offsets[index] = self.used
         if hosts is None:
             self.take_lowest(job.processors)
-        else:
+        elif isinstance(hosts, HostBits):
             self.take_these(job, hosts)
+        else:
+            self.take_these(job, self.bits_of(job, hosts))
         self.pieces[index] = self.used - self.offsets[index]
         self.numbers[index] = self.began
         self.began += 1
@@ -195,17 +198,29 @@ class EmbeddedManager(ResourceManager):
             self.note_interval(low, high)
             missing -= high - low + 1
 
-    def take_these(self, job: Job, hosts: object) -> None:
-        """Take certain hosts, as many as a job needs, all of which have to be free."""
+    def bits_of(self, job: Job, hosts: object) -> HostBits:
+        """Return the hosts on which a job shall start."""
         assert isinstance(hosts, HostSet)
-        are_free = len(hosts) == job.processors
-        for low, high in hosts.intervals():
-            are_free = are_free and self.hosts.has(low, high)
-        if not are_free:
+        if hosts.mask >> self.machine_size:
             raise self.refused(job, f"start on hosts {hosts}")
-        for low, high in hosts.intervals():
+        return HostBits.of(hosts.mask, self.machine_size)
+
+    def take_these(self, job: Job, hosts: HostBits) -> None:
+        """Take certain hosts, as many as a job needs, all of which have to be free."""
+        are_free, low = hosts.count() == job.processors, hosts.first_from(0, True)
+        behind = hosts.size << 6
+        while are_free and low < behind:
+            high = hosts.first_from(low, False) - 1
+            are_free = self.hosts.has(low, high)
+            low = hosts.first_from(high + 1, True)
+        if not are_free:
+            raise self.refused(job, f"start on hosts {HostSet(hosts.mask())}")
+        low = hosts.first_from(0, True)
+        while low < behind:
+            high = hosts.first_from(low, False) - 1
             self.hosts.take(low, high)
             self.note_interval(low, high)
+            low = hosts.first_from(high + 1, True)
 
     def hosts_of(self, job: Job) -> int:
         found, first = 0, self.offsets[job.index]

@@ -6,7 +6,7 @@ from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 from qops_batsim.timing cimport end_of, up_to_grid
 
 cdef double _INFINITY
-cdef int _WAITING
+cdef int _WAITING, _RUNNING
 cdef int _BY_ADMISSION
 
 cdef class PlanScheduler(Scheduler):

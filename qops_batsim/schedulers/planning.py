@@ -19,7 +19,8 @@ from qops_batsim.scheduling.decision_events import Event
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text, no_time, start_taken
 from qops_batsim.timing import end_of, up_to_grid
 
-_INFINITY, _WAITING, _BY_ADMISSION = math.inf, WAITING, BY_ADMISSION
+_INFINITY, _BY_ADMISSION = math.inf, BY_ADMISSION
+_WAITING, _RUNNING = WAITING, RUNNING
 
 
 class PlanScheduler(Scheduler):
@@ -184,13 +185,15 @@ class PlanScheduler(Scheduler):
         if not plan.new:
             return
         for job in plan.new:
-            refusal = self.why_never(job) if job.phase == _WAITING else None
+            if job.phase != _WAITING or 1 <= job.processors <= plan.present:
+                continue
+            refusal = self.why_never(job)
             if refusal is not None:
                 self.unfit.append(job)
                 self.manager.reject(job, refusal)
         plan.profile.trim(plan.nominal())
         for job in plan.new:
-            if job.phase == RUNNING:
+            if job.phase == _RUNNING:
                 if log is not None:
                     log.joined(job)
             elif job.phase == _WAITING:
@@ -208,10 +211,7 @@ class PlanScheduler(Scheduler):
         plan, manager = self.plan, self.manager
         for job in plan.start_due():
             planned = job.start
-            if self.by_host:
-                manager.start(job, HostSet(job.bits.mask()))
-            else:
-                manager.start(job)
+            manager.start(job, job.bits if self.by_host else None)
             job.start = planned  # The plan counts from there, and knows the lag.
         if plan.log is not None:
             self.log_starts()
@@ -293,7 +293,8 @@ class PlanScheduler(Scheduler):
                 log.worded[job.number] = AdmissionAnswer(None, blamed, offer)
             log.admitted(job, offer is not None)
             log.moved_for(job, _BY_ADMISSION, self.plan.waiting)
-        self.note_promise(job)
+        if job.qos is not None:
+            self.note_promise(job)
 
     def note_promise(self, job: Job) -> None:
         """Note for ``_qos.csv`` what a new job was promised."""

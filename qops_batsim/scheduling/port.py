@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from qops_batsim.core.hosts import HostBits
 from qops_batsim.core.job import COMING, OVER, RUNNING, WAITING, Job
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
@@ -68,6 +69,8 @@ class MessageManager(ResourceManager):
         if hosts is None:
             mask = lowest_bits(self._free, job.processors)
         else:
+            if isinstance(hosts, HostBits):
+                hosts = HostSet(hosts.mask())
             require_type(f"start of {job.id}: hosts", hosts, HostSet, "a HostSet or None")
             assert isinstance(hosts, HostSet)
             mask = hosts.mask

@@ -142,3 +142,16 @@ def test_sets_of_hosts() -> None:
     assert more.equals(some)
     more.remove(HostBits.of(1, 70))
     assert more.mask() == 0b1010
+
+
+def test_sets_of_hosts_are_walked_in_intervals() -> None:
+    rng = random.Random(5)
+    for _ in range(50):
+        hosts = rng.choice([1, 63, 64, 65, 200])
+        mask = rng.getrandbits(hosts) & rng.getrandbits(hosts)
+        bits, size = HostBits.of(mask, hosts), hosts + 63 & ~63
+        for host in range(size + 1):
+            inside = (each for each in range(host, size) if mask >> each & 1)
+            outside = (each for each in range(host, size) if not mask >> each & 1)
+            assert bits.first_from(host, True) == next(inside, size)
+            assert bits.first_from(host, False) == next(outside, size)

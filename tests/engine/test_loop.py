@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from qops_batsim.core.hosts import HostBits
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.engine.loop import CALL, FreeHosts, Loop, Submissions, Waits
@@ -121,6 +122,8 @@ class Wrong(Told):
             manager.kill(job)
         elif self.call == "hosts":
             manager.start(job, HostSet.parse("7-9"))
+        elif self.call == "bits":
+            manager.start(job, HostBits.of(0b1011, 4))
         else:
             manager.start(self.waiting[1])
 
@@ -132,6 +135,7 @@ class Wrong(Told):
         ("reject", "cannot be rejected at 1 s: it runs already (2 hosts are free)"),
         ("kill", "cannot be killed at 1 s: it waits"),
         ("hosts", "cannot start on hosts 7-9 at 1 s: it waits (4 hosts are free)"),
+        ("bits", "cannot start on hosts 0-1 3 at 1 s: it waits (4 hosts are free)"),
         ("wide", "job w0!1, which asks for 5 processors, cannot start at 1 s: it waits (4 hosts"),
     ],
 )
