@@ -4,7 +4,7 @@ from qops_batsim.core.job cimport Job
 from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 
 cdef double INFINITY, _SAME_DATE, _SHORTEST_CALL_DELAY
-cdef int _WAITING, _OVER
+cdef int _WAITING, _OVER, _PER_REPORT
 cdef long long _CALL, _EVENT
 
 cdef class FreeHosts:
@@ -89,7 +89,7 @@ cdef class Loop:
     cdef double next_date
     @cython.locals(messages=Py_ssize_t)
     cpdef run(self, Scheduler scheduler, object on_progress)
-    @cython.locals(manager=EmbeddedManager, waits=Waits, date=double, soon=double, submits=bint)
+    @cython.locals(manager=EmbeddedManager, waits=Waits, date=double, soon=double, submits=bint, is_closing=bint)
     cdef bint next_message(self, Scheduler scheduler) except -1
     @cython.locals(waits=Waits, number="long long", index=Py_ssize_t, due=list)
     cdef end_due(self, Scheduler scheduler, double soon, bint submits)

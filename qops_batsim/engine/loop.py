@@ -30,7 +30,7 @@ MESSAGES_PER_REPORT = 1024
 
 INFINITY = float("inf")
 _SAME_DATE, _SHORTEST_CALL_DELAY = SAME_DATE, SHORTEST_CALL_DELAY
-_WAITING, _OVER = WAITING, OVER
+_WAITING, _OVER, _PER_REPORT = WAITING, OVER, MESSAGES_PER_REPORT
 
 
 def grown(kind: str, values: Any) -> Any:
@@ -476,7 +476,7 @@ class Loop:
             scheduler.decide()
             self.carry_out()
             messages += 1
-            if messages % MESSAGES_PER_REPORT == 0:
+            if messages % _PER_REPORT == 0:
                 on_progress(self.ended_count)
         scheduler.finished()
 
@@ -507,7 +507,8 @@ class Loop:
             self.end_due(scheduler, soon, submits)
         if self.cancelled:
             self.tell_cancelled(scheduler)
-        if self.told > self.told_before or self.told == 0:
+        is_closing = self.all_submitted or self.all_happened
+        if is_closing and (self.told > self.told_before or self.told == 0):
             self.tell_closing(scheduler)
         return self.told > 0 or self.next_message(scheduler)
 

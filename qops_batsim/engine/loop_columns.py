@@ -39,6 +39,13 @@ def _wholes(column: np.ndarray) -> array[int]:
     return array("q", column.astype(np.int64).tobytes())
 
 
+def values_at(values: list[Any], places: np.ndarray) -> list[Any]:
+    """Return the values at these places, which may be all in order. O(places)."""
+    if np.array_equal(places, np.arange(len(values))):
+        return values
+    return list(map(values.__getitem__, places.tolist()))
+
+
 def notice_of(event: ExternalEvent) -> Notify:
     """Return what a scheduler is told of an external event."""
     if event.type in (UNAVAILABLE, AVAILABLE):
@@ -53,16 +60,15 @@ def loop_of(
     events: Sequence[ExternalEvent] | None = None,
 ) -> Loop:
     """Return the loop of a run of jobs in columns; ``listed`` are those of the workload."""
-    columns, places = jobs.columns, jobs.places.tolist()
-    names, requests = columns.profile_names, columns.requests
+    columns, requests = jobs.columns, jobs.columns.requests
     submissions = Submissions(
         jobs.name,
-        [columns.ids[place] for place in places],
-        [names[index] for index in columns.profiles[jobs.places].tolist()],
+        values_at(columns.ids, jobs.places),
+        values_at(columns.profile_names, columns.profiles[jobs.places]),
         _floats(jobs.submission_times),
         _wholes(jobs.processors),
         _floats(jobs.walltimes),
-        requests and [requests[place] for place in places],
+        requests and values_at(requests, jobs.places),
         SubmittedFields(listed),
     )
     notices = None if events is None else [(each.timestamp, notice_of(each)) for each in events]

@@ -34,6 +34,6 @@ class Fcfs(QueueScheduler):
                 break
             self.manager.start(job)
             self.first += 1
-        if 2 * self.first >= len(queue):
+        if self.first > 0 and 2 * self.first >= len(queue):
             del queue[: self.first]
             self.first = 0
