@@ -21,7 +21,7 @@ cpdef sort_by_key(list jobs, Py_ssize_t first)
 @cython.locals(one=double, two=double)
 cdef bint is_before(Job job, Job other, int order) noexcept
 
-@cython.locals(job=Job, last=Py_ssize_t, place=Py_ssize_t)
+@cython.locals(job=Job, before=Job, last=Py_ssize_t, place=Py_ssize_t)
 cdef bint insertion_sort(list jobs, Py_ssize_t first, Py_ssize_t end, int order, Py_ssize_t moves) except -1
 
 @cython.locals(place=Py_ssize_t, middle=Py_ssize_t, left=Py_ssize_t, right=Py_ssize_t)

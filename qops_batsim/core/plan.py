@@ -82,16 +82,21 @@ def is_before(job: Job, other: Job, order: int) -> bool:
 
 def insertion_sort(jobs: list[Job], first: int, end: int, order: int, moves: int) -> bool:
     """Sort the jobs between two places by so many moves; return whether that was enough."""
+    if first >= end:
+        return True
+    before = jobs[first]  # The last one of those that are sorted.
     for last in range(first + 1, end):
         job, place = jobs[last], last
+        if not is_before(job, before, order):
+            before = job
+            continue
         while place > first and is_before(job, jobs[place - 1], order):
             jobs[place] = jobs[place - 1]
             place -= 1
-        if place != last:
-            jobs[place] = job
-            moves -= last - place
-            if moves < 0:
-                return False
+        jobs[place] = job
+        moves -= last - place
+        if moves < 0:
+            return False
     return True
 
 

@@ -8,7 +8,7 @@ cdef double INFINITY, CLEARLY
 cdef class Profile:
     cdef double[::1] times
     cdef long long[::1] free
-    cdef Py_ssize_t room, size, found_step
+    cdef Py_ssize_t room, size, found_step, found_end
     cpdef Py_ssize_t step_at(self, double date) noexcept
     cdef Py_ssize_t last_until(self, Py_ssize_t low, Py_ssize_t high, double date) noexcept
     cpdef double earliest_fit(self, double after, double duration, long long processors) noexcept
@@ -22,10 +22,12 @@ cdef class Profile:
     cpdef steps_between(self, double start, double end)
     cpdef reserve(self, double start, double end, long long processors)
     cpdef release(self, double start, double end, long long processors)
+    @cython.locals(first=Py_ssize_t, last=Py_ssize_t)
     cpdef change(self, double start, double end, long long more)
+    @cython.locals(first=Py_ssize_t, last=Py_ssize_t)
     cpdef reserve_found(self, double start, double end, long long processors)
-    @cython.locals(last=Py_ssize_t, index=Py_ssize_t)
-    cdef change_from(self, Py_ssize_t first, double end, long long more)
+    @cython.locals(index=Py_ssize_t)
+    cdef change_steps(self, Py_ssize_t first, Py_ssize_t last, long long more)
     cdef merge(self, Py_ssize_t first, Py_ssize_t last)
     cdef bint is_as_before(self, Py_ssize_t step) noexcept
     @cython.locals(count=Py_ssize_t, stride=Py_ssize_t, place=Py_ssize_t)

@@ -33,7 +33,7 @@ class Profile:
     """
 
     def __init__(self, processors: int, start: float = 0.0) -> None:
-        self.room, self.size, self.found_step = 16, 1, 0
+        self.room, self.size, self.found_step, self.found_end = 16, 1, 0, 1
         self.times, self.free = array("d", bytes(8 * self.room)), array("q", bytes(8 * self.room))
         self.times[0], self.free[0] = on_grid(start), processors
 
@@ -100,7 +100,7 @@ class Profile:
             while index < size and self.times[index] < end and self.free[index] >= processors:
                 index += 1
             if index == size or self.times[index] >= end:
-                self.found_step = begin
+                self.found_step, self.found_end = begin, index
                 return start
 
     def lowest_free(self, start: float, end: float) -> int:
@@ -151,16 +151,27 @@ class Profile:
         """Add free processors between two dates; a negative number takes them. O(steps)."""
         if start == INFINITY or end <= start or end <= self.times[0]:
             return
-        self.change_from(self.split(self.step_at(start), start), end, more)
+        first = self.split(self.step_at(start), start)
+        last = self.size if end == INFINITY else self.split(first, end)
+        self.change_steps(first, last, more)
 
     def reserve_found(self, start: float, end: float, processors: int) -> None:
         """Take processors from the earliest fit that was sought last. O(steps)."""
-        if start < INFINITY and end > start and end > self.times[0]:
-            self.change_from(self.split(self.found_step, start), end, -processors)
+        if start == INFINITY or end <= start or end <= self.times[0]:
+            return
+        first, last = self.found_step, self.found_end
+        if self.size + 2 > self.room:
+            self.grow()
+        if self.times[first] < start:
+            first += 1
+            last += 1
+            self.insert_step(first, start)
+        if end < INFINITY and (last == self.size or self.times[last] > end):
+            self.insert_step(last, end)
+        self.change_steps(first, last, -processors)
 
-    def change_from(self, first: int, end: float, more: int) -> None:
-        """Add free processors from a step up to a date. O(steps)."""
-        last = self.size if end == INFINITY else self.split(first, end)
+    def change_steps(self, first: int, last: int, more: int) -> None:
+        """Add free processors in the steps from ``first`` to ``last - 1``. O(steps)."""
         for index in range(first, last):
             self.free[index] += more
         self.merge(first, last)
@@ -195,10 +206,12 @@ class Profile:
 
     def insert_step(self, step: int, date: float) -> None:
         """Make a step at a date that changes nothing. O(steps)."""
-        for place in range(self.size, step - 1, -1):
+        # Of each array by itself, which compilers know to be a move of memory.
+        for place in range(self.size, step, -1):
             self.times[place] = self.times[place - 1]
+        for place in range(self.size, step, -1):
             self.free[place] = self.free[place - 1]
-        self.times[step] = date
+        self.times[step], self.free[step] = date, self.free[step - 1]
         self.size += 1
 
     def remove_steps(self, first: int, end: int) -> None:
@@ -206,6 +219,7 @@ class Profile:
         removed = end - first
         for place in range(end, self.size):
             self.times[place - removed] = self.times[place]
+        for place in range(end, self.size):
             self.free[place - removed] = self.free[place]
         self.size -= removed
 
@@ -229,6 +243,7 @@ class Profile:
         self.size = other.size
         for index in range(other.size):
             self.times[index] = other.times[index]
+        for index in range(other.size):
             self.free[index] = other.free[index]
 
     # Reservations of jobs
