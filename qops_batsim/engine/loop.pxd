@@ -89,8 +89,9 @@ cdef class Loop:
     cdef double next_date
     @cython.locals(messages=Py_ssize_t)
     cpdef run(self, Scheduler scheduler, object on_progress)
-    @cython.locals(manager=EmbeddedManager, waits=Waits, date=double, soon=double, submits=bint, is_closing=bint)
+    @cython.locals(manager=EmbeddedManager, waits=Waits, date=double, soon=double, submits=bint)
     cdef bint next_message(self, Scheduler scheduler) except -1
+    cdef tell_closing(self, Scheduler scheduler)
     @cython.locals(waits=Waits, number="long long", index=Py_ssize_t, due=list)
     cdef end_due(self, Scheduler scheduler, double soon, bint submits)
     @cython.locals(job=Job)

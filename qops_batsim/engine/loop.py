@@ -507,8 +507,7 @@ class Loop:
             self.end_due(scheduler, soon, submits)
         if self.cancelled:
             self.tell_cancelled(scheduler)
-        is_closing = self.all_submitted or self.all_happened
-        if is_closing and (self.told > self.told_before or self.told == 0):
+        if self.told > self.told_before or self.told == 0:
             self.tell_closing(scheduler)
         return self.told > 0 or self.next_message(scheduler)
 
