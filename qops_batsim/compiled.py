@@ -29,10 +29,13 @@ COMPILED = (
     "schedulers/fqops",
     "schedulers/mrt",
     "schedulers/msb",
+    "schedulers/nqs",
     "schedulers/planning",
+    "schedulers/priced_queues",
     "schedulers/qops",
     "schedulers/queue",
     "schedulers/restarting",
+    "schedulers/timetable",
     "timing",
 )
 """Paths of the compiled modules in the package, without ending."""

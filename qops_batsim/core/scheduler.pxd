@@ -5,7 +5,7 @@ cdef int _WAITING, _RUNNING, _OVER
 cdef class ResourceManager:
     cdef public Py_ssize_t machine_size
     cdef public Py_ssize_t free
-    cdef public double now
+    cdef public double now, grace
     cdef public object capacity
     cdef public bint drains, plans, shares_hosts, news_in_parts
     cdef public object news, qos_log, system

@@ -38,6 +38,9 @@ class ResourceManager:
         and whether jobs start on hosts that have others; a scheduler says so.
     news
         How late news is (:class:`~qops_batsim.scheduling.news.News`).
+    grace
+        How long ago a job may have ended of whose end the news is under way (seconds): 0 where
+        what happens at one date is told at once.
     news_in_parts
         Whether what happens at one date may be told in several messages.
     qos_log
@@ -49,7 +52,7 @@ class ResourceManager:
     def __init__(self, machine_size: int) -> None:
         self.machine_size = self.free = machine_size
         self.now, self.drains, self.plans = 0.0, True, False
-        self.news_in_parts = self.shares_hosts = False
+        self.grace, self.news_in_parts, self.shares_hosts = 0.0, False, False
         self.capacity: Any = None
         self.news: Any = None
         self.qos_log: Any = None

@@ -505,10 +505,10 @@ class Loop:
                 self.submit(scheduler)
                 continue
             self.end_due(scheduler, soon, submits)
-        if self.cancelled:
-            self.tell_cancelled(scheduler)
         if self.told > self.told_before or self.told == 0:
             self.tell_closing(scheduler)
+        if self.cancelled:
+            self.tell_cancelled(scheduler)
         return self.told > 0 or self.next_message(scheduler)
 
     def tell_closing(self, scheduler: Scheduler) -> None:

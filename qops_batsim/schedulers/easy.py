@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from array import array
 from typing import Any, ClassVar, SupportsFloat
 
-from qops_batsim.core.job import Job
+from qops_batsim.core.job import WAITING, Job
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import InputError, SimulationError, python_text, shown
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.schedulers.queue import QueueScheduler
+from qops_batsim.schedulers.queue import BLOCK, Queue, QueueScheduler
 from qops_batsim.scheduling.easy import EasyOptions
 from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE, SHORTEST, up_to_grid
 
@@ -83,136 +82,10 @@ def key_in(order: int, wait: float, job: Job) -> float:
     return 0.0
 
 
-BLOCK = 64
-"""Places of a queue that one summary is about."""
-
-WIDTHS = 16
-"""Classes of jobs by processors: 1, 2, up to 4, up to 8 and so on; the last one is of all."""
-
 SHORT_QUEUE = 4 * BLOCK
 """A queue of so many places is closed up whenever a job has left it, and has no summaries."""
 
-_BLOCK, _WIDTHS, _SHORT_QUEUE, _NO_WIDTH = BLOCK, WIDTHS, SHORT_QUEUE, 2**62
-
-
-def width_of(processors: int) -> int:
-    """Return the class of a number of processors. O(1)."""
-    width = 0
-    while width < _WIDTHS - 1 and processors > 1 << width:
-        width += 1
-    return width
-
-
-class Queue:
-    """The waiting jobs in order, with a summary of each block of :data:`BLOCK` places.
-
-    A pass skips the blocks in which no job can start, so that it need not look at thousands.
-
-    Attributes
-    ----------
-    jobs
-        The job in each place, None where it has left.
-    waiting
-        Jobs in the summaries.
-    summarized
-        Places that summaries count, 0 as long as the queue is short.
-    narrowest
-        By block: the fewest processors of its jobs.
-    shortest
-        By block and class: the shortest duration (seconds) of its jobs up to that class.
-    """
-
-    def __init__(self) -> None:
-        self.jobs: list[Any] = []
-        self.waiting, self.summarized, self.blocks = 0, 0, 16
-        self.narrowest = array("q", bytes(8 * self.blocks))
-        self.shortest = array("d", bytes(8 * self.blocks * _WIDTHS))
-
-    def insert(self, job: Job) -> None:
-        """Insert a job by its key, behind those of the same one. O(places)."""
-        if self.summarized > 0:
-            self.close_up(0)
-        jobs, place = self.jobs, len(self.jobs)
-        while place > 0:
-            earlier = jobs[place - 1]
-            if earlier.key <= job.key:
-                break
-            place -= 1
-        jobs.insert(place, job)
-
-    def close_up(self, first: int) -> None:
-        """Move the jobs from a place on to the first free places. O(places)."""
-        jobs, kept = self.jobs, first
-        for place in range(first, len(jobs)):
-            job = jobs[place]
-            if job is not None:
-                if kept != place:
-                    jobs[kept] = job
-                kept += 1
-        while len(jobs) > kept:  # Few have left, so that a slice takes longer.
-            jobs.pop()
-        self.waiting = self.summarized = 0
-
-    def count_new(self) -> None:
-        """Count the jobs that summaries do not count yet. O(new)."""
-        count = len(self.jobs)
-        if count > self.blocks * _BLOCK:
-            self.blocks = 2 * (count // _BLOCK + 1)
-            self.narrowest = array("q", bytes(8 * self.blocks))
-            self.shortest = array("d", bytes(8 * self.blocks * _WIDTHS))
-            self.waiting = self.summarized = 0
-        for place in range(self.summarized, count):
-            if place % _BLOCK == 0:
-                self.forget(place // _BLOCK)
-            if self.jobs[place] is not None:
-                self.count_job(place // _BLOCK, self.jobs[place])
-                self.waiting += 1
-        self.summarized = count
-
-    def count_block(self, block: int) -> None:
-        """Summarize a block that jobs have left. O(1)."""
-        self.forget(block)
-        for place in range(block * _BLOCK, min(len(self.jobs), (block + 1) * _BLOCK)):
-            if self.jobs[place] is not None:
-                self.count_job(block, self.jobs[place])
-
-    def forget(self, block: int) -> None:
-        """Make the summary of a block that of no job. O(1)."""
-        self.narrowest[block] = _NO_WIDTH
-        for width in range(_WIDTHS):
-            self.shortest[block * _WIDTHS + width] = INFINITY
-
-    def count_job(self, block: int, job: Job) -> None:
-        """Count a job in the summary of a block. O(1)."""
-        self.narrowest[block] = min(self.narrowest[block], job.processors)
-        place, end = block * _WIDTHS + width_of(job.processors), (block + 1) * _WIDTHS
-        while place < end and self.shortest[place] > job.duration:
-            self.shortest[place] = job.duration
-            place += 1
-
-    def may_start(self, block: int, free: int, extra: int, now: float, latest: float) -> bool:
-        """Return whether a job of a block may start beside the one that is reserved for. O(1).
-
-        It ends by the latest date, or needs no more than the extra processors.
-        """
-        narrowest = self.narrowest[block]
-        if narrowest > free:
-            return False
-        shortest = self.shortest[block * _WIDTHS + width_of(free)]
-        return narrowest <= extra or now + shortest <= latest
-
-    def check(self) -> None:
-        """Raise an AssertionError unless the summaries are those of the jobs."""
-        assert self.summarized > 0 or None not in self.jobs
-        for block in range((self.summarized + _BLOCK - 1) // _BLOCK):
-            end = min(self.summarized, (block + 1) * _BLOCK)
-            jobs = [each for each in self.jobs[block * _BLOCK : end] if each is not None]
-            narrowest = min((job.processors for job in jobs), default=_NO_WIDTH)
-            assert self.narrowest[block] == narrowest, f"block {block}"
-            for width in range(_WIDTHS):
-                fitting = [job.duration for job in jobs if width_of(job.processors) <= width]
-                shortest = self.shortest[block * _WIDTHS + width]
-                assert shortest == min(fitting, default=INFINITY), f"block {block}, {width}"
+_WAITING, _BLOCK, _SHORT_QUEUE = WAITING, BLOCK, SHORT_QUEUE
 
 
 class Easy(QueueScheduler):
@@ -225,46 +98,66 @@ class Easy(QueueScheduler):
        processors.
 
     Plans with estimates (``qos.estimated_runtime``, else the walltime); a job without one is
-    planned as if it never ended. The order is one with a name (:func:`key_in`); jobs behind the
-    reservation may be tried in another one, and those that have waited for the starvation bound
-    come before all others, by arrival. A subclass that overrides :meth:`key` has an order of its
-    own.
+    planned as if it never ended. While hosts are away, jobs wider than what is left are passed
+    over: the first one that is not has the reservation. Where news is late, jobs are chosen as if
+    those had ended of whose end the news may be under way; what is chosen and has to wait for that
+    keeps its place.
+
+    The order is one with a name (:func:`key_in`); jobs behind the reservation may be tried in
+    another one, and those that have waited for the starvation bound come before all others, by
+    arrival. A subclass has an order of its own by :meth:`key`, or :meth:`order` if it changes with
+    time, and limits by :meth:`may_start`:
+
+    >>> class ShortestFirst(Easy):
+    ...     summary = "EASY, shortest estimate first"
+    ...     def key(self, job):
+    ...         return job.estimate
+    >>> class TwoAtOnce(Easy):
+    ...     summary = "EASY, at most two jobs of a user at once"
+    ...     def may_start(self, job):
+    ...         return sum(each.user == job.user for each in self.running) < 2
+    >>> from qops_batsim import simulate
+    >>> [len(simulate(each, "tiny_8").ended) for each in (ShortestFirst, TwoAtOnce)]
+    [8, 8]
     """
 
+    drains = False
+    backfills = True
     summary = "EASY backfilling: one reservation, shadow time and extra processors"
-    Options = EasyOptions
-    HOOKS: ClassVar[dict[str, str]] = {**QueueScheduler.HOOKS, "key": "job"}
+    Options: type[SchedulerOptions] = EasyOptions
+    HOOKS: ClassVar[dict[str, str]] = {**QueueScheduler.HOOKS, "key": "job", "order": "now"}
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         Scheduler.__init__(self, options)
         given: Any = self.options if isinstance(self.options, EasyOptions) else EasyOptions()
-        order = given.order
         self.has_key = type(self).key is not Easy.key
-        if self.has_key and order != "fcfs":
+        self.has_order = type(self).order is not Easy.order
+        if (self.has_key or self.has_order) and given.order != "fcfs":
+            what = "a key" if self.has_key else "a method order"
             raise InputError(
-                f"order is {shown(order)}, and {type(self).__name__} has a key, which is its "
-                "order; one of both is accepted"
+                f"order is {shown(given.order)}, and {type(self).__name__} has {what}, which is "
+                "its order; one of both is accepted"
             )
         behind, bound = given.backfill_order, given.starvation_bound
-        self.order = OWN if self.has_key else ORDERS.index(order)
+        self.reserving = OWN if self.has_key else ORDERS.index(given.order)
         self.predicts = given.run_times == "predicted"
         # Keys of predictions are known only when a job has come.
-        changes = self.order in (LXF, WFP3, UNICEF)
-        changes = changes or (self.predicts and self.order not in (FCFS, OWN))
-        self.behind = self.order if behind == "same" else ORDERS.index(behind)
+        changes = self.reserving in (LXF, WFP3, UNICEF)
+        changes = changes or (self.predicts and self.reserving not in (FCFS, OWN))
+        self.backfilling = self.reserving if behind == "same" else ORDERS.index(behind)
         self.patience = INFINITY if bound is None else bound
-        self.is_sorted = self.order != FCFS and not changes
-        self.chooses = changes or bound is not None or behind not in ("same", order)
+        self.is_sorted = self.reserving != FCFS and not changes
+        self.chooses = changes or bound is not None or behind not in ("same", given.order)
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty queue."""
-        Scheduler.begin(self, manager)
-        self.grace, self.extra = 0.0, 0
-        self.queue = Queue()
-        self.running: list[Job] = []
+        QueueScheduler.begin(self, manager)
+        self.extra = 0
         self.gone: list[Job] = []
         self.new: list[Job] = []
         self.past: dict[str, tuple[float, float]] = {}
+
+    # What a subclass may override
 
     def key(self, job: Job) -> float:
         """Return what waiting jobs are ordered by, the least first, ties by arrival.
@@ -273,6 +166,17 @@ class Easy(QueueScheduler):
         """
         return 0.0
 
+    def order(self, now: float) -> list[Job]:
+        """Return the waiting jobs in the order in which they are to start at a date (seconds).
+
+        Asked before jobs start, for an order that changes with time. Jobs left out do not start
+        now, and nothing is reserved for them. Not overridden: the queue, by :meth:`key` or the
+        option ``order``.
+        """
+        return self.queue.listed()
+
+    # Events
+
     def checked(self, job: Job, key: object) -> float:
         """Return the key of a job as a float; SimulationError if it is no number."""
         if isinstance(key, SupportsFloat) and not math.isnan(float(key)):
@@ -280,58 +184,69 @@ class Easy(QueueScheduler):
         told = f"{type(self).__name__}.key({job.id}) returned {python_text(key)}"
         raise SimulationError(f"{told}; a number is expected")
 
-    # Events
-
     def arrived(self, job: Job) -> None:
         """Put the job into the queue. O(queue) unless that is by arrival."""
         if self.is_sorted:
-            if self.has_key:
-                key = self.key(job)
-                # To ask whether something follows a protocol takes longer.
-                job.key = key if type(key) is float and key == key else self.checked(job, key)
-            else:
-                job.key = key_in(self.order, 0.0, job)
-        if self.is_sorted and not self.chooses:
-            self.queue.insert(job)
-        else:
-            self.queue.jobs.append(job)
+            self.set_key(job)
+            self.queue.new += 1
+        self.queue.append(job)
         if self.predicts:
             self.new.append(job)
 
+    def set_key(self, job: Job) -> None:
+        """Note the key of a job in an order that does not change."""
+        if self.has_key:
+            key = self.key(job)
+            # To ask whether something follows a protocol takes longer.
+            job.key = key if type(key) is float and key == key else self.checked(job, key)
+        else:
+            job.key = key_in(self.reserving, 0.0, job)
+
     def ended(self, job: Job) -> None:
         """Forget a running job. O(running)."""
-        if self.predicts:
+        if self.predicts and job.fixed_start == INFINITY:
             self.gone.append(job)
-        running = self.running
-        place = 0
-        while running[place] is not job:
-            place += 1
-        del running[place]
+        QueueScheduler.ended(self, job)
 
     # Decisions
 
-    def decide(self) -> None:
+    def schedule(self) -> None:
         """Start the jobs that fit without delaying the first one that does not."""
-        if self.predicts:
-            self.predict(self.manager.now - self.grace)
-        if not self.queue.jobs or self.manager.free == 0:
+        self.prepare()
+        free = self.manager.free
+        if self.manager.grace > 0.0:
+            free += self.ending()
+        if free == 0 or not self.queue.jobs:
             return
+        queue = self.queue
+        if self.has_order:
+            queue = Queue()
+            queue.jobs.extend(self.order(self.manager.now))
         if self.chooses:
-            self.choose()
+            self.choose(queue.jobs, free)
         else:
-            self.start_in_order()
+            self.start_in_order(queue, free)
+        if self.chooses or self.has_order:
+            self.queue.close_up(0)
 
-    def start_in_order(self) -> None:
-        """Start jobs of the queue as it stands.
+    def prepare(self) -> None:
+        """Bring predictions and the order of the queue up to date."""
+        if self.predicts:
+            self.predict(self.manager.now - self.manager.grace)
+        if self.queue.new > 0 and not self.chooses:
+            self.queue.put_in_order()
+
+    def start_in_order(self, queue: Queue, free: int) -> None:
+        """Start jobs of a queue as it stands, as if so many processors were free.
 
         A block of it is skipped if its narrowest job asks for more than is free, or if that one
         needs more than the extra processors and the shortest one that may fit ends after the shadow
         time. O(blocks + started × (running + block)), as long as widths of a class are alike.
         """
-        queue, jobs, manager, now = self.queue, self.queue.jobs, self.manager, self.manager.now
-        free, extra, count, first, used = manager.free, 0, 0, 0, len(jobs)
-        tolerance, latest = max(self.grace, _PLAN_TOLERANCE), INFINITY
-        is_reserved, is_short = False, used <= _SHORT_QUEUE
+        jobs, manager, now = queue.jobs, self.manager, self.manager.now
+        extra, count, first, used, present = 0, 0, 0, len(jobs), self.present
+        latest, is_reserved, is_short = INFINITY, False, used <= _SHORT_QUEUE
+        held: list[Job] = []
         if not is_short:
             queue.count_new()
         for block in range((used + _BLOCK - 1) // _BLOCK):
@@ -342,28 +257,35 @@ class Easy(QueueScheduler):
                 if is_reserved:
                     if not queue.may_start(block, free, extra, now, latest):
                         continue
-                elif queue.narrowest[block] > manager.machine_size:
-                    continue  # Nothing is left there.
+                elif queue.narrowest[block] > max(free, present):
+                    continue
             for place in range(begin, min(used, begin + _BLOCK)):
                 job = jobs[place]
-                if job is None:
+                if job.phase != _WAITING:
                     continue
                 needed = job.processors
                 if needed <= free:
                     end = now + job.duration
-                    if end <= latest or needed <= extra:
-                        free -= needed
-                        if end > latest:
-                            extra -= needed
-                        self.run(job, end)
-                        if count == 0:
-                            first = place
-                        count += 1
-                        jobs[place] = None
-                elif not is_reserved:
+                    if end > latest and needed > extra:
+                        continue
+                    if self.has_limits and not self.may_start(job):
+                        continue
+                    free -= needed
+                    if end > latest:
+                        extra -= needed
+                    if needed > manager.free:
+                        self.hold(job, held)
+                        continue
+                    self.start(job)
+                    if count == 0:
+                        first = place
+                    count += 1
+                elif not is_reserved and needed <= present:
+                    if self.has_limits and not self.may_start(job):
+                        continue
                     is_reserved = True
-                    shadow = self.shadow_of(needed, free)
-                    extra, latest = self.extra, shadow + tolerance
+                    latest = self.shadow_of(needed, free) + max(manager.grace, _PLAN_TOLERANCE)
+                    extra = self.extra
             if count > before and not is_short:
                 queue.waiting -= count - before
                 queue.count_block(block)
@@ -371,26 +293,33 @@ class Easy(QueueScheduler):
             queue.close_up(first)
         elif not is_short and used > 2 * queue.waiting:
             queue.close_up(0)
+        if held:
+            self.release(held)
 
-    def choose(self) -> None:
+    def choose(self, queue: list[Job], free: int) -> None:
         """Start the first job in order that may start, again and again. O(started × queue)."""
-        queue, manager, now = self.queue.jobs, self.manager, self.manager.now
-        free, extra, latest = manager.free, 0, INFINITY
-        is_reserved, has_keys = False, self.is_sorted
+        manager, now, present = self.manager, self.manager.now, self.present
+        extra, latest, is_reserved, has_keys = 0, INFINITY, False, self.is_sorted
+        held: list[Job] = []
         while True:
-            order = self.behind if is_reserved else self.order
+            order = self.backfilling if is_reserved else self.reserving
             best, place = INFINITY, -1
             for index in range(len(queue)):
                 job = queue[index]
                 needed = job.processors
-                if is_reserved and (
-                    needed > free or (needed > extra and now + job.duration > latest)
-                ):
+                if job.phase != _WAITING or job.is_held:
+                    continue
+                if is_reserved:
+                    if needed > free or (needed > extra and now + job.duration > latest):
+                        continue
+                elif needed > max(free, present):
+                    continue
+                if self.has_limits and not self.may_start(job):
                     continue
                 wait = now - job.arrival
                 if order == FCFS or wait >= self.patience:
                     key = -INFINITY
-                elif order == self.order and has_keys:
+                elif order == self.reserving and has_keys:
                     key = job.key
                 else:
                     key = key_in(order, wait, job)
@@ -401,52 +330,131 @@ class Easy(QueueScheduler):
                 if key == -INFINITY:
                     break
             if place < 0:
-                return
+                break
             # With patience the first look ends at a job that has lost it: each key is made anew.
             has_keys = self.is_sorted or self.patience == INFINITY
             job = queue[place]
             needed, end = job.processors, now + job.duration
             if needed > free:
                 is_reserved = True
-                shadow = self.shadow_of(needed, free)
-                extra, latest = self.extra, shadow + max(self.grace, _PLAN_TOLERANCE)
+                latest = self.shadow_of(needed, free) + max(manager.grace, _PLAN_TOLERANCE)
+                extra = self.extra
                 continue
             free -= needed
             if end > latest:
                 extra -= needed
-            del queue[place]
-            self.run(job, end)
+            if needed > manager.free:
+                self.hold(job, held)
+            else:
+                self.start(job)
+        self.release(held)
 
-    def run(self, job: Job, end: float) -> None:
-        """Start a job, kept among the running ones by expected end. O(running)."""
-        running = self.running
-        place = len(running)
-        job.end = end
-        while place > 0:
-            earlier = running[place - 1]
-            if earlier.end <= end:
+    def hold(self, job: Job, held: list[Job]) -> None:
+        """Have a job that is chosen and has to wait for news count as running in this pass."""
+        job.is_held, job.end = True, self.manager.now + job.duration
+        self.insert_running(job)
+        held.append(job)
+
+    def release(self, held: list[Job]) -> None:
+        """Have jobs wait again that had to wait for news."""
+        for job in held:
+            job.is_held = False
+            QueueScheduler.ended(self, job)
+
+    def ending(self) -> int:
+        """Return how many processors jobs have of whose end the news may be under way. O(running).
+
+        They should have ended, by less than the grace ago, or by the end of this microsecond, to
+        which planned ends are rounded.
+        """
+        manager, under_way = self.manager, 0
+        for job in self.running:
+            if job.end > manager.now + min(manager.grace, _GRID_TOLERANCE):
                 break
-            place -= 1
-        running.insert(place, job)
-        self.manager.start(job)
+            if job.end > manager.now - manager.grace:
+                under_way += job.returning
+        return under_way
 
     def shadow_of(self, needed: int, free: int) -> float:
         """Return when so many processors are expected to be free (seconds).
 
         How many more are then is left in ``extra``. A job that runs longer than expected counts as
-        about to end. O(running).
+        about to end, and has already where the news may be under way: see :meth:`ending`.
+        O(running).
         """
-        running, now, shadow, available = self.running, self.manager.now, INFINITY, free
-        tolerance = max(self.grace, _PLAN_TOLERANCE)
+        running, now, grace = self.running, self.manager.now, self.manager.grace
+        tolerance, shadow, available = max(grace, _PLAN_TOLERANCE), INFINITY, free
         for place in range(len(running)):
             job = running[place]
             if job.end > shadow + tolerance:
                 break
+            if now - grace < job.end <= now + min(grace, _GRID_TOLERANCE):
+                continue
             available += job.returning
             if shadow == INFINITY and available >= needed:
                 shadow = max(now, job.end)
         self.extra = available - needed
         return shadow
+
+    def line(self) -> list[Job]:
+        """Return the waiting jobs in the order in which they get the reservation."""
+        self.prepare()
+        if self.has_order:
+            return list(self.order(self.manager.now))
+        waiting = self.queue.listed()
+        if self.chooses:
+            waiting.sort(key=self.key_now)
+        return waiting
+
+    def key_now(self, job: Job) -> float:
+        """Return what a waiting job is ordered by now."""
+        wait = self.manager.now - job.arrival
+        if self.reserving == FCFS or wait >= self.patience:
+            return -INFINITY
+        return job.key if self.is_sorted else key_in(self.reserving, wait, job)
+
+    # Looking ahead
+
+    def expected_end(self, job: Job) -> float:
+        """Return when a job is expected to end that waits or has just been submitted (seconds).
+
+        So it would if no other job came, all ran as long as they are expected to, and this
+        scheduler went on by its key or order; infinite if it would never start. Hosts that are away
+        stay away; promised starts, maintenance and :meth:`may_start` are not considered, and
+        :meth:`order` is as it is now. O((waiting + running) × waiting).
+        """
+        ahead, manager = Easy(), Lookahead(self.manager.machine_size)
+        ahead.begin(manager)
+        manager.now, manager.free = self.manager.now, self.manager.free
+        ahead.present, ahead.patience = self.present, self.patience
+        ahead.reserving, ahead.backfilling = self.reserving, self.backfilling
+        ahead.is_sorted, ahead.chooses = self.is_sorted, self.chooses
+        for each in self.running:
+            ahead.running.append(copy_of(each))
+        waiting = list(self.order(manager.now)) if self.has_order else self.queue.listed()
+        found, is_new = job, True
+        for each in waiting:
+            is_new = is_new and each is not job
+        if is_new:
+            if self.is_sorted:
+                self.set_key(job)
+            waiting.append(job)
+        for each in waiting:
+            copy = copy_of(each)
+            if each is job:
+                found = copy
+            ahead.queue.append(copy)
+        ahead.queue.new = len(waiting) if ahead.is_sorted else 0
+        while True:
+            ahead.schedule()
+            if found.phase != _WAITING:
+                return found.end
+            if not ahead.running or ahead.running[0].end == INFINITY:
+                return INFINITY
+            manager.now = max(manager.now, ahead.running[0].end)
+            while ahead.running and ahead.running[0].end <= manager.now:
+                manager.free += ahead.running[0].returning
+                ahead.running.pop(0)
 
     # Predictions
 
@@ -472,7 +480,7 @@ class Easy(QueueScheduler):
         self.correct(now)
         for job in self.new:
             user = job.user
-            if user is not None and (job.qos is None or job.qos.start is None):
+            if user is not None:
                 one, two = self.past.get(user, (math.nan, math.nan))
                 if not math.isnan(two):
                     mean = max(up_to_grid((one + two) / 2.0), _SHORTEST)
@@ -497,10 +505,20 @@ class Easy(QueueScheduler):
                 place += 1
                 continue
             del running[place]
-            job.end, to = end, len(running)
-            while to > 0:
-                earlier = running[to - 1]
-                if earlier.end <= end:
-                    break
-                to -= 1
-            running.insert(to, job)
+            job.end = end
+            self.insert_running(job)
+
+
+class Lookahead(ResourceManager):
+    """A machine of which only the number of free processors is known, to look ahead."""
+
+    def start_job(self, job: Job, hosts: object) -> None:
+        self.free -= job.processors
+
+
+def copy_of(job: Job) -> Job:
+    """Return a copy of a waiting or running job, for a scheduler that looks ahead."""
+    copy = job.renamed(job.id)
+    copy.phase, copy.duration, copy.key = job.phase, job.duration, job.key
+    copy.start, copy.end, copy.returning = job.start, job.end, job.returning
+    return copy

@@ -1,12 +1,11 @@
 cimport cython
 from qops_batsim.core.job cimport Job
-from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
-from qops_batsim.schedulers.queue cimport QueueScheduler
+from qops_batsim.schedulers.queue cimport Queue, QueueScheduler
+
+cdef int _WAITING
 
 cdef class Fcfs(QueueScheduler):
-    cdef list queue
-    cdef Py_ssize_t first
-    cpdef begin(self, ResourceManager manager)
-    cpdef arrived(self, Job job)
-    @cython.locals(queue=list, job=Job)
-    cpdef decide(self)
+    @cython.locals(queue=Queue, jobs=list, job=Job)
+    cpdef schedule(self)
+    @cython.locals(job=Job)
+    cdef start_allowed(self)

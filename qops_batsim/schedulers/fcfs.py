@@ -2,38 +2,48 @@
 
 from __future__ import annotations
 
-from qops_batsim.core.job import Job
-from qops_batsim.core.scheduler import ResourceManager, Scheduler
+from qops_batsim.core.job import WAITING
 from qops_batsim.schedulers.queue import QueueScheduler
+
+_WAITING = WAITING
 
 
 class Fcfs(QueueScheduler):
     """Start jobs strictly in the order of submission; the first that does not fit blocks the rest.
 
     Needs no estimates. Amortised O(1) for each event and start.
+
+    A job that is wider than what is left of a machine whose hosts have gone away blocks the rest as
+    well, until they return or it is known that they will not: nothing else would be first come,
+    first served. Then it is rejected.
     """
 
+    drains = False
+    backfills = False
     summary = "first come, first served, no backfilling"
 
-    def begin(self, manager: ResourceManager) -> None:
-        """Start with an empty queue."""
-        Scheduler.begin(self, manager)
-        self.queue: list[Job] = []
-        self.first = 0  # Those before have started.
-
-    def arrived(self, job: Job) -> None:
-        """Append the job to the queue."""
-        self.queue.append(job)
-
-    def decide(self) -> None:
+    def schedule(self) -> None:
         """Start jobs from the head of the queue as long as they fit."""
-        queue = self.queue
-        while self.first < len(queue):
-            job = queue[self.first]
-            if job.processors > self.manager.free:
-                break
-            self.manager.start(job)
-            self.first += 1
-        if self.first > 0 and 2 * self.first >= len(queue):
-            del queue[: self.first]
-            self.first = 0
+        queue, jobs = self.queue, self.queue.jobs
+        if self.has_limits:
+            self.start_allowed()
+            return
+        while queue.first < len(jobs):
+            job = jobs[queue.first]
+            if job.phase == _WAITING:
+                if job.processors > self.manager.free:
+                    break
+                self.start(job)
+            queue.first += 1
+        if queue.first > 0 and 2 * queue.first >= len(jobs):
+            del jobs[: queue.first]
+            queue.first = 0
+
+    def start_allowed(self) -> None:
+        """Start jobs in order, passing over those that must not start now. O(queue)."""
+        for job in self.queue.listed():
+            if self.may_start(job):
+                if job.processors > self.manager.free:
+                    break
+                self.start(job)
+        self.queue.close_up(0)

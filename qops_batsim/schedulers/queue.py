@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import math
+from array import array
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
-from qops_batsim.core.job import Job
-from qops_batsim.core.scheduler import Scheduler
+from qops_batsim.core.job import WAITING, Job
+from qops_batsim.core.scheduler import ResourceManager, Scheduler
+from qops_batsim.schedulers.timetable import Timetable
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
+
+BLOCK = 64
+"""Places of a queue that one summary is about."""
+
+WIDTHS = 16
+"""Classes of jobs by processors: 1, 2, up to 4, up to 8 and so on; the last one is of all."""
+
+INFINITY, _WAITING = math.inf, WAITING
+_BLOCK, _WIDTHS, _NO_WIDTH = BLOCK, WIDTHS, 2**62
 
 
 def too_wide(processors: int, machine_size: int) -> Refusal:
@@ -15,23 +28,399 @@ def too_wide(processors: int, machine_size: int) -> Refusal:
     return Refusal(kind=kind, processors=processors, machine_size=machine_size)
 
 
+def width_of(processors: int) -> int:
+    """Return the class of a number of processors. O(1)."""
+    width = 0
+    while width < _WIDTHS - 1 and processors > 1 << width:
+        width += 1
+    return width
+
+
+class Queue:
+    """The waiting jobs in order. A job leaves the queue when it starts or is rejected.
+
+    To iterate over it yields the jobs that wait when that begins, so jobs may be started meanwhile.
+    A long queue has a summary of each block of :data:`BLOCK` places; a pass skips the blocks in
+    which no job can start.
+
+    Attributes
+    ----------
+    jobs
+        The job in each place, also those that have left, until the queue is closed up.
+    first
+        Jobs before this place have left.
+    new
+        How many of the last jobs are not in the order of keys yet, if that is the order.
+    waiting
+        Jobs in the summaries.
+    summarized
+        Places that summaries count, 0 as long as the queue is short.
+    narrowest
+        By block: the fewest processors of its jobs.
+    shortest
+        By block and class: the shortest duration (seconds) of its jobs up to that class.
+    """
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        self.new, self.first, self.waiting, self.summarized, self.blocks = 0, 0, 0, 0, 16
+        self.narrowest = array("q", bytes(8 * self.blocks))
+        self.shortest = array("d", bytes(8 * self.blocks * _WIDTHS))
+
+    def __iter__(self) -> Iterator[Job]:
+        return iter(self.listed())
+
+    def __len__(self) -> int:
+        return len(self.listed())
+
+    def listed(self) -> list[Job]:
+        """Return the waiting jobs in order. O(places)."""
+        found: list[Job] = []
+        for place in range(self.first, len(self.jobs)):
+            job = self.jobs[place]
+            if job.phase == _WAITING:
+                found.append(job)
+        return found
+
+    def append(self, job: Job) -> None:
+        """Append a job. O(1)."""
+        self.jobs.append(job)
+
+    def put_in_order(self) -> None:
+        """Insert the new jobs by key, behind those of the same one. O(new × places)."""
+        if self.summarized > 0:
+            self.close_up(0)
+        jobs, count = self.jobs, len(self.jobs)
+        for last in range(count - min(self.new, count), count):
+            job, low, high = jobs[last], 0, last
+            while low < high:
+                middle = (low + high) >> 1
+                earlier = jobs[middle]
+                if earlier.key <= job.key:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < last:
+                del jobs[last]
+                jobs.insert(low, job)
+        self.new = 0
+
+    def close_up(self, first: int) -> None:
+        """Forget the jobs from a place on that have left. O(places)."""
+        jobs, kept = self.jobs, first
+        for place in range(first, len(jobs)):
+            job = jobs[place]
+            if job.phase == _WAITING:
+                if kept != place:
+                    jobs[kept] = job
+                kept += 1
+        while len(jobs) > kept:  # Few have left, so that a slice takes longer.
+            jobs.pop()
+        self.first = self.waiting = self.summarized = 0
+
+    # Summaries
+
+    def count_new(self) -> None:
+        """Count the jobs that summaries do not count yet. O(new)."""
+        count = len(self.jobs)
+        if count > self.blocks * _BLOCK:
+            self.blocks = 2 * (count // _BLOCK + 1)
+            self.narrowest = array("q", bytes(8 * self.blocks))
+            self.shortest = array("d", bytes(8 * self.blocks * _WIDTHS))
+            self.waiting = self.summarized = 0
+        for place in range(self.summarized, count):
+            if place % _BLOCK == 0:
+                self.forget(place // _BLOCK)
+            job = self.jobs[place]
+            if job.phase == _WAITING:
+                self.count_job(place // _BLOCK, job)
+                self.waiting += 1
+        self.summarized = count
+
+    def count_block(self, block: int) -> None:
+        """Summarize a block that jobs have left. O(1)."""
+        self.forget(block)
+        for place in range(block * _BLOCK, min(len(self.jobs), (block + 1) * _BLOCK)):
+            job = self.jobs[place]
+            if job.phase == _WAITING:
+                self.count_job(block, job)
+
+    def forget(self, block: int) -> None:
+        """Make the summary of a block that of no job. O(1)."""
+        self.narrowest[block] = _NO_WIDTH
+        for width in range(_WIDTHS):
+            self.shortest[block * _WIDTHS + width] = INFINITY
+
+    def count_job(self, block: int, job: Job) -> None:
+        """Count a job in the summary of a block. O(1)."""
+        self.narrowest[block] = min(self.narrowest[block], job.processors)
+        place, end = block * _WIDTHS + width_of(job.processors), (block + 1) * _WIDTHS
+        while place < end and self.shortest[place] > job.duration:
+            self.shortest[place] = job.duration
+            place += 1
+
+    def may_start(self, block: int, free: int, extra: int, now: float, latest: float) -> bool:
+        """Return whether a job of a block may start beside the one that is reserved for. O(1).
+
+        It ends by the latest date, or needs no more than the extra processors.
+        """
+        narrowest = self.narrowest[block]
+        if narrowest > free:
+            return False
+        shortest = self.shortest[block * _WIDTHS + width_of(free)]
+        return narrowest <= extra or now + shortest <= latest
+
+    def check(self) -> None:
+        """Raise an AssertionError unless the summaries are those of the jobs."""
+        for block in range((self.summarized + _BLOCK - 1) // _BLOCK):
+            end = min((block + 1) * _BLOCK, self.summarized)
+            there = [each for each in self.jobs[block * _BLOCK : end] if each.phase == _WAITING]
+            narrowest = min((each.processors for each in there), default=_NO_WIDTH)
+            assert narrowest == self.narrowest[block], f"block {block}: narrowest"
+            for width in range(_WIDTHS):
+                fitting = [each.duration for each in there if width_of(each.processors) <= width]
+                shortest = self.shortest[block * _WIDTHS + width]
+                assert min(fitting, default=INFINITY) == shortest, f"block {block}: {width}"
+
+
 class QueueScheduler(Scheduler):
     """Base of schedulers that start the jobs of a queue.
 
-    Jobs that can never run, wider than the machine or without any processor, are rejected when they
-    are submitted; a subclass overrides :meth:`arrived` for all others.
+    A subclass overrides :meth:`schedule`, which starts jobs of the queue:
+
+    >>> class FirstFit(QueueScheduler):
+    ...     def schedule(self):
+    ...         for job in self.queue:
+    ...             if job.processors <= self.manager.free:
+    ...                 self.start(job)
+    >>> from qops_batsim import simulate
+    >>> len(simulate(FirstFit, "tiny_8").ended)
+    8
+
+    Whatever the subclass: jobs that can never run, wider than the machine or without any processor,
+    are rejected when they are submitted. Hosts that leave take no further job until they are back;
+    what runs there goes on. Jobs that are wider than what is left wait until hosts return, and are
+    rejected once none will. Jobs that their users cancel while they wait are rejected. Jobs that
+    somebody else has started are expected to end by their walltimes.
+
+    Attributes
+    ----------
+    queue
+        The waiting jobs, by arrival unless a subclass has another order.
+    running
+        The running jobs by expected end (``job.end``), ties in the order of their starts.
+    present
+        Number of hosts that are there, free or not, or under maintenance.
+    drains
+        Whether hosts take no job from the notice of their maintenance on.
+    backfills
+        Whether jobs start beside the first one; None if :meth:`line` is not in the order in which
+        jobs start. Without that no job gets a fixed start. With it neither fixed starts nor
+        maintenance are delayed by jobs that start before them.
     """
 
-    HOOKS: ClassVar[dict[str, str]] = {**Scheduler.HOOKS, "arrived": "job"}
+    drains = True
+    backfills: ClassVar[bool | None] = None
+    HOOKS: ClassVar[dict[str, str]] = {
+        **Scheduler.HOOKS,
+        "arrived": "job",
+        "schedule": "",
+        "may_start": "job",
+        "waiting": "",
+        "line": "",
+        "start": "job hosts",
+    }
 
-    def submitted(self, job: Job) -> None:
-        """Queue a job that fits the machine, reject one that never will."""
-        size = self.manager.machine_size
-        if 1 <= job.processors <= size:
-            self.arrived(job)
-            return
-        self.manager.reject(job, too_wide(job.processors, size))
+    def begin(self, manager: ResourceManager) -> None:
+        """Start with an empty queue."""
+        Scheduler.begin(self, manager)
+        manager.drains = self.drains
+        self.queue = Queue()
+        self.running: list[Job] = []
+        self.present, self.away, self.is_final = manager.machine_size, 0, False
+        self.has_limits = type(self).may_start is not QueueScheduler.may_start
+        self.timetable: Timetable | None = None
+
+    # What a subclass may override
 
     def arrived(self, job: Job) -> None:
         """Queue a job that waits from now on."""
+        self.queue.append(job)
+
+    def schedule(self) -> None:
+        """Start jobs of the queue, by :meth:`start`.
+
+        Not called as long as a start is promised or maintenance known where the class backfills or
+        not: :meth:`line` is started around these then.
+        """
         raise NotImplementedError
+
+    def may_start(self, job: Job) -> bool:
+        """Return whether a waiting job may start now, though enough hosts are free.
+
+        For limits: at most so many jobs of a user at once, say. A job that may not is passed over,
+        and nothing is reserved for it.
+        """
+        return True
+
+    def waiting(self) -> list[Job]:
+        """Return the waiting jobs, where the queue does not have them all. O(queue)."""
+        return self.queue.listed()
+
+    def line(self) -> list[Job]:
+        """Return the waiting jobs, in the order in which they are to start. O(queue)."""
+        return self.waiting()
+
+    def start(self, job: Job, hosts: object = None) -> None:
+        """Start a waiting job now, and count it among the running ones. O(running)."""
+        manager = self.manager
+        manager.start(job, hosts)
+        job.end = manager.now + job.duration
+        self.insert_running(job)
+
+    # Events
+
+    def submitted(self, job: Job) -> None:
+        """Queue a job that may run, reject one that never will."""
+        manager = self.manager
+        is_usual = manager.capacity is None and job.fixed_start == INFINITY
+        if is_usual and 1 <= job.processors <= manager.machine_size:
+            self.arrived(job)
+            return
+        refusal = self.why_never(job)
+        if refusal is not None:
+            manager.reject(job, refusal)
+        elif job.fixed_start == INFINITY:
+            self.arrived(job)
+        elif self.backfills is None:
+            assert job.qos is not None
+            kind = RefusalKind.NO_FIXED_STARTS
+            manager.reject(job, Refusal(kind=kind, date=job.qos.start))
+        else:
+            self.known_timetable().asked.append(job)
+
+    def why_never(self, job: Job) -> Refusal | None:
+        """Return why a job can never run, None if it may."""
+        manager = self.manager
+        if manager.capacity is not None:
+            found: Refusal | None = manager.capacity.never_fits(job.processors)
+            return found
+        if 1 <= job.processors <= manager.machine_size:
+            return None
+        return too_wide(job.processors, manager.machine_size)
+
+    def ended(self, job: Job) -> None:
+        """Forget a running job. O(running)."""
+        running, place = self.running, self.place_before(job.end)
+        while place < len(running):
+            if running[place] is job:
+                del running[place]
+                return
+            place += 1
+
+    def joined(self, job: Job) -> None:
+        """Count a job among the running ones that somebody else has started."""
+        job.end = job.start + job.duration
+        hosts = self.manager.hosts_of(job)
+        job.returning = (hosts & ~self.away).bit_count()
+        self.insert_running(job)
+
+    def cancelled(self, job: Job) -> None:
+        """Reject a job that waits. O(queue)."""
+        if job.phase != _WAITING:
+            return
+        if self.timetable is not None:
+            self.timetable.drop([job])
+        self.manager.reject(job, Refusal(kind=RefusalKind.CANCELLED))
+        self.queue.close_up(0)
+
+    def hosts_changed(self, announced: int) -> None:
+        """Count which hosts come free at ends of jobs; reject what will never find enough."""
+        capacity = self.manager.capacity
+        if self.is_final or not capacity.is_final:
+            self.note_hosts(announced)
+            return
+        self.is_final = True
+        if capacity.away:
+            self.check_windows()
+            self.reject_wider()
+
+    def note_hosts(self, announced: int) -> None:
+        """Note which hosts are there, and that so many more will leave. O(running)."""
+        capacity, manager = self.manager.capacity, self.manager
+        away = capacity.away.mask
+        lost = announced + (away & ~self.away).bit_count()
+        self.away, self.present = away, capacity.present
+        closed = capacity.closed(drains=manager.drains).mask
+        for job in self.running:
+            job.returning = (manager.hosts_of(job) & ~closed).bit_count()
+        if self.backfills is not None and (capacity.windows or self.timetable is not None):
+            self.known_timetable().note_change(lost)
+
+    def check_windows(self) -> None:
+        """Tell maintenance that has begun from other outages of its hosts."""
+        capacity, manager = self.manager.capacity, self.manager
+        if not capacity.windows:
+            return
+        if capacity.check_dates(manager.now + manager.news.tolerance) is not None:
+            manager.count_free()
+            self.note_hosts(0)
+
+    def reject_wider(self) -> None:
+        """Reject the waiting jobs that are wider than what will ever be there again."""
+        jobs, timetable = self.waiting(), self.timetable
+        if timetable is not None:
+            jobs = [*timetable.jobs(), *jobs]
+        wider = [job for job in jobs if job.processors > self.present]
+        if timetable is not None:
+            timetable.drop(wider)
+        for job in wider:
+            self.manager.reject(job, self.why_never(job))
+        self.queue.close_up(0)
+
+    # Decisions
+
+    def decide(self) -> None:
+        """Start jobs: those whose promised starts have come, and those of the queue."""
+        if self.manager.capacity is not None:
+            self.check_windows()
+        if self.timetable is not None and self.timetable.is_needed(self.manager):
+            self.timetable.decide(self)
+            self.queue.close_up(0)
+        else:
+            self.schedule()
+
+    def known_timetable(self) -> Timetable:
+        """Return the timetable, made when it is needed first."""
+        if self.timetable is None:
+            self.timetable = Timetable(self.manager.machine_size)
+        return self.timetable
+
+    def planned_starts(self) -> dict[str, float]:
+        """Return the promised starts of waiting jobs (seconds) by their ids."""
+        claims: list[Any] = [] if self.timetable is None else self.timetable.claims
+        return {claim.job.id: claim.start for claim in claims}
+
+    # Running jobs
+
+    def insert_running(self, job: Job) -> None:
+        """Insert a job into the running ones. O(running)."""
+        running, place = self.running, len(self.running)
+        while place > 0:
+            earlier = running[place - 1]
+            if earlier.end <= job.end:
+                break
+            place -= 1
+        running.insert(place, job)
+
+    def place_before(self, end: float) -> int:
+        """Return the place of the first running job that ends no earlier. O(log running)."""
+        running, low, high = self.running, 0, len(self.running)
+        while low < high:
+            middle = (low + high) >> 1
+            job = running[middle]
+            if job.end < end:
+                low = middle + 1
+            else:
+                high = middle
+        return low

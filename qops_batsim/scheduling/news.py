@@ -101,6 +101,15 @@ class News:
         """
         return self.grace / 2 if self.late else GRID_TOLERANCE
 
+    def under_way(self, *, in_parts: bool) -> float:
+        """Return how long ago a job may have ended of whose end the news is under way (seconds).
+
+        That of one date may be told ``in_parts`` though none is late.
+        """
+        if self.late:
+            return self.grace
+        return GRID_TOLERANCE if in_parts else 0.0
+
     def mark_late(self) -> None:
         """Use the grace from now on."""
         self.late = True

@@ -360,6 +360,7 @@ class SchedulerModule(DecisionModule):
         manager = self.manager
         if self._hearing.is_of_use:
             self._hearing.judge(now)
+        manager.grace = manager.news.under_way(in_parts=manager.news_in_parts)
         for job_id in self._cancelled:
             for job in manager.runs_of(job_id):
                 self._cancel(job)

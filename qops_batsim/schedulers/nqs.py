@@ -1,0 +1,160 @@
+"""Queues of the Network Queueing System, the baseline of Pascal et al. (2004).
+
+B. A. Kingsbury, "The Network Queueing System", Sterling Software, is what that
+paper cites (reference 16): a batch queue has limits, and a request may be in it only
+if it asks for no more; queues have priorities and limits of requests that run at
+once. Which queues a site has, it decides itself.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import Counter, deque
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from qops_batsim.core.job import WAITING, Job
+from qops_batsim.core.options import SchedulerOptions, seconds
+from qops_batsim.core.scheduler import ResourceManager, Scheduler
+from qops_batsim.errors import InputError, shown
+from qops_batsim.schedulers.queue import QueueScheduler
+
+SDSC_QUEUES = ("express", "high", "normal", "low", "standby")
+"""Batch queues of the SDSC SP2, the dearest first, as its log names them."""
+
+_WAITING = WAITING
+
+
+class NqsOptions(SchedulerOptions, frozen=True, kw_only=True):
+    """Options of :class:`Nqs`."""
+
+    queues: Annotated[
+        tuple[str, ...],
+        Meta(
+            description=(
+                "queues that users choose from (qos.queue), the highest priority first; others "
+                "come after them in the order of their names"
+            )
+        ),
+    ] = SDSC_QUEUES
+    default_queue: Annotated[
+        str, Meta(min_length=1, description="queue of jobs whose users choose none")
+    ] = "normal"
+    time_limits: Annotated[
+        tuple[float, ...],
+        seconds(
+            "each of those queues is split by requested time: up to the first limit, up to "
+            "the next, ..., and the rest; shorter requests go first"
+        ),
+    ] = (3_600.0, 14_400.0, 43_200.0, 64_800.0)
+    run_limits: Annotated[
+        dict[str, int],
+        Meta(
+            description="most jobs of a queue of users that run at once; not named: no limit",
+            extra={"unit": "jobs"},
+        ),
+    ] = {}  # noqa: RUF012 - each instance gets its own
+    blocked: Annotated[
+        Literal["queue", "machine"],
+        Meta(
+            description=(
+                "what a head of a queue that does not fit holds up: its own queue only, as in "
+                "NQS, or all queues of lower priority as well"
+            )
+        ),
+    ] = "queue"
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        limits = self.time_limits
+        if not all(0 < limit < math.inf for limit in limits) or list(limits) != sorted(set(limits)):
+            raise _error("time_limits", limits, "growing numbers of seconds above 0 are accepted")
+        if not all(limit >= 1 for limit in self.run_limits.values()):
+            raise _error("run_limits", self.run_limits, "whole numbers from 1 up are accepted")
+        if len(set(self.queues)) < len(self.queues) or "" in self.queues:
+            raise _error("queues", self.queues, "different names are accepted")
+
+
+def _error(option: str, value: object, accepted: str) -> InputError:
+    return InputError(f"scheduler 'nqs': option {option} is {shown(value)}; {accepted}")
+
+
+Place = tuple[int, str, int]
+"""A queue, the least first: rank of the name, name, time limits that its requests exceed."""
+
+
+class Nqs(QueueScheduler):
+    """Queues by name and requested time, first come first served in each, no reservation.
+
+    Whenever something happens, the queues are visited in the order of their
+    priorities: names in the order of the options, and of one name the shorter
+    requests first. Each starts jobs from its head as long as they fit and its run
+    limit allows. A head that does not fit waits, and nothing is kept free for it:
+    jobs of other queues, however long, may start in its place for ever.
+
+    A head that is wider than what is left of a machine whose hosts have gone away waits like
+    any other, until they return; once none will, it is rejected.
+
+    The requested time of a job is its walltime, else its estimate; jobs without
+    either are in the queue of the longest requests. O(queues + jobs started) a
+    message.
+    """
+
+    summary = "NQS: FIFO queues by name and requested time, priorities, no reservations"
+    Options = NqsOptions
+
+    def __init__(self, options: SchedulerOptions | None = None) -> None:
+        Scheduler.__init__(self, options)
+        given: Any = self.options
+        given.check()
+        self.blocks_all = given.blocked == "machine"
+        self.ranks = {name: rank for rank, name in enumerate(given.queues)}
+
+    def begin(self, manager: ResourceManager) -> None:
+        """Start with empty queues."""
+        QueueScheduler.begin(self, manager)
+        self.lines: dict[Place, deque[Job]] = {}
+        self.counts: Counter[str] = Counter()
+        self.queue_of: dict[str, str] = {}
+
+    def arrived(self, job: Job) -> None:
+        """Append the job to its queue, which is made for its first job."""
+        place = self.place(job)
+        if place not in self.lines:
+            self.lines[place] = deque()
+            self.lines = dict(sorted(self.lines.items()))
+        self.lines[place].append(job)
+
+    def waiting(self) -> list[Job]:
+        """Return the jobs of all queues, those of high priority first."""
+        return [job for jobs in self.lines.values() for job in jobs if job.phase == _WAITING]
+
+    def place(self, job: Job) -> Place:
+        """Return which queue a job belongs to."""
+        queue = (job.qos.queue if job.qos is not None else None) or self.options.default_queue
+        requested = job.estimate if job.walltime is None else job.walltime
+        rank = self.ranks.get(queue, len(self.ranks))
+        return rank, queue, bisect_left(self.options.time_limits, requested)
+
+    def ended(self, job: Job) -> None:
+        """Count one running job less for its queue."""
+        QueueScheduler.ended(self, job)
+        self.counts[self.queue_of.pop(job.id, "")] -= 1
+
+    def schedule(self) -> None:
+        """Start jobs from the heads of the queues, those of high priority first."""
+        for (_, queue, _), jobs in self.lines.items():
+            limit = self.options.run_limits.get(queue, math.inf)
+            while jobs and self.counts[queue] < limit:
+                job = jobs[0]
+                if job.phase == _WAITING:
+                    if job.processors > self.manager.free or not self.may_start(job):
+                        if self.blocks_all:
+                            return
+                        break
+                    self.counts[queue] += 1
+                    self.queue_of[job.id] = queue
+                    self.start(job)
+                jobs.popleft()

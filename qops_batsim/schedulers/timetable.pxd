@@ -1,0 +1,32 @@
+cimport cython
+from qops_batsim.core.hosts cimport HostBits
+from qops_batsim.core.job cimport Job
+from qops_batsim.core.plan cimport Claim, Plan
+from qops_batsim.core.profile cimport HostProfile, Profile
+from qops_batsim.core.scheduler cimport ResourceManager
+from qops_batsim.timing cimport end_of, up_to_grid
+
+cdef double INFINITY, _DEADLINE_TOLERANCE, _GRID_TOLERANCE
+
+cdef class Timetable(Plan):
+    cdef public list asked
+    cdef double called_for
+    cpdef bint is_needed(self, ResourceManager manager) except -1
+    @cython.locals(claim=Claim, job=Job)
+    cpdef note_change(self, Py_ssize_t lost)
+    @cython.locals(job=Job, manager=ResourceManager)
+    cpdef decide(self, object scheduler)
+    @cython.locals(found=double, asked=double)
+    cdef answer(self, ResourceManager manager, Job job)
+    @cython.locals(manager=ResourceManager)
+    cdef write(self, object scheduler)
+    @cython.locals(job=Job, profile=Profile, now=double, end=double)
+    cdef write_others(self, ResourceManager manager, list running)
+    @cython.locals(claim=Claim, job=Job, place=Py_ssize_t, manager=ResourceManager)
+    cdef start_promised(self, object scheduler)
+    @cython.locals(job=Job, start=double, is_reserved=bint, manager=ResourceManager)
+    cdef start_beside(self, object scheduler, list line)
+    @cython.locals(profile=HostProfile, start=double, duration=double)
+    cdef double fit(self, Job job, double limit) except? -1
+    @cython.locals(claim=Claim, date=double)
+    cdef call_for_start(self, ResourceManager manager)

@@ -1,0 +1,190 @@
+"""Promised starts and maintenance windows, for schedulers that keep no plan.
+
+As long as there are any, certain hosts are planned with instead of numbers of processors, for a
+job must not be on a host when that is wanted. Jobs are planned with what they ask for, never with
+predicted run times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from qops_batsim.core.hosts import HostBits
+from qops_batsim.core.job import Job
+from qops_batsim.core.plan import Plan
+from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time, start_taken
+from qops_batsim.timing import DEADLINE_TOLERANCE, GRID_TOLERANCE, end_of, up_to_grid
+
+OVERDUE = 1.0
+"""A job that runs longer than its estimate is expected to run for so much longer (seconds)."""
+
+Starter = Any
+"""A :class:`~qops_batsim.schedulers.queue.QueueScheduler`, which uses this module."""
+
+INFINITY = math.inf
+_DEADLINE_TOLERANCE, _GRID_TOLERANCE = DEADLINE_TOLERANCE, GRID_TOLERANCE
+
+
+class Timetable(Plan):
+    """Plan of promised starts alone; what else starts has to leave room for these.
+
+    Attributes
+    ----------
+    asked
+        New jobs with fixed starts.
+    """
+
+    def __init__(self, machine_size: int) -> None:
+        Plan.__init__(self, machine_size, by_host=True)
+        # What is due now and finds its hosts taken is looked at as what is late.
+        self.tolerance = -_GRID_TOLERANCE
+        self.asked: list[Job] = []
+        self.called_for = -INFINITY
+
+    def is_needed(self, manager: ResourceManager) -> bool:
+        """Return whether anything is known of later dates. O(1)."""
+        if self.claims or self.asked:
+            return True
+        return manager.capacity is not None and bool(manager.capacity.windows)
+
+    def jobs(self) -> list[Job]:
+        """Return the jobs with promised starts, and those that ask for some. O(claims)."""
+        return [*(claim.job for claim in self.claims if claim.job is not None), *self.asked]
+
+    def drop(self, jobs: Sequence[Job]) -> None:
+        """Forget some jobs that ask for a start or have one. O(jobs × claims)."""
+        leaving = {id(job) for job in jobs}
+        self.asked = [job for job in self.asked if id(job) not in leaving]
+        self.claims = [claim for claim in self.claims if id(claim.job) not in leaving]
+
+    def note_change(self, lost: int) -> None:
+        """Note that hosts have left, return or will leave, so many of which nobody knew of."""
+        self.is_resized = True
+        for claim in self.claims:
+            if claim.job is not None:
+                claim.job.lost += lost
+
+    def decide(self, scheduler: Starter) -> None:
+        """Answer the jobs that ask for starts; start what is due, and what leaves room for that."""
+        manager, line = scheduler.manager, scheduler.line()
+        self.write(scheduler)
+        for job in self.asked:
+            self.answer(manager, job)
+        self.asked = []
+        self.start_promised(scheduler)
+        self.start_beside(scheduler, line)
+        self.call_for_start(manager)
+
+    def answer(self, manager: ResourceManager, job: Job) -> None:
+        """Promise a job the start that it asks for, or reject it."""
+        found, asked = self.promise_start(job), job.fixed_start
+        if found != found:
+            manager.reject(job, no_time(job.estimate, job.deadline - asked, job.deadline))
+        elif found > asked:
+            manager.reject(job, start_taken(asked, found))
+        elif job.qos is not None:
+            manager.record(job).latest_start = job.qos.start
+
+    # What is free
+
+    def write(self, scheduler: Starter) -> None:
+        """Write which hosts are free when, beside running jobs, maintenance and promised starts.
+
+        Promised starts that cannot be kept are moved.
+        """
+        manager, running = scheduler.manager, scheduler.running
+        self.now = up_to_grid(manager.now)
+        if self.has_claims_before(INFINITY if self.is_resized else self.now + _GRID_TOLERANCE):
+            self.write_others(manager, running)
+            if self.fit_claims(False):
+                self.write_others(manager, [])
+                self.fit_claims(True)
+        self.is_resized = False
+        self.write_others(manager, running)
+        self.take_claims(self.profile, self.now, True)
+
+    def write_others(self, manager: ResourceManager, running: list[Job]) -> None:
+        """Write which hosts are free beside running jobs and maintenance. O(running × steps)."""
+        now, profile, capacity = self.now, self.profile, manager.capacity
+        away = 0 if capacity is None else capacity.away.mask
+        profile.reset(now, HostBits.of(self.all_hosts & ~away, self.machine_size))
+        for job in running:
+            end = end_of(up_to_grid(job.start), job.requested)
+            end = end if end > now else end_of(now, OVERDUE)
+            hosts = HostBits.of(manager.hosts_of(job), self.machine_size)
+            profile.take_amount(now, end, hosts)
+        for window in () if capacity is None else capacity.windows:
+            hosts = HostBits.of(window.hosts.mask, self.machine_size)
+            profile.take_amount(max(now, window.since), window.until, hosts)
+
+    # Starts
+
+    def start_promised(self, scheduler: Starter) -> None:
+        """Start the jobs whose promised starts have come and whose hosts are free."""
+        manager, place = scheduler.manager, 0
+        while place < len(self.claims):
+            claim = self.claims[place]
+            mask, job = claim.amount.mask(), claim.job
+            if claim.start > manager.now + _GRID_TOLERANCE or mask & ~manager.free_mask():
+                place += 1
+                continue
+            del self.claims[place]
+            assert job is not None
+            scheduler.start(job, HostSet(mask))
+            assert job.qos is not None
+            promise = job.qos.start
+            assert promise is not None
+            if job.lost > 0 and manager.now > promise + _DEADLINE_TOLERANCE:
+                record, kind = manager.record(job), RefusalKind.HOSTS_LOST
+                record.latest_start = manager.now
+                record.note_renewal(promise, Refusal(kind=kind, hosts=job.lost))
+
+    def start_beside(self, scheduler: Starter, line: list[Job]) -> None:
+        """Start the jobs of a line for which hosts are free for their whole estimates.
+
+        The first one that does not fit is reserved for at its earliest fit; behind it others start
+        that leave that to it, if the scheduler backfills. Hosts that are not free may be expected
+        to be: who waits for that is reserved for as well. O(line × steps), O(steps²) for the first.
+        """
+        manager, backfills, is_reserved = scheduler.manager, scheduler.backfills, False
+        for job in line:
+            if not scheduler.may_start(job):
+                continue
+            start = self.fit(job, self.now if is_reserved else INFINITY)
+            if start == INFINITY and not backfills:
+                break
+            if start == INFINITY or (start > self.now and is_reserved):
+                continue
+            self.profile.take(job, start, end_of(start, job.requested))
+            mask = job.bits.mask()
+            if start <= self.now and not mask & ~manager.free_mask():
+                scheduler.start(job, HostSet(mask))
+            elif not backfills:
+                break
+            else:
+                is_reserved = True
+
+    def fit(self, job: Job, limit: float) -> float:
+        """Return the earliest fit of a job from now to a date, infinite if there is none."""
+        profile: Any = self.profile
+        if job.bits.size == 0:
+            job.bits = HostBits(self.machine_size)
+        # The profile looks at durations; predicted ones are not planned with.
+        duration, job.duration = job.duration, job.requested
+        start: float = profile.earlier_hosts(job, job.bits, self.now, limit, INFINITY)
+        job.duration = duration
+        return start
+
+    def call_for_start(self, manager: ResourceManager) -> None:
+        """Ask for a message at the next promised start, once."""
+        date = INFINITY
+        for claim in self.claims:
+            if claim.start > manager.now:
+                date = min(date, claim.start)
+        if date < INFINITY and date != self.called_for:
+            self.called_for = date
+            manager.call_at(date)
