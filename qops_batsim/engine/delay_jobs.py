@@ -175,10 +175,9 @@ def check_profiles(world: World, name: str) -> np.ndarray:
     """
     workload, columns = world.workloads[name], world.columns[name]
     delays = np.full(len(columns.profile_names), np.nan)
-    for index in np.flatnonzero(np.bincount(columns.profiles)).tolist():
-        delay = plain_delay(workload.profiles.get(columns.profile_names[index]))
-        if delay is not None:
-            delays[index] = delay
+    used = np.flatnonzero(np.bincount(columns.profiles)).tolist()
+    profiles = map(workload.profiles.get, map(columns.profile_names.__getitem__, used))
+    delays[used] = np.array([plain_delay(profile) for profile in profiles], float)  # None is NaN.
     others = np.flatnonzero(np.isnan(delays)[columns.profiles])
     pairs = zip(columns.profiles[others].tolist(), columns.processors[others].tolist(), strict=True)
     for index, processors in dict.fromkeys(pairs):

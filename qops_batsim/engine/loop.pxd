@@ -64,12 +64,12 @@ cdef class Waits:
 
 cdef class Submissions:
     cdef str prefix
-    cdef list ids, profiles, requests
+    cdef list ids, names, requests
     cdef double[::1] dates, walltimes
-    cdef long long[::1] processors
+    cdef long long[::1] places, profiles, processors
     cdef object fields
     cdef Py_ssize_t size
-    @cython.locals(limit=double, made=Job)
+    @cython.locals(limit=double, made=Job, place=Py_ssize_t)
     cdef Job job(self, Py_ssize_t index)
 
 cdef class Loop:

@@ -367,12 +367,14 @@ class Submissions:
     ----------
     workload
         Name of the workload, put in front of the identifiers.
-    ids, profiles
-        Identifiers of the jobs in the workload, and names of their profiles.
+    ids, requests
+        Identifiers of the jobs in the workload, and what users ask for, if any do, in its order.
+    names
+        Of profiles.
+    places, profiles
+        Where the jobs stand in the workload, and their profiles among the names; arrays.
     dates, processors, walltimes
         Seconds, infinite without walltime; arrays.
-    requests
-        What users ask for beyond that, if any do.
     fields
         Where all fields of a job can be had, by its identifier in the workload.
     """
@@ -381,26 +383,29 @@ class Submissions:
         self,
         workload: str,
         ids: list[str],
-        profiles: list[str],
+        requests: list[QosRequest | None] | None,
+        names: list[str],
+        places: array[int],
+        profiles: array[int],
         dates: array[float],
         processors: array[int],
         walltimes: array[float],
-        requests: list[QosRequest | None] | None,
         fields: WrittenFields,
     ) -> None:
-        self.prefix, self.ids, self.profiles = f"{workload}!", ids, profiles
-        self.dates, self.processors, self.walltimes = dates, processors, walltimes
-        self.requests, self.fields, self.size = requests, fields, len(ids)
+        self.prefix, self.ids, self.requests, self.names = f"{workload}!", ids, requests, names
+        self.places, self.profiles, self.dates = places, profiles, dates
+        self.processors, self.walltimes = processors, walltimes
+        self.fields, self.size = fields, len(places)
 
     def job(self, index: int) -> Job:
         """Return the job of an index, made anew."""
         # As Job() would, without a call that takes Python objects.
-        made = Job.__new__(Job)
-        made.id, made.profile = self.prefix + self.ids[index], self.profiles[index]
+        made, place = Job.__new__(Job), self.places[index]
+        made.id, made.profile = self.prefix + self.ids[place], self.names[self.profiles[index]]
         made.submission_time, made.processors = self.dates[index], self.processors[index]
         limit = self.walltimes[index]
         made.walltime = None if limit == INFINITY else limit
-        made.qos = None if self.requests is None else self.requests[index]
+        made.qos = None if self.requests is None else self.requests[place]
         made._fields = self.fields
         made._estimate()
         made._begin()

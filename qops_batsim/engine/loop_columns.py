@@ -39,13 +39,6 @@ def _wholes(column: np.ndarray) -> array[int]:
     return array("q", column.astype(np.int64).tobytes())
 
 
-def values_at(values: list[Any], places: np.ndarray) -> list[Any]:
-    """Return the values at these places, which may be all in order. O(places)."""
-    if np.array_equal(places, np.arange(len(values))):
-        return values
-    return list(map(values.__getitem__, places.tolist()))
-
-
 def notice_of(event: ExternalEvent) -> Notify:
     """Return what a scheduler is told of an external event."""
     if event.type in (UNAVAILABLE, AVAILABLE):
@@ -60,15 +53,17 @@ def loop_of(
     events: Sequence[ExternalEvent] | None = None,
 ) -> Loop:
     """Return the loop of a run of jobs in columns; ``listed`` are those of the workload."""
-    columns, requests = jobs.columns, jobs.columns.requests
+    columns = jobs.columns
     submissions = Submissions(
         jobs.name,
-        values_at(columns.ids, jobs.places),
-        values_at(columns.profile_names, columns.profiles[jobs.places]),
+        columns.ids,
+        columns.requests,
+        columns.profile_names,
+        _wholes(jobs.places),
+        _wholes(columns.profiles[jobs.places]),
         _floats(jobs.submission_times),
         _wholes(jobs.processors),
         _floats(jobs.walltimes),
-        requests and values_at(requests, jobs.places),
         SubmittedFields(listed),
     )
     notices = None if events is None else [(each.timestamp, notice_of(each)) for each in events]
@@ -79,16 +74,17 @@ def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
     """Return what became of the jobs of a run that is over."""
     manager = loop.manager
     ended = np.array(loop.ended[: loop.ended_count], np.int64)
-    pieces, first = np.array(manager.pieces)[ended], np.array(manager.offsets)[ended]
+    pieces, first = np.asarray(manager.pieces)[ended], np.asarray(manager.offsets)[ended]
     offsets = np.zeros(len(ended) + 1, np.int64)
     np.cumsum(pieces, out=offsets[1:])
     places = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], pieces)
-    hosts = HostIntervals(offsets, np.array(manager.lows)[places], np.array(manager.highs)[places])
+    lows, highs = np.asarray(manager.lows)[places], np.asarray(manager.highs)[places]
+    hosts = HostIntervals(offsets, lows, highs)
     return Outcome(
         jobs=jobs,
         ended=ended,
-        starts=np.array(loop.starts),
-        finishes=np.array(loop.finishes),
+        starts=np.asarray(loop.starts),
+        finishes=np.asarray(loop.finishes),
         hosts=hosts,
         change_dates=np.array(manager.change_dates[: manager.changes]),
         computing=np.array(manager.computing[: manager.changes]),

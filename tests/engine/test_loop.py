@@ -28,8 +28,10 @@ def new_loop(hosts: int, *jobs: tuple[float, int, float]) -> Loop:
         array("d", [each[0] for each in jobs]),
         array("q", [each[1] for each in jobs]),
     )
-    limits = array("d", [1000.0] * len(jobs))
-    submissions = Submissions("w0", ids, names, dates, processors, limits, None, NoFields())
+    limits, places = array("d", [1000.0] * len(jobs)), array("q", range(len(jobs)))
+    submissions = Submissions(
+        "w0", ids, None, names, places, places, dates, processors, limits, NoFields()
+    )
     return Loop(hosts, submissions, array("d", [each[2] for each in jobs]))
 
 
