@@ -35,6 +35,7 @@ COMPILED = (
     "schedulers/qops",
     "schedulers/queue",
     "schedulers/restarting",
+    "schedulers/slack",
     "schedulers/timetable",
     "timing",
 )

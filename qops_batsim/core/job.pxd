@@ -19,7 +19,7 @@ cdef class Job:
     cdef public double trial, promise, target, aim, fixed_start, given_from, given_until, lag
     cdef public double suspended, lost_date, noted_start, noted_end, noted_target, latest_start
     cdef public Py_ssize_t number, reserved, place, turn, kills, lost, headroom, rank, cell
-    cdef public double rate, gain, fits_from, fits_until
+    cdef public double rate, gain, fits_from, fits_until, priority, first_slack
     cdef public bint is_held, is_dying, is_kept
     cdef public HostBits bits
     @cython.locals(job=Job)

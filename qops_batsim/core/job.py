@@ -116,6 +116,9 @@ class Job:
         What a second of delay costs in such a plan, and the least that its delay can cost.
     fits_from, fits_until
         Dates between which it fits into such a plan and is in time (seconds).
+    priority, first_slack
+        Where moves have prices: what it weighs, from 0 to 1, minus infinity over quota; and by how
+        much its first start may be delayed (seconds).
     is_held, is_dying, is_kept
         Whether it waits and must not start yet; whether it was killed and has not ended yet;
         whether it is never killed for another one.
@@ -137,7 +140,7 @@ class Job:
         *("given_from", "given_until", "headroom", "is_dying", "is_held", "is_kept", "kills"),
         *("lag", "latest_start", "lost", "lost_date", "noted_end", "noted_start"),
         *("noted_target", "number", "place", "promise", "rank", "rate", "reserved"),
-        *("suspended", "target", "trial", "turn"),
+        *("suspended", "target", "trial", "turn", "first_slack", "priority"),
     )
 
     def __init__(
@@ -188,7 +191,7 @@ class Job:
         self.noted_start = self.noted_end = self.noted_target = 0.0
         self.rate, self.gain, self.headroom = 0.0, 0.0, 0
         self.rank = self.cell = 0
-        self.fits_from = self.fits_until = 0.0
+        self.fits_from = self.fits_until = self.priority = self.first_slack = 0.0
         self.given_from, self.given_until = _INFINITY, -_INFINITY
         self.promise, self.aim, self.fixed_start = self.deadline, _INFINITY, _INFINITY
         self.target = self.deadline

@@ -628,7 +628,12 @@ class Plan:
         job.place, job.turn = len(self.running), self.turns
         self.turns += 1
         self.running.append(job)
-        job.end, job.lag = end, lag
+        job.lag = lag
+        self.expect_end(job, end)
+
+    def expect_end(self, job: Job, end: float) -> None:
+        """Expect a running job to end at a date (seconds). O(1)."""
+        job.end = end
         self.soonest = min(self.soonest, end)
 
     def remove_running(self, job: Job) -> None:
@@ -650,6 +655,10 @@ class Plan:
     def place_new(self, job: Job) -> None:
         """Take a new job into the plan at its earliest fit. O(steps + waiting)."""
         self.place(job, self.nominal())
+        self.insert(job)
+
+    def insert(self, job: Job) -> None:
+        """Count the newest job, which has its place in the profile, as waiting. O(waiting)."""
         waiting = self.waiting
         place = len(waiting)
         while place > 0:

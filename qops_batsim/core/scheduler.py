@@ -187,6 +187,8 @@ class Scheduler:
         Whether the scheduler can log its decisions, for ``quote`` and ``explain``.
     needs_deadlines
         Whether it is of interest only where jobs have deadlines.
+    kills
+        Whether it may kill jobs, with its options: it is told of events in messages then.
     HOOKS
         The methods that a class may override, with the names of their arguments.
     """
@@ -195,6 +197,7 @@ class Scheduler:
     Options: type[SchedulerOptions] = SchedulerOptions
     keeps_decisions = False
     needs_deadlines = False
+    kills = False
     HOOKS: ClassVar[dict[str, str]] = {
         "begin": "manager",
         "submitted": "job",

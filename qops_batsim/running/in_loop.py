@@ -29,7 +29,7 @@ def run_in_loop(
 ) -> bool:
     """Run a simulation in the loop of events if that can; return whether it did."""
     jobs, events = simulation.delay_jobs(events=True), simulation.options.external_events
-    if jobs is None:
+    if jobs is None or module.scheduler.kills:
         return False
     from qops_batsim.engine.loop_columns import loop_of, outcome_of
 

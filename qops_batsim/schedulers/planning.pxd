@@ -32,6 +32,7 @@ cdef class PlanScheduler(Scheduler):
     @cython.locals(plan=Plan, manager=ResourceManager, job=Job, planned=double)
     cdef start_due(self)
     cpdef compress(self)
+    cpdef note_start(self, Job job)
     cpdef answer(self, Job job)
     cpdef note_admission(self, Job job, object offer=*)
     cpdef refused(self, Job job, object refusal, object offer=*)

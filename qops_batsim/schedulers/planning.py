@@ -133,8 +133,6 @@ class PlanScheduler(Scheduler):
     def decide(self) -> None:
         """Bring the plan up to date, answer new jobs, start what is due."""
         plan, manager = self.plan, self.manager
-        if manager.news.late:
-            self.hear_late()
         if not self.is_whole:
             self.check_windows()
         if self.may_be_too_wide:
@@ -144,6 +142,8 @@ class PlanScheduler(Scheduler):
         self.prepare_decision()
         if self.refits:
             self.refit()
+        if manager.news.late:
+            self.hear_late()
         plan.tell(up_to_grid(manager.now), manager.free)
         if self.by_host and not self.is_whole:
             plan.tell_hosts(manager.free_mask())
@@ -153,11 +153,11 @@ class PlanScheduler(Scheduler):
         self.answer_new()
         self.start_due()
         self.call_for_start()
+        self.conclude_decision()
         if plan.renewals:
             for renewal in plan.renewals:
                 self.renewed(renewal)
             plan.renewals.clear()
-        self.conclude_decision()
         if self.asked_for:
             self.reject_cancelled()
         if self.may_be_too_wide:
@@ -213,8 +213,12 @@ class PlanScheduler(Scheduler):
             planned = job.start
             manager.start(job, job.bits if self.by_host else None)
             job.start = planned  # The plan counts from there, and knows the lag.
+            self.note_start(job)
         if plan.log is not None:
             self.log_starts()
+
+    def note_start(self, job: Job) -> None:
+        """Note that a planned job was started."""
 
     def compress(self) -> None:
         """Use what came free early."""
@@ -240,7 +244,7 @@ class PlanScheduler(Scheduler):
         capacity = self.manager.capacity
         if capacity is None or not capacity.windows:
             return
-        if capacity.check_dates(self.manager.now + self.plan.tolerance) is not None:
+        if capacity.check_dates(self.manager.now + self.manager.news.tolerance) is not None:
             self.manager.count_free()
             self.hosts_changed(0)
 
@@ -338,7 +342,7 @@ class PlanScheduler(Scheduler):
         """Note that a promise was made anew because hosts have left."""
         job, promise = renewal.job, renewal.promise
         record = self.manager.record(job)
-        if job.fixed_start < _INFINITY:
+        if job.fixed_start < _INFINITY or self.plan.promises_starts:
             record.latest_start = promise
             if record.admitted_deadline is not None:
                 end = end_of(promise, job.duration)

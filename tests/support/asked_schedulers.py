@@ -24,9 +24,15 @@ class Recorder(ResourceManager):
         self.reasons: dict[str, Any] = {}
         self.told: dict[str, str] = {}
         self.calls: list[float] = []
+        self.started: list[Job] = []
+        self.killed: list[Job] = []
 
     def start_job(self, job: Job, hosts: object) -> None:
         self.free -= job.processors
+        self.started.append(job)
+
+    def kill_job(self, job: Job) -> None:
+        self.killed.append(job)
 
     def reject_job(self, job: Job, reason: object) -> None:
         self.reasons[job.id] = reason

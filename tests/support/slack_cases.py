@@ -1,22 +1,17 @@
-"""Random small cases for the search of slack-based backfilling, and asking the kernel."""
+"""Random small cases for the search of slack-based backfilling, and asking the search."""
 
 from __future__ import annotations
 
 import math
 import random
+from dataclasses import asdict
 
-import numpy as np
-
-from qops_batsim.scheduling.arrays import Queue, new_claims, new_jobs, new_profile
-from qops_batsim.scheduling.profile import reserve, running_profile
-from qops_batsim.scheduling.slack.orders import HEURISTICS
-from qops_batsim.scheduling.slack.search import (
-    NewJob,
-    SlackRules,
-    cheapest_schedule,
-    new_room,
-)
+from qops_batsim.core.job import Job
+from qops_batsim.core.plan import Plan
+from qops_batsim.schedulers.slack import HEURISTICS, Search, SlackOptions
 from support.slack_oracles import Case, New, Schedule, Waiting, Weights, seconds_of
+
+__all__ = ["HEURISTICS", "ask", "random_case"]
 
 
 def random_case(rng: random.Random, *, null: bool, jobs: int = 5, endless: float = 0.0) -> Case:
@@ -59,54 +54,50 @@ def random_case(rng: random.Random, *, null: bool, jobs: int = 5, endless: float
 
 
 def ask(case: Case, heuristic: str, *, compresses: bool = False) -> Schedule | None:
-    """The kernel's schedule of a case, or None; its profile is checked."""
-    slots = 10 + len(case.running)
-    jobs = new_jobs(slots)
-    processors = jobs.processors
-    running = Queue(np.arange(10, slots), np.array([len(case.running)]))
-    for slot, (width, end) in enumerate(case.running, start=10):
-        processors[slot], jobs.reserved[slot], jobs.ends[slot] = width, width, end
-    for job in case.waiting:
-        slot = job.slot
-        processors[slot], jobs.estimates[slot] = job.processors, job.estimate
-        jobs.reserved[slot] = job.processors
-        jobs.starts[slot], jobs.priorities[slot] = job.start, job.priority
-        jobs.first_slacks[slot], jobs.latest_starts[slot] = job.first_slack, job.latest
-    count = len(case.waiting)
-    slots_waiting = np.array([job.slot for job in case.waiting] + [0], np.int64)
-    waiting = Queue(slots_waiting, np.array([count]))
-    size = 2 * (slots + 2)
-    plan = new_profile(case.machine, size)
-    running_profile(plan, case.machine, case.now, running, new_claims(), jobs)
-    for job in case.waiting:
-        reserve(plan, job.start, job.estimate, job.processors)
-    weights, new, room = case.weights, case.new, new_room(size, count + 1)
-    changed, position, new_start, price, moved = cheapest_schedule(
-        float(case.now), case.machine, running, new_claims(), jobs, waiting, case.fixed,
-        NewJob(new.processors, float(new.estimate), float(new.priority), float(new.latest)),
-        SlackRules(
-            np.array([weights.utilization, weights.time, weights.priority, weights.fairness]),
-            HEURISTICS[heuristic], compresses,
-        ),
-        plan, room,
-    )  # fmt: skip
-    if price == math.inf:
-        assert new_start == math.inf
+    """The schedule of a case that the search finds, or None; its profile is checked."""
+    plan, jobs = Plan(case.machine), dict[int, Job]()
+    plan.profile.reset(case.now, case.machine)
+    for width, end in case.running:
+        plan.add_running(Job("running", 0, width, "p"), end, 0.0)
+        plan.profile.reserve(case.now, end, width)
+    for each in case.waiting:
+        job = jobs[each.slot] = job_of(each.processors, each.estimate)
+        job.number, job.start, job.latest_start = each.slot, each.start, each.latest
+        job.priority, job.first_slack = each.priority, each.first_slack
+        plan.waiting.append(job)
+        plan.profile.reserve(job.start, job.start + job.duration, job.processors)
+    weights = {f"{name}_weight": float(value) for name, value in asdict(case.weights).items()}
+    removal = "cheapest" if compresses else "null_job"
+    options = SlackOptions(
+        heuristic=heuristic,  # type: ignore[arg-type]
+        removal=removal,  # type: ignore[arg-type]
+        exhaustive_up_to=9,
+        **weights,
+    )
+    search, new = Search(plan, options), None
+    if case.new.processors:
+        new = job_of(case.new.processors, case.new.estimate)
+    search.find(new, case.new.priority, case.new.latest, case.now, case.fixed)
+    if search.price == math.inf:
+        assert search.start == math.inf
         return None
-    found = {job.slot: job.start for job in case.waiting}
-    for index in range(position, count):
-        found[case.waiting[index].slot] = float(room.rows["best"][index])
-    if changed:
-        steps = int(room.best.size[0])
-        times, free = room.best.times[:steps], room.best.free[:steps]
-        check_profile(case, found, new_start, times, free)
+    found = {each.slot: each.start for each in case.waiting}
+    for place in range(search.position, len(case.waiting)):
+        found[case.waiting[place].slot] = search.starts[place]
+    if search.is_changed:
+        check_profile(case, found, search.start, search.best.steps())
     else:
-        assert position == count
-    return Schedule(found, new_start, price, moved)
+        assert search.position == len(case.waiting)
+    return Schedule(found, search.start, search.price, search.moved)
+
+
+def job_of(processors: int, estimate: float) -> Job:
+    """A job with an estimate, which may be infinite."""
+    return Job("j", 0.0, processors, "p", None if estimate == math.inf else float(estimate))
 
 
 def check_profile(
-    case: Case, starts: dict[int, float], new_start: float, times: np.ndarray, free: np.ndarray
+    case: Case, starts: dict[int, float], new_start: float, steps: list[tuple[float, int]]
 ) -> None:
     """The profile says what the running jobs and the schedule leave free."""
     seconds = seconds_of(case)
@@ -114,6 +105,5 @@ def check_profile(
         seconds.take(starts[job.slot], job.estimate, job.processors)
     seconds.take(new_start, case.new.estimate, case.new.processors)
     for second in range(case.now, seconds.end):
-        step = int(np.searchsorted(times, second, side="right")) - 1
-        assert case.machine - seconds.used[second] == free[step], (case, second)
-        assert free[step] >= 0
+        free = next(free for date, free in reversed(steps) if date <= second)
+        assert case.machine - seconds.used[second] == free >= 0, (case, second)

@@ -1,4 +1,4 @@
-"""The compiled search against the naive reference, on thousands of random small cases."""
+"""The search against the naive reference, on thousands of random small cases."""
 
 from __future__ import annotations
 

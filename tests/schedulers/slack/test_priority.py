@@ -7,18 +7,13 @@ import math
 import pytest
 
 from qops_batsim.jobs import QosRequest
-from qops_batsim.scheduling.slack.options import SlackOptions
-from qops_batsim.scheduling.slack.priority import (
+from qops_batsim.schedulers.slack import (
     PRIOR_JOBS,
     AverageWait,
+    SlackOptions,
     asked_priority,
-    average_of,
-    class_of,
     first_slack,
-    grown_average_wait,
-    learn,
     mean_priority,
-    new_average_wait,
     scheduler_priority,
 )
 
@@ -55,59 +50,45 @@ def test_first_slack(priority, expected) -> None:
     assert first_slack(priority, 0.0, 200.0) == (math.inf if priority < 0 else 0.0)
 
 
-class Average:
-    """The average wait of jobs with an estimate, with room for as many starts as it needs."""
-
-    def __init__(self, **options: object) -> None:
-        self._options = SlackOptions(**options)  # type: ignore[arg-type]
-        self._average: AverageWait = new_average_wait(self._options, 1)
-
-    def started(self, estimate: float, wait: float, now: float) -> None:
-        if self._average.size[0] == len(self._average.dates):
-            self._average = grown_average_wait(self._average)
-        learn(self._average, int(class_of(self._options, estimate)), wait, now)
-
-    def of(self, estimate: float, now: float) -> float:
-        return float(average_of(self._average, int(class_of(self._options, estimate)), now))
-
-
-def learned(prior: float, window: float, edges: tuple[float, ...] = ()) -> Average:
-    return Average(
-        average_wait=prior,
-        average_wait_source="learned",
-        average_wait_window=window,
-        average_wait_edges=edges,
+def learned(prior: float, window: float, edges: tuple[float, ...] = ()) -> AverageWait:
+    return AverageWait(
+        SlackOptions(
+            average_wait=prior,
+            average_wait_source="learned",
+            average_wait_window=window,
+            average_wait_edges=edges,
+        )
     )
 
 
 def test_a_fixed_average_stays() -> None:
-    average = Average(average_wait=2401.0)
-    average.started(100.0, 9e9, 5.0)
-    assert average.of(100.0, 6.0) == 2401.0
+    average = AverageWait(SlackOptions(average_wait=2401.0))
+    average.learn(100.0, 9e9, 5.0)
+    assert average.at(100.0, 6.0) == 2401.0
 
 
 def test_a_learned_average_follows_the_waits_of_the_window() -> None:
     average = learned(100.0, 1000.0)
-    assert average.of(60.0, 0.0) == 100.0
+    assert average.at(60.0, 0.0) == 100.0
     for _ in range(PRIOR_JOBS):
-        average.started(60.0, 300.0, 50.0)
-    assert average.of(60.0, 1050.0) == pytest.approx(200.0)
-    average.started(60.0, 0.0, 1050.0)
-    assert average.of(60.0, 1050.5) == pytest.approx(100.0 * PRIOR_JOBS / (PRIOR_JOBS + 1))
-    assert average.of(60.0, 9999.0) == pytest.approx(100.0)
+        average.learn(60.0, 300.0, 50.0)
+    assert average.at(60.0, 1050.0) == pytest.approx(200.0)
+    average.learn(60.0, 0.0, 1050.0)
+    assert average.at(60.0, 1050.5) == pytest.approx(100.0 * PRIOR_JOBS / (PRIOR_JOBS + 1))
+    assert average.at(60.0, 9999.0) == pytest.approx(100.0)
 
 
 def test_classes_learn_on_their_own() -> None:
     average = learned(100.0, 1000.0, (600.0, 3600.0))
     for estimate, wait in ((599.0, 10.0), (600.0, 20.0), (math.inf, 30.0)):
         for _ in range(100 * PRIOR_JOBS):
-            average.started(estimate, wait, 0.0)
-    found = [average.of(estimate, 1.0) for estimate in (0.0, 599.0, 600.0, 3599.0, 3600.0)]
+            average.learn(estimate, wait, 0.0)
+    found = [average.at(estimate, 1.0) for estimate in (0.0, 599.0, 600.0, 3599.0, 3600.0)]
     assert found == pytest.approx([10.89, 10.89, 20.79, 20.79, 30.69], abs=0.01)
 
 
 def test_a_system_without_waits_has_an_average_all_the_same() -> None:
     average = learned(1.0, 1e9)
     for _ in range(10_000):
-        average.started(60.0, 0.0, 0.0)
-    assert average.of(60.0, 1.0) == 1.0
+        average.learn(60.0, 0.0, 0.0)
+    assert average.at(60.0, 1.0) == 1.0

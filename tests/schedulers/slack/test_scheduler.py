@@ -17,20 +17,21 @@ from hypothesis import strategies as st
 
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import Verification, verify
+from qops_batsim.core.job import OVER, WAITING, Job
 from qops_batsim.engine.options import EngineOptions, ExternalEvent
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import Job, QosRequest
+from qops_batsim.jobs import QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.simulate import simulate, write_run
+from qops_batsim.schedulers.slack import Slack, SlackOptions
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.scheduling.slack.options import SlackOptions
-from qops_batsim.scheduling.slack.plan import SlackPlan
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.swf import read_swf
+from support.asked_schedulers import Recorder
 from support.slack_cases import HEURISTICS
 
 SWEPT = [pytest.param(each, marks=pytest.mark.sweep) for each in list(HEURISTICS)[1:]]
@@ -359,32 +360,33 @@ def test_the_contract_holds_with_every_option(on_overrun: str) -> None:
 
 def test_slack_is_what_moves_leave_of_it() -> None:
     """A delay shortens the slack and a move up lengthens it, by as much (section 4.1)."""
-    plan = SlackPlan(2, SlackOptions(average_wait=10))
+    scheduler, manager = Slack(SlackOptions(average_wait=10)), Recorder(2)
+    scheduler.begin(manager)
 
-    def arrive(name: str, now: float, processors: int, estimate: float) -> None:
+    def arrive(name: str, now: float, processors: int, estimate: float) -> Job:
         qos = QosRequest(estimated_runtime=estimate)
-        plan.arrived(Job(name, now, processors, "p", qos=qos))
+        job = Job(name, now, processors, "p", qos=qos)
+        job.phase, manager.now = WAITING, now
+        scheduler.submitted(job)
+        scheduler.decide()
+        return job
 
-    def start_of(name: str) -> float:
-        return float(plan.jobs.starts[plan.table.slot_of(name)])
+    def slack_of(job: Job) -> float:
+        return job.latest_start - job.start
 
-    def slack_of(name: str) -> float:
-        return float(plan.jobs.latest_starts[plan.table.slot_of(name)]) - start_of(name)
-
-    free = HostSet.first(2)
-    arrive("A", 0, 2, 10)
-    assert [job.id for job, _ in plan.decide(0, free)] == ["A"]
-    arrive("B", 1, 1, 10)
-    plan.decide(1, HostSet())
-    assert slack_of("B") == pytest.approx(25.5)
-    arrive("C", 2, 2, 4)
-    plan.decide(2, HostSet())
-    assert start_of("B") == 14
-    assert slack_of("B") == pytest.approx(25.5 - 4)
-    plan.left("A")
-    assert [job.id for job, _ in plan.decide(3, free)] == ["C"]
-    assert start_of("B") == 7
-    assert slack_of("B") == pytest.approx(25.5 - 4 + 7)
+    a = arrive("A", 0, 2, 10)
+    assert manager.started == [a]
+    b = arrive("B", 1, 1, 10)
+    assert slack_of(b) == pytest.approx(25.5)
+    c = arrive("C", 2, 2, 4)
+    assert b.start == 14
+    assert slack_of(b) == pytest.approx(25.5 - 4)
+    a.phase, manager.free, manager.now = OVER, 2, 3.0
+    scheduler.ended(a)
+    scheduler.decide()
+    assert manager.started == [a, c]
+    assert b.start == 7
+    assert slack_of(b) == pytest.approx(25.5 - 4 + 7)
 
 
 # Jobs that reach their estimates (section 4.7)
@@ -452,16 +454,17 @@ def test_a_job_that_ends_at_its_estimate_is_left_alone(on_overrun: str) -> None:
 
 def test_a_rounded_date_kills_no_job() -> None:
     """Engines send dates with six decimals: the estimate may seem to be over just before it is."""
-    plan = SlackPlan(1, SlackOptions())
+    scheduler, manager = Slack(SlackOptions(on_overrun="kill")), Recorder(1)
+    scheduler.begin(manager)
     job = Job("A", 0.0, 1, "p", qos=QosRequest(estimated_runtime=10.0))
-    plan.arrived(job)
-    plan.decide(0.0, HostSet.first(1))
-    date = plan.watch(job)
-    assert plan.overruns(10.0, extend=False) == []
-    assert plan.overruns(10.0000004, extend=False) == []
-    (overrun,) = plan.overruns(date - 4e-7, extend=False)
-    assert overrun.killed
-    assert plan.overruns(date, extend=False) == []
+    job.phase = WAITING
+    scheduler.submitted(job)
+    scheduler.decide()
+    (date,) = manager.calls
+    for now, killed in ((10.0, []), (10.0000004, []), (date - 4e-7, [job]), (date, [job])):
+        manager.now = now
+        scheduler.decide()
+        assert manager.killed == killed
 
 
 @pytest.mark.sweep

@@ -1,0 +1,92 @@
+cimport cython
+from qops_batsim.core.job cimport Job
+from qops_batsim.core.plan cimport Plan, sort_by_key, sort_by_start
+from qops_batsim.core.profile cimport Profile
+from qops_batsim.core.scheduler cimport ResourceManager
+from qops_batsim.schedulers.planning cimport PlanScheduler
+from qops_batsim.schedulers.qops cimport FitBounds
+from qops_batsim.timing cimport duration_on_grid, end_of, on_grid, up_to_grid
+
+cdef double _INFINITY, _FOREVER, _LEAST_PRIORITY, _LEAST_SLACK, _PRICE_TOLERANCE
+cdef int _RUNNING, _AAT, _DU, _DC, _DP, _EXHAUSTIVE
+
+cdef double power(double base, double exponent) except? -1
+
+cdef class Prices:
+    cdef double utilization, time, priority, fairness
+    cpdef double of_wait(self, double wait, long long processors) except? -1
+    cpdef double of_killing(self, long long processors, double estimate) except? -1
+    @cython.locals(rate=double, slack=double, used=double)
+    cpdef double rate_of(self, Job job, double new_priority) except? -1
+    cpdef double of_move(self, double delay, Job job) except? -1
+
+cdef class Search:
+    cdef Plan plan
+    cdef readonly Prices prices
+    cdef readonly Profile base, trial, best
+    cdef FitBounds base_bounds, bounds
+    cdef public int heuristic, order
+    cdef Py_ssize_t exhaustive_up_to
+    cdef public bint compresses
+    cdef readonly list waiting, line, starts
+    cdef Job new
+    cdef double now, latest
+    cdef readonly double start, price
+    cdef readonly bint is_changed
+    cdef readonly Py_ssize_t position, moved
+    @cython.locals(plan=Plan, job=Job, place=Py_ssize_t, end=double)
+    cpdef double reschedule(self, Job new, double priority, double latest, double now, Py_ssize_t fixed, double most) except? -1
+    @cython.locals(plan=Plan, base=Profile, position=Py_ssize_t, kept=Py_ssize_t, place=Py_ssize_t, waiting=list, start=double)
+    cpdef find(self, Job new, double priority, double latest, double now, Py_ssize_t fixed)
+    cdef keep(self, Job job)
+    @cython.locals(after=double, start=double)
+    cdef double soonest(self, Job job, Profile profile, FitBounds bounds) except? -1
+    @cython.locals(rank=Py_ssize_t, job=Job, soonest=double)
+    cdef list_waiting(self, Py_ssize_t fixed, double priority)
+    cdef double key_of(self, Job job) except? -1
+    @cython.locals(count=Py_ssize_t, new=Job, profile=Profile, price=double)
+    cdef stay(self, Py_ssize_t fixed)
+    @cython.locals(price=double, best=Profile, now=double, place=Py_ssize_t, job=Job, start=double, starts=list)
+    cdef double compress(self, Py_ssize_t fixed) except? -1
+    @cython.locals(price=double, trial=Profile, new=Job, following=Py_ssize_t)
+    cdef Py_ssize_t try_orders(self, Py_ssize_t position, double start) except -1
+    @cython.locals(waiting=list, line=list, trial=Profile, bounds=FitBounds, count=Py_ssize_t, moved=Py_ssize_t, following=Py_ssize_t, placed=Py_ssize_t, limit=double, hope=double, tolerance=double, bound=double, found=double, delay=double, place=Py_ssize_t, job=Job)
+    cdef Py_ssize_t place_delayed(self, Py_ssize_t position, double start, double price) except -1
+
+cdef class SlackPlan(Plan):
+    cdef readonly bint promises_gains
+    cdef readonly list promises
+    @cython.locals(job=Job)
+    cpdef rebuild(self)
+    cdef list planned(self)
+    @cython.locals(job=Job, start=double)
+    cdef promise_gains(self, list before)
+
+cdef class Slack(PlanScheduler):
+    cdef bint watches, only_compresses
+    cdef SlackPlan slacks
+    cdef Search search
+    cdef object average
+    cdef double called_for_first
+    cdef readonly Py_ssize_t unsettled
+    cdef list ticks
+    cpdef begin(self, ResourceManager manager)
+    cpdef compress(self)
+    @cython.locals(count=Py_ssize_t, job=Job)
+    cdef Py_ssize_t due(self) except -1
+    @cython.locals(plan=Plan, now=double)
+    cpdef answer(self, Job job)
+    cdef promise(self, Job job, double now)
+    @cython.locals(job=Job)
+    cdef settled(self, list jobs)
+    @cython.locals(plan=Plan, job=Job, promised=double)
+    cpdef conclude_decision(self)
+    @cython.locals(plan=Plan, job=Job, start=double)
+    cdef call_for_first_start(self)
+    cpdef note_start(self, Job job)
+    cdef watch(self, Job job)
+    @cython.locals(plan=Plan, now=double, job=Job, run_time=double, extends=bint, is_first=bint)
+    cpdef prepare_decision(self)
+    @cython.locals(plan=Plan, now=double, more=double, cost=double, priority=double, fixed=Py_ssize_t, again=Job)
+    cdef bint extend(self, Job job) except -1
+    cdef kill(self, Job job, double run_time)
