@@ -28,10 +28,9 @@ from qops_batsim.running.compiled_loop import run_compiled
 from qops_batsim.running.inputs import load_platform
 from qops_batsim.running.simulate import default_engine
 from qops_batsim.schedulers.conservative import Conservative, ConservativeOptions
-from qops_batsim.schedulers.easy import Easy
+from qops_batsim.schedulers.easy import Easy, EasyOptions
 from qops_batsim.schedulers.fcfs import Fcfs
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.easy import EasyOptions
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.scheduling.registry import make_scheduler

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from qops_batsim import (
-    AvailabilityProfile,
     Easy,
     Job,
+    QueueScheduler,
     SchedulerOptions,
-    SpaceSharingScheduler,
 )
 from qops_batsim.schedulers.deadline import DeadlineScheduler
 
@@ -40,14 +39,14 @@ class Guarded(Easy):
     Unless nothing runs, or a message has come in vain twice.
     """
 
-    def begin(self, system: Any) -> None:
-        super().begin(system)
+    def begin(self, manager: Any) -> None:
+        super().begin(manager)
         self.passed_over = 0
 
-    def schedule(self, now: float) -> None:
-        is_idle = self.free_count > 2 * self.machine_size // 3
-        if 3 * self.free_count > self.machine_size or is_idle or self.passed_over > 1:
-            super().schedule(now)
+    def schedule(self) -> None:
+        free, size = self.manager.free, self.manager.machine_size
+        if 3 * free > size or free > 2 * size // 3 or self.passed_over > 1:
+            super().schedule()
             self.passed_over = 0
         else:
             self.passed_over += 1
@@ -57,47 +56,21 @@ class PatientOptions(SchedulerOptions, frozen=True, kw_only=True):
     patience: float = 60.0
 
 
-class Patient(SpaceSharingScheduler):
+class Patient(QueueScheduler):
     """First fit with a reservation for each job that has waited for long, all by itself."""
 
     Options = PatientOptions
 
-    def begin(self, system: Any) -> None:
-        super().begin(system)
-        self.queue: list[Job] = []
-
-    def arrived(self, job: Job) -> None:
-        self.queue.append(job)
-
-    def left(self, job: Job) -> None:
-        pass
-
-    def joined(self, job: Job, start: float, hosts: Any) -> None:
-        pass
-
-    def withdraw(self, job_id: str) -> tuple[Job | None, bool]:
-        found = next((job for job in self.queue if job.id == job_id), None)
-        if found is not None:
-            self.queue.remove(found)
-        return found, False
-
-    def withdraw_wider(self, processors: int) -> list[Job]:
-        wider = [job for job in self.queue if job.processors > processors]
-        self.queue = [job for job in self.queue if job.processors <= processors]
-        return wider
-
-    def schedule(self, now: float) -> None:
-        free: AvailabilityProfile = self.availability(now)
-        patience = float(self.options.patience)  # type: ignore[attr-defined]
-        for job in list(self.queue):
+    def schedule(self) -> None:
+        free, now = self.availability(), self.manager.now
+        for job in self.queue:
             if job.processors > free.processors:
                 continue
             start = free.earliest_fit(now, job.estimate, job.processors)
-            starts = start < now + 1e-6 and job.processors <= self.free_count
-            if starts or now - job.submission_time > patience:
+            starts = start < now + 1e-6 and job.processors <= self.manager.free
+            if starts or now - job.submission_time > self.options.patience:
                 free.reserve(start, job.estimate, job.processors)
             if starts:
-                self.queue.remove(job)
                 self.start(job)
 
 

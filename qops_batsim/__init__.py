@@ -45,9 +45,10 @@ if TYPE_CHECKING:
     from qops_batsim.running.run import run as run
     from qops_batsim.running.run import run_again as run_again
     from qops_batsim.running.simulate import simulate as simulate
+    from qops_batsim.schedulers.easy import Easy as Easy
+    from qops_batsim.schedulers.queue import QueueScheduler as QueueScheduler
     from qops_batsim.scheduling.admission.own import DeadlineScheduler as DeadlineScheduler
     from qops_batsim.scheduling.availability import AvailabilityProfile as AvailabilityProfile
-    from qops_batsim.scheduling.easy import Easy as Easy
     from qops_batsim.scheduling.engine_needs import EngineNeeds as EngineNeeds
     from qops_batsim.scheduling.module import DecisionModule as DecisionModule
     from qops_batsim.scheduling.module import SchedulerOptions as SchedulerOptions
@@ -76,10 +77,11 @@ else:
             "running.simulate": "simulate",
             "scheduling.admission.own": "DeadlineScheduler",
             "scheduling.availability": "AvailabilityProfile",
-            "scheduling.easy": "Easy",
             "scheduling.engine_needs": "EngineNeeds",
             "scheduling.module": "DecisionModule SchedulerOptions",
             "scheduling.space_sharing": "SpaceSharingScheduler",
+            "schedulers.easy": "Easy",
+            "schedulers.queue": "QueueScheduler",
             "version": "__version__",
             "workload": "read_workload",
             "workload.swf": "read_swf",

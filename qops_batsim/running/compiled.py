@@ -6,8 +6,6 @@ The rules are those of :mod:`qops_batsim.scheduling`, which the decision modules
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from qops_batsim.kernels import kernel
@@ -32,8 +30,8 @@ from qops_batsim.scheduling.admission.mrt_search import Notes, decide_mrt
 from qops_batsim.scheduling.admission.msb_search import Prices, decide_msb
 from qops_batsim.scheduling.admission.qops_search import QopsRules, decide_qops
 from qops_batsim.scheduling.admission.search import Room
-from qops_batsim.scheduling.arrays import Floats, Ints, Jobs, Queue, Rows, new_queue
-from qops_batsim.scheduling.core.columns import ARRIVALS, CHECKPOINTED, ESTIMATES, IS_HELD
+from qops_batsim.scheduling.arrays import Jobs, Queue, Rows
+from qops_batsim.scheduling.core.columns import CHECKPOINTED, IS_HELD
 from qops_batsim.scheduling.core.decision import decide_conservative
 from qops_batsim.scheduling.core.plan import call_for_start
 from qops_batsim.scheduling.core.state import FREE as PLAN_FREE
@@ -48,19 +46,9 @@ from qops_batsim.scheduling.core.state import (
     STARTING,
     State,
 )
-from qops_batsim.scheduling.easy_kernel import (
-    Line,
-    Running,
-    append,
-    easy_pass,
-    new_line,
-    new_running,
-    put_in_order,
-)
-from qops_batsim.scheduling.easy_orders import LineOrder, ordered_pass
-from qops_batsim.scheduling.predictions import renew_estimates, renew_predictions
+from qops_batsim.scheduling.predictions import renew_estimates
 from qops_batsim.scheduling.profile import up_to_grid
-from qops_batsim.scheduling.queue_choice import Queues, enter_queues, observe_starts
+from qops_batsim.scheduling.slack.decision import Slacks, call_for, decide_slack
 from qops_batsim.scheduling.slurm.book import CANCELLED, STARTED, Book, Rules
 from qops_batsim.scheduling.slurm.book import GONE as SLURM_GONE
 from qops_batsim.scheduling.slurm.passes import arrive, decide_slurm
@@ -73,142 +61,6 @@ def fits(events: Events, job: int, hosts: int) -> bool:
         return True
     reject(events, job)
     return False
-
-
-class FcfsState(NamedTuple):
-    """The waiting jobs from ``bounds[0]`` to ``bounds[1] - 1`` of ``line``, by arrival."""
-
-    gone: Queue
-    line: Ints
-    bounds: Ints
-
-
-def new_fcfs_state(jobs: int, hosts: int) -> FcfsState:
-    """Return an empty queue."""
-    return FcfsState(new_queue(hosts), np.empty(jobs, np.int64), np.zeros(2, np.int64))
-
-
-@kernel
-def run_fcfs(events: Events, state: FcfsState, hosts: int) -> int:
-    """Start jobs in order of arrival, as :class:`~qops_batsim.scheduling.fcfs.Fcfs`."""
-    counts, line, bounds = events.counts, state.line, state.bounds
-    while next_message(events, state.gone):
-        for job in range(counts[ARRIVED], counts[NEXT]):
-            if fits(events, job, hosts):
-                line[bounds[1]] = job
-                bounds[1] += 1
-        while bounds[0] < bounds[1] and events.processors[line[bounds[0]]] <= counts[FREE]:
-            start(events, line[bounds[0]])
-            bounds[0] += 1
-    return int(counts[REASON])
-
-
-class EasyState(NamedTuple):
-    """State of :func:`~qops_batsim.scheduling.easy_kernel.easy_pass`."""
-
-    gone: Queue
-    line: Line
-    running: Running
-    started: Ints
-
-
-def new_easy_state(jobs: int, hosts: int) -> EasyState:
-    """Return an empty queue."""
-    most = 2 * hosts + 1
-    return EasyState(
-        new_queue(most),
-        new_line(jobs),
-        new_running(most),
-        np.zeros(most, np.int64),
-    )
-
-
-@kernel
-def run_easy(
-    events: Events,
-    state: EasyState,
-    hosts: int,
-    jobs: Jobs,
-    past: Floats,
-    keys: Floats,
-    queues: Queues,
-) -> int:
-    """Backfill without delaying the first job, as :class:`~qops_batsim.scheduling.easy.Easy`.
-
-    Without ``keys`` by job the order is that of arrival; without room for the ``past`` of users
-    estimates are planned with. With ``queues`` of jobs these give them their keys, as in
-    :class:`~qops_batsim.scheduling.priced_queues.PricedQueues`.
-    """
-    counts = events.counts
-    while next_message(events, state.gone):
-        add_to_line(events, state, hosts, jobs, past)
-        if len(queues.chosen) > 0:
-            enter_queues(queues, jobs, keys, counts[ARRIVED], counts[NEXT], hosts)
-        if len(keys) > 0 and counts[ARRIVED] < counts[NEXT]:
-            put_in_order(state.line, keys)
-        count = easy_pass(
-            events.dates[0],
-            0.0,
-            counts[FREE],
-            hosts,
-            events.processors,
-            jobs.numbers[ESTIMATES],
-            state.line,
-            state.running,
-            state.gone,
-            state.started,
-        )
-        if len(queues.chosen) > 0:
-            observe_starts(queues, jobs, state.started, count, events.dates[0])
-        for index in range(count):
-            start(events, state.started[index])
-    return int(counts[REASON])
-
-
-@kernel
-def run_ordered_easy(
-    events: Events,
-    state: EasyState,
-    hosts: int,
-    jobs: Jobs,
-    past: Floats,
-    keys: Floats,
-    order: LineOrder,
-) -> int:
-    """Backfill likewise, where the order changes with time, or is another one behind the first."""
-    counts = events.counts
-    while next_message(events, state.gone):
-        add_to_line(events, state, hosts, jobs, past)
-        count = ordered_pass(
-            events.dates[0],
-            0.0,
-            counts[FREE],
-            hosts,
-            jobs.numbers[ARRIVALS],
-            events.processors,
-            jobs.numbers[ESTIMATES],
-            keys,
-            order,
-            state.line,
-            state.running,
-            state.gone,
-            state.started,
-        )
-        for index in range(count):
-            start(events, state.started[index])
-    return int(counts[REASON])
-
-
-@kernel
-def add_to_line(events: Events, state: EasyState, hosts: int, jobs: Jobs, past: Floats) -> None:
-    """Let the jobs that were submitted now wait, their run times predicted if any are."""
-    counts = events.counts
-    first, end = counts[ARRIVED], counts[NEXT]
-    for job in range(first, end):
-        if fits(events, job, hosts):
-            append(state.line, job)
-    if len(past) > 0:
-        renew_predictions(events.dates[0], jobs, past, first, end, state.running, state.gone)
 
 
 # Schedulers that keep a plan
@@ -297,6 +149,18 @@ def run_conservative(events: Events, state: State) -> int:
     while next_decision(events, state):
         if not carry_out(events, state, decide_conservative(state)):
             break
+    return int(events.counts[REASON])
+
+
+@kernel
+def run_slack(events: Events, state: State, slacks: Slacks) -> int:
+    """Start jobs in time, as :class:`~qops_batsim.scheduling.slack.scheduler.Slack`."""
+    while next_decision(events, state):
+        if not carry_out(events, state, decide_slack(state, slacks)):
+            break
+        date = call_for(state, slacks)
+        if date < np.inf:
+            call_at(events, date)
     return int(events.counts[REASON])
 
 

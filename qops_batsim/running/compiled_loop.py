@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,12 +27,10 @@ from qops_batsim.scheduling.admission.qops import Qops
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.scheduling.conservative import Conservative
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.easy import Easy
-from qops_batsim.scheduling.fcfs import Fcfs
 from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.priced_queues import PricedQueues, needed_by
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
 from qops_batsim.scheduling.refusal import Refusal
+from qops_batsim.scheduling.slack.scheduler import Slack
 from qops_batsim.scheduling.slurm.scheduler import Slurm
 from qops_batsim.scheduling.table import durations_on_grid, is_kept, set_jobs
 from qops_batsim.tables import Words
@@ -45,16 +42,13 @@ if TYPE_CHECKING:
     from qops_batsim.running.event_kernels import Events
     from qops_batsim.scheduling.core.state import State
     from qops_batsim.scheduling.decision_events import Submission
-    from qops_batsim.scheduling.queue_choice import Queues
+    from qops_batsim.scheduling.slack.decision import Requests
 
 AT_A_TIME = 0.05
 """After about so long progress is reported, and an interrupt is noticed (seconds of CPU)."""
 
-PLANNERS = (Conservative, Qops, Fqops, Foresight, Msb, Mrt)
+PLANNERS = (Conservative, Slack, Qops, Fqops, Foresight, Msb, Mrt)
 """Schedulers with a plan for which there is a loop."""
-
-_ABOUT_A_CLASS = {"Options", "summary", "__annotations__", "__doc__", "__module__"}
-"""Attributes of a class on which no decision depends, but for a key that reads its options."""
 
 CALLS = 64
 """Room for so many calls at first."""
@@ -64,28 +58,9 @@ def is_compiled(module: DecisionModule) -> bool:
     """Return whether there is a compiled loop for a scheduler."""
     if isinstance(module, Fqops) and module.accepts:
         return False
-    return type(module) in (Easy, Fcfs, PricedQueues, Slurm, *PLANNERS) or _only_orders(
-        type(module)
-    )
-
-
-def _only_orders(kind: type[DecisionModule]) -> bool:
-    """Return whether a class is EASY but for its key, which reads only the job and the options."""
-    if not issubclass(kind, Easy):
+    if isinstance(module, Slack) and module.options.on_overrun != "none":
         return False
-    own: dict[str, Any] = {}
-    for each in reversed(kind.__mro__[: kind.__mro__.index(Easy)]):
-        own |= vars(each)
-    known = set(dir(Easy())) - {"key", "options"}
-    changed = {name for name in own if name in known} - _ABOUT_A_CLASS
-    codes = [each.__code__ for each in own.values() if isinstance(each, FunctionType)]
-    return "key" in own and not changed and not any(known & names_in(code) for code in codes)
-
-
-def names_in(code: CodeType) -> set[str]:
-    """Return the attributes and global names that a function reads, with the functions in it."""
-    inner = [names_in(each) for each in code.co_consts if isinstance(each, CodeType)]
-    return set(code.co_names).union(*inner)
+    return type(module) in (Slurm, *PLANNERS)
 
 
 def _kills(module: DecisionModule) -> bool:
@@ -117,32 +92,23 @@ def run_compiled(
     reservations = int(np.isfinite(_fixed_starts(jobs)).sum())
     if reservations and (type(module) not in PLANNERS or _kills(module)):
         return False
-    keys = _keys(module, jobs, workload, len(simulation.hosts))
-    if keys is None:
-        return False
     from qops_batsim.running import event_kernels as kernels
 
     hosts, announces = len(simulation.hosts), simulation.options.acknowledge_dynamic_jobs
     # Each promise, and each start, leads to one more at most.
-    calls = CALLS if isinstance(module, Slurm) else 0
+    calls = CALLS if isinstance(module, (Slack, Slurm)) else 0
     calls += 2 * reservations
     events = _new_events(jobs, hosts, kills=_kills(module), announces=announces, calls=calls)
-    planner: _PlannerLoop | _SlurmLoop | None = None
-    if type(module) in PLANNERS:
-        planner = _PlannerLoop(module, jobs, workload.jobs, hosts, reservations)
-    elif isinstance(module, Slurm):
+    planner: _PlannerLoop | _SlurmLoop
+    if isinstance(module, Slurm):
         planner = _SlurmLoop(module, jobs, workload, hosts)
-    queues = _queues(module, jobs)
-    run = (
-        planner.run
-        if planner is not None
-        else _loop_without_plan(module, jobs, workload.jobs, hosts, keys, queues)
-    )
+    else:
+        planner = _PlannerLoop(module, jobs, workload.jobs, hosts, reservations)
     messages = 20
     while True:
         events.counts[kernels.LEFT] = messages
         begin = time.thread_time()
-        reason = run(events)
+        reason = planner.run(events)
         if reason == kernels.OVER:
             break
         if reason == kernels.FULL:
@@ -155,14 +121,12 @@ def run_compiled(
                 messages *= 2
             if on_progress is not None:
                 on_progress(int(events.counts[kernels.ENDED]))
-    noted = planner.log(driver.log) if planner is not None else _Noted({}, {}, [])
+    noted = planner.log(driver.log)
     outcome = _outcome(jobs, events, noted)
     ended = len(outcome.ended) - len(outcome.jobs.restarts)
     simulation.finish(lambda: outcome, float(events.dates[0]), ended)
     _log_kills(driver.log, outcome, noted)
     _log(driver.log, workload, outcome, hosts, noted.refusals, announces=announces)
-    if isinstance(module, PricedQueues):
-        _log_queues(driver.log, module, jobs, queues, hosts)
     if on_progress is not None:
         on_progress(int(events.counts[kernels.ENDED]))
     return True
@@ -185,95 +149,6 @@ def _new_events(jobs: DelayJobs, hosts: int, *, kills: bool, announces: bool, ca
         after_kill=2 if announces else 1,
         calls=calls,
     )
-
-
-def _keys(
-    module: DecisionModule, jobs: DelayJobs, workload: Workload, hosts: int
-) -> np.ndarray | None:
-    """Return the keys of the jobs, empty without; None if one cannot be told here.
-
-    It is asked again in the simulation, which then ends as it would.
-    """
-    if not isinstance(module, Easy):
-        return np.empty(0)
-    if type(module) is Easy:
-        return _named_keys(module, jobs)
-    if isinstance(module, PricedQueues):
-        return np.zeros(len(jobs.processors))  # They are known as jobs come.
-    from qops_batsim.engine.delay_jobs import told_jobs
-
-    keys, before = np.zeros(len(jobs.processors)), dict(vars(module))
-    try:
-        for position, job in told_jobs(jobs, workload.jobs):
-            if 1 <= job.processors <= hosts:
-                keys[position] = module.checked_key(job)
-    except Exception:  # noqa: BLE001 - whatever a plug-in raises
-        vars(module).clear()
-        vars(module).update(before)
-        return None
-    return keys
-
-
-def _named_keys(module: Easy, jobs: DelayJobs) -> np.ndarray:
-    """Return the keys of the jobs in the order that EASY's options name, empty if it has none."""
-    from qops_batsim.scheduling.core.columns import ARRIVALS, ESTIMATES
-    from qops_batsim.scheduling.easy_orders import set_keys
-
-    order, code = module.line_order()
-    if order is None and not code:
-        return np.empty(0)
-    keys, numbers = np.zeros(len(jobs.processors)), _plan_jobs(jobs).numbers
-    set_keys(code, numbers[ARRIVALS], jobs.processors, numbers[ESTIMATES], keys)
-    return keys
-
-
-def _queues(module: DecisionModule, jobs: DelayJobs) -> Queues:
-    """Return the queues of the jobs, none of a scheduler without."""
-    from qops_batsim.scheduling.queue_choice import BY_NEED, Terms, new_queues
-
-    if not isinstance(module, PricedQueues):
-        return new_queues(0, Terms(history=1, limit=0, period=1.0))
-    requests = jobs.columns.requests or [None] * len(jobs.columns.ids)
-    stated = [module.stated_queue(each) for each in requests]
-    chosen = np.array([BY_NEED if each is None else each for each in stated], np.int64)
-    deadlines = np.array([needed_by(each) for each in requests])
-    return module.new_queues(deadlines[jobs.places], chosen[jobs.places])
-
-
-def _log_queues(
-    log: QosLog, module: PricedQueues, jobs: DelayJobs, queues: Queues, hosts: int
-) -> None:
-    """Log the queues of the jobs that fit the machine."""
-    fits = (jobs.processors >= 1) & (jobs.processors <= hosts)
-    for place, queue in zip(jobs.places[fits].tolist(), queues.chosen[fits].tolist(), strict=True):
-        module.note_queue(log, f"{jobs.name}!{jobs.columns.ids[place]}", queue)
-
-
-def _loop_without_plan(
-    module: DecisionModule,
-    jobs: DelayJobs,
-    listed: Sequence[Job],
-    hosts: int,
-    keys: np.ndarray,
-    queues: Queues,
-) -> Callable[[Events], int]:
-    """Return the loop of a scheduler without plan, with the state that it keeps."""
-    from qops_batsim.running import compiled
-    from qops_batsim.scheduling.predictions import new_past
-
-    count = len(jobs.processors)
-    if type(module) is Fcfs:
-        queue = compiled.new_fcfs_state(count, hosts)
-        return lambda events: compiled.run_fcfs(events, queue, hosts)
-    assert isinstance(module, Easy)
-    state, planned, past = compiled.new_easy_state(count, hosts), _plan_jobs(jobs), new_past(0)
-    order = module.line_order()[0]
-    if module.predicts:
-        past = _number_users(planned, jobs, listed)
-    if order is None:
-        return lambda events: compiled.run_easy(events, state, hosts, planned, past, keys, queues)
-    asked = planned, past, keys, order
-    return lambda events: compiled.run_ordered_easy(events, state, hosts, *asked)
 
 
 def _number_users(planned: Any, jobs: DelayJobs, listed: Sequence[Job]) -> np.ndarray:
@@ -327,7 +202,7 @@ class _PlannerLoop:
         reservations: int,
     ) -> None:
         from qops_batsim.scheduling.arrays import new_profile
-        from qops_batsim.scheduling.core.columns import TARGETS
+        from qops_batsim.scheduling.core.columns import LATEST_STARTS, TARGETS
         from qops_batsim.scheduling.core.rows import new_log
         from qops_batsim.scheduling.core.state import new_state, steps_for, with_profile
         from qops_batsim.scheduling.host_words import WORD_BITS
@@ -335,7 +210,8 @@ class _PlannerLoop:
         self._module, self._jobs, self._hosts = module, jobs, hosts
         count = len(jobs.processors)
         self._steps = steps_for(count, min(hosts, count))
-        promises, logs = type(module) is not Conservative, module.decision_log is not None
+        promises, logs = type(module) not in (Conservative, Slack), module.decision_log is not None
+        promised = LATEST_STARTS if isinstance(module, Slack) else TARGETS
         words = 0
         if isinstance(module, Conservative) and module.options.reserve == "hosts":
             words = -(-hosts // WORD_BITS)
@@ -349,7 +225,7 @@ class _PlannerLoop:
             hosts,
             words=words,
             promises=promises,
-            promised=TARGETS,
+            promised=promised,
             logs=logs,
             claims=reservations,
         )
@@ -380,6 +256,8 @@ class _PlannerLoop:
         from qops_batsim.scheduling.admission.msb_search import new_prices
         from qops_batsim.scheduling.admission.qops_search import rules_of
         from qops_batsim.scheduling.admission.search import new_room
+        from qops_batsim.scheduling.core.state import PROMISES_GAINS
+        from qops_batsim.scheduling.slack.decision import new_slacks
 
         module, jobs = self._module, self._jobs
         kernel: Callable[..., int]
@@ -387,6 +265,10 @@ class _PlannerLoop:
         if isinstance(module, Conservative):
             return compiled.run_conservative
         count, steps = len(jobs.processors), self._steps
+        if isinstance(module, Slack):
+            self._state.counts[PROMISES_GAINS] = module.options.early_gain == "promise"
+            slacks = new_slacks(module.options, _slack_requests(module, jobs), steps)
+            return lambda events, state: compiled.run_slack(events, state, slacks)
         room = new_room(steps, count + 1)
         if isinstance(module, Qops):
             kernel, arguments = compiled.run_qops, (rules_of(module.options),)
@@ -519,6 +401,21 @@ class _Noted(NamedTuple):
     refusals: dict[int, Refusal]
     metadata: dict[int, str]
     kills: list[_Kill]
+
+
+def _slack_requests(module: Slack, jobs: DelayJobs) -> Requests:
+    """Return what slack-based backfilling asks of jobs."""
+    from qops_batsim.scheduling.slack.decision import Requests
+    from qops_batsim.scheduling.slack.priority import asked_priority, class_of
+
+    requests, places = jobs.columns.requests, jobs.places
+    asked = np.zeros(len(places))
+    if requests is not None:
+        asked = np.array([asked_priority(each) for each in requests])[places]
+    classes = class_of(module.options, jobs.estimates)
+    in_time = np.isfinite(jobs.walltimes) & (jobs.walltimes <= jobs.estimates)
+    submissions = jobs.submission_times.astype(float)
+    return Requests(asked, submissions, classes, in_time.astype(np.int64))
 
 
 def _tolerances(module: Fqops, jobs: DelayJobs) -> np.ndarray:

@@ -8,7 +8,7 @@ cdef double INFINITY, _PLAN_TOLERANCE, _GRID_TOLERANCE, _MAX_SECONDS, _SHORTEST
 cdef int FCFS, SJF, LJF, SAF, F1, F2, F3, F4, LXF, WFP3, UNICEF, OWN
 
 @cython.locals(duration=double, processors=Py_ssize_t, ratio=double, logarithm=double, since=double)
-cdef double key_in(int order, double wait, Job job) except? -1
+cpdef double key_in(int order, double wait, Job job) except? -1
 
 cdef int _WAITING
 cdef Py_ssize_t _BLOCK, _SHORT_QUEUE
@@ -18,7 +18,7 @@ cdef class Easy(QueueScheduler):
     cdef bint has_key, has_order, predicts, is_sorted, chooses
     cdef double patience
     cdef Py_ssize_t extra
-    cdef list gone, new, held
+    cdef list gone, new
     cdef dict past
     cpdef begin(self, ResourceManager manager)
     cpdef arrived(self, Job job)
@@ -27,13 +27,13 @@ cdef class Easy(QueueScheduler):
     @cython.locals(free=Py_ssize_t, queue=Queue)
     cpdef schedule(self)
     cdef prepare(self)
-    @cython.locals(jobs=list, manager=ResourceManager, job=Job, now=double, extra=Py_ssize_t, count=Py_ssize_t, first=Py_ssize_t, used=Py_ssize_t, present=Py_ssize_t, begin=Py_ssize_t, block=Py_ssize_t, before=Py_ssize_t, place=Py_ssize_t, needed=Py_ssize_t, latest=double, end=double, is_reserved=bint, is_short=bint)
+    @cython.locals(jobs=list, held=list, manager=ResourceManager, job=Job, now=double, extra=Py_ssize_t, count=Py_ssize_t, first=Py_ssize_t, used=Py_ssize_t, present=Py_ssize_t, begin=Py_ssize_t, block=Py_ssize_t, before=Py_ssize_t, place=Py_ssize_t, needed=Py_ssize_t, latest=double, end=double, is_reserved=bint, is_short=bint)
     cdef start_in_order(self, Queue queue, Py_ssize_t free)
-    @cython.locals(manager=ResourceManager, job=Job, now=double, extra=Py_ssize_t, present=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t, needed=Py_ssize_t, latest=double, end=double, is_reserved=bint, has_keys=bint, order=int, best=double, key=double, wait=double)
+    @cython.locals(manager=ResourceManager, held=list, job=Job, now=double, extra=Py_ssize_t, present=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t, needed=Py_ssize_t, latest=double, end=double, is_reserved=bint, has_keys=bint, order=int, best=double, key=double, wait=double)
     cdef choose(self, list queue, Py_ssize_t free)
-    cdef hold(self, Job job)
+    cdef hold(self, Job job, list held)
     @cython.locals(job=Job)
-    cdef release(self)
+    cdef release(self, list held)
     @cython.locals(manager=ResourceManager, job=Job, under_way=Py_ssize_t)
     cdef Py_ssize_t ending(self) except -1
     @cython.locals(running=list, job=Job, now=double, grace=double, shadow=double, tolerance=double, available=Py_ssize_t, place=Py_ssize_t)

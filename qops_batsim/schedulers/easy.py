@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, SupportsFloat
+from typing import Annotated, Any, ClassVar, Literal, SupportsFloat
+
+from msgspec import Meta
 
 from qops_batsim.core.job import WAITING, Job
-from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.options import PlannerOptions, SchedulerOptions, seconds
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import InputError, SimulationError, python_text, shown
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.schedulers.queue import BLOCK, Queue, QueueScheduler
-from qops_batsim.scheduling.easy import EasyOptions
 from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE, SHORTEST, up_to_grid
 
 ORDERS = ("fcfs", "sjf", "ljf", "saf", "f1", "f2", "f3", "f4", "lxf", "wfp3", "unicef", "own")
@@ -88,6 +89,37 @@ SHORT_QUEUE = 4 * BLOCK
 _WAITING, _BLOCK, _SHORT_QUEUE = WAITING, BLOCK, SHORT_QUEUE
 
 
+OrderName = Literal["fcfs", "sjf", "ljf", "saf", "lxf", "wfp3", "unicef", "f1", "f2", "f3", "f4"]
+"""Name of an order: see :func:`key_in`."""
+
+
+class EasyOptions(PlannerOptions, frozen=True, kw_only=True):
+    """Options of ``Easy``."""
+
+    order: Annotated[
+        OrderName,
+        Meta(
+            description="order of the waiting jobs: by arrival, shortest, longest, smallest area "
+            "or largest expansion first, or a formula of the literature; ties by arrival"
+        ),
+    ] = "fcfs"
+    backfill_order: Annotated[
+        Literal["same", OrderName],
+        Meta(description="order in which jobs are tried beside the one with the reservation"),
+    ] = "same"
+    starvation_bound: Annotated[
+        Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
+        seconds("jobs that have waited so long come before all others, by arrival"),
+    ] = None
+    run_times: Annotated[
+        Literal["estimated", "predicted"],
+        Meta(
+            description="what is planned with: estimates, or run times predicted from the last two "
+            "jobs of the user, which with backfill_order=sjf is EASY++"
+        ),
+    ] = "estimated"
+
+
 class Easy(QueueScheduler):
     """Aggressive backfilling: only the first waiting job has a reservation.
 
@@ -155,7 +187,6 @@ class Easy(QueueScheduler):
         self.extra = 0
         self.gone: list[Job] = []
         self.new: list[Job] = []
-        self.held: list[Job] = []
         self.past: dict[str, tuple[float, float]] = {}
 
     # What a subclass may override
@@ -247,6 +278,7 @@ class Easy(QueueScheduler):
         jobs, manager, now = queue.jobs, self.manager, self.manager.now
         extra, count, first, used, present = 0, 0, 0, len(jobs), self.present
         latest, is_reserved, is_short = INFINITY, False, used <= _SHORT_QUEUE
+        held: list[Job] = []
         if not is_short:
             queue.count_new()
         for block in range((used + _BLOCK - 1) // _BLOCK):
@@ -274,7 +306,7 @@ class Easy(QueueScheduler):
                     if end > latest:
                         extra -= needed
                     if needed > manager.free:
-                        self.hold(job)
+                        self.hold(job, held)
                         continue
                     self.start(job)
                     if count == 0:
@@ -293,13 +325,14 @@ class Easy(QueueScheduler):
             queue.close_up(first)
         elif not is_short and used > 2 * queue.waiting:
             queue.close_up(0)
-        if self.held:
-            self.release()
+        if held:
+            self.release(held)
 
     def choose(self, queue: list[Job], free: int) -> None:
         """Start the first job in order that may start, again and again. O(started × queue)."""
         manager, now, present = self.manager, self.manager.now, self.present
         extra, latest, is_reserved, has_keys = 0, INFINITY, False, self.is_sorted
+        held: list[Job] = []
         while True:
             order = self.backfilling if is_reserved else self.reserving
             best, place = INFINITY, -1
@@ -343,23 +376,22 @@ class Easy(QueueScheduler):
             if end > latest:
                 extra -= needed
             if needed > manager.free:
-                self.hold(job)
+                self.hold(job, held)
             else:
                 self.start(job)
-        self.release()
+        self.release(held)
 
-    def hold(self, job: Job) -> None:
+    def hold(self, job: Job, held: list[Job]) -> None:
         """Have a job that is chosen and has to wait for news count as running in this pass."""
         job.is_held, job.end = True, self.manager.now + job.duration
         self.insert_running(job)
-        self.held.append(job)
+        held.append(job)
 
-    def release(self) -> None:
+    def release(self, held: list[Job]) -> None:
         """Have jobs wait again that had to wait for news."""
-        for job in self.held:
+        for job in held:
             job.is_held = False
             QueueScheduler.ended(self, job)
-        self.held.clear()
 
     def ending(self) -> int:
         """Return how many processors jobs have of whose end the news may be under way. O(running).

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from qops_batsim.core.job import WAITING, Job
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.schedulers.timetable import Timetable
+from qops_batsim.scheduling.availability import AvailabilityProfile
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
 BLOCK = 64
@@ -403,17 +404,29 @@ class QueueScheduler(Scheduler):
 
     # Running jobs
 
+    def availability(self) -> AvailabilityProfile:
+        """Return which processors are free when, if running jobs end by their estimates.
+
+        A job that runs longer than its estimate counts as about to end. O(running²).
+        """
+        now, processors = self.manager.now, self.manager.free
+        for job in self.running:
+            processors += job.returning
+        profile = AvailabilityProfile(processors, now)
+        for job in self.running:
+            # Past its estimate a duration is negative: nothing is reserved.
+            profile.reserve(now, job.start + job.estimate - now, job.returning)
+        return profile
+
     def insert_running(self, job: Job) -> None:
-        """Insert a job into the running ones, behind those that end at its date. O(running)."""
-        running, end, low, high = self.running, job.end, 0, len(self.running)
-        while low < high:
-            middle = (low + high) >> 1
-            earlier = running[middle]
-            if earlier.end <= end:
-                low = middle + 1
-            else:
-                high = middle
-        running.insert(low, job)
+        """Insert a job into the running ones. O(running)."""
+        running, place = self.running, len(self.running)
+        while place > 0:
+            earlier = running[place - 1]
+            if earlier.end <= job.end:
+                break
+            place -= 1
+        running.insert(place, job)
 
     def place_before(self, end: float) -> int:
         """Return the place of the first running job that ends no earlier. O(log running)."""

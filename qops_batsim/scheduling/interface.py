@@ -100,7 +100,8 @@ def scheduler_problem(scheduler: Scheduler) -> str | None:
         if not name.startswith("_")
     }
     named = f"hooks: {', '.join(sorted(hooks))}; names of your own methods may begin with _"
-    unknown = [name for name, each in own.items() if callable(each) and not hasattr(base, name)]
+    asked = {name for name, each in own.items() if callable(each) or isinstance(each, property)}
+    unknown = [name for name in own if name in asked and not hasattr(base, name)]
     unknown = [name for name in unknown if not isinstance(own[name], type)]
     for name in unknown:
         near = get_close_matches(name, hooks, n=1, cutoff=_NEAR)

@@ -3,9 +3,7 @@
 1. A job is expected to run as long as the last two jobs of its user that have ended did in the
    mean, but no longer than its estimate; as long as that if fewer than two have ended, or it names
    no user. This is settled when it arrives.
-2. For EASY, a running job that has outlived its prediction is expected to run a minute longer, then
-   5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours, never longer than its estimate; for
-   schedulers that promise, as long as its estimate at once.
+2. A running job that has outlived its prediction is expected to run as long as its estimate.
 
 D. Tsafrir, Y. Etsion, D. G. Feitelson, "Backfilling using system-generated predictions rather than
 user runtime estimates", IEEE Transactions on Parallel and Distributed Systems 18 (2007).
@@ -16,9 +14,8 @@ from __future__ import annotations
 import numpy as np
 
 from qops_batsim.kernels import kernel
-from qops_batsim.scheduling.arrays import Floats, Jobs, Queue
+from qops_batsim.scheduling.arrays import Floats, Jobs
 from qops_batsim.scheduling.core.columns import (
-    CORRECTIONS,
     ESTIMATES,
     FIXED_STARTS,
     IS_DYING,
@@ -27,12 +24,8 @@ from qops_batsim.scheduling.core.columns import (
 )
 from qops_batsim.scheduling.core.plan import actual_start
 from qops_batsim.scheduling.core.state import DECIDED, GONE, IDLE, KNOWN, NOW, PHASE, UNDONE, State
-from qops_batsim.scheduling.easy_kernel import Running, insert_running, remove_running
 from qops_batsim.scheduling.profile import up_to_grid
 from qops_batsim.timing import SHORTEST
-
-INCREMENTS = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18e3, 36e3, 72e3, 18e4, 36e4)
-"""By how much predictions that were too short grow, one time after the other (seconds)."""
 
 NO_USER = -1
 """In place of the number of a user."""
@@ -102,57 +95,3 @@ def renew_estimates(state: State) -> None:
             )
     for slot in range(state.counts[DECIDED], state.counts[KNOWN]):
         predict(state.jobs, state.past, slot)
-
-
-@kernel
-def lengthen(jobs: Jobs, slot: int, end: float, now: float) -> float:
-    """Expect a running job to end later than now, if its estimate allows; return when."""
-    numbers = jobs.numbers
-    left = numbers[REQUESTED, slot] - numbers[ESTIMATES, slot]
-    while end <= now and left > 0.0:
-        step = min(INCREMENTS[min(jobs.marks[CORRECTIONS, slot], len(INCREMENTS) - 1)], left)
-        jobs.marks[CORRECTIONS, slot] += 1
-        numbers[ESTIMATES, slot] += step
-        end += step
-        left -= step
-    return float(end)
-
-
-@kernel
-def renew_predictions(
-    now: float,
-    jobs: Jobs,
-    past: Floats,
-    first: int,
-    last: int,
-    running: Running,
-    gone: Queue,
-) -> None:
-    """Learn from jobs that have ended, correct those that go on, and predict the new ones.
-
-    The new ones have the slots from ``first`` to ``last - 1``. Those that have ended are taken out
-    of ``gone`` and of the running ones. O(gone × running).
-    """
-    for index in range(gone.size[0]):
-        slot = gone.slots[index]
-        for place in range(running.size[0]):
-            if running.slots[place] == slot:
-                lasted = now - (running.ends[place] - jobs.numbers[ESTIMATES, slot])
-                note_run_time(jobs, past, slot, lasted)
-    remove_running(running, gone.slots, gone.size[0])
-    gone.size[0] = 0
-    place = 0
-    while place < running.size[0] and running.ends[place] <= now:
-        slot, end, freed = running.slots[place], running.ends[place], running.freed[place]
-        later = lengthen(jobs, slot, end, now)
-        if later == end:
-            place += 1
-            continue
-        running.size[0] -= 1
-        for index in range(place + 1, running.size[0] + 1):
-            running.slots[index - 1] = running.slots[index]
-            running.ends[index - 1] = running.ends[index]
-            running.freed[index - 1] = running.freed[index]
-        insert_running(running, slot, later, freed)
-    for slot in range(first, last):
-        predict(jobs, past, slot)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from qops_batsim.errors import SimulationError, require_type
 from qops_batsim.jobs import QOS_REJECTED, Job, QosRequest
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from qops_batsim.scheduling.availability import AvailabilityProfile
     from qops_batsim.scheduling.plan import Plan, Renewal
     from qops_batsim.scheduling.standing import Holders, Standing
-    from qops_batsim.scheduling.timetable import Timetable
 
 
 class RunningJob(NamedTuple):
@@ -93,13 +91,9 @@ class SpaceSharingScheduler(DecisionModule):
     drains
         Whether hosts take no job from the notice of their maintenance on, because the scheduler
         does not plan on which hosts jobs will run.
-    backfills
-        Whether jobs of the line start beside the first one; None if :meth:`_in_line` is not
-        implemented. Without that and without a plan, no job gets a fixed start.
     """
 
     drains = True
-    backfills: ClassVar[bool | None] = None
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         super().__init__(options)
@@ -119,7 +113,6 @@ class SpaceSharingScheduler(DecisionModule):
         self._may_be_too_wide = False
         self._cancelled: list[str] = []
         self._restarts: Restarts | None = None
-        self._timetable: Timetable | None = None
 
     @property
     def free_hosts(self) -> HostSet:
@@ -154,10 +147,6 @@ class SpaceSharingScheduler(DecisionModule):
             self._plan.news = self.news
             if getattr(self.options, "run_times", "estimated") == "predicted":
                 self._plan.predict_run_times()
-        elif self.backfills is not None:
-            from qops_batsim.scheduling.timetable import Timetable
-
-            self._timetable = Timetable(self.machine_size)
         is_of_use = self._plan is not None or hasattr(self.options, "grace")
         self._hearing = Hearing(self.news, is_of_use=is_of_use)
         if self.decision_log is not None:
@@ -201,9 +190,6 @@ class SpaceSharingScheduler(DecisionModule):
         refusal = None if self._plan is not None else self.capacity.never_fits(job.processors)
         asked = None if self._plan is not None or job.qos is None else job.qos.start
         if refusal is None and asked is not None:
-            if self._timetable is not None:
-                self._timetable.asked.append(job)
-                return
             refusal = Refusal(kind=RefusalKind.NO_FIXED_STARTS, date=asked)
         if refusal is None:
             self._hearing.newest = job
@@ -257,8 +243,6 @@ class SpaceSharingScheduler(DecisionModule):
 
     def _note_change(self, lost: HostSet) -> None:
         """Note that hosts leave, return or will leave, and which of them nobody knew of."""
-        if self._timetable is not None:
-            self._timetable.note_change(len(lost))
         self._count_free()
         self.resized()
 
@@ -293,10 +277,7 @@ class SpaceSharingScheduler(DecisionModule):
             self._reject_wider()
         if self._cancelled:
             self._reject_cancelled()
-        if self._timetable is not None and self._timetable.is_needed(self.capacity):
-            self._schedule_around(now, self._timetable)
-        else:
-            self.schedule(now)
+        self.schedule(now)
         if self._cancelled:
             self._reject_cancelled()
         if self._may_be_too_wide:
@@ -361,8 +342,7 @@ class SpaceSharingScheduler(DecisionModule):
         """
         plan = self._plan
         if plan is None:
-            promised = [] if self._timetable is None else self._timetable.promised
-            return {job.id: start for job, start in promised}
+            return {}
         claimed = (slot for slot in plan.claimed_slots if slot >= 0)
         jobs, slots = plan.table.jobs, [*plan.waiting_slots.tolist(), *claimed]
         return {jobs[slot].id: float(plan.jobs.starts[slot]) for slot in slots}
@@ -457,40 +437,6 @@ class SpaceSharingScheduler(DecisionModule):
         if date is not None:
             self._call_at(date, now)
 
-    def _schedule_around(self, now: float, timetable: Timetable) -> None:
-        """Start what is promised to start now, and what leaves room for that and maintenance."""
-        line, running = self._in_line(now), self._running.values()
-        backfills, free = bool(self.backfills), self.free_hosts
-        answers, due, beside = timetable.decide(
-            now, self.capacity, running, line, free, backfills=backfills
-        )
-        for job, refusal in answers:
-            if refusal is not None:
-                self.reject(job, refusal)
-            elif job.qos is not None:
-                self.qos_log.record(job.id).latest_start = job.qos.start
-        for job, hosts, lost in due:
-            self.start(job, hosts)
-            self._note_run(job, now)
-            timetable.note_start(self.qos_log.record(job.id), job, now, lost)
-        for job, hosts in beside:
-            self.start(job, hosts)
-        self._leave_line([job for job, _ in beside], now)
-        date = timetable.call_for_start(now)
-        if date is not None:
-            self._call_at(date, now)
-
-    def _in_line(self, now: float) -> Sequence[Job]:
-        """Return the waiting jobs in the order in which they are to start."""
-        raise NotImplementedError
-
-    def _leave_line(self, jobs: Sequence[Job], now: float) -> None:
-        """Take jobs, in the order of the line, out of it, which were started."""
-        raise NotImplementedError
-
-    def _note_run(self, job: Job, now: float) -> None:
-        """Note that a job was started at the start that it was promised, and never in the line."""
-
     def resized(self) -> None:
         """Handle that hosts have gone away or returned; free ones are already counted."""
         if self._plan is not None:
@@ -542,10 +488,7 @@ class SpaceSharingScheduler(DecisionModule):
         return self._planned().table.original(slot).id
 
     def _reject_wider(self) -> None:
-        wider, present = [], self.capacity.present
-        if self._timetable is not None:
-            wider = self._timetable.withdraw(wider_than=present)
-        for job in [*wider, *self.withdraw_wider(present)]:
+        for job in self.withdraw_wider(self.capacity.present):
             refusal = self.capacity.never_fits(job.processors)
             assert refusal is not None
             self.reject(job, refusal)
@@ -553,8 +496,7 @@ class SpaceSharingScheduler(DecisionModule):
     def _reject_cancelled(self) -> None:
         asked, self._cancelled = self._cancelled, []
         for job_id in asked:
-            booked = [] if self._timetable is None else self._timetable.withdraw(job_id)
-            job, later = (booked[0], False) if booked else self.withdraw(job_id)
+            job, later = self.withdraw(job_id)
             if job is not None:
                 self.reject(job, Refusal(kind=RefusalKind.CANCELLED))
             if later:

@@ -17,14 +17,14 @@ from qops_batsim.running.contract import SchedulerContractError, check_scheduler
 from support.listed_cases import few_cases
 
 BEST_EFFORT = """
-from qops_batsim import Easy, SpaceSharingScheduler
+from qops_batsim import Easy, QueueScheduler
 
 
 class BestEffort(Easy):
     def arrived(self, job):
         super().arrived(job)
         if job.qos is not None and job.qos.deadline is not None:
-            self.note(self.qos_log.record(job.id), job)
+            self.note(self.manager.record(job), job)
 
     def note(self, record, job):
         record.admitted_deadline = job.qos.deadline
@@ -35,25 +35,16 @@ class Starts(BestEffort):
         record.latest_start = job.submission_time
 
 
-class Refuses(SpaceSharingScheduler):
-    def begin(self, system):
-        super().begin(system)
-        self.queue = []
-
+class Refuses(QueueScheduler):
     def arrived(self, job):
-        self.qos_log.record(job.id).admitted_deadline = 1e9
-        self.queue.append(job)
+        self.manager.record(job).admitted_deadline = 1e9
+        super().arrived(job)
 
-    def left(self, job):
-        pass
-
-    def schedule(self, now):
-        for job in list(self.queue):
+    def schedule(self):
+        for job in self.queue:
             if job.id.endswith("5"):
-                self.queue.remove(job)
-                self.reject(job, "changed its mind")
-            elif job.processors <= self.free_count:
-                self.queue.remove(job)
+                self.manager.reject(job, "changed its mind")
+            elif job.processors <= self.manager.free:
                 self.start(job)
 """
 STUDY = """

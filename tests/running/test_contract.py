@@ -8,17 +8,17 @@ from contextlib import nullcontext
 import pytest
 
 from qops_batsim import check_scheduler, kernels
+from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, RejectJob
 from qops_batsim.running import contract
 from qops_batsim.running.contract import SchedulerContractError
-from qops_batsim.schedulers.fcfs import Fcfs as NewFcfs
-from qops_batsim.scheduling.easy import Easy
-from qops_batsim.scheduling.fcfs import Fcfs
-from qops_batsim.scheduling.interface import interface_problem
-from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
+from qops_batsim.schedulers.easy import Easy
+from qops_batsim.schedulers.fcfs import Fcfs
+from qops_batsim.scheduling.interface import scheduler_problem
+from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_names
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
@@ -71,31 +71,32 @@ class Moody(Fcfs):
 
     runs = 0
 
-    def begin(self, system: object) -> None:
-        super().begin(system)  # type: ignore[arg-type]
+    def begin(self, manager: ResourceManager) -> None:
+        super().begin(manager)
         type(self).runs += 1
 
-    def start(self, job: Job, hosts: HostSet | None = None) -> None:
+    def start(self, job: Job, hosts: object = None) -> None:
         if type(self).runs % 2:
-            hosts = HostSet.of(sorted(self.free_hosts, reverse=True)[: job.processors])
+            free = HostSet(self.manager.free_mask())
+            hosts = HostSet.of(sorted(free, reverse=True)[: job.processors])
         super().start(job, hosts)
 
 
 class Raising(Fcfs):
     """Fails in its own code."""
 
-    def schedule(self, now: float) -> None:
+    def schedule(self) -> None:
         raise KeyError("mine")
 
 
-class Restless(Fcfs):
+class Restless(DecisionModule):
     """Starts nothing, and asks to be called for ever."""
 
     def decide(self, now: float) -> list[Decision]:
         return [CallMeLater(now + 1)]
 
 
-class Calling(NewFcfs):
+class Calling(Fcfs):
     """Ask for a call at each call, once there was a job."""
 
     has_job = False
@@ -113,10 +114,10 @@ class Calling(NewFcfs):
 class Endless(Fcfs):
     """Does not come back, and hides errors."""
 
-    def schedule(self, now: float) -> None:
+    def schedule(self) -> None:
         while True:
             try:
-                super().schedule(now)
+                super().schedule()
             except Exception:  # noqa: BLE001
                 continue
 
@@ -182,7 +183,7 @@ async def _later(self: object, now: float) -> None:
         (Fcfs, {"arrive": _ignore}, "Mine.arrive is called by nothing; did you mean 'arrived'"),
         (Fcfs, {"job_arrived": _ignore}, "did you mean 'arrived'"),
         (DecisionModule, {"decides": _ignore}, "did you mean 'decide'"),
-        (Easy, {"kye": _ignore}, r"Mine defines no hook of Easy, .* its kye \(nearest: key"),
+        (Easy, {"kye": _ignore}, r"Mine overrides no hook of Easy, .* its kye \(nearest: key"),
         (Easy, {"priority": _ignore, "Options": OwnOptions}, r"calls its priority \(nearest: "),
         (Easy, {"rank": property(_one)}, r"nothing calls its rank .*hooks: .* key, "),
         (Fcfs, {"order": staticmethod(_ignore)}, "nothing calls its order"),
@@ -192,7 +193,7 @@ async def _later(self: object, now: float) -> None:
             {"arrived": _ignore, "left": _ignore},
             "Mine has no method schedule",
         ),
-        (Fcfs, {"left": _one}, r"Mine.left\(self.*cannot be called as left\(self, job"),
+        (Fcfs, {"ended": _one}, r"Mine.ended\(self.*cannot be called as ended\(job"),
         (Fcfs, {"schedule": _three}, r"Mine.schedule\(self.*cannot be called as schedule"),
         (Fcfs, {"schedule": _later}, "Mine.schedule is .*; an ordinary method is expected"),
         (Fcfs, {"schedule": 3}, "Mine.schedule is 3; an ordinary method is expected"),
@@ -209,23 +210,23 @@ def test_a_wrong_interface_is_found_before_anything_runs(
 
 def test_methods_of_a_schedulers_own_are_no_misspelt_hooks() -> None:
     class Helped(Fcfs):
-        """Has a method that is like a hook, and calls it."""
+        """Has methods that are no hooks, and calls one."""
 
-        def kill(self) -> None:
+        def note_kill(self) -> None:
             self.kills = 1
 
-        def begin(self, system: System) -> None:
-            super().begin(system)
-            self.kill()
+        def begin(self, manager: ResourceManager) -> None:
+            super().begin(manager)
+            self.note_kill()
 
-        def ended_at(self) -> None:
+        def tidy(self) -> None:
             """Is like nothing."""
 
     Helped.__module__ = "elsewhere"
-    assert interface_problem(Helped()) is None
+    assert scheduler_problem(Helped()) is None
     for methods in ({}, {"_rank": _one}, {"key": _ignore, "priority": _one}, {"summary": "Mine"}):
         own = type("Mine", (Easy,), {"__module__": "elsewhere", **methods})
-        assert interface_problem(own()) is None
+        assert scheduler_problem(own()) is None
 
 
 def test_what_is_no_module_is_refused() -> None:

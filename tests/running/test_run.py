@@ -20,7 +20,7 @@ from qops_batsim.running.progress import ProgressListener
 from qops_batsim.running.run import run, run_again
 from qops_batsim.running.simulate import describe_run, simulate
 from qops_batsim.schedulers.conservative import Conservative
-from qops_batsim.scheduling.fcfs import Fcfs
+from qops_batsim.schedulers.fcfs import Fcfs
 from qops_batsim.scheduling.plugins import run_prefix
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input, shipped_directory
@@ -124,7 +124,7 @@ class Mine(Fcfs):
 
 
 SCHEDULER = """
-from qops_batsim.scheduling.easy import Easy
+from qops_batsim.schedulers.easy import Easy
 
 
 class Mine(Easy):
@@ -301,7 +301,7 @@ class Lazy(Fcfs):
     summary = "FCFS that gives up"
 
     def arrived(self, job: Job) -> None:
-        if len(self.qos_log.jobs) <= 3:
+        if job.id in ("w0!1", "w0!2", "w0!3"):
             super().arrived(job)
 
 

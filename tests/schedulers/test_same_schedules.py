@@ -18,10 +18,9 @@ from qops_batsim.jobs import QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.schedulers.conservative import Conservative, ConservativeOptions
-from qops_batsim.schedulers.easy import SHORT_QUEUE, Easy
+from qops_batsim.schedulers.easy import SHORT_QUEUE, Easy, EasyOptions
 from qops_batsim.schedulers.fcfs import Fcfs
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.easy import EasyOptions
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from support.loop_runs import run_sleeping

@@ -12,8 +12,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.easy import Easy
-from qops_batsim.scheduling.easy_orders import CHANGING, ORDERS, key_of
+from qops_batsim.schedulers.easy import ORDERS, Easy, key_in
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.traces import read_trace
@@ -187,14 +186,15 @@ def test_every_order_equals_the_naive_loop_on_real_logs(log: str, order: str, sh
     assert len(expected) == len(jobs)
 
 
-def test_the_orders_of_the_options_are_those_of_the_kernel() -> None:
+def test_the_orders_of_the_options_are_those_of_the_queue() -> None:
     assert set(KEYS) | {"own"} == set(ORDERS)
     for order, key in KEYS.items():
         job = Request("1", 50.0, 6, 80.0, 200.0)
         code = ORDERS.index(order)
-        assert key_of(code, 30.0, 50.0, 6, 200.0) == pytest.approx(key(80.0, job), rel=1e-15)
+        given = Job("1", 50.0, 6, "p", walltime=200.0)
+        assert key_in(code, 30.0, given) == pytest.approx(key(80.0, job), rel=1e-15)
         changes = key(80.0, job) != key(90.0, job)
-        assert changes == (code in CHANGING)
+        assert changes == (order in ("lxf", "wfp3", "unicef"))
 
 
 def test_a_class_with_a_key_has_no_named_order() -> None:

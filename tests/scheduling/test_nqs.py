@@ -14,7 +14,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.nqs import SDSC_QUEUES, NqsOptions
+from qops_batsim.schedulers.nqs import SDSC_QUEUES, NqsOptions
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload

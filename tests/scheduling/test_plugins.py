@@ -26,7 +26,7 @@ from typing import Annotated
 import msgspec
 
 import {helper}
-from qops_batsim.scheduling.easy import Easy
+from qops_batsim.schedulers.easy import Easy
 from qops_batsim.scheduling.module import SchedulerOptions
 
 
@@ -42,10 +42,10 @@ class Mine(Easy):
     summary = {helper}.SUMMARY
     Options = Options
 
-    def schedule(self, now):
+    def schedule(self):
         if self.options.factor > 5:
             return {{}}["missing"]
-        super().schedule(now)
+        super().schedule()
 '''
 
 
@@ -154,7 +154,7 @@ def test_a_plug_in_that_cannot_be_loaded_shows_where(plugin: Path, cli: Cli) -> 
 def test_an_error_in_another_process_shows_them_as_well(plugin: Path) -> None:
     module = make_scheduler("mine.py:Mine", {"factor": 6})
     with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
-        there = pool.submit(type(module).schedule, module, 0.0)
+        there = pool.submit(type(module.scheduler).schedule, module.scheduler)
         with pytest.raises(KeyError) as caught:
             there.result()
     (frame,) = frames_of_plugins(caught.value)

@@ -24,8 +24,8 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.schedulers.conservative import Conservative
+from qops_batsim.schedulers.fcfs import Fcfs
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.fcfs import Fcfs
 from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import (

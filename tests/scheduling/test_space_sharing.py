@@ -11,8 +11,7 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import HostDescription
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.easy import Easy
-from qops_batsim.scheduling.fcfs import Fcfs
+from qops_batsim.schedulers.easy import Easy
 from qops_batsim.scheduling.module import System
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.workload.model import Workload, delay_profile
@@ -24,6 +23,13 @@ def machine(hosts: int) -> System:
 
 def job(name: str, processors: int, date: float = 0.0, estimate: float = 10.0) -> Job:
     return Job(name, date, processors, "p", walltime=estimate)
+
+
+class Fcfs(SpaceSharingScheduler):
+    """Nothing but the base."""
+
+    def schedule(self, now: float) -> None:
+        pass
 
 
 def test_a_job_wider_than_the_free_hosts_cannot_start() -> None:
@@ -97,11 +103,3 @@ def test_easy_in_another_order() -> None:
     assert starts(Easy()) == {"A": 0, "B": 3, "C": 8, "D": 9}
     assert starts(ShortestFirst()) == {"A": 0, "C": 3, "D": 4, "B": 5}
     check_scheduler(ShortestFirst)
-
-
-def test_a_queue_is_empty_when_a_simulation_begins() -> None:
-    module = Fcfs()
-    module.begin(machine(1))
-    module.arrived(job("A", 1))
-    module.begin(machine(1))
-    assert module.withdraw("A") == (None, False)

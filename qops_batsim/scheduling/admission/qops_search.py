@@ -42,12 +42,7 @@ from qops_batsim.scheduling.profile import (
     reserve,
     reserve_fit,
 )
-
-FOREVER = 1e12
-"""Price of a delay without end (seconds)."""
-
-PRICE_TOLERANCE = 1e-9
-"""Prices that differ by less than this part of them are equal."""
+from qops_batsim.scheduling.slack.prices import FOREVER, PRICE_TOLERANCE
 
 
 class QopsRules(NamedTuple):

@@ -1,0 +1,1 @@
+"""Slack-based backfilling (Talby and Feitelson 1999)."""
