@@ -48,7 +48,6 @@ from qops_batsim.scheduling.core.state import (
 )
 from qops_batsim.scheduling.predictions import renew_estimates
 from qops_batsim.scheduling.profile import up_to_grid
-from qops_batsim.scheduling.slack.decision import Slacks, call_for, decide_slack
 from qops_batsim.scheduling.slurm.book import CANCELLED, STARTED, Book, Rules
 from qops_batsim.scheduling.slurm.book import GONE as SLURM_GONE
 from qops_batsim.scheduling.slurm.passes import arrive, decide_slurm
@@ -149,18 +148,6 @@ def run_conservative(events: Events, state: State) -> int:
     while next_decision(events, state):
         if not carry_out(events, state, decide_conservative(state)):
             break
-    return int(events.counts[REASON])
-
-
-@kernel
-def run_slack(events: Events, state: State, slacks: Slacks) -> int:
-    """Start jobs in time, as :class:`~qops_batsim.scheduling.slack.scheduler.Slack`."""
-    while next_decision(events, state):
-        if not carry_out(events, state, decide_slack(state, slacks)):
-            break
-        date = call_for(state, slacks)
-        if date < np.inf:
-            call_at(events, date)
     return int(events.counts[REASON])
 
 

@@ -30,7 +30,6 @@ from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
 from qops_batsim.scheduling.refusal import Refusal
-from qops_batsim.scheduling.slack.scheduler import Slack
 from qops_batsim.scheduling.slurm.scheduler import Slurm
 from qops_batsim.scheduling.table import durations_on_grid, is_kept, set_jobs
 from qops_batsim.tables import Words
@@ -42,12 +41,11 @@ if TYPE_CHECKING:
     from qops_batsim.running.event_kernels import Events
     from qops_batsim.scheduling.core.state import State
     from qops_batsim.scheduling.decision_events import Submission
-    from qops_batsim.scheduling.slack.decision import Requests
 
 AT_A_TIME = 0.05
 """After about so long progress is reported, and an interrupt is noticed (seconds of CPU)."""
 
-PLANNERS = (Conservative, Slack, Qops, Fqops, Foresight, Msb, Mrt)
+PLANNERS = (Conservative, Qops, Fqops, Foresight, Msb, Mrt)
 """Schedulers with a plan for which there is a loop."""
 
 CALLS = 64
@@ -57,8 +55,6 @@ CALLS = 64
 def is_compiled(module: DecisionModule) -> bool:
     """Return whether there is a compiled loop for a scheduler."""
     if isinstance(module, Fqops) and module.accepts:
-        return False
-    if isinstance(module, Slack) and module.options.on_overrun != "none":
         return False
     return type(module) in (Slurm, *PLANNERS)
 
@@ -96,7 +92,7 @@ def run_compiled(
 
     hosts, announces = len(simulation.hosts), simulation.options.acknowledge_dynamic_jobs
     # Each promise, and each start, leads to one more at most.
-    calls = CALLS if isinstance(module, (Slack, Slurm)) else 0
+    calls = CALLS if isinstance(module, Slurm) else 0
     calls += 2 * reservations
     events = _new_events(jobs, hosts, kills=_kills(module), announces=announces, calls=calls)
     planner: _PlannerLoop | _SlurmLoop
@@ -202,7 +198,7 @@ class _PlannerLoop:
         reservations: int,
     ) -> None:
         from qops_batsim.scheduling.arrays import new_profile
-        from qops_batsim.scheduling.core.columns import LATEST_STARTS, TARGETS
+        from qops_batsim.scheduling.core.columns import TARGETS
         from qops_batsim.scheduling.core.rows import new_log
         from qops_batsim.scheduling.core.state import new_state, steps_for, with_profile
         from qops_batsim.scheduling.host_words import WORD_BITS
@@ -210,8 +206,7 @@ class _PlannerLoop:
         self._module, self._jobs, self._hosts = module, jobs, hosts
         count = len(jobs.processors)
         self._steps = steps_for(count, min(hosts, count))
-        promises, logs = type(module) not in (Conservative, Slack), module.decision_log is not None
-        promised = LATEST_STARTS if isinstance(module, Slack) else TARGETS
+        promises, logs = type(module) is not Conservative, module.decision_log is not None
         words = 0
         if isinstance(module, Conservative) and module.options.reserve == "hosts":
             words = -(-hosts // WORD_BITS)
@@ -225,7 +220,7 @@ class _PlannerLoop:
             hosts,
             words=words,
             promises=promises,
-            promised=promised,
+            promised=TARGETS,
             logs=logs,
             claims=reservations,
         )
@@ -256,8 +251,6 @@ class _PlannerLoop:
         from qops_batsim.scheduling.admission.msb_search import new_prices
         from qops_batsim.scheduling.admission.qops_search import rules_of
         from qops_batsim.scheduling.admission.search import new_room
-        from qops_batsim.scheduling.core.state import PROMISES_GAINS
-        from qops_batsim.scheduling.slack.decision import new_slacks
 
         module, jobs = self._module, self._jobs
         kernel: Callable[..., int]
@@ -265,10 +258,6 @@ class _PlannerLoop:
         if isinstance(module, Conservative):
             return compiled.run_conservative
         count, steps = len(jobs.processors), self._steps
-        if isinstance(module, Slack):
-            self._state.counts[PROMISES_GAINS] = module.options.early_gain == "promise"
-            slacks = new_slacks(module.options, _slack_requests(module, jobs), steps)
-            return lambda events, state: compiled.run_slack(events, state, slacks)
         room = new_room(steps, count + 1)
         if isinstance(module, Qops):
             kernel, arguments = compiled.run_qops, (rules_of(module.options),)
@@ -401,21 +390,6 @@ class _Noted(NamedTuple):
     refusals: dict[int, Refusal]
     metadata: dict[int, str]
     kills: list[_Kill]
-
-
-def _slack_requests(module: Slack, jobs: DelayJobs) -> Requests:
-    """Return what slack-based backfilling asks of jobs."""
-    from qops_batsim.scheduling.slack.decision import Requests
-    from qops_batsim.scheduling.slack.priority import asked_priority, class_of
-
-    requests, places = jobs.columns.requests, jobs.places
-    asked = np.zeros(len(places))
-    if requests is not None:
-        asked = np.array([asked_priority(each) for each in requests])[places]
-    classes = class_of(module.options, jobs.estimates)
-    in_time = np.isfinite(jobs.walltimes) & (jobs.walltimes <= jobs.estimates)
-    submissions = jobs.submission_times.astype(float)
-    return Requests(asked, submissions, classes, in_time.astype(np.int64))
 
 
 def _tolerances(module: Fqops, jobs: DelayJobs) -> np.ndarray:

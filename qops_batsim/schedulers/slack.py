@@ -659,7 +659,7 @@ class Slack(PlanScheduler):
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         PlanScheduler.__init__(self, options)
         self.options.check()
-        self.watches = self.options.on_overrun != "none"
+        self.watches: bool = self.options.on_overrun != "none"
         self.only_compresses = self.options.removal == "compression"
 
     @property

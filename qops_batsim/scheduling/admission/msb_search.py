@@ -33,8 +33,10 @@ from qops_batsim.scheduling.core.plan import nominal, sort_slots
 from qops_batsim.scheduling.core.state import State
 from qops_batsim.scheduling.plan import Plan
 from qops_batsim.scheduling.profile import copy_profile, earliest_fit, locate_earliest, reserve_fit
-from qops_batsim.scheduling.slack.prices import LEAST_SLACK
 from qops_batsim.scheduling.table import SlotTable
+
+LEAST_SLACK = 1.0
+"""Slack that counts at least (seconds)."""
 
 FOREVER = 1e12
 """Price of a delay without end (seconds): more than any date, and sums stay precise."""
@@ -96,7 +98,7 @@ def rate_of(jobs: Jobs, slot: int, fair: bool, arrivals: Floats) -> float:
     """Return the price of a second by which a waiting job is moved.
 
     These are its processors, times its slack (deadline - arrival - run time) over what is left
-    of it, as in :func:`~qops_batsim.scheduling.slack.prices.rate_of_moves`.
+    of it.
     """
     rate, promise, estimate = (
         float(jobs.processors[slot]),

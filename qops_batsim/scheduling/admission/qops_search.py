@@ -42,7 +42,12 @@ from qops_batsim.scheduling.profile import (
     reserve,
     reserve_fit,
 )
-from qops_batsim.scheduling.slack.prices import FOREVER, PRICE_TOLERANCE
+
+FOREVER = 1e12
+"""Price of a delay without end (seconds)."""
+
+PRICE_TOLERANCE = 1e-9
+"""Prices that differ by less than this part of them are equal."""
 
 
 class QopsRules(NamedTuple):

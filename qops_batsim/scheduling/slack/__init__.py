@@ -1,1 +1,0 @@
-"""Slack-based backfilling (Talby and Feitelson 1999)."""
