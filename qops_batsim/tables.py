@@ -437,9 +437,8 @@ def _read_long(content: bytes, form: Form) -> Table | None:
         return None
     if _is_out_of_proportion(len(header), content.count(b"\n"), len(content)):
         return None
-    # Polars takes quotes within cells, too.
-    if b'"' in content and b'"' in _QUOTED.sub(b"", content):
-        return None
+    if has_quotes_within(content):
+        return None  # Polars takes these for quotes of cells.
     numbers, choices, texts = form.kinds(header)
     kinds = {name: pl.Float64 if name in numbers else pl.String for name in header}
     try:
@@ -471,6 +470,14 @@ def _read_long(content: bytes, form: Form) -> Table | None:
         },
         refuse=refuse,
     )
+
+
+def has_quotes_within(content: bytes) -> bool:
+    """Return whether any cell has quotes but those around it."""
+    # Usually they are those of an empty last cell, which is seen without looking for others.
+    if content.count(b'"') == 2 * content.count(b',""\n'):
+        return False
+    return b'"' in _QUOTED.sub(b"", content)
 
 
 def _unshielded_series(series: pl.Series) -> pl.Series:

@@ -23,6 +23,7 @@ from qops_batsim.tables import (
     Texts,
     Words,
     format_rows,
+    has_quotes_within,
     read_table,
     shielded,
     shielded_column,
@@ -350,3 +351,19 @@ def test_what_would_take_far_more_memory_than_it_has_letters_is_refused(
 
     with pytest.raises(InputError, match=message):
         read_table(path, FORM, read)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b'a,b\n1,""\n2,""\n', False),
+        (b'a,b\n1,"x,y"\n2,""\n', False),
+        (b'a,b\n1,"x""y"\n', False),
+        (b'a,b\n1,x"",""\n', True),
+        (b'a,b\n1,x"y"\n2,""\n', True),
+        (b'a,b\n"",""\n1"",""\n', True),
+        (b"a,b\n1,2\n", False),
+    ],
+)
+def test_quotes_within_cells_are_told_from_those_around(content: bytes, expected: bool) -> None:
+    assert has_quotes_within(content) is expected

@@ -177,7 +177,7 @@ def _sender(workload: Workload) -> str | None:
 
     def sends(name: str) -> bool:
         profile = profiles[name]
-        return bool(np.any(profile.get("com", 0))) or any(
+        return ("com" in profile and bool(np.any(profile["com"]))) or any(
             map(sends, map(str, profile.get("seq", ())))
         )
 

@@ -18,7 +18,7 @@ cdef class Easy(QueueScheduler):
     cdef bint has_key, has_order, predicts, is_sorted, chooses
     cdef double patience
     cdef Py_ssize_t extra
-    cdef list gone, new
+    cdef list gone, new, held
     cdef dict past
     cpdef begin(self, ResourceManager manager)
     cpdef arrived(self, Job job)
@@ -27,13 +27,13 @@ cdef class Easy(QueueScheduler):
     @cython.locals(free=Py_ssize_t, queue=Queue)
     cpdef schedule(self)
     cdef prepare(self)
-    @cython.locals(jobs=list, held=list, manager=ResourceManager, job=Job, now=double, extra=Py_ssize_t, count=Py_ssize_t, first=Py_ssize_t, used=Py_ssize_t, present=Py_ssize_t, begin=Py_ssize_t, block=Py_ssize_t, before=Py_ssize_t, place=Py_ssize_t, needed=Py_ssize_t, latest=double, end=double, is_reserved=bint, is_short=bint)
+    @cython.locals(jobs=list, manager=ResourceManager, job=Job, now=double, extra=Py_ssize_t, count=Py_ssize_t, first=Py_ssize_t, used=Py_ssize_t, present=Py_ssize_t, begin=Py_ssize_t, block=Py_ssize_t, before=Py_ssize_t, place=Py_ssize_t, needed=Py_ssize_t, latest=double, end=double, is_reserved=bint, is_short=bint)
     cdef start_in_order(self, Queue queue, Py_ssize_t free)
-    @cython.locals(manager=ResourceManager, held=list, job=Job, now=double, extra=Py_ssize_t, present=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t, needed=Py_ssize_t, latest=double, end=double, is_reserved=bint, has_keys=bint, order=int, best=double, key=double, wait=double)
+    @cython.locals(manager=ResourceManager, job=Job, now=double, extra=Py_ssize_t, present=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t, needed=Py_ssize_t, latest=double, end=double, is_reserved=bint, has_keys=bint, order=int, best=double, key=double, wait=double)
     cdef choose(self, list queue, Py_ssize_t free)
-    cdef hold(self, Job job, list held)
+    cdef hold(self, Job job)
     @cython.locals(job=Job)
-    cdef release(self, list held)
+    cdef release(self)
     @cython.locals(manager=ResourceManager, job=Job, under_way=Py_ssize_t)
     cdef Py_ssize_t ending(self) except -1
     @cython.locals(running=list, job=Job, now=double, grace=double, shadow=double, tolerance=double, available=Py_ssize_t, place=Py_ssize_t)

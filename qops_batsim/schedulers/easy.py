@@ -187,6 +187,7 @@ class Easy(QueueScheduler):
         self.extra = 0
         self.gone: list[Job] = []
         self.new: list[Job] = []
+        self.held: list[Job] = []
         self.past: dict[str, tuple[float, float]] = {}
 
     # What a subclass may override
@@ -278,7 +279,6 @@ class Easy(QueueScheduler):
         jobs, manager, now = queue.jobs, self.manager, self.manager.now
         extra, count, first, used, present = 0, 0, 0, len(jobs), self.present
         latest, is_reserved, is_short = INFINITY, False, used <= _SHORT_QUEUE
-        held: list[Job] = []
         if not is_short:
             queue.count_new()
         for block in range((used + _BLOCK - 1) // _BLOCK):
@@ -306,7 +306,7 @@ class Easy(QueueScheduler):
                     if end > latest:
                         extra -= needed
                     if needed > manager.free:
-                        self.hold(job, held)
+                        self.hold(job)
                         continue
                     self.start(job)
                     if count == 0:
@@ -325,14 +325,13 @@ class Easy(QueueScheduler):
             queue.close_up(first)
         elif not is_short and used > 2 * queue.waiting:
             queue.close_up(0)
-        if held:
-            self.release(held)
+        if self.held:
+            self.release()
 
     def choose(self, queue: list[Job], free: int) -> None:
         """Start the first job in order that may start, again and again. O(started × queue)."""
         manager, now, present = self.manager, self.manager.now, self.present
         extra, latest, is_reserved, has_keys = 0, INFINITY, False, self.is_sorted
-        held: list[Job] = []
         while True:
             order = self.backfilling if is_reserved else self.reserving
             best, place = INFINITY, -1
@@ -376,22 +375,23 @@ class Easy(QueueScheduler):
             if end > latest:
                 extra -= needed
             if needed > manager.free:
-                self.hold(job, held)
+                self.hold(job)
             else:
                 self.start(job)
-        self.release(held)
+        self.release()
 
-    def hold(self, job: Job, held: list[Job]) -> None:
+    def hold(self, job: Job) -> None:
         """Have a job that is chosen and has to wait for news count as running in this pass."""
         job.is_held, job.end = True, self.manager.now + job.duration
         self.insert_running(job)
-        held.append(job)
+        self.held.append(job)
 
-    def release(self, held: list[Job]) -> None:
+    def release(self) -> None:
         """Have jobs wait again that had to wait for news."""
-        for job in held:
+        for job in self.held:
             job.is_held = False
             QueueScheduler.ended(self, job)
+        self.held.clear()
 
     def ending(self) -> int:
         """Return how many processors jobs have of whose end the news may be under way. O(running).

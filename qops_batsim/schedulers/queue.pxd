@@ -63,7 +63,7 @@ cdef class QueueScheduler(Scheduler):
     @cython.locals(job=Job, timetable=Timetable)
     cpdef reject_wider(self)
     cpdef decide(self)
-    @cython.locals(running=list, place=Py_ssize_t, earlier=Job)
+    @cython.locals(running=list, end=double, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, earlier=Job)
     cdef insert_running(self, Job job)
     @cython.locals(running=list, low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t, job=Job)
     cdef Py_ssize_t place_before(self, double end) except -1

@@ -419,14 +419,16 @@ class QueueScheduler(Scheduler):
         return profile
 
     def insert_running(self, job: Job) -> None:
-        """Insert a job into the running ones. O(running)."""
-        running, place = self.running, len(self.running)
-        while place > 0:
-            earlier = running[place - 1]
-            if earlier.end <= job.end:
-                break
-            place -= 1
-        running.insert(place, job)
+        """Insert a job into the running ones, behind those that end at its date. O(running)."""
+        running, end, low, high = self.running, job.end, 0, len(self.running)
+        while low < high:
+            middle = (low + high) >> 1
+            earlier = running[middle]
+            if earlier.end <= end:
+                low = middle + 1
+            else:
+                high = middle
+        running.insert(low, job)
 
     def place_before(self, end: float) -> int:
         """Return the place of the first running job that ends no earlier. O(log running)."""
