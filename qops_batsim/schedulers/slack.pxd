@@ -8,6 +8,7 @@ from qops_batsim.schedulers.qops cimport FitBounds
 from qops_batsim.timing cimport duration_on_grid, end_of, on_grid, up_to_grid
 
 cdef double _INFINITY, _FOREVER, _LEAST_PRIORITY, _LEAST_SLACK, _PRICE_TOLERANCE
+cdef Py_ssize_t _LONG
 cdef int _RUNNING, _AAT, _DU, _DC, _DP, _EXHAUSTIVE
 
 cdef double power(double base, double exponent) except? -1
@@ -33,6 +34,7 @@ cdef class Search:
     cdef double now, latest
     cdef readonly double start, price
     cdef readonly bint is_changed
+    cdef bint learns
     cdef readonly Py_ssize_t position, moved
     @cython.locals(plan=Plan, job=Job, place=Py_ssize_t, end=double)
     cpdef double reschedule(self, Job new, double priority, double latest, double now, Py_ssize_t fixed, double most) except? -1
@@ -41,14 +43,16 @@ cdef class Search:
     cdef keep(self, Job job)
     @cython.locals(after=double, start=double)
     cdef double soonest(self, Job job, Profile profile, FitBounds bounds) except? -1
-    @cython.locals(rank=Py_ssize_t, job=Job, soonest=double)
+    @cython.locals(rank=Py_ssize_t, job=Job)
     cdef list_waiting(self, Py_ssize_t fixed, double priority)
     cdef double key_of(self, Job job) except? -1
     @cython.locals(count=Py_ssize_t, new=Job, profile=Profile, price=double)
     cdef stay(self, Py_ssize_t fixed)
     @cython.locals(price=double, best=Profile, now=double, place=Py_ssize_t, job=Job, start=double, starts=list)
     cdef double compress(self, Py_ssize_t fixed) except? -1
-    @cython.locals(price=double, trial=Profile, new=Job, following=Py_ssize_t)
+    @cython.locals(gain=double, place=Py_ssize_t, job=Job)
+    cdef double most_gain(self, Py_ssize_t position) except? -1
+    @cython.locals(price=double, trial=Profile, new=Job, following=Py_ssize_t, tolerance=double, bound=double)
     cdef Py_ssize_t try_orders(self, Py_ssize_t position, double start) except -1
     @cython.locals(waiting=list, line=list, trial=Profile, bounds=FitBounds, count=Py_ssize_t, moved=Py_ssize_t, following=Py_ssize_t, placed=Py_ssize_t, limit=double, hope=double, tolerance=double, bound=double, found=double, delay=double, place=Py_ssize_t, job=Job)
     cdef Py_ssize_t place_delayed(self, Py_ssize_t position, double start, double price) except -1

@@ -64,6 +64,9 @@ LEAST_SLACK = 1.0
 PRICE_TOLERANCE = 1e-9
 """Prices that differ by less than this part of them are equal."""
 
+LONG = 24
+"""From so many waiting jobs on, it pays to learn bounds of earliest fits."""
+
 EXTENSION = 0.1
 """A job that reaches its estimate asks for this part of it in addition (section 4.7)."""
 
@@ -79,7 +82,7 @@ TICK_ROUNDING = PLAN_TOLERANCE / 2
 
 _INFINITY, _RUNNING, _FOREVER = math.inf, RUNNING, FOREVER
 _LEAST_PRIORITY, _LEAST_SLACK, _PRICE_TOLERANCE = LEAST_PRIORITY, LEAST_SLACK, PRICE_TOLERANCE
-_AAT, _DU, _DC, _DP, _EXHAUSTIVE = AAT, DU, DC, DP, EXHAUSTIVE
+_AAT, _DU, _DC, _DP, _EXHAUSTIVE, _LONG = AAT, DU, DC, DP, EXHAUSTIVE, LONG
 
 
 class SlackOptions(PlannerOptions, frozen=True, kw_only=True):
@@ -366,6 +369,7 @@ class Search:
         self.new: Job | None = None
         self.now, self.latest, self.start, self.price = 0.0, math.inf, 0.0, 0.0
         self.is_changed, self.position, self.moved = False, 0, 0
+        self.learns = False
 
     def reschedule(
         self, new: Job | None, priority: float, latest: float, now: float, fixed: int, most: float
@@ -399,17 +403,19 @@ class Search:
         self.order = self.heuristic
         if self.order == _EXHAUSTIVE and len(waiting) > self.exhaustive_up_to:
             self.order = 0
-        if new is not None:
-            new.cell = self.bounds.cell_of(new)
-        plan.reserve_running(base, now)
-        self.base_bounds.forget()
-        for place in range(fixed):
-            self.keep(waiting[place])
-        self.list_waiting(fixed, priority)
+        if fixed < len(waiting):
+            self.learns = len(waiting) >= _LONG
+            if new is not None:
+                new.cell, new.fits_from = self.bounds.cell_of(new), now
+            plan.reserve_running(base, now)
+            if self.learns:
+                self.base_bounds.forget()
+            for place in range(fixed):
+                self.keep(waiting[place])
+            self.list_waiting(fixed, priority)
         self.stay(fixed)
         while position < len(waiting):
             while kept < position:
-                self.soonest(waiting[kept], base, self.base_bounds)
                 self.keep(waiting[kept])
                 kept += 1
             start = now
@@ -424,8 +430,10 @@ class Search:
         self.base.reserve(job.start, end_of(job.start, job.duration), job.processors)
 
     def soonest(self, job: Job, profile: Profile, bounds: FitBounds) -> float:
-        """Return the earliest fit of a job, of which the bounds learn. O(steps)."""
-        after = max(self.now, bounds.dates[job.cell])
+        """Return the earliest fit of a job, of which the bounds learn in long queues. O(steps)."""
+        if not self.learns:
+            return profile.earliest_fit(job.fits_from, job.duration, job.processors)
+        after = max(job.fits_from, bounds.dates[job.cell])
         start = profile.earliest_fit(after, job.duration, job.processors)
         bounds.learn(job, start)
         return start
@@ -433,8 +441,8 @@ class Search:
     def list_waiting(self, fixed: int, priority: float) -> None:
         """Note what moving each waiting job costs and what it can gain at most, and the order.
 
-        No job can start earlier than in the profile of what is not moved in any schedule.
-        O(waiting × steps).
+        No job can start earlier (``fits_from``) than in the profile of what is not moved in any
+        schedule. O(waiting × steps).
         """
         for rank in range(len(self.waiting)):
             job = self.waiting[rank]
@@ -442,8 +450,9 @@ class Search:
             job.rate = self.prices.rate_of(job, priority)
             job.key = self.key_of(job)
             if rank >= fixed:
-                soonest = self.soonest(job, self.base, self.base_bounds)
-                job.gain = min(0.0, self.prices.of_move(soonest - job.start, job))
+                job.fits_from = self.now
+                job.fits_from = self.soonest(job, self.base, self.base_bounds)
+                job.gain = min(0.0, self.prices.of_move(job.fits_from - job.start, job))
         self.line = list(self.waiting)
         if 0 < self.order < _EXHAUSTIVE:
             sort_by_key(self.line, 0)
@@ -508,17 +517,24 @@ class Search:
         """Place the new job at a start, and those from a position on in the orders to try.
 
         Each schedule that is cheaper than the best one so far takes its place. Returned is the next
-        position to try.
+        position to try: none, if what the jobs behind this one can gain at most is not enough, as
+        fewer stand behind the next ones, and the new job starts no earlier there.
         """
         price, new, following = 0.0, self.new, position + 1
         if new is not None:
             price = self.prices.of_wait(start - self.now, new.processors)
+            new.fits_from = start
+        tolerance = _PRICE_TOLERANCE * max(1.0, abs(self.price))
+        bound = price + self.most_gain(position)
+        if bound > self.price + tolerance or (bound >= self.price - tolerance and self.moved == 0):
+            return len(self.waiting)
         if self.order == _EXHAUSTIVE:
             self.line = list(self.waiting)
         while True:
             trial = self.trial
             trial.copy_from(self.base)
-            self.bounds.copy_from(self.base_bounds)
+            if self.learns:
+                self.bounds.copy_from(self.base_bounds)
             if new is not None:
                 trial.reserve(start, end_of(start, new.duration), new.processors)
             following = self.place_delayed(position, start, price)
@@ -526,6 +542,14 @@ class Search:
                 return following
             if not next_order(self.line, position):
                 return position + 1
+
+    def most_gain(self, position: int) -> float:
+        """Return what the jobs from a position on cost at least: at most 0. O(waiting)."""
+        gain = 0.0
+        for place in range(position, len(self.waiting)):
+            job = self.waiting[place]
+            gain += job.gain
+        return gain
 
     def place_delayed(self, position: int, start: float, price: float) -> int:
         """Place the jobs from a position on at their earliest fit, and add up what this costs.
@@ -539,11 +563,7 @@ class Search:
         """
         waiting, line, trial, bounds = self.waiting, self.line, self.trial, self.bounds
         count, moved, following, placed, limit = len(waiting), 0, position, position, self.price
-        # What the jobs still to place can gain at most.
-        hope = 0.0
-        for place in range(position, count):
-            job = waiting[place]
-            hope += job.gain
+        hope = self.most_gain(position)
         tolerance = _PRICE_TOLERANCE * max(1.0, abs(limit))
         for place in range(count):
             bound = price + hope
