@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from qops_batsim import (
+    DeadlineScheduler,
     Easy,
     Job,
     QueueScheduler,
     SchedulerOptions,
 )
-from qops_batsim.schedulers.deadline import DeadlineScheduler
 
 
 class Widest(Easy):

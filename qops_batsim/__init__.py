@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from qops_batsim.running.run import run as run
     from qops_batsim.running.run import run_again as run_again
     from qops_batsim.running.simulate import simulate as simulate
+    from qops_batsim.schedulers.deadline import DeadlineScheduler as DeadlineScheduler
     from qops_batsim.schedulers.easy import Easy as Easy
     from qops_batsim.schedulers.queue import QueueScheduler as QueueScheduler
-    from qops_batsim.scheduling.admission.own import DeadlineScheduler as DeadlineScheduler
     from qops_batsim.scheduling.availability import AvailabilityProfile as AvailabilityProfile
     from qops_batsim.scheduling.engine_needs import EngineNeeds as EngineNeeds
     from qops_batsim.scheduling.module import DecisionModule as DecisionModule
@@ -75,7 +75,7 @@ else:
             "running.contract": "check_scheduler",
             "running.run": "run run_again",
             "running.simulate": "simulate",
-            "scheduling.admission.own": "DeadlineScheduler",
+            "schedulers.deadline": "DeadlineScheduler",
             "scheduling.availability": "AvailabilityProfile",
             "scheduling.engine_needs": "EngineNeeds",
             "scheduling.module": "DecisionModule SchedulerOptions",

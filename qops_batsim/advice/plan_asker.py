@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from qops_batsim.advice.bisection import earliest_deadline
 from qops_batsim.advice.history import RUNNING, DecisionHistory, JobStory, PlanState, or_infinite
 from qops_batsim.core.job import RUNNING as RUNS
 from qops_batsim.core.job import WAITING, Job
@@ -25,7 +26,6 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.schedulers.deadline import DeadlineScheduler
 from qops_batsim.schedulers.foresight import Foresight
 from qops_batsim.schedulers.planning import PlanScheduler
-from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.answers import AdmissionAnswer
 from qops_batsim.scheduling.capacity import Capacity, Window
 from qops_batsim.scheduling.decision_events import Submitted

@@ -21,7 +21,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip, unlinked_hosts
 from qops_batsim.platform.simgrid_read import read_platform
-from qops_batsim.scheduling.admission.options import FqopsOptions
+from qops_batsim.schedulers.fqops import FqopsOptions
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import AnyKind, kind_of, registered_name
 from qops_batsim.shipped import (

@@ -147,7 +147,7 @@ class DeadlineScheduler(PlanScheduler):
         moves no other job, or with :meth:`adopt_starts`. Equal questions have to be answered alike:
         ``quote`` asks again.
         """
-        raise NotImplementedError(f"{type(self).__name__} has to implement admit")
+        raise SimulationError(f"{type(self).__name__} has to implement admit")
 
     # What a subclass can call
 

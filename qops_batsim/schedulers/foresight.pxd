@@ -20,7 +20,8 @@ cdef class Market:
     cdef readonly double last_hour, span, jobs, measure, work
     cdef readonly list classes
     cdef readonly Py_ssize_t most
-    cdef double[::1] losses, states, sums, loads, rates, lengths
+    cdef readonly double[::1] losses
+    cdef double[::1] states, sums, loads, rates, lengths
     cdef double measure_of(self, Py_ssize_t processors, double duration, double left) noexcept
     cdef double worth_of(self, double measure) noexcept
     @cython.locals(own=double, mean=double, share=double)

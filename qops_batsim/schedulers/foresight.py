@@ -14,8 +14,13 @@ from qops_batsim.core.profile import Profile
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.schedulers.qops import Qops, QopsOptions
-from qops_batsim.schedulers.restarting import MOST_VICTIMS, RestartingQops
-from qops_batsim.scheduling.admission.options import KillAfter, KillAndRestart, MaxKills
+from qops_batsim.schedulers.restarting import (
+    MOST_VICTIMS,
+    KillAfter,
+    KillAndRestart,
+    MaxKills,
+    RestartingQops,
+)
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
 LENGTHS = (60.0, 300.0, 900.0, 3600.0, 14400.0, 43200.0, math.inf)

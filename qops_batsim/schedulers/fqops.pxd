@@ -12,6 +12,7 @@ cdef double _INFINITY, _MAX_SECONDS
 cdef class Fqops(RestartingQops):
     cdef public object tolerance
     cdef double slack
+    cdef readonly double failed
     cdef Py_ssize_t retries
     cdef Profile spare
     cdef list best, starts
@@ -25,7 +26,7 @@ cdef class Fqops(RestartingQops):
     cdef admit_with(self, Job job, double offered, double soonest)
     cdef promise(self, Job job, double deadline, double lag)
     @cython.locals(lag=double, low=double, high=double, middle=double, soonest=double, retries=Py_ssize_t, works=bint)
-    cdef double find_earliest(self, Job new) except? -1
+    cpdef double find_earliest(self, Job new) except? -1
     @cython.locals(job=Job)
     cdef keep_draft(self)
     @cython.locals(job=Job, place=Py_ssize_t)

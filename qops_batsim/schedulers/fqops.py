@@ -21,13 +21,23 @@ from qops_batsim.economics.tolerance import (
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.schedulers.deadline import meets
 from qops_batsim.schedulers.qops import QopsOptions
-from qops_batsim.schedulers.restarting import RestartingQops
-from qops_batsim.scheduling.admission.options import KillAfter, KillAndRestart, MaxKills
+from qops_batsim.schedulers.restarting import KillAfter, KillAndRestart, MaxKills, RestartingQops
 from qops_batsim.scheduling.answers import Offer
 from qops_batsim.scheduling.refusal import OfferOutcome, Refusal, free_text
 from qops_batsim.timing import end_of
 
 _INFINITY, _MAX_SECONDS = math.inf, MAX_SECONDS
+
+
+ToleranceFactor = Annotated[
+    float,
+    Meta(
+        ge=0,
+        le=1e6,
+        description="users take an offer up to this many times the requested response time; "
+        "qos.tolerance_factor of a job goes before",
+    ),
+]
 
 
 class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
@@ -49,15 +59,7 @@ class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
             "uniform between 0 and twice tolerance_factor"
         ),
     ] = "fixed"
-    tolerance_factor: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1e6,
-            description="users take an offer up to this many times the requested response time; "
-            "qos.tolerance_factor of a job goes before",
-        ),
-    ] = 1.0
+    tolerance_factor: ToleranceFactor = 1.0
     seed: Annotated[int, Meta(description="chooses random tolerance factors")] = 0
     slack_factor: Annotated[
         float,
@@ -93,6 +95,11 @@ class Fqops(RestartingQops):
     accepts
         Speaks for the users instead of the options ``tolerance``, ``tolerance_factor`` and
         ``seed``: a function of the job and the offered deadline (seconds).
+
+    Attributes
+    ----------
+    failed
+        The latest deadline before the earliest one that was sought in vain last (seconds).
     """
 
     summary = "QoPS with feedback, tolerance, slack, kill-and-restart (Islam et al. 2004)"
@@ -116,6 +123,7 @@ class Fqops(RestartingQops):
         self.spare = Profile(manager.machine_size)
         self.best: list[Job] = []
         self.starts: list[float] = []
+        self.failed = _INFINITY
 
     def answer(self, job: Job) -> None:
         """Take a new job into the plan, with an offered deadline if need be, or reject it."""
@@ -249,6 +257,7 @@ class Fqops(RestartingQops):
             else:
                 low = middle
         self.promise(new, new.deadline, lag)
+        self.failed = low
         if high < _INFINITY:
             self.take_kept_draft()
         return high

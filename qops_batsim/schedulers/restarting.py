@@ -8,17 +8,37 @@ They do so from scratch, or where their work was saved last (``qos.checkpoint``)
 from __future__ import annotations
 
 import math
+from typing import Annotated
+
+from msgspec import Meta
 
 from qops_batsim.core.job import Job
 from qops_batsim.core.log import BY_KILL
 from qops_batsim.core.needs import EngineNeeds
-from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.options import SchedulerOptions, seconds
 from qops_batsim.core.plan import sort_by_start
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.jobs import COMPLETED_KILLED, rest_of, restarted_id
+from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.schedulers.deadline import meets
 from qops_batsim.schedulers.qops import Qops
 from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE, on_grid
+
+KillAndRestart = Annotated[
+    bool,
+    Meta(
+        description="where there is no plan, and before an offer is made, try to meet the request "
+        "by killing a running job that can be run again from scratch by its own deadline"
+    ),
+]
+MaxKills = Annotated[
+    Annotated[int, Meta(ge=0)] | None,
+    Meta(description="most kills of one job; none for any number"),
+]
+KillAfter = Annotated[
+    float,
+    seconds("run time before which no job is killed", ge=0, le=MAX_SECONDS),
+]
 
 MOST_VICTIMS = 8
 """No more jobs are killed for one."""

@@ -14,7 +14,6 @@ from qops_batsim.errors import InputError, shown, typed_text
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import DECISION_TYPES, ExecuteJob
-from qops_batsim.scheduling.admission.own import DeadlineScheduler
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
@@ -150,9 +149,7 @@ def _missing(kind: type[DecisionModule]) -> list[str]:
     needed = ["decide"]
     if issubclass(kind, SpaceSharingScheduler):
         base, needed = SpaceSharingScheduler, ["arrived", "left", "schedule"]
-        if issubclass(kind, DeadlineScheduler):
-            base, needed = DeadlineScheduler, ["admit"]
-        elif kind.new_plan is not SpaceSharingScheduler.new_plan:
+        if kind.new_plan is not SpaceSharingScheduler.new_plan:
             return []
     return [name for name in needed if getattr(kind, name) is getattr(base, name)]
 

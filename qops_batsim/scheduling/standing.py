@@ -123,11 +123,10 @@ def restore(holders: Holders, standing: Standing) -> None:
 
 def is_settled(plan: Plan) -> bool:
     """Tell whether all that a plan knows stands in its arrays, and nothing is half done."""
-    from qops_batsim.scheduling.admission.policy import Admission
     from qops_batsim.scheduling.plan import Plan
 
     state, policy = plan.state, plan.policy
-    known = policy is None or isinstance(policy, Admission)
+    known = policy is None
     if type(plan) is not Plan or not known or plan.learns or plan.new_slots or state.counts[LOGS]:
         return False
     if state.claims.size[0] > 0:

@@ -198,7 +198,8 @@ def shares(work: np.ndarray, admitted: np.ndarray) -> tuple[float, float]:
 
 def lines(workload: Workload, limit: float) -> Split:
     """Return what each line from QoPS to the clairvoyant admits."""
-    module = ExactFeasibility()
+    scheduler = ExactFeasibility()
+    module = make_scheduler(scheduler)
     machine = make_cluster(workload.processors)
     outcomes, _ = checked_outcomes(workload, machine, module, "exact feasibility")
     hindsight = first_come_with_hindsight(problem_of(workload))
@@ -210,8 +211,8 @@ def lines(workload: Workload, limit: float) -> Split:
         hindsight=int((hindsight.starts != NOT_CHOSEN).sum()),
         best=round(best.best_known),
         bound=round(best.bound),
-        found=module.solver_counts.found,
-        exact_open=module.solver_counts.open,
+        found=scheduler.solver_counts.found,
+        exact_open=scheduler.solver_counts.open,
         hindsight_open=hindsight.open,
     )
 

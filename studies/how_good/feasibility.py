@@ -26,20 +26,16 @@ real run times if the workload's estimates are made exact.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim import SpaceSharingScheduler
+from qops_batsim import Job
 from qops_batsim.optimum.problem import NOT_CHOSEN, Booleans, Ints, Problem, Tasks
 from qops_batsim.optimum.search import Subproblem, annealed, filled
 from qops_batsim.optimum.solver import Budget, solve, violated_intervals
-from qops_batsim.scheduling.admission.options import QopsOptions
-from qops_batsim.scheduling.admission.policy import Admission
-from qops_batsim.scheduling.admission.qops_search import QopsSearch
-from qops_batsim.scheduling.admission.search import FOUND, Question, Search, Verdict
-from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.profile import copy_profile, earliest_fit, reserve
+from qops_batsim.schedulers.qops import Qops, QopsOptions
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRID
 
 AT_ONCE, SEARCH, SOLVER = 0.02, 0.3, 0.2
@@ -92,7 +88,7 @@ class SolverCounts:
         self.found = self.refused = self.open = 0
 
 
-class ExactFeasibility(SpaceSharingScheduler):
+class ExactFeasibility(Qops):
     """A scheduler that admits a job whenever any plan keeps all promises; else as QoPS.
 
     ``solver_counts`` counts the questions that QoPS's search did not find a plan for; those that
@@ -100,86 +96,65 @@ class ExactFeasibility(SpaceSharingScheduler):
     """
 
     summary = "exact feasibility: QoPS with the solver where its search fails"
-    needs_deadlines = True
-
-    Options = QopsOptions
-    options: QopsOptions
 
     def __init__(self, options: QopsOptions | None = None) -> None:
         super().__init__(options)
         self.solver_counts = SolverCounts()
 
-    def new_plan(self, machine_size: int) -> Plan:
-        """Return an empty plan that searches exactly."""
-        qops = QopsSearch(self.options)
-        return Plan(machine_size, Admission(ExactSearch(qops, machine_size, self.solver_counts)))
-
-
-class ExactSearch:
-    """A search that asks another one, and the solver where that finds no plan."""
-
-    def __init__(self, search: Search, machine_size: int, solver_counts: SolverCounts) -> None:
-        self._search, self._machine, self._answers = search, machine_size, solver_counts
-
-    def __call__(self, q: Question) -> Verdict:
-        """Return whether there is a plan."""
-        verdict = self._search(q)
-        if verdict.found:
-            return verdict
-        slots = [*q.waiting.slots[: q.waiting.size[0]].tolist(), q.new]
-        estimates = q.jobs.estimates[slots]
-        if not np.isfinite(estimates).all():
-            return verdict
-        tasks, unit = _tasks(q, slots, self._machine)
-        starts = np.where(np.arange(len(tasks.release)) < len(slots), NOT_CHOSEN, tasks.release)
-        found = joint_schedule(tasks, starts, self._machine, GRID / unit)
+    def admit(self, job: Job) -> object:
+        """Admit a job as QoPS does, or by the plan of the solver where that finds none."""
+        refusal = super().admit(job)
+        jobs = [*self.plan.waiting, job]
+        if refusal is None or not all(each.duration < math.inf for each in jobs):
+            return refusal
+        free, machine = self.availability(), self.plan.machine_size
+        tasks, unit = _tasks(free.steps(), self.now, jobs, machine)
+        starts = np.where(np.arange(len(tasks.release)) < len(jobs), NOT_CHOSEN, tasks.release)
+        found = joint_schedule(tasks, starts, machine, GRID / unit)
         if found.starts is None:
-            self._answers.refused += found.is_proven
-            self._answers.open += not found.is_proven
-            return verdict
-        self._answers.found += 1
-        _write_plan(q, slots, found.starts[: len(slots)])
-        return FOUND
+            self.solver_counts.refused += found.is_proven
+            self.solver_counts.open += not found.is_proven
+            return refusal
+        self.solver_counts.found += 1
+        # Each job starts as early as those before it allow, so every start but those of now is the
+        # end of another job, at which the scheduler is told.
+        planned: dict[Job, float] = {}
+        for index in np.argsort(found.starts[: len(jobs)], kind="stable").tolist():
+            each = jobs[index]
+            planned[each] = free.earliest_fit(self.now, each.duration, each.processors)
+            free.reserve(planned[each], each.duration, each.processors)
+        self.adopt_starts(planned)
+        return None
 
 
-def _tasks(q: Question, slots: list[int], machine: int) -> tuple[Tasks, int]:
+def _tasks(
+    steps: list[tuple[float, int]], now: float, jobs: list[Job], machine: int
+) -> tuple[Tasks, int]:
     """Return jobs and then what the running ones use, and how many microseconds a tick has.
 
     A job that starts as early as others allow starts a sum of durations from now. So their greatest
     common divisor, mostly a second, is a tick that rounds nothing but deadlines, without loss.
     """
-    times, free, size = q.room.free
-    dates = np.maximum(np.rint((times[: size[0]] - q.now) * GRID), 0).astype(np.int64)
-    in_use = machine - free[: size[0] - 1].astype(np.int64)
+    times, free = (np.array(column) for column in zip(*steps, strict=True))
+    dates = np.maximum(np.rint((times - now) * GRID), 0).astype(np.int64)
+    in_use = machine - free[:-1].astype(np.int64)
     fixed = (in_use > 0) & (np.diff(dates) > 0)
     begins, ends = dates[:-1][fixed], dates[1:][fixed]
-    durations = np.maximum(np.ceil(q.jobs.estimates[slots] * GRID - 1e-3), 1).astype(np.int64)
+    lengths = np.array([job.duration for job in jobs])
+    durations = np.maximum(np.ceil(lengths * GRID - 1e-3), 1).astype(np.int64)
     last = int(dates.max(initial=0) + durations.sum())
-    left = np.minimum(q.jobs.targets[slots] + DEADLINE_TOLERANCE - q.now, 1e9)
+    targets = np.array([job.target for job in jobs])
+    left = np.minimum(targets + DEADLINE_TOLERANCE - now, 1e9)
     latest = np.minimum(np.floor(left * GRID).astype(np.int64), last)
     columns = (
-        (np.zeros(len(slots), np.int64), begins),
+        (np.zeros(len(jobs), np.int64), begins),
         (durations, ends - begins),
         (latest, ends),
-        (q.jobs.processors[slots], in_use[fixed]),
+        (np.array([job.processors for job in jobs]), in_use[fixed]),
     )
     release, duration, end, processors = map(np.concatenate, columns)
     unit = int(np.gcd.reduce(np.concatenate([[GRID], durations, begins, ends]).astype(np.int64)))
     return Tasks(release // unit, duration // unit, end // unit, processors), unit
-
-
-def _write_plan(q: Question, slots: list[int], starts: Ints) -> None:
-    """Put a plan where the policy takes it from, each job as early as those before it allow.
-
-    So every start but those of now is the end of another job, at which the scheduler is told.
-    """
-    copy_profile(q.room.free, q.room.draft.profile)
-    for place, index in enumerate(np.argsort(starts, kind="stable").tolist()):
-        slot = slots[index]
-        job = q.jobs.estimates[slot], q.jobs.processors[slot]
-        start = earliest_fit(q.room.draft.profile, q.now, *job)
-        reserve(q.room.draft.profile, start, *job)
-        q.room.draft.order[place], q.room.draft.starts[place] = slot, start
 
 
 class FirstCome(NamedTuple):

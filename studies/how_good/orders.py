@@ -18,52 +18,52 @@ import random
 from typing import Any
 
 from qops_batsim import AvailabilityProfile, Job, QosRequest, simulate
-from qops_batsim.engine.options import EngineOptions
 from qops_batsim.experiments import markdown_table
 from qops_batsim.platform import make_cluster
 from qops_batsim.scheduling import make_scheduler
-from qops_batsim.scheduling.admission.search import Question, Search, Verdict
+from qops_batsim.scheduling.registry import scheduler_class
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload import Workload, delay_profile
 from studies.shared import Settings
 
 
-class WatchedSearch:
-    """Passes questions on to a search and judges its refusals."""
+class Counts:
+    """Questions to a scheduler, and how many of its refusals were judged, and were losses."""
 
-    def __init__(self, search: Search, machine: int, most: int) -> None:
-        self.search, self.machine, self.most = search, machine, most
+    def __init__(self) -> None:
         self.questions = self.refusals = self.judged = self.losses = 0
 
-    def __call__(self, question: Question) -> Verdict:
-        verdict = self.search(question)
-        self.questions += 1
-        if not verdict.found:
-            self.refusals += 1
-            if question.waiting.size[0] < self.most:
-                self.judged += 1
-                waiting = question.waiting.slots[: question.waiting.size[0]].tolist()
-                base = AvailabilityProfile.of(question.room.free, self.machine)
-                self.losses += some_order(question, base, [*waiting, question.new])
-        return verdict
+
+def watched(scheduler: str, settings: dict[str, Any], most: int) -> tuple[Any, Counts]:
+    """Return a scheduler whose refusals are judged where fewer jobs wait, and the counts."""
+    kind, counts = scheduler_class(scheduler), Counts()
+
+    class Watched(kind):  # type: ignore[misc, valid-type]
+        def try_admission(self, job: Job) -> object:
+            refusal, waiting = super().try_admission(job), self.plan.waiting
+            counts.questions += 1
+            if refusal is not None:
+                counts.refusals += 1
+                if len(waiting) < most:
+                    counts.judged += 1
+                    counts.losses += some_order(self.now, self.availability(), [*waiting, job])
+            return refusal
+
+    return make_scheduler(Watched, settings), counts
 
 
-def some_order(question: Question, profile: AvailabilityProfile, slots: list[int]) -> bool:
+def some_order(now: float, profile: AvailabilityProfile, jobs: list[Job]) -> bool:
     """Tell whether the jobs in some order, each at its earliest fit, all end in time."""
-    jobs = question.jobs
-    starts = {}
-    for slot in slots:
-        duration = float(jobs.estimates[slot])
-        starts[slot] = profile.earliest_fit(question.now, duration, int(jobs.processors[slot]))
-        if starts[slot] + duration > jobs.targets[slot] + PLAN_TOLERANCE:
+    starts = [profile.earliest_fit(now, job.duration, job.processors) for job in jobs]
+    for job, start in zip(jobs, starts, strict=True):
+        if start + job.duration > job.target + PLAN_TOLERANCE:
             return False  # Further reservations only make it later.
-    for slot in slots:
-        rest = [other for other in slots if other != slot]
+    for place, job in enumerate(jobs):
         extended = profile.copy()
-        extended.reserve(starts[slot], float(jobs.estimates[slot]), int(jobs.processors[slot]))
-        if some_order(question, extended, rest):
+        extended.reserve(starts[place], job.duration, job.processors)
+        if some_order(now, extended, [*jobs[:place], *jobs[place + 1 :]]):
             return True
-    return not slots
+    return not jobs
 
 
 def burst(machine: int, jobs: int, spare: float, seed: int) -> Workload:
@@ -81,33 +81,25 @@ def burst(machine: int, jobs: int, spare: float, seed: int) -> Workload:
     return Workload(jobs=made, profiles=profiles, processors=machine)
 
 
-def measure(scheduler: str, settings: dict[str, Any], bursts: Settings) -> list[WatchedSearch]:
-    """Run all bursts; return the watched search of each."""
-    watched, machine = [], bursts["processors"]
+def measure(scheduler: str, settings: dict[str, Any], bursts: Settings) -> list[Counts]:
+    """Run all bursts; return the counts of each."""
+    found, machine = [], bursts["processors"]
     for index in range(bursts["bursts"]):
-        module: Any = make_scheduler(scheduler, settings)
-        plan = module.new_plan(machine)
-        search = plan.policy.search = WatchedSearch(plan.policy.search, machine, bursts["most"])
-        module.new_plan = lambda size, plan=plan: plan
+        module, counts = watched(scheduler, settings, bursts["most"])
         seed = bursts["seed"] * 1_000_000 + index
-        # With a list of external events, an empty one, the module itself is asked.
-        simulate(
-            module,
-            burst(machine, bursts["jobs"], bursts["spare"], seed),
-            make_cluster(machine),
-            engine=EngineOptions(external_events=()),
-        )
-        watched.append(search)
-    return watched
+        made = burst(machine, bursts["jobs"], bursts["spare"], seed)
+        simulate(module, made, make_cluster(machine))
+        found.append(counts)
+    return found
 
 
 def table(bursts: Settings) -> list[str]:
     """Return a row for each scheduler and its options."""
     rows = []
     for scheduler, settings in bursts["contestants"]:
-        watched = measure(scheduler, settings, bursts)
+        measured = measure(scheduler, settings, bursts)
         counts = [
-            sum(getattr(search, name) for search in watched)
+            sum(getattr(each, name) for each in measured)
             for name in ("questions", "refusals", "judged", "losses")
         ]
         options = ", ".join(f"`{name}={value}`" for name, value in settings.items())

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qops_batsim.advice.bisection import earliest_deadline
 from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.explain import explain
 from qops_batsim.advice.history import DecisionHistory, read_history
@@ -20,7 +21,6 @@ from qops_batsim.engine.options import EngineOptions, events_in_order, maintenan
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.scheduling.admission.bisection import earliest_deadline
 from qops_batsim.scheduling.decision_events import Admitted, Killed, Moved, Refused
 from qops_batsim.workload.model import Workload
 from support import host_failures

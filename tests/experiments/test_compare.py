@@ -245,7 +245,7 @@ def test_a_scheduler_of_ones_own_file_takes_part_in_every_process(
 ) -> None:
     path = tmp_path / "mine.py"
     path.write_text(
-        "from qops_batsim.scheduling.admission.qops import Qops\n\n\nclass Mine(Qops):\n    pass\n"
+        "from qops_batsim.schedulers.qops import Qops\n\n\nclass Mine(Qops):\n    pass\n"
     )
     names, settings = ["qops", f"{path}:Mine"], {"Mine": {"k_factor": 3}, "qops": {"k_factor": 3}}
     found = compare(names, trace, loads=[1.0, 1.2], seeds=1, first=40, settings=settings, workers=2)

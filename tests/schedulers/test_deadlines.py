@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.core.job import OVER, Job
+from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
 from qops_batsim.core.plan import sort_by_key
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import QosRequest
@@ -203,3 +203,62 @@ def test_sorting_moves_nothing_past_a_job_without_a_key() -> None:
         expected += sorted(part, key=lambda job: (job.key, job.number))
         sort_by_key(jobs, 0)
         assert [job.number for job in jobs] == [job.number for job in expected]
+
+
+# Late news
+
+
+LAG = 0.002
+
+
+def late_qops() -> Qops:
+    """Return QoPS on one processor that has seen news to be late."""
+    scheduler = Qops()
+    scheduler.begin(Recorder(1))
+    scheduler.manager.news.mark_late()
+    return scheduler
+
+
+def told_at(scheduler: Qops, now: float, *jobs: Job, ended: Job | None = None) -> None:
+    """Tell a scheduler of new jobs, or of one that has ended."""
+    scheduler.manager.now = now
+    if ended is not None:
+        scheduler.manager.free += ended.processors
+        scheduler.ended(ended)
+    for job in jobs:
+        job.phase = WAITING
+        scheduler.submitted(job)
+    scheduler.decide()
+
+
+def asking(name: str, date: float, estimate: float, deadline: float) -> Job:
+    return Job(name, date, 1, "p", qos=QosRequest(estimated_runtime=estimate, deadline=deadline))
+
+
+def test_a_job_told_late_is_judged_as_if_it_had_been_told_at_once() -> None:
+    job, scheduler = asking("A", 5.0, 10.0, 15.0), late_qops()
+    told_at(scheduler, 5 + LAG, job)
+    assert (job.phase, job.promise) == (RUNNING, 15)
+    assert job.target == pytest.approx(15 + LAG)
+
+
+def test_a_deadline_that_was_out_of_reach_at_once_still_is() -> None:
+    job, scheduler = asking("A", 5.0, 10.0, 14.99), late_qops()
+    told_at(scheduler, 5 + LAG, job)
+    assert reason(scheduler, "A").kind == RefusalKind.NO_TIME
+
+
+def test_what_news_holds_up_keeps_its_place() -> None:
+    """B is due at 10, when A should end; C comes before the news of A's end, D waits behind.
+
+    B's promise has no second to spare, so any search that moved it would refuse C.
+    """
+    scheduler, a, b = late_qops(), asking("A", 0.0, 10.0, 10.0), asking("B", 0.0, 10.0, 20.0)
+    told_at(scheduler, 0.0, a, b)
+    assert a.phase == RUNNING
+    c = asking("C", 10 + LAG, 5.0, 25 + LAG)
+    told_at(scheduler, 10 + LAG, c)
+    assert (b.phase, c.phase, b.start) == (WAITING, WAITING, 10)
+    a.phase = OVER
+    told_at(scheduler, 10 + 2 * LAG, ended=a)
+    assert (b.phase, b.start, c.start) == (RUNNING, 10, 20)

@@ -5,7 +5,6 @@ Schedules and logs of decisions are those of the schedulers that are replaced.
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim import DeadlineScheduler
 from qops_batsim.core.job import Job
 from qops_batsim.core.plan import Plan
 from qops_batsim.engine.delay_jobs import ended_jobs_of_outcome
@@ -32,7 +30,7 @@ from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.timing import DEADLINE_TOLERANCE, duration_on_grid, end_of
+from qops_batsim.timing import DEADLINE_TOLERANCE, end_of
 from qops_batsim.workload.model import Workload
 from support.loop_runs import run_sleeping
 from support.random_outages import HOSTS, random_events, random_workload
@@ -75,27 +73,8 @@ def test_conservative(reserve: str, seed: int) -> None:
     assert told(module, workload, events) == expected
 
 
-class FormerAppending(DeadlineScheduler):
-    """Plans a new job behind what is planned; refuses it if it would be late."""
-
-    def admit(self, request: Any) -> dict[str, float] | str:
-        free, starts = request.availability, {}
-        for planned in request.waiting:
-            starts[planned.job.id] = planned.start
-            free.reserve(planned.start, duration(planned.job), planned.job.processors)
-        job = request.job
-        start = free.earliest_fit(request.now, duration(job), job.processors)
-        if end_of(start, duration(job)) > request.target + DEADLINE_TOLERANCE:
-            return "too late"
-        return {**starts, job.id: start}
-
-
-def duration(job: Job) -> float:
-    return duration_on_grid(job.estimate)
-
-
 class Appending(PlanScheduler):
-    """The same."""
+    """Plans a new job behind what is planned; refuses it if it would be late."""
 
     def new_plan(self, machine_size: int) -> Plan:
         return Plan(machine_size, keeps_promises=True)
@@ -173,29 +152,6 @@ def test_the_loop_of_compiled_classes(reserve: str, seed: int) -> None:
     assert changes.dates.tolist() == expected.dates.tolist()
     assert changes.computing.tolist() == expected.computing.tolist()
     assert changes.idle.tolist() == expected.idle.tolist()
-
-
-def in_any_order(ends: list[Any]) -> list[list[Any]]:
-    """Return the ends with each run of rejections sorted."""
-    groups = itertools.groupby(ends, lambda end: end[1] == REJECTED)
-    return [sorted(group) if rejected else list(group) for rejected, group in groups]
-
-
-@pytest.mark.parametrize("seed", range(25))
-def test_promises_and_the_log_of_decisions(seed: int) -> None:
-    rng = random.Random(seed)
-    workload = random_workload(rng, deadlines=True)
-    events = random_events(rng, workload)
-    former, scheduler = FormerAppending(), Appending()
-    former.keep_decisions()
-    scheduler.logs = True
-    module = SchedulerModule(scheduler, lambda: scheduler.plan.check())
-    found, expected = (told(each, workload, events) for each in (module, former))
-    # Refusals of one message have another order: what the former was told in words came first.
-    assert in_any_order(found) == in_any_order(expected)
-    assert former.decision_log is not None
-    for event, other in itertools.zip_longest(scheduler.events(), former.decision_log.events()):
-        assert event == other
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -18,20 +18,16 @@ from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.running.inputs import input_warnings
 from qops_batsim.running.run import run as run_and_verify
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.admission.options import QopsOptions
-from qops_batsim.scheduling.admission.policy import Admission
-from qops_batsim.scheduling.admission.qops_search import QopsSearch
 from qops_batsim.scheduling.plan import Plan
-from qops_batsim.scheduling.refusal import sentence
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
 LAG = 0.002
 
 
-def late_plan(processors: int = 1, *, admits: bool = False) -> Plan:
+def late_plan(processors: int = 1) -> Plan:
     """Return an empty plan that has seen news to be late."""
-    plan = Plan(processors, Admission(QopsSearch(QopsOptions())) if admits else None)
+    plan = Plan(processors)
     plan.news.mark_late()
     return plan
 
@@ -60,42 +56,6 @@ def test_lags_do_not_add_up_along_a_chain() -> None:
         assert plan.actual_start(slots[index + 1]) == pytest.approx(told)
     assert [plan.jobs.starts[slot] for slot in slots] == [0, 10, 20]
     assert [plan.jobs.ends[slot] for slot in slots] == [10, 20, 30]
-
-
-def test_a_job_told_late_is_judged_as_if_it_had_been_told_at_once() -> None:
-    plan = late_plan(admits=True)
-    slot = arrive(plan, "A", 5.0, 10.0, deadline=15.0)
-    assert started(plan, 5 + LAG, 1) == ["A"]
-    assert plan.answers[slot].refusal is None
-    assert plan.jobs.promises[slot] == 15
-    assert plan.jobs.targets[slot] == pytest.approx(15 + LAG)
-
-
-def test_a_deadline_that_was_out_of_reach_at_once_still_is() -> None:
-    plan = late_plan(admits=True)
-    slot = arrive(plan, "A", 5.0, 10.0, deadline=14.99)
-    assert started(plan, 5 + LAG, 1) == []
-    refusal = plan.answers[slot].refusal
-    assert refusal is not None
-    assert "needs 10 s" in sentence(refusal)
-
-
-def test_what_news_holds_up_keeps_its_place() -> None:
-    """B is due at 10, when A should end; C comes before the news of A's end, D waits behind.
-
-    B's promise has no second to spare, so any search that moved it would refuse C.
-    """
-    plan = late_plan(admits=True)
-    arrive(plan, "A", 0.0, 10.0, deadline=10.0)
-    b = arrive(plan, "B", 0.0, 10.0, deadline=20.0)
-    assert started(plan, 0.0, 1) == ["A"]
-    c = arrive(plan, "C", 10 + LAG, 5.0, deadline=25 + LAG)
-    assert started(plan, 10 + LAG, 0) == []
-    assert plan.answers[c].refusal is None
-    assert plan.jobs.starts[b] == 10
-    plan.left("A")
-    assert started(plan, 10 + 2 * LAG, 1) == ["B"]
-    assert (plan.jobs.starts[b], plan.jobs.starts[c]) == (10, 20)
 
 
 def test_a_job_has_not_outlived_its_estimate_before_the_grace_has_passed() -> None:

@@ -16,10 +16,7 @@ import qops_batsim
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.admission.fqops import Fqops
-from qops_batsim.scheduling.admission.options import FqopsOptions
-from qops_batsim.scheduling.admission.own import DeadlineScheduler
-from qops_batsim.scheduling.admission.request import AdmissionRequest
+from qops_batsim.schedulers.deadline import DeadlineScheduler
 from qops_batsim.scheduling.decision_events import Event, refusal_of
 from qops_batsim.scheduling.qos_log import write_qos_log
 from qops_batsim.scheduling.refusal import (
@@ -240,7 +237,7 @@ def test_an_offer_keeps_why_the_request_was_refused(tmp_path: Path) -> None:
         for each, date, by in (("A", 0.0, 8.0), ("B", 2.0, 12.5))
     ]
     workload = Workload(jobs=jobs, profiles={name: profile}, processors=1)
-    module = Fqops(FqopsOptions(tolerance_factor=3.0))
+    module = make_scheduler("fqops", {"tolerance_factor": 3.0})
     simulate(module, workload, make_cluster(1))
     (refusal,) = module.qos_log.record("w0!B").reasons
     assert (refusal.kind, refusal.offer) == (K.OWN_DEADLINE, OfferOutcome.TAKEN)
@@ -255,19 +252,20 @@ def test_a_scheduler_of_ones_own_gives_a_kind_or_words() -> None:
 
         summary = "refuses all but the first"
 
-        def admit(self, request: AdmissionRequest) -> dict[str, float] | str | Refusal:
-            if request.job.id == "w0!A":
-                return {"w0!A": 0.0}
-            if request.job.id == "w0!B":
+        def admit(self, job: Job) -> str | Refusal | None:
+            if job.id == "w0!A":
+                self.adopt_starts({job: 0.0})
+                return None
+            if job.id == "w0!B":
                 return "not today"
-            return missed_deadline(request.job.id, request.target, own=True)
+            return missed_deadline(job.id, job.target, own=True)
 
     name, profile = delay_profile(8.0)
     jobs = [
         Job(each, 0.0, 1, name, qos=QosRequest(deadline=99.5, estimated_runtime=8.0))
         for each in "ABC"
     ]
-    module = Moody()
+    module = make_scheduler(Moody)
     simulate(module, Workload(jobs=jobs, profiles={name: profile}, processors=1), make_cluster(1))
     log = module.qos_log
     assert log.record("w0!A").reasons == ()

@@ -73,14 +73,17 @@ def test_a_wrong_call_is_one_error(act: Any, message: str, tmp_path: Any) -> Non
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (lambda it: {it.job.id: "now"}, "start of w0!1 is 'now' .str.; a number of seconds"),
-        (lambda it: {it.job.id: None}, "start of w0!1 is None .NoneType.; a number of seconds"),
-        (lambda it: {it.job: it.now}, "not just the waiting jobs and the new one"),
-        (lambda it: None, "a start of each job by id, or the reason of a refusal"),
+        (lambda it, job: it.adopt_starts({job: "now"}), "start of w0!1 is 'now' .str.; a number"),
+        (
+            lambda it, job: it.adopt_starts({job: None}),
+            "start of w0!1 is None .NoneType.; a num",
+        ),
+        (lambda it, job: it.adopt_starts({}), "gave no plan in which w0!1 ends by inf s"),
+        (lambda it, job: {job.id: 0.0}, "the reason of a refusal is expected, or None once"),
     ],
 )
 def test_a_wrong_answer_about_a_deadline_is_one_error(answer: Any, message: str) -> None:
-    kind = type("Wrong", (DeadlineScheduler,), {"admit": lambda self, asked: answer(asked)})
+    kind = type("Wrong", (DeadlineScheduler,), {"admit": answer})
     with pytest.raises(SimulationError, match=message):
         simulate(kind, "tiny_8")
 

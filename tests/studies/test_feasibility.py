@@ -11,7 +11,8 @@ import pytest
 
 from qops_batsim.experiments.deadline_runs import checked_outcomes
 from qops_batsim.platform.generate import make_cluster
-from qops_batsim.scheduling.admission.options import QopsOptions
+from qops_batsim.schedulers.qops import QopsOptions
+from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
 from support.rows_of_jobs import Row, workload_of
 
@@ -44,9 +45,10 @@ def burst(seed: int) -> Workload:
 
 def admitted_exactly(workload: Workload) -> tuple[set[int], ExactFeasibility]:
     # A search that gives up soon leaves the solver more to find.
-    module = ExactFeasibility(QopsOptions(k_factor=0, on_failure="reject"))
+    scheduler = ExactFeasibility(QopsOptions(k_factor=0, on_failure="reject"))
+    module = make_scheduler(scheduler)
     outcomes, _ = checked_outcomes(workload, make_cluster(workload.processors), module, "exact")
-    return set(np.flatnonzero(~outcomes.refused).tolist()), module
+    return set(np.flatnonzero(~outcomes.refused).tolist()), scheduler
 
 
 def test_each_line_is_a_schedule_and_below_the_bound() -> None:

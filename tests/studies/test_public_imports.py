@@ -21,22 +21,15 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
     CORE: {
         "easy_orders/__main__.py": {"": "kernels"},
         "foresight/answers.py": {
-            "scheduling.admission.foresight": "Foresight",
-            "scheduling.answers": "AdmissionAnswer",
-            "scheduling.plan": "Plan",
+            "core.scheduler": "ResourceManager",
+            "schedulers.foresight": "Foresight",
         },
         "how_good/feasibility.py": {
-            "scheduling.admission.options": "QopsOptions",
-            "scheduling.admission.policy": "Admission",
-            "scheduling.admission.qops_search": "QopsSearch",
-            "scheduling.admission.search": "FOUND Question Search Verdict",
-            "scheduling.plan": "Plan",
-            "scheduling.profile": "copy_profile earliest_fit reserve",
+            "schedulers.qops": "Qops QopsOptions",
             "timing": "DEADLINE_TOLERANCE GRID",
         },
         "how_good/orders.py": {
-            "engine.options": "EngineOptions",
-            "scheduling.admission.search": "Question Search Verdict",
+            "scheduling.registry": "scheduler_class",
             "timing": "PLAN_TOLERANCE",
         },
         "late_news/__main__.py": {

@@ -13,26 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qops_batsim.advice.bisection import earliest_deadline
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.run import run as run_and_verify
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.admission.bisection import earliest_deadline
-from qops_batsim.scheduling.admission.feedback import OfferTerms, earliest
-from qops_batsim.scheduling.admission.fqops import Fqops
-from qops_batsim.scheduling.admission.options import FqopsOptions, QopsOptions
-from qops_batsim.scheduling.admission.qops import Qops
-from qops_batsim.scheduling.admission.qops_search import rules_of
-from qops_batsim.scheduling.admission.restarts import KillTerms
-from qops_batsim.scheduling.admission.search import new_draft
+from qops_batsim.schedulers.fqops import Fqops, FqopsOptions
 from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from support import admission_oracles as oracles
-from support.admission_cases import free_by_second, question_of, random_case, starts_in
+from support.admission_cases import random_case
 from support.admission_oracles import Asking, Case
+from support.asked_schedulers import free_by_second, starts_in, told
 
 Many = Callable[[int], range]
 
@@ -49,16 +44,22 @@ class Earliest(NamedTuple):
 def ask_earliest(
     case: Case, retry_count: int, options: dict[str, Any]
 ) -> tuple[Earliest, dict[int, float] | None, list[int]]:
-    q = question_of(case)
-    spare = new_draft(len(q.room.base.times), len(q.room.draft.order))
-    rules = rules_of(QopsOptions(**options))
-    terms = OfferTerms(1.0, retry_count, KillTerms(False, 0, 0.0), rules)
-    is_found, *dates = earliest(q.now, q.jobs, q.waiting, q.new, q.room, spare, terms)
-    found = Earliest(*dates)
-    assert q.jobs.deadlines[case.new.slot] == q.jobs.targets[case.new.slot] == case.new.deadline
-    if not is_found:
-        return found, None, []
-    return found, starts_in(q.room.draft), free_by_second(q.room.draft, case)
+    scheduler = Fqops(FqopsOptions(retry_count=retry_count, **options))
+    new = told(scheduler, case)
+    deadline = scheduler.find_earliest(new)
+    assert new.promise == new.target == case.new.deadline
+    if deadline == math.inf and not can_be_planned(case, options):
+        return Earliest(scheduler.failed, deadline), None, []
+    return (
+        Earliest(scheduler.failed, deadline),
+        starts_in(scheduler),
+        free_by_second(scheduler, case),
+    )
+
+
+def can_be_planned(case: Case, options: dict[str, Any]) -> bool:
+    """Return whether the search finds a plan if the new job has no deadline."""
+    return oracles.qops(oracles.with_deadline(case, math.inf), **options).starts is not None
 
 
 def refused_cases(seed: str, count: int) -> list[tuple[Case, dict[str, Any]]]:
@@ -90,8 +91,9 @@ def test_the_search_agrees_with_its_oracle(many: Many) -> None:
             kinds.add("none")
             continue
         assert (found.failed, found.deadline) == (expected.failed, expected.deadline)
-        used = oracles.seconds_with(case, plan).used[case.now :]
-        assert free == [case.machine - each for each in used], case
+        if found.deadline < math.inf:
+            used = oracles.seconds_with(case, plan).used[case.now :]
+            assert free == [case.machine - each for each in used], case
         oracles.check_plan(oracles.with_deadline(case, found.deadline), plan)
         kinds.add("never" if found.deadline == math.inf else "offer")
     assert kinds == {"none", "never", "offer"}
@@ -184,6 +186,11 @@ def test_halving_may_overlook_a_much_earlier_deadline() -> None:
     assert starts == {3: 1, 0: 3, 2: 11, 1: 16}
 
 
+def fqops(**options: Any) -> Any:
+    """Return FQoPS as an engine calls it."""
+    return make_scheduler(Fqops(FqopsOptions(**options)))
+
+
 # Drawn schedules. A column is a second and a row a processor.
 
 
@@ -220,7 +227,7 @@ LATER = [job("A", 0, 1, 8, 8), job("B", 2, 1, 3, 6)]
 
 
 def test_an_offer_is_made_and_noted_whether_it_is_taken_or_not() -> None:
-    module = Fqops(FqopsOptions(tolerance_factor=2.25))
+    module = fqops(tolerance_factor=2.25)
     found = module_run(1, LATER, module)
     assert found["B"] == 8
     record = module.qos_log.record("w0!B")
@@ -231,7 +238,7 @@ def test_an_offer_is_made_and_noted_whether_it_is_taken_or_not() -> None:
     )
     assert found["metadata"] == {"A": "", "B": "offered_deadline=11.000000;decision=accepted"}
 
-    module = Fqops(FqopsOptions(tolerance_factor=2.2))
+    module = fqops(tolerance_factor=2.2)
     found = module_run(1, LATER, module)
     assert found["B"] is None
     record = module.qos_log.record("w0!B")
@@ -245,14 +252,14 @@ def test_an_offer_is_made_and_noted_whether_it_is_taken_or_not() -> None:
 
 def test_the_tolerance_of_a_job_and_a_function_of_ones_own() -> None:
     tolerant = [LATER[0], job("B", 2, 1, 3, 6, factor=3)]
-    assert module_run(1, tolerant, Fqops())["B"] == 8
+    assert module_run(1, tolerant, fqops())["B"] == 8
     asked = []
 
     def accepts(job: Job, offered: float) -> bool:
         asked.append((job.id, offered))
         return True
 
-    assert module_run(1, LATER, Fqops(accepts=accepts))["B"] == 8
+    assert module_run(1, LATER, make_scheduler(Fqops(accepts=accepts)))["B"] == 8
     assert asked == [("w0!B", 11)]
 
 
@@ -265,11 +272,11 @@ SLACK = [job("A", 0, 1, 6, 6), job("B", 2, 1, 5, 8), job("C", 3, 1, 2, 10)]
 
 
 def test_artificial_slack_leaves_room_for_later_jobs() -> None:
-    module = Fqops(FqopsOptions(tolerance_factor=4))
+    module = fqops(tolerance_factor=4)
     found = module_run(1, SLACK, module)
     assert (found["B"], found["C"]) == (6, 11)
     assert module.qos_log.record("w0!C").offered_deadline == 13
-    module = Fqops(FqopsOptions(tolerance_factor=4, slack_factor=1.5))
+    module = fqops(tolerance_factor=4, slack_factor=1.5)
     found = module_run(1, SLACK, module)
     assert (found["B"], found["C"]) == (8, 6)
     record = module.qos_log.record("w0!B")
@@ -284,13 +291,13 @@ FALLBACK += [job("D", 2, 3, 9, 16)]
 
 
 def test_where_the_search_overlooks_the_plan_with_slack_the_earlier_one_is_kept() -> None:
-    module = Fqops(FqopsOptions(tolerance_factor=20, slack_factor=1.2, k_factor=0))
+    module = fqops(tolerance_factor=20, slack_factor=1.2, k_factor=0)
     assert module.keep_decisions()
     found = module_run(3, FALLBACK, module)
     offered = module.qos_log.record("w0!D").offered_deadline
     assert offered is not None
     asks_at_once = [*FALLBACK[:3], job("D", 2, 3, 9, offered)]
-    assert module_run(3, asks_at_once, Qops(QopsOptions(k_factor=0)))["D"] is None
+    assert module_run(3, asks_at_once, make_scheduler("qops", {"k_factor": 0}))["D"] is None
     assert found["D"] + 9 <= (offered - 2) / 1.2 + 2 + 1e-6
     assert module.qos_log.record("w0!D").admitted_deadline == offered
     assert module.decision_log is not None
@@ -301,7 +308,7 @@ def test_where_the_search_overlooks_the_plan_with_slack_the_earlier_one_is_kept(
 
 
 def test_a_tolerance_below_the_slack_drops_a_job_at_once() -> None:
-    module = Fqops(FqopsOptions(tolerance_factor=1.4, slack_factor=1.5))
+    module = fqops(tolerance_factor=1.4, slack_factor=1.5)
     found = module_run(1, SLACK, module)
     assert found["B"] is None
     record = module.qos_log.record("w0!B")
@@ -312,7 +319,7 @@ def test_a_tolerance_below_the_slack_drops_a_job_at_once() -> None:
 
 
 def test_what_is_impossible_on_an_empty_machine_gets_an_offer_too() -> None:
-    module = Fqops(FqopsOptions(tolerance_factor=3))
+    module = fqops(tolerance_factor=3)
     assert module_run(1, [job("A", 0, 1, 8, 5)], module)["A"] == 0
     assert module.qos_log.record("w0!A").admitted_deadline == 8
 
@@ -322,7 +329,7 @@ def test_behind_a_job_without_estimate_nothing_can_be_offered() -> None:
     other = job("B", 1, 1, 3, 5)
     profiles = {"delay_9": {"type": "delay", "delay": 9}, **dict([delay_profile(3)])}
     workload = Workload(jobs=[endless, other], profiles=profiles, processors=1)
-    module = Fqops(FqopsOptions(tolerance_factor=100))
+    module = fqops(tolerance_factor=100)
     simulate(module, workload, make_cluster(1))
     record = module.qos_log.record("w0!B")
     assert record.offered_deadline is None
@@ -333,14 +340,14 @@ def test_an_offer_later_than_any_date_is_none() -> None:
     # A runs for 3,000,000 s, so that with slack B would be offered 3e12 s; a deadline
     # in a workload or in a run's files is at most 1e12 s.
     jobs = [job("A", 0, 1, 3e6, 3e6), job("B", 2, 1, 3, 6, factor=1e30)]
-    module = Fqops(FqopsOptions(slack_factor=1e6))
+    module = fqops(slack_factor=1e6)
     assert module_run(1, jobs, module)["B"] is None
     record = module.qos_log.record("w0!B")
     assert (record.offered_deadline, record.admitted_deadline) == (None, None)
     assert record.reason.endswith(
         "no deadline can be offered: 3000001000002 s is later than any date"
     )
-    module = Fqops(FqopsOptions(slack_factor=1e5))
+    module = fqops(slack_factor=1e5)
     assert module_run(1, jobs, module)["B"] == 3e6
 
 
@@ -357,7 +364,7 @@ def test_the_resolution_of_offers_is_an_option() -> None:
     jobs = [job("A", 0, 1, 4, 4), job("B", 1, 1, 5, 9), job("C", 2, 1, 3, 6)]
     offers = {}
     for retry_count in (0, 1, 3, 10):
-        module = Fqops(FqopsOptions(retry_count=retry_count))
+        module = fqops(retry_count=retry_count)
         module_run(1, jobs, module)
         offers[retry_count] = module.qos_log.record("w0!C").offered_deadline
     assert offers == {0: 12, 1: 12, 3: 12, 10: 12}
@@ -365,14 +372,14 @@ def test_the_resolution_of_offers_is_an_option() -> None:
     jobs[1] = job("B", 1, 1, 5, 20)
     jobs[2] = job("C", 2, 1, 3, 6.5)
     for retry_count in (0, 1, 3, 10):
-        module = Fqops(FqopsOptions(retry_count=retry_count))
+        module = fqops(retry_count=retry_count)
         module_run(1, jobs, module)
         offers[retry_count] = module.qos_log.record("w0!C").offered_deadline
     assert offers == {0: 12, 1: 9.25, 3: 7.1875, 10: pytest.approx(7, abs=5.5 / 1024)}
 
 
 def test_the_contract_of_schedulers() -> None:
-    assert check_scheduler(lambda: Fqops(FqopsOptions(tolerance_factor=3, slack_factor=2))) == 20
+    assert check_scheduler(lambda: fqops(tolerance_factor=3, slack_factor=2)) == 20
 
 
 # Promises
@@ -444,7 +451,7 @@ def test_without_tolerance_everything_is_as_with_qops(
     jobs = jobs_of(shape)
     plain, with_feedback = (
         make_scheduler("qops", {"order": order}),
-        Fqops(FqopsOptions(order=order, tolerance_factor=1)),
+        fqops(order=order, tolerance_factor=1),
     )
     starts = []
     for module in (plain, with_feedback):

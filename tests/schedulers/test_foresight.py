@@ -13,28 +13,18 @@ import numpy as np
 import pytest
 
 from qops_batsim.advice.plan_asker import PlanAsker
+from qops_batsim.core.profile import Profile
 from qops_batsim.experiments.deadline_runs import checked_outcomes
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.admission.foresight_search import ForesightSearch
-from qops_batsim.scheduling.admission.market import (
-    HOUR,
-    LENGTHS,
-    Market,
-    displaced,
-    learn,
-    new_market,
-    terms_of,
-)
-from qops_batsim.scheduling.admission.options import ForesightOptions, QopsOptions
-from qops_batsim.scheduling.admission.qops_search import QopsSearch
-from qops_batsim.scheduling.arrays import new_profile
+from qops_batsim.schedulers.foresight import HOUR, LENGTHS, Foresight, ForesightOptions, Market
+from qops_batsim.schedulers.qops import Qops, QopsOptions
 from qops_batsim.scheduling.decision_events import Refused
-from qops_batsim.scheduling.profile import reserve
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
-from support.admission_cases import ask, random_case
+from support.admission_cases import random_case
+from support.asked_schedulers import ask
 from support.decision_runs import history_of
 
 Many = Callable[[int], range]
@@ -45,12 +35,12 @@ COUNTING = ForesightOptions(weight=0.0, memory=1e12)
 
 def market_after(hours: int, kinds: dict[tuple[int, float], int], machine: int) -> Market:
     """What was learned in so many hours with so many urgent jobs (processors, seconds) in each."""
-    market, terms = new_market(machine), terms_of(COUNTING)
+    market = Market(COUNTING, machine)
     for hour in range(hours):
         for (processors, seconds), count in kinds.items():
             for _ in range(count):
-                learn(hour * HOUR, processors, seconds, seconds, market, terms)
-    learn(hours * HOUR, 1, 1e9, 1e10, market, terms)
+                market.learn(hour * HOUR, processors, seconds, seconds)
+    market.learn(hours * HOUR, 1, 1e9, 1e10)
     return market
 
 
@@ -81,35 +71,37 @@ def test_losses_are_those_of_the_loss_system() -> None:
         market = market_after(5, kinds, machine=24)
         longer = LENGTHS.index(3600.0)
         for free in range(7):
-            assert market.losses[longer, free] * HOUR == pytest.approx(lost(kinds, free))
+            assert market.losses[longer * (market.most + 1) + free] * HOUR == pytest.approx(
+                lost(kinds, free)
+            )
         # For the shortest jobs, none are shorter.
-        assert not market.losses[0].any()
+        assert not any(market.losses[free] for free in range(market.most + 1))
 
 
 def test_what_a_job_turns_away_adds_up_over_the_plan() -> None:
     # Four processors of 16 stay free for 100 s beside the job, then all.
     kinds = {(1, 50.0): 100}
     market = market_after(3, kinds, machine=16)
-    profile = new_profile(16, 16)
-    reserve(profile, 0.0, 1000.0, 2)
-    reserve(profile, 0.0, 100.0, 10)
+    profile = Profile(16)
+    profile.reserve(0.0, 1000.0, 2)
+    profile.reserve(0.0, 100.0, 10)
     per_second = (lost(kinds, 4) - lost(kinds, 6)) / HOUR
     # Up to a quarter of the machine has a price: with 4 free no more is lost than with 6.
-    assert displaced(profile, 0.0, 1000.0, 2, market) == 0.0
-    reserve(profile, 0.0, 100.0, 2)
+    assert market.displaced(profile, 0.0, 1000.0, 2) == 0.0
+    profile.reserve(0.0, 100.0, 2)
     per_second = (lost(kinds, 2) - lost(kinds, 4)) / HOUR
-    assert displaced(profile, 0.0, 1000.0, 2, market) == pytest.approx(100 * per_second)
+    assert market.displaced(profile, 0.0, 1000.0, 2) == pytest.approx(100 * per_second)
 
 
 def test_the_past_fades() -> None:
-    market, terms = new_market(8), terms_of(ForesightOptions(memory=HOUR * 2, weight=0.0))
+    market = Market(ForesightOptions(memory=HOUR * 2, weight=0.0), 8)
     for _ in range(8):
-        learn(0.0, 1, 30.0, 30.0, market, terms)
+        market.learn(0.0, 1, 30.0, 30.0)
     for hour, kept in ((1, 0.5), (2, 0.25), (5, 1 / 32)):
-        learn(hour * HOUR, 1, 9e9, 1e11, market, terms)
-        assert market.urgent[0].sum() == 8 * kept
-    learn(1e12, 1, 9e9, 1e11, market, terms)
-    assert not market.urgent.any()
+        market.learn(hour * HOUR, 1, 9e9, 1e11)
+        assert sum(each.count for each in market.classes) == 8 * kept
+    market.learn(1e12, 1, 9e9, 1e11)
+    assert not any(each.count for each in market.classes)
 
 
 def test_without_a_past_it_answers_as_qops(many: Many) -> None:
@@ -117,8 +109,8 @@ def test_without_a_past_it_answers_as_qops(many: Many) -> None:
     for _ in many(300):
         case = random_case(rng)
         options = {"order": rng.choice(["least_laxity", "earliest_deadline"]), "headroom": 0.2}
-        search = ForesightSearch(ForesightOptions(**options), case.machine)
-        assert ask(search, case) == ask(QopsSearch(QopsOptions(**options)), case)
+        found = ask(Foresight(ForesightOptions(**options)), case)
+        assert found == ask(Qops(QopsOptions(**options)), case)
 
 
 # Eight processors. In each hour of a day four jobs of a minute come that have to start at once.

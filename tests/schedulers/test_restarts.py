@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import csv
 import math
-import os
 import random
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,9 +48,8 @@ from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.releases import batsim_arguments
 from qops_batsim.running.run import run as run_and_verify
 from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.scheduling.admission.fqops import Fqops
-from qops_batsim.scheduling.admission.options import FqopsOptions
 from qops_batsim.scheduling.driver import ModuleDriver
+from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from support.decision_process import decision_process, scheduler_process
@@ -78,14 +74,14 @@ def workload_of(machine: int, jobs: list[Job]) -> Workload:
     return Workload(jobs=jobs, profiles=profiles, processors=machine)
 
 
-def killer(**options: Any) -> Fqops:
-    return Fqops(FqopsOptions(kill_and_restart=True, **options))
+def killer(**options: Any) -> DecisionModule:
+    return make_scheduler("fqops", {"kill_and_restart": True, **options})
 
 
 Runs = dict[str, tuple[float, float] | None]
 
 
-def run(machine: int, jobs: list[Job], module: Fqops) -> Runs:
+def run(machine: int, jobs: list[Job], module: DecisionModule) -> Runs:
     """Run and return start and end of each run of each job, None if rejected."""
     simulation = simulate(module, workload_of(machine, jobs), make_cluster(machine))
     return {
@@ -99,7 +95,7 @@ def read_rows(path: Path) -> list[list[str]]:
         return list(csv.reader(stream))
 
 
-def rows_of(module: Fqops) -> dict[str, tuple[str, ...]]:
+def rows_of(module: DecisionModule) -> dict[str, tuple[str, ...]]:
     return {f"{row[1]}!{row[0]}": row for row in module.qos_log.rows()}
 
 
@@ -123,7 +119,7 @@ def test_a_running_job_is_killed_for_an_urgent_one_and_run_again() -> None:
     assert rows["w0!B"][6:10] == ("killed_for_it", "w0!A", "", "6.000000")
     assert rows["w0!B"][13:] == ("0", "", "")
     # Without, B is offered the end behind A.
-    module = Fqops()
+    module = make_scheduler("fqops")
     assert run(1, URGENT, module) == {"A": (0, 10), "B": None}
     assert module.qos_log.record("w0!B").offered_deadline == 13
 
@@ -331,7 +327,7 @@ def test_only_a_delay_can_be_saved_where_jobs_are_killed() -> None:
     told = "job w0!A: qos.checkpoint is 3, and its profile 'work' is of type 'parallel_homog"
     with pytest.raises(InputError, match=told):
         simulate(killer(), workload, make_cluster(1))
-    assert len(simulate(Fqops(), workload, make_cluster(1)).ended) == 1
+    assert len(simulate(make_scheduler("fqops"), workload, make_cluster(1)).ended) == 1
 
 
 def random_savers(seed: int, checkpoint: float | None = None) -> Workload:
@@ -459,11 +455,11 @@ def test_live_batsim_runs_the_rests_of_jobs(
 def test_an_engine_without_dynamic_jobs_is_refused() -> None:
     with pytest.raises(InputError, match="kill_and_restart is on, but .* --enable-dynamic-jobs"):
         simulate(killer(), workload_of(1, URGENT), make_cluster(1), engine=EngineOptions())
-    assert not default_engine(Fqops()).dynamic_jobs
+    assert not default_engine(make_scheduler("fqops")).dynamic_jobs
     assert default_engine(killer()).dynamic_jobs
     flags = {"--enable-dynamic-jobs", "--acknowledge-dynamic-jobs", "--enable-profile-reuse"}
     assert flags <= set(batsim_arguments(default_engine(killer())))
-    assert not flags & set(batsim_arguments(default_engine(Fqops())))
+    assert not flags & set(batsim_arguments(default_engine(make_scheduler("fqops"))))
 
 
 @pytest.mark.parametrize("kill", [False, True])
@@ -473,7 +469,7 @@ def test_registration_is_finished_acknowledged_or_not(
     kill: bool, jobs: list[Job], acknowledge: bool
 ) -> None:
     options = EngineOptions(dynamic_jobs=True, acknowledge_dynamic_jobs=acknowledge)
-    module = Fqops(FqopsOptions(kill_and_restart=kill))
+    module = make_scheduler("fqops", {"kill_and_restart": kill})
     found = simulate(module, workload_of(1, jobs), make_cluster(1), engine=options)
     if kill or not jobs:
         expected = simulate(killer(), workload_of(1, jobs), make_cluster(1))
@@ -483,7 +479,7 @@ def test_registration_is_finished_acknowledged_or_not(
 class Engine:
     """An engine by hand: tells events, keeps decisions."""
 
-    def __init__(self, module: Fqops, hosts: int) -> None:
+    def __init__(self, module: DecisionModule, hosts: int) -> None:
         self.driver = ModuleDriver(module)
         described = [HostDescription(index, f"h{index}") for index in range(hosts)]
         begins = SimulationBegins(
@@ -664,51 +660,6 @@ def test_wrong_estimates_leave_no_job_waiting(seed: int, share: float) -> None:
             stem, _, number = record.local_id.partition("#")
             again = f"w0!{stem}#{int(number or 0) + 1}"
             assert again in simulation.records
-
-
-WITHOUT_HOPELESS = """
-import json, random, sys
-from qops_batsim.engine.outputs import format_jobs
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.admission import restarts
-from qops_batsim.scheduling.core.columns import IS_HELD, KILLS, STARTS
-from test_restarts import killer, random_jobs, workload_of
-
-hopeful = restarts.may_be_killed
-
-def naive(state, terms, slot, now):
-    jobs = state.jobs
-    return bool(
-        not jobs.marks[IS_HELD, slot]
-        and now - jobs.numbers[STARTS, slot] >= terms.youngest - 1e-6
-        and (terms.most_kills < 0 or jobs.marks[KILLS, slot] < terms.most_kills)
-    )
-
-rng, kills = random.Random(11), 0
-for _ in range(10):
-    workload = workload_of(4, random_jobs(rng, 40))
-    options = dict(tolerance_factor=rng.choice([1, 2, 4]), slack_factor=rng.choice([1, 1.5]))
-    found = []
-    for restarts.may_be_killed in (hopeful, naive):
-        done = simulate(killer(**options), workload, make_cluster(4))
-        found.append(format_jobs(done.ended_jobs))
-    assert found[0] == found[1]
-    kills += found[0].count("COMPLETED_KILLED")
-print(kills)
-"""
-
-
-def test_hopeless_candidates_are_passed_over_without_any_effect() -> None:
-    """In Python, where a naive rule can take the place of a kernel: nothing is left out."""
-    folders = [str(Path(__file__).parent), *(path for path in sys.path if path)]
-    environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": os.pathsep.join(folders)}
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_HOPELESS],
-        env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 15
 
 
 def test_the_verifier_agrees(tmp_path: Path) -> None:
