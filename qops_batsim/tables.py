@@ -410,12 +410,14 @@ class Form:
 def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Content:
     """Return what ``make`` makes of a CSV file; InputError names the file and what is wrong."""
     content = read_bytes(path, what=form.what)
-    table = _read_long(content, form) if len(content) >= FEW_BYTES else None
-    if table is not None:
+    frame = _parsed_long(content, form) if len(content) >= FEW_BYTES else None
+    if frame is not None:
+        is_shielded = b"'" in content
+        del content  # It is about as large as the table.
         try:
-            return make(table)
+            return make(_long_table(frame, form, is_shielded))
         except _Unusable:
-            pass
+            content = read_bytes(path, what=form.what)
     return make(_read_short(path, text_of(content, path, what=form.what), form))
 
 
@@ -423,8 +425,8 @@ class _Unusable(Exception):
     """A table has a cell that cannot be used: the plain reader tells which."""
 
 
-def _read_long(content: bytes, form: Form) -> Table | None:
-    """Read a table by Polars; None if it is not as tables usually are."""
+def _parsed_long(content: bytes, form: Form) -> pl.DataFrame | None:
+    """Parse a table by Polars; None if it is not as tables usually are."""
     import polars as pl
     from polars.exceptions import PolarsError
 
@@ -439,18 +441,24 @@ def _read_long(content: bytes, form: Form) -> Table | None:
         return None
     if has_quotes_within(content):
         return None  # Polars takes these for quotes of cells.
-    numbers, choices, texts = form.kinds(header)
+    numbers = form.kinds(header)[0]
     kinds = {name: pl.Float64 if name in numbers else pl.String for name in header}
     try:
-        frame = pl.read_csv(content, schema=kinds, empty_string_is_null=False)
+        return pl.read_csv(content, schema=kinds, empty_string_is_null=False)
     except (PolarsError, UnicodeDecodeError):
         return None
+
+
+def _long_table(frame: pl.DataFrame, form: Form, is_shielded: bool) -> Table:
+    """Return a table that was parsed by Polars, in which texts may be shielded."""
+    header = frame.columns
+    numbers, choices, texts = form.kinds(header)
     wanted = {*numbers, *choices, *texts}
     frame = frame.select(name for name in header if name in wanted)
     found = {name: frame[name].to_numpy() for name in numbers}
     empty = {name: frame[name].is_null().to_numpy() for name in numbers}
     if any((~np.isfinite(found[name]) & ~empty[name]).any() for name in numbers):
-        return None
+        raise _Unusable
     nowhere = np.zeros(len(frame), np.bool_)
 
     def refuse(column: str, wrong: Booleans, accepted: str) -> None:
@@ -465,7 +473,7 @@ def _read_long(content: bytes, form: Form) -> Table | None:
         words=dict.fromkeys(numbers, nowhere),
         choices={name: _positions(frame[name], words) for name, words in choices.items()},
         texts={
-            name: Texts(_unshielded_series(frame[name]) if b"'" in content else frame[name])
+            name: Texts(_unshielded_series(frame[name]) if is_shielded else frame[name])
             for name in texts
         },
         refuse=refuse,

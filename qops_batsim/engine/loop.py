@@ -167,6 +167,12 @@ class EmbeddedManager(ResourceManager):
         self.has_outages = True
         self.idle = array("q", bytes(8 * len(self.computing)))
 
+    def forget_past(self) -> None:
+        """Forget what has become of jobs: the run is over, and its outcome is known."""
+        nothing = array("q")
+        self.offsets = self.pieces = self.lows = self.highs = self.numbers = nothing
+        self.computing, self.idle, self.change_dates, self.changes = nothing, nothing, array("d"), 0
+
     def start_job(self, job: Job, hosts: object) -> None:
         index = job.index
         self.offsets[index] = self.used

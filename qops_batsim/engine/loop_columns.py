@@ -71,7 +71,7 @@ def loop_of(
 
 
 def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
-    """Return what became of the jobs of a run that is over."""
+    """Return what became of the jobs of a run that is over, which the loop forgets."""
     manager = loop.manager
     ended = np.array(loop.ended[: loop.ended_count], np.int64)
     pieces, first = np.asarray(manager.pieces)[ended], np.asarray(manager.offsets)[ended]
@@ -80,14 +80,16 @@ def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
     places = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], pieces)
     lows, highs = np.asarray(manager.lows)[places], np.asarray(manager.highs)[places]
     hosts = HostIntervals(offsets, lows, highs)
-    return Outcome(
+    outcome = Outcome(
         jobs=jobs,
         ended=ended,
         starts=np.asarray(loop.starts),
         finishes=np.asarray(loop.finishes),
         hosts=hosts,
-        change_dates=np.array(manager.change_dates[: manager.changes]),
-        computing=np.array(manager.computing[: manager.changes]),
+        change_dates=np.asarray(manager.change_dates[: manager.changes]),
+        computing=np.asarray(manager.computing[: manager.changes]),
         metadata=manager.metadata,
-        idle=np.array(manager.idle[: manager.changes]) if manager.has_outages else None,
+        idle=np.asarray(manager.idle[: manager.changes]) if manager.has_outages else None,
     )
+    manager.forget_past()  # Its scheduler may be kept, and it with that.
+    return outcome
