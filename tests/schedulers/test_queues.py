@@ -10,41 +10,36 @@ import msgspec
 import pytest
 
 from qops_batsim.core.job import Job
-from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.options import EngineOptions, ExternalEvent
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import REJECTED, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.easy import Easy, EasyOptions
+from qops_batsim.schedulers.easy import SHORT_QUEUE, Easy, EasyOptions
 from qops_batsim.schedulers.fcfs import Fcfs
-from qops_batsim.schedulers.nqs import Nqs, NqsOptions
-from qops_batsim.schedulers.priced_queues import PricedQueues, PricedQueuesOptions
+from qops_batsim.schedulers.nqs import Nqs
+from qops_batsim.schedulers.priced_queues import PricedQueues
 from qops_batsim.schedulers.queue import QueueScheduler
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.qos_log import format_qos
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
+from support.easy_oracle import Request, easy_starts
 from support.random_outages import HOSTS, random_events, random_workload
 
 Options = dict[str, Any]
 
-KINDS: list[tuple[str, type[Scheduler], type[Any], Options]] = [
-    ("fcfs", Fcfs, Fcfs.Options, {}),
-    ("easy", Easy, EasyOptions, {}),
-    ("easy", Easy, EasyOptions, {"order": "saf", "backfill_order": "lxf"}),
-    ("easy", Easy, EasyOptions, {"order": "wfp3", "starvation_bound": 10.0}),
-    ("easy", Easy, EasyOptions, {"run_times": "predicted", "backfill_order": "sjf"}),
-    ("easy", Easy, EasyOptions, {"run_times": "predicted", "order": "sjf"}),
-    ("nqs", Nqs, NqsOptions, {"time_limits": [5.0, 20.0]}),
-    (
-        "nqs",
-        Nqs,
-        NqsOptions,
-        {"time_limits": [], "blocked": "machine", "run_limits": {"normal": 2}},
-    ),
-    ("priced-queues", PricedQueues, PricedQueuesOptions, {"history": 3, "priority_limit": 2}),
+KINDS: list[tuple[str, Options]] = [
+    ("fcfs", {}),
+    ("easy", {}),
+    ("easy", {"order": "saf", "backfill_order": "lxf"}),
+    ("easy", {"order": "wfp3", "starvation_bound": 10.0}),
+    ("easy", {"run_times": "predicted", "backfill_order": "sjf"}),
+    ("easy", {"run_times": "predicted", "order": "sjf"}),
+    ("nqs", {"time_limits": [5.0, 20.0]}),
+    ("nqs", {"time_limits": [], "blocked": "machine", "run_limits": {"normal": 2}}),
+    ("priced-queues", {"history": 3, "priority_limit": 2}),
 ]
 
 
@@ -54,16 +49,14 @@ def told(
     workload: Workload,
     events: tuple[ExternalEvent, ...],
     *,
-    latency: float = 0.0,
     by_messages: bool = False,
 ) -> tuple[list[Any], list[bytes]]:
     """Return what became of each job, in the order of their ends, and the lines of _qos.csv."""
     module = make_scheduler(scheduler, settings)
-    platform = make_cluster(HOSTS, bandwidth=1e9, latency=latency) if latency else None
     done = simulate(
         module,
         workload,
-        platform or make_cluster(HOSTS),
+        make_cluster(HOSTS),
         events=events,
         # With profiles an engine speaks in messages.
         engine=EngineOptions(forward_profiles=by_messages),
@@ -86,31 +79,15 @@ def with_users(rng: random.Random, workload: Workload) -> Workload:
 
 
 @pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize(("name", "kind", "options", "settings"), KINDS)
-def test_runs_are_those_of_the_schedulers_that_are_replaced(
-    name: str, kind: Any, options: Any, settings: Options, seed: int
+@pytest.mark.parametrize(("name", "settings"), KINDS)
+def test_runs_in_the_loop_of_events_and_by_messages_are_the_same(
+    name: str, settings: Options, seed: int
 ) -> None:
     rng = random.Random(seed)
     workload = with_users(rng, random_workload(rng, deadlines=True))
     events = random_events(rng, workload)
-    expected = told(name, settings, workload, events)
-    made = kind(msgspec.convert(settings, options))
-    assert told(made, None, workload, events) == expected
-    made = kind(msgspec.convert(settings, options))
-    assert told(made, None, workload, events, by_messages=True) == expected
-
-
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize(("name", "kind", "options", "settings"), KINDS)
-def test_late_news_changes_no_schedule(
-    name: str, kind: Any, options: Any, settings: Options, seed: int
-) -> None:
-    rng = random.Random(seed)
-    workload = with_users(rng, random_workload(rng, deadlines=True))
-    events, latency = random_events(rng, workload), rng.choice([0.0001, 0.01, 0.2])
-    expected = told(name, settings, workload, events, latency=latency)
-    made = kind(msgspec.convert(settings, options))
-    assert told(made, None, workload, events, latency=latency) == expected
+    expected = told(name, settings, workload, events, by_messages=True)
+    assert told(name, settings, workload, events) == expected
 
 
 # By hand
@@ -348,3 +325,37 @@ def test_queue_keeps_its_running_jobs_in_order() -> None:
     module = SchedulerModule(Watched())
     simulate(module, random_workload(rng, deadlines=False), allow_smaller_machine=True)
     assert Watched.seen > 2
+
+
+@pytest.mark.parametrize("key", ["7", None, float("nan")])
+def test_a_key_that_is_no_number_is_an_error_that_names_the_job(key: Any) -> None:
+    class Wrong(Easy):
+        def key(self, job: Job) -> Any:
+            return key
+
+    with pytest.raises(SimulationError, match=r"Wrong.key\(w0!a\) returned .*; a number is exp"):
+        starts(Wrong, workload_of((0, 1, 1)))
+
+
+@pytest.mark.parametrize("order", ["fcfs", "saf"])
+def test_a_long_queue_has_summaries_of_its_jobs(order: str) -> None:
+    class Checked(Easy):
+        longest = 0
+
+        def decide(self) -> None:
+            super().decide()
+            self.queue.check()
+            Checked.longest = max(Checked.longest, len(self.queue.jobs))
+
+    rng, jobs, profiles, asked = random.Random(5), list[Job](), dict[str, Any](), list[Request]()
+    for number in range(700):
+        seconds, processors = rng.randint(1, 40), rng.choice([1, 2, 3, 5, HOSTS])
+        name, profile = delay_profile(seconds)
+        profiles[name] = profile
+        jobs.append(Job(f"{number:03}", float(number // 3), processors, name, 60.0))
+        asked.append(Request(f"{number:03}", float(number // 3), processors, seconds, 60.0))
+    workload = Workload(jobs=jobs, profiles=profiles, processors=HOSTS)
+    done = simulate(Checked(EasyOptions(order=order)), workload, make_cluster(HOSTS))
+    found = {each.local_id: each.start for each in done.ended}
+    assert found == easy_starts(HOSTS, asked, order)
+    assert Checked.longest > SHORT_QUEUE
