@@ -19,6 +19,7 @@ from qops_batsim.experiments.claims import whole_claims
 from qops_batsim.experiments.report import StudyReport
 from qops_batsim.jobs import QOS_CLASSES, REJECTED, Job, QosRequest
 from qops_batsim.schedulers.nqs import Nqs
+from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
 from studies.pascal2004 import paper as pascal2004
 from studies.pascal2004 import runs as pascal2004_runs
@@ -231,7 +232,7 @@ def test_an_application_counts_once() -> None:
         ran("a2#1", 107, 110, 134, qos),
         ran("b", 86_500, None, None, alone),
     ]
-    module = Nqs()
+    module = make_scheduler(Nqs())
     module.qos_log.record("w0!a2").admitted_deadline = 134.0
     outcome = outcome_of(workload, ended, module)
     nothing_measured = {"mapping_ms": None, "mapping_p99_ms": None}
