@@ -42,7 +42,7 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
             "jobs": "REJECTED",
             "scheduling.aroma.application": "Application",
             "scheduling.aroma.scheduler": "Aroma AromaOptions",
-            "scheduling.registry": "read_options scheduler_class",
+            "scheduling.registry": "make_scheduler read_options scheduler_class",
             "timing": "PLAN_TOLERANCE",
         },
         "pascal2004/study.py": {"scheduling.aroma.scheduler": "AromaOptions"},
