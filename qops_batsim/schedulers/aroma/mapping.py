@@ -1,0 +1,426 @@
+"""The list algorithm: when and where an application is mapped (Pascal et al. 2004, section 3.2).
+
+Start dates t_b are tried in order: now, then the predicted ends of mapped tasks. At each, hosts
+are ordered by criterion (1), the best taken, and the execution of everything that is mapped is
+predicted. If that breaks a constraint, the hosts to blame are revised; when that does not help,
+the next date is tried. Dates closer than the tolerance of planning are equal.
+"""
+
+from __future__ import annotations
+
+import math
+
+from qops_batsim.schedulers.aroma.application import Application, Host, Placement
+from qops_batsim.schedulers.aroma.machine import UnequalHosts
+from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.timing import PLAN_TOLERANCE
+
+SOONEST_LATER = 2e-5
+"""A planned start is now or at least so much later (seconds): engines call back no sooner."""
+
+SHORTEST_TASK = 5e-5
+"""Least time that a task is planned for (seconds).
+
+Work of next to nothing would end at its start, as far as planning can tell, so that an
+application that has to be alone could be planned for the same date and go first.
+"""
+
+_INFINITY, _TOLERANCE = math.inf, PLAN_TOLERANCE
+_SOONEST_LATER, _SHORTEST_TASK = SOONEST_LATER, SHORTEST_TASK
+
+
+class Mapper:
+    """Maps applications into a book so that every constraint stays kept.
+
+    Parameters
+    ----------
+    book
+        Its predicted ends have to be those of now.
+    memory_weight
+        M_f of criterion (1).
+    revisions
+        How often the choice of hosts is revised at one start date.
+    """
+
+    def __init__(
+        self, machine: UnequalHosts, book: Book, memory_weight: float, revisions: int
+    ) -> None:
+        self.machine, self.hosts, self.book = machine, machine.hosts, book
+        self.memory_weight, self.revisions = memory_weight, revisions
+
+    def map(
+        self, application: Application, after: float = -math.inf, before: float = math.inf
+    ) -> Placement | None:
+        """Map an application and return its placement, or None if that is impossible.
+
+        Start dates are tried from ``after`` on, up to ``before`` (seconds).
+        """
+        eligible = self.find_eligible(application)
+        self.wanted, self.deadline = application.tasks, application.deadline
+        least = _INFINITY
+        for host in self.hosts:
+            least = min(least, host.need)
+        self.latest_start = min(application.latest_start, application.deadline - least)
+        self.latest_start += _TOLERANCE
+        self.before = before - _TOLERANCE
+        date = self.book.date
+        if date > self.latest_start or date >= self.before or eligible < self.wanted:
+            return None
+        self.sent = application.work.sent if self.wanted > 1 else 0.0
+        if self.sent > 0.0:
+            self.bandwidths = self.machine.bandwidths
+        self.placement = placement = Placement(application)
+        self.book.add(placement)
+        while date < after:
+            date = self.next_date(date)
+        is_mapped = self.map_alone(date) if placement.exclusive else self.map_shared(date)
+        if is_mapped:
+            return placement
+        self.book.remove(placement)
+        return None
+
+    def find_eligible(self, application: Application) -> int:
+        """Set what a task needs on each host, and where it may be; return on how many hosts.
+
+        Rather nowhere where it would be killed before it is done. O(hosts).
+        """
+        flop, seconds = application.work.flop, application.work.seconds
+        limit = application.walltime + _TOLERANCE
+        eligible, in_time = 0, 0
+        for host in self.hosts:
+            # t_c · C(m)
+            host.need = max(flop / host.speed + seconds, _SHORTEST_TASK)
+            host.is_eligible = host.available and application.only_hosts is None
+        if application.only_hosts is not None:
+            for host in application.only_hosts:
+                host.is_eligible = host.available
+        for host in self.hosts:
+            eligible += host.is_eligible
+            in_time += host.is_eligible and host.need <= limit
+        if in_time < application.tasks:
+            return eligible
+        for host in self.hosts:
+            host.is_eligible = host.is_eligible and host.need <= limit
+        return in_time
+
+    def next_date(self, date: float) -> float:
+        """Return t_b^{k+1} = min t_f(i, j, m) > t_b^k, the next start date to try; else infinity.
+
+        O(placements).
+        """
+        now, found = self.book.date, _INFINITY
+        for placement in self.book.placements:
+            if placement.end > now + _TOLERANCE and placement is not self.placement:
+                end = max(placement.end, now + _SOONEST_LATER)
+                if date < end < found:
+                    found = end
+        return found if found <= self.latest_start and found < self.before else _INFINITY
+
+    # Applications that share hosts
+
+    def map_shared(self, date: float) -> bool:
+        """Plan an application at the first date at which every constraint is kept with it.
+
+        At each date, hosts without risk are tried, revised up to ``revisions`` times, then once
+        all that are possible. From the second date on, the survey counts the application itself
+        where it was tried last.
+        """
+        while date < _INFINITY:
+            self.survey(date)
+            latest_end = min(self.deadline, date + self.placement.application.walltime)
+            self.mark_risks(date, latest_end)
+            if self.try_hosts(date, self.revisions + 1):
+                return True
+            for host in self.hosts:
+                host.is_risky = False
+            if self.try_hosts(date, 1):
+                return True
+            date = self.next_date(date)
+        return False
+
+    def try_hosts(self, date: float, attempts: int) -> bool:
+        """Try the best hosts that are no risk, revised so many times; tell whether they will do."""
+        placement = self.placement
+        for host in self.hosts:
+            end = date + host.need
+            host.is_allowed = (
+                host.is_eligible
+                and not host.is_risky
+                and host.next_exclusive >= end - _TOLERANCE
+                and end <= self.deadline + _TOLERANCE
+            )
+        for _ in range(attempts):
+            chosen = self.best_hosts(date)
+            if len(chosen) < self.wanted:
+                return False
+            self.place(date, chosen, self.network_seconds(chosen))
+            if self.book.keeps(placement):
+                return True
+            if not self.rule_out():
+                return False
+        return False
+
+    def survey(self, date: float) -> None:
+        """Find what is on each host at a date and what comes after. O(hosts + entries)."""
+        for host in self.hosts:
+            host.crowd, host.used = 0, 0.0
+            host.next_exclusive, host.release = _INFINITY, date
+        for placement in self.book.placements:
+            if placement.end <= date + _TOLERANCE:
+                continue
+            is_there = placement.start <= date + _TOLERANCE
+            for task in placement.tasks:
+                host = task.host
+                host.release = max(host.release, placement.end)
+                if is_there:
+                    host.crowd += 1
+                    host.used += placement.memory
+                    if placement.exclusive:
+                        host.next_exclusive = date
+                elif placement.exclusive:
+                    host.next_exclusive = min(host.next_exclusive, placement.start)
+
+    def mark_risks(self, date: float, latest_end: float) -> None:
+        """Mark the hosts where one more task from a date on may break a constraint.
+
+        A rough upper estimate: the task meets all that is there now as long as it runs; each of
+        these loses as much as the task needs, or in proportion to the share that it loses. What
+        ends later than that allows is a risk. O(hosts + entries).
+        """
+        for host in self.hosts:
+            end = date + crowded_seconds(host, host.need)
+            host.is_risky = end > min(latest_end, host.next_exclusive) + _TOLERANCE
+        for placement in self.book.placements:
+            if placement.end <= date + _TOLERANCE:
+                continue
+            latest = placement.latest_end
+            for task in placement.tasks:
+                latest = min(latest, max(task.host.next_exclusive, date))
+            if latest == _INFINITY:
+                continue
+            slack = latest - placement.end
+            lasting = placement.end - max(placement.start, date)
+            for task in placement.tasks:
+                host, crowd = task.host, max(task.host.crowd, 1)
+                if crowd >= host.processors and min(host.need, lasting / crowd) > slack:
+                    host.is_risky = True
+
+    def rule_out(self) -> bool:
+        """Rule out hosts that are to blame for a broken constraint; tell if there were any."""
+        placement, recurrence = self.placement, self.book.recurrence
+        blamed, where = recurrence.blamed, recurrence.where
+        is_ruled_out = False
+        for task in placement.tasks:
+            if task.host is where:
+                task.host.is_allowed, is_ruled_out = False, True
+        if is_ruled_out:
+            return True
+        if blamed is placement:
+            # Its own deadline: it progresses at the rate of its worst host.
+            longest = 0.0
+            for task in placement.tasks:
+                longest = max(longest, crowded_seconds(task.host, task.need))
+            for task in placement.tasks:
+                if crowded_seconds(task.host, task.need) >= longest:
+                    task.host.is_allowed = False
+            return True
+        for host in self.hosts:
+            host.is_chosen = False
+        assert blamed is not None
+        for task in blamed.tasks:
+            task.host.is_chosen = True
+        for task in placement.tasks:
+            if task.host.is_chosen:
+                task.host.is_allowed, is_ruled_out = False, True
+        if is_ruled_out:
+            return True
+        for task in placement.tasks:
+            # It slows a third one that slows the other: idle hosts slow none.
+            if task.host.release > placement.start + _TOLERANCE:
+                task.host.is_allowed, is_ruled_out = False, True
+        return is_ruled_out
+
+    # Applications that are alone
+
+    def map_alone(self, date: float) -> bool:
+        """Plan an application that has to be alone on its hosts: no other end changes."""
+        needs = set()
+        for host in self.hosts:
+            if host.is_eligible:
+                needs.add(host.need)
+        lengths = sorted(needs)
+        # The time for communication depends on the hosts: it is guessed as none, as that of the
+        # hosts found with this guess, and as the longest there is.
+        network = 0.0
+        for guess in range(3):
+            added = network if guess < 2 else self.longest_transfer()
+            found = self.first_gap(date, lengths, added)
+            if found == _INFINITY:
+                return False
+            self.survey(found)
+            chosen = self.best_hosts(found)
+            network = self.network_seconds(chosen)
+            if network <= added:
+                self.place(found, chosen, network)
+                return True
+        return False
+
+    def first_gap(self, date: float, lengths: list[float], network: float) -> float:
+        """Return the first date at which enough hosts are free for long enough, or infinity.
+
+        All tasks take as long as the slowest host does, so hosts are tried by their speed: those
+        that need no longer than one of the ``lengths`` (ascending), as short as possible.
+        Communication adds ``network`` to each (seconds). These hosts are the allowed ones.
+        O(dates × (hosts + entries)) for equal hosts.
+        """
+        latest_end = self.deadline + _TOLERANCE
+        while date < _INFINITY and date + (lengths[0] + network) <= latest_end:
+            self.find_gaps(date)
+            for need in lengths:
+                length = need + network
+                if date + length > latest_end:
+                    break
+                found = 0
+                for host in self.hosts:
+                    host.is_allowed = (
+                        host.need + network <= length and host.gap >= length - _TOLERANCE
+                    )
+                    found += host.is_allowed
+                if found >= self.wanted:
+                    return date
+            date = self.next_date(date)
+        return _INFINITY
+
+    def find_gaps(self, date: float) -> None:
+        """Find for how long each host is free from a date on (seconds), -1 where it is not."""
+        for host in self.hosts:
+            host.gap = _INFINITY if host.is_eligible else -1.0
+        for placement in self.book.placements:
+            if placement.end <= date + _TOLERANCE:
+                continue
+            gap = placement.start - date
+            if gap <= _TOLERANCE:
+                gap = -1.0
+            for task in placement.tasks:
+                task.host.gap = min(task.host.gap, gap)
+
+    # The choice of hosts
+
+    def best_hosts(self, date: float) -> list[Host]:
+        """Return the hosts that are best by criterion (1), ascending; fewer if there are few.
+
+        That is t_f(m, s) · (1 + M_u(m) · M_f / M_t(m)) with t_f(m, s), the release of a host with
+        one more task, from t_0 on. A host whose processors are all busy works on until what it
+        has and the task are done; exact for one processor.
+        """
+        memory = self.placement.memory
+        for host in self.hosts:
+            if host.crowd < host.processors:
+                host.release_after = max(host.release, date + host.need)
+            else:
+                host.release_after = host.release + host.need / host.processors
+            host.weight = 1.0 + (host.used + memory) * self.memory_weight / host.memory
+            host.is_chosen = False
+        chosen = self.choose_near() if self.sent > 0.0 else self.choose_apart()
+        for host in chosen:
+            host.is_chosen = True
+        found = []
+        for host in self.hosts:
+            if host.is_chosen:
+                found.append(host)
+        return found
+
+    def choose_apart(self) -> list[Host]:
+        """Return the allowed hosts with the least criteria, the best first, the lowest of equals.
+
+        O(hosts × log wanted), and the moves of an insertion sort.
+        """
+        chosen: list[Host] = []
+        for host in self.hosts:
+            if not host.is_allowed:
+                continue
+            host.key = (host.release_after - self.book.date) * host.weight
+            low, high = 0, len(chosen)
+            if high == self.wanted:
+                last = chosen[high - 1]
+                if not host.key < last.key:
+                    continue
+                chosen.pop()
+                high -= 1
+            while low < high:
+                middle = (low + high) >> 1
+                other = chosen[middle]
+                if host.key < other.key:
+                    high = middle
+                else:
+                    low = middle + 1
+            chosen.insert(low, host)
+        return chosen
+
+    def choose_near(self) -> list[Host]:
+        """Return allowed hosts for tasks that communicate, mapped one after the other.
+
+        The time for that over the worst bandwidth to the hosts chosen so far adds to the release
+        date. O(wanted × hosts).
+        """
+        slowest = [_INFINITY] * len(self.bandwidths)
+        chosen: list[Host] = []
+        worst = _INFINITY
+        while len(chosen) < self.wanted:
+            best: Host | None = None
+            least = _INFINITY
+            for host in self.hosts:
+                if not host.is_allowed or host.is_chosen:
+                    continue
+                bandwidth = min(worst, slowest[host.group])
+                after = host.release_after + self.sent / bandwidth
+                key = (after - self.book.date) * host.weight
+                if best is None or key < least:
+                    best, least = host, key
+            if best is None:
+                break
+            near = best.group
+            worst = min(worst, slowest[near])
+            best.is_chosen = True
+            chosen.append(best)
+            for group in range(len(slowest)):
+                slowest[group] = min(slowest[group], self.bandwidths[near][group])
+        return chosen
+
+    def network_seconds(self, chosen: list[Host]) -> float:
+        """Return D_r / min B for tasks on these hosts (seconds). O(tasks + groups²)."""
+        if self.sent <= 0.0:
+            return 0.0
+        tasks = [0] * len(self.bandwidths)
+        for host in chosen:
+            tasks[host.group] += 1
+        slowest = _INFINITY
+        for one in range(len(tasks)):
+            for other in range(one, len(tasks)):
+                # Two different hosts are needed, also of one group.
+                if tasks[one] and tasks[other] and (one != other or tasks[one] > 1):
+                    slowest = min(slowest, self.bandwidths[one][other])
+        return self.sent / slowest
+
+    def longest_transfer(self) -> float:
+        """Return the longest that communication can take (seconds)."""
+        if self.sent <= 0.0:
+            return 0.0
+        slowest = _INFINITY
+        for row in self.bandwidths:
+            slowest = min(slowest, min(row))
+        return self.sent / slowest
+
+    def place(self, start: float, chosen: list[Host], network: float) -> None:
+        """Plan the application on these hosts. O(tasks)."""
+        placement = self.placement
+        self.book.put_on(placement, chosen, network)
+        placement.start = start
+        placement.end = start + placement.longest()
+        placement.latest_end = placement.demanded_end()
+
+
+def crowded_seconds(host: Host, need: float) -> float:
+    """Return how long a task takes beside what is on its host at a date (seconds)."""
+    crowd = (host.crowd + 1) / host.processors
+    return need * max(1.0, crowd)

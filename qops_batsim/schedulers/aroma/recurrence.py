@@ -1,0 +1,391 @@
+"""The end of a task (Pascal et al. 2004, section 3.2), for tasks that progress together.
+
+The paper follows each host by itself: of X processes on U(m) processors each gets a share
+min(1, U/X), and the next event is the start or the end of one of them. Batsim executes all tasks
+of a job as one, at one rate. So here the events of all hosts are followed together, and a job
+progresses at the least rate that one of its hosts grants it as an equal share. What it leaves of
+the shares of its other hosts is lost. For jobs of one task, or on hosts with equal loads, that is
+the paper's recurrence; otherwise ends are predicted too late rather than too early
+(``docs/aroma.md`` has the proof).
+"""
+
+from __future__ import annotations
+
+import math
+from operator import attrgetter
+
+from qops_batsim.schedulers.aroma.application import Application, Host, Placement, Task
+from qops_batsim.timing import PLAN_TOLERANCE
+
+_INFINITY, _TOLERANCE = math.inf, PLAN_TOLERANCE
+_START, _NUMBER, _BEGIN = attrgetter("start"), attrgetter("number"), attrgetter("begins")
+
+
+def granted_rate(placement: Placement) -> float:
+    """Return the rate (share of the work per second) that equal shares grant. O(tasks)."""
+    rate = _INFINITY
+    for task in placement.tasks:
+        host = task.host
+        share = 1.0
+        if host.load > host.processors:
+            share = host.processors / host.load
+        rate = min(rate, share / task.need)
+    return rate
+
+
+class Recurrence:
+    """Follows placements from event to event: starts and ends.
+
+    Attributes
+    ----------
+    blamed
+        The placement whose constraint the last prediction found broken, or None.
+    where
+        The host where it is not alone; None if it misses its latest end.
+    """
+
+    def __init__(self) -> None:
+        self.blamed: Placement | None = None
+        self.where: Host | None = None
+        self.running: list[Placement] = []
+        self.event = self.search = 0
+
+    def predict(self, now: float, placements: list[Placement], checked: bool) -> bool:
+        """Predict from a date on (t_0, seconds) when each placement ends.
+
+        Ends are written to ``predicted``. With ``checked``, stop at the first constraint that is
+        broken; return whether there is none. O(events × (running + tasks of those whose rate
+        changes)).
+        """
+        coming = self.begin(now, placements)
+        self.blamed = self.where = None
+        begun = 0
+        while True:
+            ending = self.next_to_end()
+            first_end = _INFINITY if ending is None else ending.next_end
+            next_start = coming[begun].begins if begun < len(coming) else _INFINITY
+            if first_end == _INFINITY and next_start == _INFINITY:
+                break
+            self.event += 1
+            # An end within the tolerance after a start makes room for it.
+            if ending is not None and first_end <= next_start + _TOLERANCE:
+                ending.predicted = first_end
+                if checked and first_end > ending.latest_end + _TOLERANCE:
+                    self.blamed = ending
+                    return False
+                self.leave(ending)
+                self.share_anew(first_end, ending, 0)
+                continue
+            starting = coming[begun]
+            begun += 1
+            if checked and self.is_disturbed(starting):
+                return False
+            self.enter(starting)
+            starting.touched = self.event
+            self.go_on(starting, next_start, granted_rate(starting))
+            self.share_anew(next_start, starting, 1)
+        if checked:
+            for placement in placements:
+                if placement.runs and placement.latest_end < _INFINITY:
+                    self.blamed = placement
+                    return False
+        return True
+
+    def begin(self, now: float, placements: list[Placement]) -> list[Placement]:
+        """Have those run that do at this date; return the others by start."""
+        coming: list[Placement] = []
+        self.running = []
+        self.clear_hosts(placements)
+        for place, placement in enumerate(placements):
+            placement.place = place
+            placement.to_do, placement.since = placement.left, now
+            placement.next_end = placement.predicted = _INFINITY
+            placement.runs = False
+            if placement.running:
+                self.enter(placement)
+            else:
+                placement.begins = max(placement.start, now)
+                coming.append(placement)
+        for placement in self.running:
+            self.go_on(placement, now, granted_rate(placement))
+        coming.sort(key=_BEGIN)
+        return coming
+
+    def clear_hosts(self, placements: list[Placement]) -> None:
+        """Have nothing run on the hosts of these placements. O(tasks)."""
+        for placement in placements:
+            for task in placement.tasks:
+                host = task.host
+                if host.load > 0:
+                    host.load = 0
+                    host.users.clear()
+                host.alone = None
+
+    def next_to_end(self) -> Placement | None:
+        """Return what ends first, None if nothing does. O(running)."""
+        found: Placement | None = None
+        first = _INFINITY
+        for placement in self.running:
+            if placement.next_end < first:
+                first, found = placement.next_end, placement
+            elif (
+                found is not None and placement.next_end == first and placement.place < found.place
+            ):
+                found = placement
+        return found
+
+    def is_disturbed(self, starting: Placement) -> bool:
+        """Tell whether something would not be alone if an application started now. O(tasks)."""
+        for task in starting.tasks:
+            host = task.host
+            if host.alone is not None:
+                self.blamed, self.where = host.alone, host
+                return True
+            if starting.exclusive and host.load > 0:
+                self.blamed, self.where = starting, host
+                return True
+        return False
+
+    def enter(self, placement: Placement) -> None:
+        """Let an application use its hosts. O(tasks)."""
+        placement.runs = True
+        self.running.append(placement)
+        for task in placement.tasks:
+            host = task.host
+            host.load += 1
+            host.users.append(task)
+            if placement.exclusive:
+                host.alone = placement
+
+    def leave(self, placement: Placement) -> None:
+        """Let an application free its hosts. O(running + users)."""
+        placement.runs = False
+        strike_out(self.running, placement)
+        for task in placement.tasks:
+            host = task.host
+            host.load -= 1
+            strike_out(host.users, task)
+            if host.alone is placement:
+                host.alone = None
+
+    def go_on(self, placement: Placement, date: float, pace: float) -> None:
+        """Let an application progress at this rate from a date on."""
+        placement.since, placement.pace = date, pace
+        end = date
+        if placement.to_do > 0.0:
+            end = date + placement.to_do / pace if pace > 0.0 else _INFINITY
+        placement.next_end = end
+
+    def share_anew(self, date: float, placement: Placement, come: int) -> None:
+        """Settle the rates on the hosts of an application that has come (1) or left (0).
+
+        Who comes can only slow others, to what is left at the common host. Who leaves matters to
+        those that got their rate from a common host: only then all their hosts are looked at.
+        """
+        for task in placement.tasks:
+            host = task.host
+            if host.load < host.processors + come:
+                continue  # Nothing there had to share before, or has to now.
+            share = host.processors / (host.load + 1 - come)
+            for user in host.users:
+                other = user.placement
+                if other.touched == self.event:
+                    continue
+                pace = share / user.need
+                if come:
+                    pace = min(pace, other.pace)
+                elif pace > other.pace:
+                    continue
+                else:
+                    other.touched = self.event
+                    pace = granted_rate(other)
+                if pace != other.pace:
+                    done = other.pace * (date - other.since)
+                    other.to_do = max(0.0, other.to_do - done)
+                    self.go_on(other, date, pace)
+
+    def keeps(self, now: float, placement: Placement) -> bool:
+        """Predict the ends that may depend on one placement; tell whether all is kept.
+
+        If so, these ends become those of the placements.
+        """
+        concerned = self.connected(placement)
+        if not self.predict(now, concerned, True):
+            return False
+        for each in concerned:
+            each.end = each.predicted
+        return True
+
+    def connected(self, placement: Placement) -> list[Placement]:
+        """Return the placements whose ends or constraints may depend on one, in their order.
+
+        These share a host with it, or with one of these, and so on. An application that is alone
+        on its hosts passes nothing on: its end is fixed. O(entries).
+        """
+        self.search += 1
+        placement.reached = self.search
+        concerned, hosts = [placement], []
+        for task in placement.tasks:
+            task.host.reached = self.search
+            hosts.append(task.host)
+        while hosts:
+            host = hosts.pop()
+            for user in host.tasks:
+                other = user.placement
+                if other.reached == self.search:
+                    continue
+                other.reached = self.search
+                concerned.append(other)
+                if other.exclusive:
+                    continue
+                for task in other.tasks:
+                    if task.host.reached != self.search:
+                        task.host.reached = self.search
+                        hosts.append(task.host)
+        concerned.sort(key=_NUMBER)
+        return concerned
+
+
+def strike_out(listed: list[object], gone: object) -> None:
+    """Take something out of a list whose order does not matter. O(length)."""
+    place = 0
+    while listed[place] is not gone:
+        place += 1
+    last = listed.pop()
+    if last is not gone:
+        listed[place] = last
+
+
+class Book:
+    """The applications that are mapped, running and planned, and the date that it is about.
+
+    Attributes
+    ----------
+    placements
+        What is mapped, in the order of mapping. Ends are those of the last :meth:`refresh`.
+    date
+        The date that the work ``left`` is about (seconds).
+    """
+
+    def __init__(self) -> None:
+        self.placements: list[Placement] = []
+        self.date = 0.0
+        self.recurrence = Recurrence()
+        self.added = 0
+        self._by_job: dict[str, Placement] = {}
+
+    def of(self, job_id: str) -> Placement | None:
+        """Return the placement of a job, None if it has none."""
+        return self._by_job.get(job_id)
+
+    def placement_of(self, application: Application) -> Placement:
+        """Return the placement of an application that is mapped."""
+        return self._by_job[application.job.id]
+
+    def running(self) -> list[Placement]:
+        """Return what runs, in the order of mapping. O(placements)."""
+        found = []
+        for placement in self.placements:
+            if placement.running:
+                found.append(placement)
+        return found
+
+    def planned(self) -> list[Placement]:
+        """Return what does not run yet, by start, then arrival. O(placements · log)."""
+        found = []
+        for placement in self.placements:
+            if not placement.running:
+                found.append(placement)
+        found.sort(key=_arrival)
+        found.sort(key=_START)
+        return found
+
+    def add(self, placement: Placement) -> None:
+        """Add a placement, behind all others, with its tasks. O(tasks)."""
+        placement.number = self.added
+        self.added += 1
+        self.placements.append(placement)
+        self._by_job[placement.application.job.id] = placement
+        for task in placement.tasks:
+            task.host.tasks.append(task)
+
+    def remove(self, placement: Placement) -> None:
+        """Take a placement out, which can be added again as it was. O(placements + tasks)."""
+        del self._by_job[placement.application.job.id]
+        self._drop(self.placements, placement)
+        for task in placement.tasks:
+            self._drop(task.host.tasks, task)
+
+    def put_on(self, placement: Placement, hosts: list[Host], longer: float) -> None:
+        """Put an application on other hosts, where it needs so much longer than alone (seconds).
+
+        O(tasks).
+        """
+        for task in placement.tasks:
+            self._drop(task.host.tasks, task)
+        placement.tasks = []
+        for host in hosts:
+            task = Task(placement, host, host.need + longer)
+            placement.tasks.append(task)
+            host.tasks.append(task)
+
+    def _drop(self, listed: list[object], gone: object) -> None:
+        """Take something out of a list, in which it mostly is one of the last."""
+        place = len(listed) - 1
+        while listed[place] is not gone:
+            place -= 1
+        del listed[place]
+
+    # Time
+
+    def advance(self, now: float) -> None:
+        """Note the progress until now: nothing has started or ended in between. O(placements)."""
+        for placement in self.placements:
+            if placement.running:
+                placement.left -= placement.rate * (now - self.date)
+        self.date = now
+
+    def settle(self) -> None:
+        """Note the rates of what runs together from now on. O(tasks)."""
+        running = self.running()
+        self.recurrence.clear_hosts(running)
+        for placement in running:
+            for task in placement.tasks:
+                task.host.load += 1
+        for placement in running:
+            placement.rate = granted_rate(placement)
+
+    def refresh(self) -> None:
+        """Predict all ends anew, kept or not."""
+        self.recurrence.predict(self.date, self.placements, False)
+        for placement in self.placements:
+            placement.end = placement.predicted
+
+    def is_kept(self) -> bool:
+        """Tell whether every constraint is kept, as far as can be predicted."""
+        return self.recurrence.predict(self.date, self.placements, True)
+
+    def keeps(self, placement: Placement) -> bool:
+        """Predict whether every constraint is kept with a placement: :meth:`Recurrence.keeps`."""
+        return self.recurrence.keeps(self.date, placement)
+
+    def overdue(self) -> list[Placement]:
+        """Return what should have ended before now and really runs. O(placements)."""
+        found = []
+        for placement in self.placements:
+            late = -placement.rate * _TOLERANCE
+            if placement.running and placement.ordered < _INFINITY and placement.left < late:
+                found.append(placement)
+        return found
+
+    def next_start(self, after: float) -> float:
+        """Return the earliest planned start after a date (seconds), infinite without one."""
+        found = _INFINITY
+        for placement in self.placements:
+            if not placement.running and after < placement.start < found:
+                found = placement.start
+        return found
+
+
+def _arrival(placement: Placement) -> int:
+    return placement.application.arrival
