@@ -39,6 +39,8 @@ COMPILED = (
     "schedulers/queue",
     "schedulers/restarting",
     "schedulers/slack",
+    "schedulers/slurm/fair_share",
+    "schedulers/slurm/scheduler",
     "schedulers/timetable",
     "timing",
 )

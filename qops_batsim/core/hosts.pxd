@@ -1,6 +1,6 @@
 cimport cython
 
-cdef unsigned long long _ONES, _PAIRS, _FOURS, _EIGHTS, _SUMS
+cdef unsigned long long _ONE, _ONES, _PAIRS, _FOURS, _EIGHTS, _SUMS
 
 cpdef Py_ssize_t bit_count(unsigned long long word) noexcept
 
@@ -18,6 +18,16 @@ cdef class HostBits:
     cpdef void remove(self, HostBits other) noexcept
     @cython.locals(word=Py_ssize_t, left="unsigned long long")
     cpdef Py_ssize_t first_from(self, Py_ssize_t host, bint inside) noexcept
+    @cython.locals(word=Py_ssize_t)
+    cpdef void clear(self) noexcept
+    @cython.locals(word=Py_ssize_t)
+    cpdef void keep_common(self, HostBits other) noexcept
+    @cython.locals(word=Py_ssize_t)
+    cpdef void add_common(self, HostBits one, HostBits other) noexcept
+    @cython.locals(word=Py_ssize_t)
+    cpdef bint shares(self, HostBits other) noexcept
+    @cython.locals(host=Py_ssize_t, bit="unsigned long long")
+    cpdef void move_interval(self, Py_ssize_t first, Py_ssize_t hosts, HostBits other) noexcept
     @cython.locals(word=Py_ssize_t, total=Py_ssize_t)
     cpdef Py_ssize_t count(self) noexcept
     @cython.locals(word=Py_ssize_t)

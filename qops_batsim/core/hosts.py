@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 
 # Written in an expression, such numbers would be Python objects where this is compiled.
-_ONES = 0xFFFFFFFFFFFFFFFF
+_ONE, _ONES = 1, 0xFFFFFFFFFFFFFFFF
 _PAIRS, _FOURS = 0x5555555555555555, 0x3333333333333333
 _EIGHTS, _SUMS = 0x0F0F0F0F0F0F0F0F, 0x0101010101010101
 
@@ -75,6 +75,35 @@ class HostBits:
             word += 1
             host = 0
         return self.size << 6
+
+    def clear(self) -> None:
+        """Remove all hosts. O(words)."""
+        for word in range(self.size):
+            self.words[word] = 0
+
+    def keep_common(self, other: HostBits) -> None:
+        """Remove the hosts that another set has not. O(words)."""
+        for word in range(self.size):
+            self.words[word] &= other.words[word]
+
+    def add_common(self, one: HostBits, other: HostBits) -> None:
+        """Add the hosts that two other sets share. O(words)."""
+        for word in range(self.size):
+            self.words[word] |= one.words[word] & other.words[word]
+
+    def shares(self, other: HostBits) -> bool:
+        """Return whether another set has any of these hosts. O(words)."""
+        for word in range(self.size):  # noqa: SIM110 - any() would make a generator
+            if self.words[word] & other.words[word]:
+                return True
+        return False
+
+    def move_interval(self, first: int, hosts: int, other: HostBits) -> None:
+        """Move so many hosts from one on to another set. O(hosts)."""
+        for host in range(first, first + hosts):
+            bit = _ONE << (host & 63)
+            self.words[host >> 6] &= ~bit
+            other.words[host >> 6] |= bit
 
     def count(self) -> int:
         """Return the number of hosts. O(words)."""

@@ -1,0 +1,1 @@
+"""The rules of Slurm: multifactor priorities, two passes, Fair Tree."""

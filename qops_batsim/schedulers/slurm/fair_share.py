@@ -1,0 +1,156 @@
+"""Fair Tree: the fair-share factor of users from shares and decayed usage, as in Slurm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+_INFINITY = math.inf
+
+
+class Account:
+    """An account, and what its users have together.
+
+    Attributes
+    ----------
+    number
+        Its place in the order of appearance.
+    shares, level
+        Its shares, and its level factor.
+    user_shares, usage
+        Sums over its users: shares, and decayed usage (processor-seconds).
+    """
+
+    def __init__(self, number: int, shares: float) -> None:
+        self.number, self.shares = number, shares
+        self.level = self.user_shares = self.usage = 0.0
+
+
+class User:
+    """A user of an account.
+
+    Attributes
+    ----------
+    shares, usage
+        Shares, and decayed usage (processor-seconds).
+    level, factor
+        Level factor, and fair-share factor, from 0 to 1.
+    """
+
+    def __init__(self, number: int, account: Account, shares: float) -> None:
+        self.number, self.account, self.shares = number, account, shares
+        self.usage, self.level, self.factor = 0.0, 0.0, 1.0
+
+
+def level_factor(shares: float, all_shares: float, usage: float, all_usage: float) -> float:
+    """Return a share over the part of the usage: above 1, if less was used than is due. O(1)."""
+    if shares == 0:
+        return 0.0
+    if usage == 0 or all_usage == 0:
+        return _INFINITY
+    return (shares / all_shares) / (usage / all_usage)
+
+
+def comes_before(user: User, other: User) -> bool:
+    """Return whether a user is ranked before another one. O(1)."""
+    account, that = user.account, other.account
+    if account is that:
+        return user.level > other.level or (
+            user.level == other.level and user.number < other.number
+        )
+    return account.level > that.level or (
+        account.level == that.level and account.number < that.number
+    )
+
+
+class FairTree:
+    """The users that are known, and their ranks.
+
+    Parameters
+    ----------
+    shares
+        Of accounts and, as ``ACCOUNT/USER``, of their users; who is not named has 1.
+    """
+
+    def __init__(self, shares: Mapping[str, float]) -> None:
+        self.shares = dict(shares)
+        self.users: list[User] = []
+        self.accounts: list[Account] = []
+        self.ranked: list[User] = []
+        self.by_name: dict[tuple[str, str], User] = {}
+        self.accounts_by_name: dict[str, Account] = {}
+        for name in shares:
+            account, is_user, user = name.partition("/")
+            if is_user:
+                self.user(account, user)
+
+    def user(self, account: str, name: str) -> User:
+        """Return a user of an account, who may be new."""
+        known = self.by_name.get((account, name))
+        if known is not None:
+            return known
+        group = self.accounts_by_name.get(account)
+        if group is None:
+            group = Account(len(self.accounts), self.shares.get(account, 1.0))
+            self.accounts_by_name[account] = group
+            self.accounts.append(group)
+        found = User(len(self.users), group, self.shares.get(f"{account}/{name}", 1.0))
+        self.by_name[account, name] = found
+        self.users.append(found)
+        self.ranked.append(found)
+        return found
+
+    def fade(self, factor: float) -> None:
+        """Let the usage of all users fade by a factor. O(users)."""
+        for user in self.users:
+            user.usage *= factor
+
+    def set_factors(self) -> None:
+        """Rank the users: accounts by level factor, in each its users. O(users), if in order.
+
+        Equal neighbours have one rank. Slurm's own user ``root``, beside the accounts, comes first;
+        as in Slurm 22.05, users of accounts with equal factors are not ranked together, only the
+        first of an account has the rank of the last one before.
+        """
+        self.set_levels()
+        ranked, known = self.ranked, len(self.users)
+        for last in range(known):
+            user, place = ranked[last], last
+            while place > 0:
+                earlier = ranked[place - 1]
+                if not comes_before(user, earlier):
+                    break
+                ranked[place] = earlier
+                place -= 1
+            ranked[place] = user
+        rank, without_ties, before = known + 1, known, _INFINITY
+        for place in range(known):
+            user = ranked[place]
+            earlier = ranked[place - 1] if place > 0 else user
+            if place == 0 or user.account is not earlier.account:
+                is_tied = user.account.level == before
+                before = user.account.level
+            else:
+                is_tied = user.level == earlier.level
+            if not is_tied:
+                rank = without_ties
+            user.factor = float(rank) / (known + 1)
+            without_ties -= 1
+
+    def set_levels(self) -> None:
+        """Set the level factors of accounts and users. O(users)."""
+        all_shares, all_used = 1.0, 0.0
+        for account in self.accounts:
+            account.user_shares = account.usage = 0.0
+        for user in self.users:
+            account = user.account
+            account.user_shares += user.shares
+            account.usage += user.usage
+            all_used += user.usage
+        for account in self.accounts:
+            all_shares += account.shares
+        for account in self.accounts:
+            account.level = level_factor(account.shares, all_shares, account.usage, all_used)
+        for user in self.users:
+            account = user.account
+            user.level = level_factor(user.shares, account.user_shares, user.usage, account.usage)

@@ -1,0 +1,126 @@
+cimport cython
+from qops_batsim.core.hosts cimport HostBits
+from qops_batsim.core.job cimport Job
+from qops_batsim.core.scheduler cimport ResourceManager
+from qops_batsim.schedulers.queue cimport QueueScheduler
+from qops_batsim.schedulers.slurm.fair_share cimport FairTree, User
+from qops_batsim.timing cimport end_of, up_to_grid
+
+cdef double _INFINITY, _PLAN_TOLERANCE, _LONGEST, _FIRST_WINDOW, _MANY
+cdef int _WAITING
+
+cdef double floor_of(double number) except? -1
+
+cdef class Quota:
+    cdef readonly double most_user_jobs, most_user_processors, most_jobs, most_processors
+    cdef Py_ssize_t jobs, processors
+    cdef dict user_jobs, user_processors
+    cdef bint has_room(self, Py_ssize_t user) except -1
+    @cython.locals(used=Py_ssize_t)
+    cdef bint has_processors(self, Py_ssize_t user, Py_ssize_t needed) except -1
+    cdef count(self, Py_ssize_t user, Py_ssize_t jobs, Py_ssize_t processors)
+
+cdef class Entry:
+    cdef readonly Job job
+    cdef readonly User user
+    cdef readonly Quota quota
+    cdef readonly Py_ssize_t number
+    cdef readonly double base, requested
+    cdef public double priority, end, since, cancelled
+    cdef public HostBits hosts
+    cdef public bint is_waiting
+
+cdef class Record:
+    cdef public double begin, end
+    cdef readonly HostBits hosts
+
+cdef class Maintenance:
+    cdef readonly double since, until
+    cdef readonly HostBits hosts
+
+cdef class Slurm(QueueScheduler):
+    cdef double weight_age, weight_fairshare, max_age, calc_period, decay, interval, resolution
+    cdef double window, tick, last_backfill, asked, late_date, fraction
+    cdef Py_ssize_t most_tests, arrivals
+    cdef bint cancels, has_changed, had_waiting, is_tested
+    cdef readonly FairTree tree
+    cdef dict quotas
+    cdef Quota no_quota, of_all
+    cdef readonly list entries, active
+    cdef list starting, late, left_jobs, windows, map
+    cdef HostBits there, free_hosts, trial, chosen, future, left
+    cpdef begin(self, ResourceManager manager)
+    @cython.locals(entry=Entry, now=double)
+    cpdef arrived(self, Job job)
+    cpdef ended(self, Job job)
+    @cython.locals(entry=Entry)
+    cpdef joined(self, Job job)
+    @cython.locals(entry=Entry)
+    cpdef cancelled(self, Job job)
+    @cython.locals(entry=Entry)
+    cpdef list waiting(self)
+    cpdef note_hosts(self, Py_ssize_t announced)
+    @cython.locals(entry=Entry)
+    cpdef reject_wider(self)
+    @cython.locals(manager=ResourceManager, entry=Entry, date=double)
+    cpdef schedule(self)
+    cpdef why_cancelled(self, Entry entry)
+    @cython.locals(second=double, date=double, job=Job)
+    cdef double run_passes(self, double now) except? -1
+    @cython.locals(last=double, interval=double)
+    cdef double backfill_date(self, double now) except? -1
+    @cython.locals(entry=Entry, latest=double, base=double, steps=double)
+    cdef double call_date(self, double now, double date) except? -1
+    @cython.locals(found=double)
+    cdef double priority_of(self, Entry entry, double age) except? -1
+    @cython.locals(entries=list, entry=Entry, other=Entry)
+    cdef move_up(self, Py_ssize_t place)
+    @cython.locals(soon=double, period=double, is_fair=bint, since=double, periods=double, tick=double, entry=Entry, place=Py_ssize_t)
+    cdef calculate_priorities(self, double now)
+    @cython.locals(seconds=double)
+    cdef charge(self, Entry entry, double until)
+    @cython.locals(entry=Entry)
+    cdef fade(self, double since, double until)
+    @cython.locals(entry=Entry, factor=double, left=double, weight=double, used=double)
+    cdef fade_often(self, double periods, double until)
+    cdef bint is_late(self, Entry entry, double now) noexcept
+    @cython.locals(own=Quota, of_all=Quota, most=double)
+    cdef double most_allowed(self, Entry entry) noexcept
+    @cython.locals(user=Py_ssize_t)
+    cdef bint has_room(self, Entry entry) except -1
+    @cython.locals(user=Py_ssize_t, needed=Py_ssize_t)
+    cdef bint has_processors(self, Entry entry) except -1
+    @cython.locals(user=Py_ssize_t, processors=Py_ssize_t)
+    cdef count_running(self, Entry entry, Py_ssize_t jobs)
+    cdef start_chosen(self, Entry entry, double now)
+    @cython.locals(active=list, place=Py_ssize_t, other=Entry)
+    cdef run(self, Entry entry, double now)
+    @cython.locals(place=Py_ssize_t, entry=Entry)
+    cdef leave(self, Job job, double now)
+    cdef cancel(self, Entry entry, double now)
+    @cython.locals(entry=Entry)
+    cdef close_up(self)
+    @cython.locals(entry=Entry)
+    cdef main_pass(self, double now)
+    @cython.locals(begin=double, end=double, kept=HostBits, tests=Py_ssize_t, most=Py_ssize_t, entry=Entry, start=double)
+    cdef backfill_pass(self, double now)
+    cdef double down(self, double date) except? -1
+    @cython.locals(needed=Py_ssize_t, duration=double, later=double, after=double, start=double, is_kept=bint)
+    cdef double planned_start(self, Entry entry, double now) except? -1
+    @cython.locals(trial=HostBits, records=list, later=double, place=Py_ssize_t, record=Record, following=Record)
+    cdef double hosts_until(self, double after, double end) except? -1
+    @cython.locals(future=HostBits, trial=HostBits, active=list, window=double, until=double, index=Py_ssize_t, count=Py_ssize_t, last=Py_ssize_t, following=double, entry=Entry)
+    cdef double first_date(self, double now, Py_ssize_t needed) except? -1
+    @cython.locals(record=Record)
+    cdef bint is_kept(self, double start, double end) except -1
+    @cython.locals(records=list, first=Record, record=Record, place=Py_ssize_t, count=Py_ssize_t)
+    cdef keep_for(self, double start, double end)
+    @cython.locals(record=Record, hosts=HostBits)
+    cdef split(self, Py_ssize_t place, double date)
+    cdef bint reaches(self, Maintenance window, double start, double end) noexcept
+    @cython.locals(window=Maintenance)
+    cdef bint sees_maintenance(self, double start, double end) except -1
+    @cython.locals(window=Maintenance, later=double, over=double)
+    cdef double leave_windows(self, double start, double end) except? -1
+    @cython.locals(left=HostBits, chosen=HostBits, best=Py_ssize_t, best_length=Py_ssize_t, host=Py_ssize_t, length=Py_ssize_t, taken=Py_ssize_t, is_better=bint)
+    cdef choose(self, HostBits hosts, Py_ssize_t wanted)

@@ -1,0 +1,741 @@
+"""Slurm's two passes over the waiting jobs, and the priorities between them.
+
+What is done follows slurmctld 22.05: ``job_scheduler.c`` (main pass), ``backfill.c``,
+``priority_multifactor.c`` and, for the hosts, ``job_test.c`` of its select plug-ins.
+"""
+
+from __future__ import annotations
+
+import math
+
+from qops_batsim.core.hosts import HostBits
+from qops_batsim.core.job import WAITING, Job
+from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.schedulers.queue import QueueScheduler
+from qops_batsim.schedulers.slurm.fair_share import FairTree, User
+from qops_batsim.schedulers.slurm.options import QosRules, SlurmOptions
+from qops_batsim.scheduling.refusal import Refusal, free_text, no_time
+from qops_batsim.timing import PLAN_TOLERANCE, end_of, up_to_grid
+
+LONGEST = 365 * 86_400.0
+"""Requested time of a job that tells none (seconds), as in Slurm."""
+
+FIRST_WINDOW = 30.0
+"""Running jobs that end within so many seconds count as ending together; each time twice as many
+(``bf_window_linear`` is not set)."""
+
+MANY = 1000
+"""More periods than these, in which nothing else happens, are not gone through one by one."""
+
+_INFINITY, _PLAN_TOLERANCE, _WAITING = math.inf, PLAN_TOLERANCE, WAITING
+_LONGEST, _FIRST_WINDOW, _MANY = LONGEST, FIRST_WINDOW, MANY
+
+
+def floor_of(number: float) -> float:
+    """Return the greatest whole number that is not above a number."""
+    return float(math.floor(number))
+
+
+class Quota:
+    """The limits of a QOS or of all jobs, and what of it runs: jobs and processors.
+
+    ``user_jobs`` and ``user_processors`` are those of each user, by number.
+    """
+
+    def __init__(self, rules: QosRules) -> None:
+        limits = rules.limits()
+        self.most_user_jobs, self.most_user_processors = limits[0], limits[1]
+        self.most_jobs, self.most_processors = limits[2], limits[3]
+        self.jobs = self.processors = 0
+        self.user_jobs: dict[int, int] = {}
+        self.user_processors: dict[int, int] = {}
+
+    def has_room(self, user: int) -> bool:
+        """Return whether another job of a user may run. O(1)."""
+        if self.most_user_jobs < _INFINITY and self.user_jobs.get(user, 0) >= self.most_user_jobs:
+            return False
+        return self.jobs < self.most_jobs
+
+    def has_processors(self, user: int, needed: int) -> bool:
+        """Return whether a user may use so many more processors. O(1)."""
+        used = 0
+        if self.most_user_processors < _INFINITY:
+            used = self.user_processors.get(user, 0)
+        if used + needed > self.most_user_processors:
+            return False
+        return self.processors + needed <= self.most_processors
+
+    def count(self, user: int, jobs: int, processors: int) -> None:
+        """Count jobs of a user as running, or no more. O(1)."""
+        self.jobs += jobs
+        self.processors += processors
+        if self.most_user_jobs < _INFINITY:
+            self.user_jobs[user] = self.user_jobs.get(user, 0) + jobs
+        if self.most_user_processors < _INFINITY:
+            self.user_processors[user] = self.user_processors.get(user, 0) + processors
+
+
+class Entry:
+    """A job as Slurm knows it.
+
+    Attributes
+    ----------
+    user, quota
+        Its user, and the limits of its QOS.
+    requested
+        Time that it asks for (seconds).
+    base, priority
+        The part of the priority that does not change, and the priority.
+    end, since, hosts
+        If it runs: the expected end, since when its usage is not counted (seconds), its hosts.
+    cancelled, is_waiting
+        When it was cancelled (seconds), NaN if it was not; whether it is in the line.
+    """
+
+    def __init__(self, job: Job, user: User, quota: Quota, base: float) -> None:
+        self.job, self.user, self.quota, self.base = job, user, quota, base
+        self.number, self.requested = job.number, min(job.duration, _LONGEST)
+        self.priority = self.end = self.since = 0.0
+        self.hosts = job.bits
+        self.cancelled, self.is_waiting = math.nan, True
+
+
+class Record:
+    """A part of the backfill map: from when until when (seconds) these hosts are kept for nobody."""
+
+    def __init__(self, begin: float, end: float, hosts: HostBits) -> None:
+        self.begin, self.end, self.hosts = begin, end, hosts
+
+
+class Maintenance:
+    """Announced maintenance: dates (seconds) and hosts."""
+
+    def __init__(self, since: float, until: float, hosts: HostBits) -> None:
+        self.since, self.until, self.hosts = since, until, hosts
+
+
+class Slurm(QueueScheduler):
+    """Multifactor priorities, backfilling by reservations, limits and ``--deadline``, as in Slurm.
+
+    1. A job's priority is the sum of weighted factors from 0 to 1: age, size, partition, QOS, and
+       fair share, the rank of its user in the Fair Tree of decayed usage. It is calculated at
+       submission, and of all waiting jobs anew each ``calc_period``.
+    2. Whenever something happens, the *main pass* starts jobs in order of priority until one does
+       not fit.
+    3. Every ``bf_interval`` while jobs wait and something has happened, the *backfill pass* plans
+       the first ``bf_max_job_test`` jobs in that order, each at its earliest start on hosts that
+       are kept for no job before it, and starts those whose start is now. Dates of the plan are
+       multiples of ``bf_resolution``; running jobs that end close to each other count as ending
+       together; starts after ``bf_window`` are not planned.
+    4. Jobs that would exceed a limit of their user or QOS are passed over.
+    5. A job whose deadline is nearer than the time it asks for is rejected at submission, and
+       cancelled when a pass comes to it. Nothing is promised.
+
+    The time a job asks for is its estimate (``qos.estimated_runtime``, else the walltime; without,
+    a year). User, account, partition and QOS are its fields ``user``, ``group``, ``queue`` and
+    ``qos_name``, as converted accounting has them. Follows slurmctld 22.05, for jobs of whole
+    nodes.
+
+    Attributes
+    ----------
+    entries
+        The waiting jobs, by descending priority.
+    active
+        The running jobs by expected end.
+    tree
+        The users and their fair-share factors.
+    """
+
+    drains = False
+    summary = "Slurm: multifactor priority, backfill passes, limits, --deadline"
+    Options: type[SchedulerOptions] = SlurmOptions
+
+    def __init__(self, options: SchedulerOptions | None = None) -> None:
+        QueueScheduler.__init__(self, options)
+        chosen = self.options
+        chosen.check()
+        self.weight_age, self.weight_fairshare = chosen.weight_age, chosen.weight_fairshare
+        self.max_age, self.calc_period = chosen.max_age, chosen.calc_period
+        self.decay = 1 - 0.693 / chosen.half_life  # Not 1 - ln 2 / half_life: so does Slurm.
+        self.interval, self.resolution = chosen.bf_interval, chosen.bf_resolution
+        self.window, self.most_tests = chosen.bf_window, chosen.bf_max_job_test
+        self.cancels = chosen.deadlines
+
+    def begin(self, manager: ResourceManager) -> None:
+        """Start with an empty queue."""
+        QueueScheduler.begin(self, manager)
+        chosen, size = self.options, manager.machine_size
+        self.tree = FairTree(chosen.shares)
+        self.quotas = {name: Quota(rules) for name, rules in chosen.qos.items()}
+        self.no_quota = Quota(QosRules())
+        self.of_all = Quota(
+            QosRules(
+                max_jobs_per_user=chosen.max_jobs_per_user,
+                max_processors_per_user=chosen.max_processors_per_user,
+            )
+        )
+        self.entries: list[Entry] = []
+        self.active: list[Entry] = []
+        self.starting: list[Entry] = []
+        self.late: list[Entry] = []
+        self.left_jobs: list[Job] = []
+        self.windows: list[Maintenance] = []
+        self.map: list[Record] = []
+        self.there = HostBits.of((1 << size) - 1, size)
+        self.free_hosts = HostBits.of((1 << size) - 1, size)
+        self.trial, self.chosen = HostBits(size), HostBits(size)
+        self.future, self.left = HostBits(size), HostBits(size)
+        self.tick, self.last_backfill = 0.0, -_INFINITY
+        self.asked = self.late_date = _INFINITY
+        self.fraction, self.has_changed, self.had_waiting = 0.0, False, False
+        self.arrivals, self.is_tested = 0, False
+
+    # Events
+
+    def arrived(self, job: Job) -> None:
+        """Let a new job wait, or cancel it if it cannot meet its deadline or limits. O(line)."""
+        job.number = self.arrivals
+        self.arrivals += 1
+        entry, now = self.entry_of(job), floor_of(job.arrival + _PLAN_TOLERANCE)
+        entry.priority = self.priority_of(entry, 0.0)
+        if self.is_late(entry, now) or job.processors > self.most_allowed(entry):
+            self.cancel(entry, now)
+            return
+        self.entries.append(entry)
+        self.has_changed = True
+        self.move_up(len(self.entries) - 1)
+
+    def entry_of(self, job: Job) -> Entry:
+        """Return what Slurm knows of a job: its user, and what of its priority does not change."""
+        fields, options = job.fields, self.options
+        user = self.tree.user(str(fields.get("group", "")), str(fields.get("user", "")))
+        kind = str(fields.get("qos_name", ""))
+        chosen = fields.get("queue", None if job.qos is None else job.qos.queue)
+        most = max(options.partitions.values(), default=1.0) or 1.0
+        partition = options.partitions.get(str(chosen), 1.0) / most
+        dearest = max([each.priority for each in options.qos.values()], default=0.0) or 1.0
+        size = job.processors / self.manager.machine_size
+        base = (
+            options.weight_size * (1 - size if options.favor_small else size)
+            + options.weight_partition * min(partition, 1.0)
+            + options.weight_qos * options.qos.get(kind, QosRules()).priority / dearest
+        )
+        return Entry(job, user, self.quotas.get(kind, self.no_quota), base)
+
+    def ended(self, job: Job) -> None:
+        """Note that a job has ended, for the next decision."""
+        self.left_jobs.append(job)
+
+    def joined(self, job: Job) -> None:
+        """Count a job among the running ones that somebody else has started."""
+        job.number = self.arrivals
+        self.arrivals += 1
+        entry, size = self.entry_of(job), self.manager.machine_size
+        entry.hosts = HostBits.of(self.manager.hosts_of(job), size)
+        self.free_hosts.remove(entry.hosts)
+        self.run(entry, job.start)
+        self.has_changed = True
+
+    def cancelled(self, job: Job) -> None:
+        """Reject a job that waits in the line. O(line)."""
+        for place in range(len(self.entries)):
+            if self.entries[place].job is job:
+                del self.entries[place]
+                QueueScheduler.cancelled(self, job)
+                break
+        self.has_changed = True
+
+    def waiting(self) -> list[Job]:
+        """Return the waiting jobs in order of priority. O(line)."""
+        return [entry.job for entry in self.entries]
+
+    def note_hosts(self, announced: int) -> None:
+        """Note which hosts are there, and which will not be."""
+        QueueScheduler.note_hosts(self, announced)
+        manager, size = self.manager, self.manager.machine_size
+        capacity = manager.capacity
+        self.there.set_mask((1 << size) - 1 & ~capacity.away.mask)
+        self.windows = [
+            Maintenance(each.since, each.until, HostBits.of(each.hosts.mask, size))
+            for each in capacity.windows
+        ]
+        self.free_hosts.set_mask(manager.free_mask())
+        self.has_changed = True
+
+    def reject_wider(self) -> None:
+        """Reject the waiting jobs that are wider than what will ever be there again."""
+        QueueScheduler.reject_wider(self)
+        self.entries = [entry for entry in self.entries if entry.job.phase == _WAITING]
+        self.has_changed = True
+
+    # Decisions
+
+    def schedule(self) -> None:
+        """Carry out what the passes decide, and ask for the next call."""
+        manager = self.manager
+        date = self.run_passes(up_to_grid(manager.now))
+        for entry in self.late:
+            manager.reject(entry.job, self.why_cancelled(entry))
+        for entry in self.starting:
+            manager.start(entry.job, HostSet(entry.hosts.mask()))
+        self.late, self.starting = [], []
+        if date < _INFINITY:
+            manager.call_at(date)
+
+    def why_cancelled(self, entry: Entry) -> Refusal:
+        """Return why a job was cancelled."""
+        job, most = entry.job, self.most_allowed(entry)
+        if job.processors > most:
+            wanted = f"asks for {job.processors} processors"
+            return free_text(f"{wanted}; its user or QOS may use {most:g} at once")
+        return no_time(job.estimate, job.deadline - entry.cancelled, job.deadline)
+
+    def run_passes(self, now: float) -> float:
+        """Start and cancel jobs; return when to call again (seconds), infinite if nothing is due.
+
+        Slurm's clock has whole seconds: plans and deadlines are counted from the last one.
+        O(tests × map × words).
+        """
+        second = floor_of(now + _PLAN_TOLERANCE)
+        self.fraction = max(now - second, 0.0)
+        self.calculate_priorities(now)
+        for job in self.left_jobs:
+            self.leave(job, second)
+        self.left_jobs = []
+        if self.late_date <= now + _PLAN_TOLERANCE:
+            self.has_changed, self.late_date = True, _INFINITY
+        if self.has_changed and self.entries:
+            self.main_pass(second)
+            self.close_up()
+        date = _INFINITY
+        if self.has_changed and self.entries:
+            date = self.backfill_date(now)
+            if date <= now + _PLAN_TOLERANCE:
+                self.last_backfill, self.has_changed, date = date, False, _INFINITY
+                self.backfill_pass(second)
+                self.close_up()
+        self.had_waiting = len(self.entries) > 0
+        return self.call_date(now, date)
+
+    def backfill_date(self, now: float) -> float:
+        """Return when the next backfill pass is due. O(1).
+
+        As long as jobs wait, one follows the other; else the next job does not wait for it.
+        """
+        last, interval = self.last_backfill, self.interval
+        if now + _PLAN_TOLERANCE < last + interval:
+            return last + interval
+        if not self.had_waiting or last == -_INFINITY:
+            return now
+        return last + float(math.ceil((now - _PLAN_TOLERANCE - last) / interval)) * interval
+
+    def call_date(self, now: float, date: float) -> float:
+        """Return the first date at which something is due, unless it was asked for. O(line)."""
+        if self.entries:
+            if self.weight_age > 0 or self.weight_fairshare > 0:
+                date = min(date, self.tick)
+            if self.cancels:
+                latest = _INFINITY
+                for entry in self.entries:
+                    latest = min(latest, entry.job.deadline - entry.requested)
+                self.late_date = _INFINITY
+                if latest < _INFINITY:
+                    base = max(self.last_backfill, now)
+                    steps = floor_of(max(latest - base, 0.0) / self.interval) + 1
+                    self.late_date = base + steps * self.interval
+                date = min(date, self.late_date)
+        if date == _INFINITY or now + _PLAN_TOLERANCE < self.asked <= date:
+            return _INFINITY
+        self.asked = date
+        return date
+
+    # Priorities
+
+    def priority_of(self, entry: Entry, age: float) -> float:
+        """Return the priority of a job that has waited for a time (seconds), a whole number."""
+        found = entry.base + self.weight_age * min(1.0, max(0.0, age) / self.max_age)
+        found += self.weight_fairshare * entry.user.factor
+        return max(1.0, floor_of(found))
+
+    def move_up(self, place: int) -> None:
+        """Move a job of the line before all of lower priority; equal ones are by arrival."""
+        entries = self.entries
+        entry = entries[place]
+        while place > 0:
+            other = entries[place - 1]
+            if other.priority > entry.priority:
+                break
+            if other.priority == entry.priority and other.number < entry.number:
+                break
+            entries[place] = other
+            place -= 1
+        entries[place] = entry
+
+    def calculate_priorities(self, now: float) -> None:
+        """Let usage fade and calculate the priorities anew, at each date of that until now."""
+        soon, period, is_fair = now + _PLAN_TOLERANCE, self.calc_period, self.weight_fairshare > 0
+        if self.tick > soon or (self.weight_age == 0 and not is_fair):
+            return
+        while self.tick <= soon:
+            since = self.tick - period
+            if not self.active or not is_fair:
+                # Nothing is used meanwhile: the periods until now are as one.
+                self.tick += floor_of((soon - self.tick) / period) * period
+            if is_fair and self.tick > 0:
+                self.fade(max(since, 0.0), self.tick)
+            self.tick += period
+            periods = floor_of((soon - self.tick) / period)
+            if periods > _MANY and self.tick > period:
+                self.tick += periods * period
+                self.fade_often(periods, self.tick - period)
+        if is_fair:
+            self.tree.set_factors()
+        tick = self.tick - period
+        for entry in self.entries:
+            entry.priority = self.priority_of(entry, tick - entry.job.arrival)
+        for place in range(len(self.entries)):
+            self.move_up(place)
+        self.has_changed = True
+
+    # Usage
+
+    def charge(self, entry: Entry, until: float) -> None:
+        """Add what a running job has used since it was charged last, decayed. O(1)."""
+        seconds = until - entry.since
+        if seconds > 0:
+            entry.user.usage += seconds * self.decay**seconds * entry.job.processors
+            entry.since = until
+
+    def fade(self, since: float, until: float) -> None:
+        """Let usage fade over a period, then charge the running jobs. O(users + running)."""
+        self.tree.fade(self.decay ** (until - since))
+        for entry in self.active:
+            self.charge(entry, until)
+
+    def fade_often(self, periods: float, until: float) -> None:
+        """Let usage fade over so many whole periods of the same running jobs.
+
+        As :meth:`fade` after each of them; what a job uses in the periods is a geometric series.
+        O(users + running).
+        """
+        factor = self.decay**self.calc_period
+        left = factor**periods
+        weight = periods if factor == 1.0 else (1.0 - left) / (1.0 - factor)
+        self.tree.fade(left)
+        for entry in self.active:
+            used = self.calc_period * factor * entry.job.processors
+            entry.user.usage += used * weight
+            entry.since = until
+
+    # Limits and deadlines
+
+    def is_late(self, entry: Entry, now: float) -> bool:
+        """Return whether a job that started now could miss its deadline, by what it asks for."""
+        return self.cancels and entry.job.deadline < now + entry.requested - _PLAN_TOLERANCE
+
+    def most_allowed(self, entry: Entry) -> float:
+        """Return how many processors a job may use by the limits of its user and QOS. O(1)."""
+        own, of_all = entry.quota, self.of_all
+        most = min(own.most_user_processors, own.most_processors)
+        return min(most, of_all.most_user_processors, of_all.most_processors)
+
+    def has_room(self, entry: Entry) -> bool:
+        """Return whether fewer jobs run than the job's user and QOS may have. O(1)."""
+        user = entry.user.number
+        return entry.quota.has_room(user) and self.of_all.has_room(user)
+
+    def has_processors(self, entry: Entry) -> bool:
+        """Return whether the job's user and QOS may use the processors that it needs. O(1)."""
+        user, needed = entry.user.number, entry.job.processors
+        return entry.quota.has_processors(user, needed) and self.of_all.has_processors(user, needed)
+
+    def count_running(self, entry: Entry, jobs: int) -> None:
+        """Count a job among those that run, or no more. O(1)."""
+        user, processors = entry.user.number, jobs * entry.job.processors
+        entry.quota.count(user, jobs, processors)
+        self.of_all.count(user, jobs, processors)
+
+    # What jobs do
+
+    def start_chosen(self, entry: Entry, now: float) -> None:
+        """Start a job of the line on the chosen hosts. O(running + words)."""
+        entry.hosts = HostBits(self.manager.machine_size)
+        entry.hosts.copy_from(self.chosen)
+        self.free_hosts.remove(self.chosen)
+        self.run(entry, now)
+        self.starting.append(entry)
+        entry.is_waiting = False
+
+    def run(self, entry: Entry, now: float) -> None:
+        """Count a job among the running ones, by expected end and arrival. O(running)."""
+        entry.end, entry.since = end_of(now, entry.requested), now
+        active, place = self.active, len(self.active)
+        while place > 0:
+            other = active[place - 1]
+            if other.end < entry.end or (other.end == entry.end and other.number < entry.number):
+                break
+            place -= 1
+        active.insert(place, entry)
+        self.count_running(entry, 1)
+
+    def leave(self, job: Job, now: float) -> None:
+        """Take a job that has ended off its hosts. O(running + words)."""
+        for place in range(len(self.active)):
+            entry = self.active[place]
+            if entry.job is job:
+                if self.weight_fairshare > 0:
+                    self.charge(entry, now)
+                entry.hosts.keep_common(self.there)
+                self.free_hosts.add(entry.hosts)
+                del self.active[place]
+                self.count_running(entry, -1)
+                self.has_changed = True
+                return
+
+    def cancel(self, entry: Entry, now: float) -> None:
+        """Cancel a job. O(1)."""
+        entry.cancelled, entry.is_waiting = now, False
+        self.late.append(entry)
+
+    def close_up(self) -> None:
+        """Close the line up where jobs have left it. O(line)."""
+        self.entries = [entry for entry in self.entries if entry.is_waiting]
+
+    # The passes
+
+    def main_pass(self, now: float) -> None:
+        """Start jobs in order of priority until one does not fit; cancel those that are late."""
+        for entry in self.entries:
+            if self.is_late(entry, now):
+                self.cancel(entry, now)
+                continue
+            if not self.has_room(entry):
+                continue
+            self.trial.copy_from(self.free_hosts)
+            self.leave_windows(now, now + entry.requested)
+            if entry.job.processors > self.trial.count():
+                return
+            if self.has_processors(entry):
+                self.choose(self.trial, entry.job.processors)
+                self.start_chosen(entry, now)
+
+    def backfill_pass(self, now: float) -> None:
+        """Plan jobs in order of priority; start those whose turn is now, keep hosts for others."""
+        begin, end = self.down(now), self.down(now + self.window)
+        kept = HostBits(self.manager.machine_size)
+        kept.copy_from(self.there)
+        self.map = [Record(begin, end, kept)]
+        tests, most = 0, 2 * self.most_tests + 4
+        for entry in self.entries:
+            if tests >= self.most_tests:
+                return
+            if not self.has_room(entry):
+                continue
+            if self.is_late(entry, now):
+                self.cancel(entry, now)
+                continue
+            self.is_tested = False
+            start = self.planned_start(entry, now)
+            if self.is_tested:
+                tests += 1
+            if start == _INFINITY or not self.has_processors(entry):
+                continue
+            if start <= now:
+                self.start_chosen(entry, now)
+            elif len(self.map) + 2 <= most:
+                self.keep_for(self.down(start), self.down(start + entry.requested))
+
+    def down(self, date: float) -> float:
+        """Return a date in whole resolutions, not later. O(1)."""
+        return floor_of((date + _PLAN_TOLERANCE) / self.resolution) * self.resolution
+
+    def planned_start(self, entry: Entry, now: float) -> float:
+        """Return when a job can start on hosts that are kept for no other; they are chosen.
+
+        Infinite: not within the window. Whether that was tried is noted. O(map² × words).
+        """
+        needed, duration, later = entry.job.processors, entry.requested, now
+        while True:
+            after = later
+            later = self.hosts_until(after, after + duration)
+            if self.trial.count() < needed:
+                if later == 0:
+                    return _INFINITY
+                continue
+            self.is_tested = True
+            start = max(after, self.first_date(now, needed))
+            if start == _INFINITY:
+                if later == 0:
+                    return _INFINITY
+                continue
+            if start <= now:
+                return start
+            if later > 0 and start > later:
+                continue
+            if start > now + self.window:
+                return _INFINITY
+            is_kept = self.is_kept(self.down(start), self.down(start + duration))
+            if not is_kept and not self.sees_maintenance(start, start + duration):
+                return start
+            later = start
+
+    def hosts_until(self, after: float, end: float) -> float:
+        """Find the hosts that are kept for nobody between two dates; return when there are others.
+
+        That is 0 if there never are. O(map × words).
+        """
+        trial, records = self.trial, self.map
+        trial.copy_from(self.there)
+        later = self.leave_windows(after, end)
+        for place in range(len(records)):
+            record = records[place]
+            if record.end <= after:
+                continue
+            if place + 1 < len(records) and later == 0:
+                following = records[place + 1]
+                self.future.copy_from(trial)
+                self.future.keep_common(record.hosts)
+                if not following.hosts.is_within(self.future):
+                    later = record.end
+            if record.begin > end:
+                break
+            trial.keep_common(record.hosts)
+        return later
+
+    def first_date(self, now: float, needed: int) -> float:
+        """Return when so many hosts of the trial are free, and choose them. O(running × words).
+
+        Running jobs that end within a window count as ending with the last of them.
+        """
+        future, trial, active = self.future, self.trial, self.active
+        future.copy_from(self.free_hosts)
+        future.keep_common(trial)
+        if future.count() >= needed:
+            self.choose(future, needed)
+            return now
+        window, until, index, count = _FIRST_WINDOW, 0.0, 0, len(active)
+        while index < count:
+            last, following = -1, _INFINITY
+            while index < count:
+                entry = active[index]
+                index += 1
+                if not entry.hosts.shares(trial):
+                    continue
+                if until == 0:
+                    until = entry.end + _FIRST_WINDOW - entry.end % _FIRST_WINDOW
+                last = index - 1
+                future.add_common(entry.hosts, trial)
+                following = _INFINITY
+                if index < count:
+                    entry = active[index]
+                    following = entry.end
+                if following > until + window:
+                    break
+            if last < 0:
+                return _INFINITY
+            window *= 2
+            while index < count and following > until + window:
+                window *= 2
+            if future.count() >= needed:
+                self.choose(future, needed)
+                entry = active[last]
+                return entry.end if entry.end > now else max(entry.end + _FIRST_WINDOW, now + 1)
+        return _INFINITY
+
+    def is_kept(self, start: float, end: float) -> bool:
+        """Return whether a chosen host is kept for another job between two dates."""
+        for record in self.map:
+            if record.end > start and record.begin < end:  # noqa: SIM102 - as the dates are asked
+                if not self.chosen.is_within(record.hosts):
+                    return True
+        return False
+
+    def keep_for(self, start: float, end: float) -> None:
+        """Keep the chosen hosts between two dates, for at least one resolution. O(map × words)."""
+        records = self.map
+        first = records[0]
+        start = max(start, first.begin)
+        end = max(end, start + self.resolution)
+        place, count = 0, len(records)
+        while True:
+            record = records[place]
+            if record.end >= start:
+                break
+            place += 1
+            if place == count:
+                return
+        if record.end > start:
+            self.split(place, start)
+        place += 1
+        while place < len(records):
+            record = records[place]
+            if end < record.end:
+                self.split(place, end)
+            record.hosts.remove(self.chosen)
+            if record.end == end:
+                return
+            place += 1
+
+    def split(self, place: int, date: float) -> None:
+        """Let a record of the map end at a date inside it, and another one go on. O(words)."""
+        record = self.map[place]
+        hosts = HostBits(self.manager.machine_size)
+        hosts.copy_from(record.hosts)
+        self.map.insert(place + 1, Record(date, record.end, hosts))
+        record.end = date
+
+    # Maintenance
+
+    def reaches(self, window: Maintenance, start: float, end: float) -> bool:
+        """Return whether what runs from a date to another would see maintenance. O(1)."""
+        return start < window.until and end + (self.fraction - _PLAN_TOLERANCE) > window.since
+
+    def sees_maintenance(self, start: float, end: float) -> bool:
+        """Return whether a chosen host has maintenance between two dates. O(windows × words)."""
+        for window in self.windows:
+            if self.reaches(window, start, end) and window.hosts.shares(self.chosen):
+                return True
+        return False
+
+    def leave_windows(self, start: float, end: float) -> float:
+        """Take the hosts out of the trial that have maintenance between two dates.
+
+        Returned is when the first of it is over, 0 if there is none. O(windows × words).
+        """
+        later = 0.0
+        for window in self.windows:
+            if self.reaches(window, start, end):
+                over = float(math.ceil(window.until))
+                later = over if later == 0 else min(later, over)
+                self.trial.remove(window.hosts)
+        return later
+
+    # Hosts
+
+    def choose(self, hosts: HostBits, wanted: int) -> None:
+        """Choose so many hosts of a set that has them, best fit of neighbours.
+
+        The shortest interval that is long enough, else the longest, and again for the rest.
+        O(hosts × intervals).
+        """
+        left, chosen = self.left, self.chosen
+        left.copy_from(hosts)
+        chosen.clear()
+        while wanted > 0:
+            best, best_length, host = 0, 0, left.next_host(0)
+            while host >= 0:
+                length = left.interval_length(host)
+                if best_length == 0:
+                    is_better = True
+                elif length >= wanted:
+                    is_better = best_length < wanted or length < best_length
+                else:
+                    is_better = length > best_length
+                if is_better:
+                    best, best_length = host, length
+                host = left.next_host(host + length)
+            taken = min(wanted, best_length)
+            left.move_interval(best, taken, chosen)
+            wanted -= taken
