@@ -183,8 +183,9 @@ class Slurm(QueueScheduler):
         self.left_jobs: list[Job] = []
         self.windows: list[Maintenance] = []
         self.map: list[Record] = []
-        self.there = HostBits.of((1 << size) - 1, size)
-        self.free_hosts = HostBits.of((1 << size) - 1, size)
+        # Compiled, 1 << size would be of 64 bits.
+        everything = HostSet.first(size).mask
+        self.there, self.free_hosts = HostBits.of(everything, size), HostBits.of(everything, size)
         self.trial, self.chosen = HostBits(size), HostBits(size)
         self.future, self.left = HostBits(size), HostBits(size)
         self.tick, self.last_backfill = 0.0, -_INFINITY
@@ -256,7 +257,7 @@ class Slurm(QueueScheduler):
         QueueScheduler.note_hosts(self, announced)
         manager, size = self.manager, self.manager.machine_size
         capacity = manager.capacity
-        self.there.set_mask((1 << size) - 1 & ~capacity.away.mask)
+        self.there.set_mask((HostSet.first(size) - capacity.away).mask)
         self.windows = [
             Maintenance(each.since, each.until, HostBits.of(each.hosts.mask, size))
             for each in capacity.windows
@@ -274,6 +275,8 @@ class Slurm(QueueScheduler):
 
     def schedule(self) -> None:
         """Carry out what the passes decide, and ask for the next call."""
+        if self.arrivals == 0:
+            return  # Not every engine sends a message before the first job.
         manager = self.manager
         date = self.run_passes(up_to_grid(manager.now))
         for entry in self.late:
