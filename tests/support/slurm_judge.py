@@ -32,9 +32,9 @@ from typing import Any, NamedTuple
 from qops_batsim import simulate
 from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.schedulers.slurm.scheduler import Slurm
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.scheduling.slurm.book import BACKFILL
-from qops_batsim.scheduling.slurm.scheduler import Slurm
 from qops_batsim.workload.model import Workload, delay_profile
 
 NODES = 32
@@ -567,11 +567,11 @@ class Judged(Slurm):
 
     passes: list[float]
 
-    def schedule(self, now: float) -> None:
+    def schedule(self) -> None:
         """Let the next pass be due when it was."""
-        following = self.passes[bisect_left(self.passes, now - 1e-6)]
-        self.book.dates[BACKFILL] = following - self.rules.interval
-        super().schedule(now)
+        following = self.passes[bisect_left(self.passes, self.manager.now - 1e-6)]
+        self.last_backfill = following - self.interval
+        super().schedule()
 
 
 def workload_of(recording: dict[str, Any]) -> Workload:
@@ -601,8 +601,9 @@ def workload_of(recording: dict[str, Any]) -> Workload:
 def agreement(window: Window, recording: dict[str, Any]) -> Agreement:
     """Have ``slurm`` decide about the jobs of a recording."""
     module = make_scheduler(Judged, settings_of(window))
-    assert isinstance(module, Judged)
-    module.passes = [*recording["passes"]["backfill"], math.inf]
+    assert isinstance(module, SchedulerModule)
+    assert isinstance(module.scheduler, Judged)
+    module.scheduler.passes = [*recording["passes"]["backfill"], math.inf]
     found = simulate(module, workload_of(recording), make_cluster(NODES))
     starts = {each.local_id: each.start for each in found.ended if each.state != REJECTED}
     pairs, same_fate = [], 0

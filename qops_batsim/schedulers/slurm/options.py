@@ -7,9 +7,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from qops_batsim.core.options import SchedulerOptions, seconds
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.core.options import SchedulerOptions, seconds
 
 Weight = Annotated[float, Meta(ge=0, le=1e9)]
 Most = Annotated[int, Meta(ge=1)]

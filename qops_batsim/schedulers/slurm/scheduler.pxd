@@ -13,8 +13,8 @@ cdef double floor_of(double number) except? -1
 
 cdef class Quota:
     cdef readonly double most_user_jobs, most_user_processors, most_jobs, most_processors
-    cdef Py_ssize_t jobs, processors
-    cdef dict user_jobs, user_processors
+    cdef readonly Py_ssize_t jobs, processors
+    cdef readonly dict user_jobs, user_processors
     cdef bint has_room(self, Py_ssize_t user) except -1
     @cython.locals(used=Py_ssize_t)
     cdef bint has_processors(self, Py_ssize_t user, Py_ssize_t needed) except -1
@@ -39,16 +39,21 @@ cdef class Maintenance:
     cdef readonly HostBits hosts
 
 cdef class Slurm(QueueScheduler):
-    cdef double weight_age, weight_fairshare, max_age, calc_period, decay, interval, resolution
-    cdef double window, tick, last_backfill, asked, late_date, fraction
-    cdef Py_ssize_t most_tests, arrivals
-    cdef bint cancels, has_changed, had_waiting, is_tested
+    cdef readonly double weight_age, weight_fairshare, max_age, calc_period, decay, interval
+    cdef readonly double resolution, window
+    cdef readonly Py_ssize_t most_tests
+    cdef readonly bint cancels
+    cdef public double last_backfill
+    cdef double tick, asked, late_date, fraction
+    cdef Py_ssize_t arrivals
+    cdef bint has_changed, had_waiting, is_tested
     cdef readonly FairTree tree
-    cdef dict quotas
-    cdef Quota no_quota, of_all
-    cdef readonly list entries, active
-    cdef list starting, late, left_jobs, windows, map
-    cdef HostBits there, free_hosts, trial, chosen, future, left
+    cdef readonly dict quotas
+    cdef readonly Quota no_quota, of_all
+    cdef readonly list entries, active, starting, late
+    cdef list left_jobs, windows, map
+    cdef readonly HostBits there, free_hosts, chosen
+    cdef HostBits trial, future, left
     cpdef begin(self, ResourceManager manager)
     @cython.locals(entry=Entry, now=double)
     cpdef arrived(self, Job job)
@@ -80,9 +85,9 @@ cdef class Slurm(QueueScheduler):
     @cython.locals(seconds=double)
     cdef charge(self, Entry entry, double until)
     @cython.locals(entry=Entry)
-    cdef fade(self, double since, double until)
+    cpdef fade(self, double since, double until)
     @cython.locals(entry=Entry, factor=double, left=double, weight=double, used=double)
-    cdef fade_often(self, double periods, double until)
+    cpdef fade_often(self, double periods, double until)
     cdef bint is_late(self, Entry entry, double now) noexcept
     @cython.locals(own=Quota, of_all=Quota, most=double)
     cdef double most_allowed(self, Entry entry) noexcept
@@ -94,16 +99,16 @@ cdef class Slurm(QueueScheduler):
     cdef count_running(self, Entry entry, Py_ssize_t jobs)
     cdef start_chosen(self, Entry entry, double now)
     @cython.locals(active=list, place=Py_ssize_t, other=Entry)
-    cdef run(self, Entry entry, double now)
+    cpdef run(self, Entry entry, double now)
     @cython.locals(place=Py_ssize_t, entry=Entry)
     cdef leave(self, Job job, double now)
     cdef cancel(self, Entry entry, double now)
     @cython.locals(entry=Entry)
     cdef close_up(self)
     @cython.locals(entry=Entry)
-    cdef main_pass(self, double now)
+    cpdef main_pass(self, double now)
     @cython.locals(begin=double, end=double, kept=HostBits, tests=Py_ssize_t, most=Py_ssize_t, entry=Entry, start=double)
-    cdef backfill_pass(self, double now)
+    cpdef backfill_pass(self, double now)
     cdef double down(self, double date) except? -1
     @cython.locals(needed=Py_ssize_t, duration=double, later=double, after=double, start=double, is_kept=bint)
     cdef double planned_start(self, Entry entry, double now) except? -1
@@ -122,5 +127,5 @@ cdef class Slurm(QueueScheduler):
     cdef bint sees_maintenance(self, double start, double end) except -1
     @cython.locals(window=Maintenance, later=double, over=double)
     cdef double leave_windows(self, double start, double end) except? -1
-    @cython.locals(left=HostBits, chosen=HostBits, best=Py_ssize_t, best_length=Py_ssize_t, host=Py_ssize_t, length=Py_ssize_t, taken=Py_ssize_t, is_better=bint)
-    cdef choose(self, HostBits hosts, Py_ssize_t wanted)
+    @cython.locals(left=HostBits, chosen=HostBits, best=Py_ssize_t, best_length=Py_ssize_t, host=Py_ssize_t, length=Py_ssize_t, taken=Py_ssize_t, end=Py_ssize_t, is_better=bint)
+    cpdef choose(self, HostBits hosts, Py_ssize_t wanted)

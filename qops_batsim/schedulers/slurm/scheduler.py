@@ -103,7 +103,7 @@ class Entry:
 
 
 class Record:
-    """A part of the backfill map: from when until when (seconds) these hosts are kept for nobody."""
+    """A part of the backfill map: between two dates (seconds) these hosts are kept for nobody."""
 
     def __init__(self, begin: float, end: float, hosts: HostBits) -> None:
         self.begin, self.end, self.hosts = begin, end, hosts
@@ -156,11 +156,12 @@ class Slurm(QueueScheduler):
         QueueScheduler.__init__(self, options)
         chosen = self.options
         chosen.check()
-        self.weight_age, self.weight_fairshare = chosen.weight_age, chosen.weight_fairshare
-        self.max_age, self.calc_period = chosen.max_age, chosen.calc_period
-        self.decay = 1 - 0.693 / chosen.half_life  # Not 1 - ln 2 / half_life: so does Slurm.
-        self.interval, self.resolution = chosen.bf_interval, chosen.bf_resolution
-        self.window, self.most_tests = chosen.bf_window, chosen.bf_max_job_test
+        self.weight_age = float(chosen.weight_age)
+        self.weight_fairshare = float(chosen.weight_fairshare)
+        self.max_age, self.calc_period = float(chosen.max_age), float(chosen.calc_period)
+        self.decay = 1 - 0.693 / float(chosen.half_life)  # Not 1 - ln 2 / half_life: so does Slurm.
+        self.interval, self.resolution = float(chosen.bf_interval), float(chosen.bf_resolution)
+        self.window, self.most_tests = float(chosen.bf_window), chosen.bf_max_job_test
         self.cancels = chosen.deadlines
 
     def begin(self, manager: ResourceManager) -> None:
@@ -723,13 +724,13 @@ class Slurm(QueueScheduler):
         The shortest interval that is long enough, else the longest, and again for the rest.
         O(hosts × intervals).
         """
-        left, chosen = self.left, self.chosen
+        left, chosen, end = self.left, self.chosen, 64 * hosts.size
         left.copy_from(hosts)
         chosen.clear()
         while wanted > 0:
-            best, best_length, host = 0, 0, left.next_host(0)
-            while host >= 0:
-                length = left.interval_length(host)
+            best, best_length, host = 0, 0, left.first_from(0, True)
+            while host < end:
+                length = left.first_from(host, False) - host
                 if best_length == 0:
                     is_better = True
                 elif length >= wanted:
@@ -738,7 +739,7 @@ class Slurm(QueueScheduler):
                     is_better = length > best_length
                 if is_better:
                     best, best_length = host, length
-                host = left.next_host(host + length)
+                host = left.first_from(host + length, True)
             taken = min(wanted, best_length)
             left.move_interval(best, taken, chosen)
             wanted -= taken

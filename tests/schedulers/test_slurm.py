@@ -10,34 +10,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from qops_batsim import kernels
+from qops_batsim.core.hosts import HostBits
+from qops_batsim.engine.loop import EmbeddedManager
 from qops_batsim.engine.options import ExternalEvent, maintenance_events
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.running import compiled_loop
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling import table
-from qops_batsim.scheduling.host_words import hosts_of, words_of
+from qops_batsim.schedulers.slurm.fair_share import FairTree
+from qops_batsim.schedulers.slurm.options import SlurmOptions
+from qops_batsim.schedulers.slurm.scheduler import Slurm
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.scheduling.slurm import passes
-from qops_batsim.scheduling.slurm.book import (
-    CANCELLED,
-    RUNNING,
-    STARTED,
-    USERS,
-    WAITING,
-    Book,
-    Rules,
-    new_book,
-)
-from qops_batsim.scheduling.slurm.fair_share import fade, fade_often, set_factors
-from qops_batsim.scheduling.slurm.options import SlurmOptions
-from qops_batsim.scheduling.slurm.passes import choose
 from qops_batsim.workload.model import Workload, delay_profile
 from support import slurm_oracle
 from support.slurm_judge import WINDOWS, agreement
@@ -57,7 +43,11 @@ Row = tuple[float, int, float, float, dict[str, Any]]
 
 
 def starts(
-    machine: int, rows: Sequence[Row], events: Sequence[ExternalEvent] = (), **options: Any
+    machine: int,
+    rows: Sequence[Row],
+    events: Sequence[ExternalEvent] = (),
+    scheduler: Any = "slurm",
+    **options: Any,
 ) -> list[float]:
     """Run jobs and return their starts, NaN for a rejected one."""
     jobs, profiles = [], {}
@@ -67,7 +57,8 @@ def starts(
         jobs.append(Job.from_fields({**row, "walltime": requested, **fields}, where="row"))
     workload = Workload(jobs=jobs, profiles=profiles, processors=machine)
     told = {**FAST, **options}
-    ended = simulate("slurm", workload, make_cluster(machine), told, events=events or None).ended
+    cluster = make_cluster(machine)
+    ended = simulate(scheduler, workload, cluster, told, events=events or None).ended
     found = {each.local_id: math.nan if each.state == REJECTED else each.start for each in ended}
     return [found[job.id] for job in jobs]
 
@@ -230,7 +221,7 @@ def test_jobs_that_could_miss_their_deadline_are_cancelled() -> None:
     rows: list[Row] = [(0, 2, 10, 20, {}), (1, 2, 3, 9, by(15)), (2, 2, 3, 9, by(10.5))]
     ended = starts(2, rows)
     assert ended[0] == 0
-    assert np.isnan(ended[1:]).all()
+    assert all(math.isnan(each) for each in ended[1:])
     assert starts(2, rows, deadlines=False) == [0, 10, 13]
 
 
@@ -270,14 +261,21 @@ def naive_choice(hosts: set[int], wanted: int) -> set[int]:
     return chosen
 
 
+def begun(hosts: int, options: SlurmOptions | None = None) -> Slurm:
+    """Return a scheduler on an idle machine."""
+    scheduler = Slurm(options)
+    scheduler.begin(EmbeddedManager(hosts, 9))
+    return scheduler
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_hosts_are_the_best_fit_of_neighbours(seed: int) -> None:
     rng = random.Random(seed)
-    book = new_book(1, 4, 150, SlurmOptions().rules())
+    scheduler = begun(150)
     hosts = {host for host in range(150) if rng.random() < 0.7}
     wanted = rng.randint(1, len(hosts))
-    choose(words_of(HostSet.of(hosts), 3), wanted, book)
-    assert set(hosts_of(book.chosen)) == naive_choice(hosts, wanted)
+    scheduler.choose(HostBits.of(HostSet.of(hosts).mask, 150), wanted)
+    assert set(HostSet(scheduler.chosen.mask())) == naive_choice(hosts, wanted)
 
 
 def naive_factors(users: list[tuple[int, float, float]], accounts: list[float]) -> list[float]:
@@ -316,63 +314,49 @@ def test_fair_share_is_that_of_the_tree(seed: int) -> None:
     places = [*range(len(accounts)), *(rng.randrange(len(accounts)) for _ in range(8))]
     users = [(at, rng.choice([0.0, 1.0, 1.0, 3.0]), rng.choice([0.0, 5.0, 5.0, rng.random()]))
              for at in places]  # fmt: skip
-    book = new_book(1, 16, 4, SlurmOptions().rules())
-    for at, (account, shares, usage) in enumerate(users):
-        book.accounts[at], book.user_shares[at], book.usage[at] = account, shares, usage
-    book.account_shares[: len(accounts)] = accounts
-    book.counts[USERS] = len(users)
-    set_factors(book)
-    assert book.factors[: len(users)].tolist() == pytest.approx(naive_factors(users, accounts))
+    shares = {f"g{at}": own for at, own in enumerate(accounts)}
+    shares |= {f"g{account}/u{at}": own for at, (account, own, _) in enumerate(users)}
+    tree = FairTree(shares)
+    for at, (account, _, usage) in enumerate(users):
+        tree.user(f"g{account}", f"u{at}").usage = usage
+    tree.set_factors()
+    found = [user.factor for user in tree.users]
+    assert found == pytest.approx(naive_factors(users, accounts))
 
 
-@pytest.fixture
-def is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the module asked about each message, and its kernels run as Python."""
-    monkeypatch.setattr(compiled_loop, "is_compiled", lambda module: False)
-    monkeypatch.setattr(kernels, "_interpreted_seconds", 0.0)
-    monkeypatch.setattr(kernels, "LOADING", math.inf)
-    monkeypatch.setattr(kernels, "COMPILING", math.inf)
+def hosts_in(bits: HostBits) -> set[int]:
+    return set(HostSet(bits.mask()))
 
 
-@pytest.mark.usefixtures("is_plain")
-def test_many_jobs_and_users_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "FIRST_CAPACITY", 8)
-    rows: list[Row] = [(at, 1, 5, 9, {"user": f"u{at}", "group": f"g{at % 7}"}) for at in range(80)]
-    found = starts(2, rows, weight_fairshare=100, bf_max_job_test=5, calc_period=600.0)
-    assert sorted(found)[-1] == pytest.approx(5 * 80 / 2, abs=5)
-
-
-def machine_of(rules: Rules, jobs: Any, book: Book) -> tuple[Machine, list[Wish]]:
-    """Return the state of a book as the oracle has it, and the waiting jobs in order."""
-    every, used, limits = len(rules.limits) - 1, {}, {}
-    for qos in range(every + 1):
-        for what, of_users, of_all in (
-            ("jobs", book.user_jobs, book.qos_jobs),
-            ("processors", book.user_processors, book.qos_processors),
-        ):
-            per_user, both = (0, 2) if what == "jobs" else (1, 3)
-            limits[f"{what} per user", qos] = rules.limits[qos, per_user]
-            limits[what, qos] = rules.limits[qos, both]
-            used[what, qos, -1] = int(of_all[qos])
-            used |= {(what, qos, user): int(of_users[qos, user]) for user in range(len(book.usage))}
-    places = book.run_places[: book.counts[RUNNING]].tolist()
-    running = [
-        (float(book.run_ends[at]), int(book.run_slots[at]), set(hosts_of(book.run_hosts[at])))
-        for at in places
-    ]
+def machine_of(slurm: Slurm) -> tuple[Machine, list[Wish]]:
+    """Return the state of the scheduler as the oracle has it, and the waiting jobs in order."""
+    quotas = [*slurm.quotas.values(), slurm.no_quota, slurm.of_all]
+    every, used, limits = len(quotas) - 1, {}, {}
+    for number, quota in enumerate(quotas):
+        limits["jobs per user", number] = quota.most_user_jobs
+        limits["processors per user", number] = quota.most_user_processors
+        limits["jobs", number], limits["processors", number] = (
+            quota.most_jobs,
+            quota.most_processors,
+        )
+        used["jobs", number, -1], used["processors", number, -1] = quota.jobs, quota.processors
+        for user in slurm.tree.users:
+            used["jobs", number, user.number] = quota.user_jobs.get(user.number, 0)
+            processors = quota.user_processors.get(user.number, 0)
+            used["processors", number, user.number] = processors
+    running = [(each.end, each.number, hosts_in(each.hosts)) for each in slurm.active]
     line = [
         Wish(
-            slot,
-            int(jobs.processors[slot]),
-            passes.requested(jobs, slot),
-            float(jobs.deadlines[slot]),
-            tuple((int(book.users[slot]), qos) for qos in (int(book.qos[slot]), every)),
+            entry.number,
+            entry.job.processors,
+            entry.requested,
+            entry.job.deadline,
+            tuple((entry.user.number, at) for at in (quotas.index(entry.quota), every)),
         )
-        for slot in book.line[: book.counts[WAITING]].tolist()
+        for entry in slurm.entries
     ]
-    free, present = set(hosts_of(book.free)), set(hosts_of(book.present))
-    cancels = bool(rules.cancels)
-    return Machine(free, present, running, used, limits, naive_choice, cancels), line
+    free, there = hosts_in(slurm.free_hosts), hosts_in(slurm.there)
+    return Machine(free, there, running, used, limits, naive_choice, slurm.cancels), line
 
 
 PASSES: list[dict[str, Any]] = [
@@ -389,39 +373,33 @@ PASSES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.usefixtures("is_plain")
 @pytest.mark.parametrize("options", PASSES, ids=["plain", "coarse", "near", "jobs", "qos", "size"])
-def test_both_passes_are_those_of_the_oracle(
-    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_both_passes_are_those_of_the_oracle(options: dict[str, Any]) -> None:
     """Whatever state the passes begin with in random runs, they decide what the oracle decides."""
     did: Counter[str] = Counter()
-    called = passes.decide_slurm._interpreted.__globals__
 
-    def checked(name: str) -> None:
-        real = called[name]
+    class Checked(Slurm):
+        def main_pass(self, now: float) -> None:
+            machine, line = machine_of(self)
+            before = len(self.starting), len(self.late)
+            super().main_pass(now)
+            slurm_oracle.main_pass(now, machine, line)
+            self.compare("main_pass", machine, *before)
 
-        def check(now: float, rules: Rules, jobs: Any, book: Book) -> None:
-            machine, line = machine_of(rules, jobs, book)
-            before = book.counts[STARTED], book.counts[CANCELLED]
-            real(now, rules, jobs, book)
-            if name == "main_pass":
-                slurm_oracle.main_pass(now, machine, line)
-            else:
-                told = rules.window, rules.resolution, rules.max_job_test
-                slurm_oracle.backfill_pass(now, *told, machine, line)
-            places = book.started[before[0] : book.counts[STARTED]].tolist()
-            started = [
-                (int(book.run_slots[at]), set(hosts_of(book.run_hosts[at]))) for at in places
-            ]
-            cancelled = book.cancelled[before[1] : book.counts[CANCELLED]].tolist()
+        def backfill_pass(self, now: float) -> None:
+            machine, line = machine_of(self)
+            before = len(self.starting), len(self.late)
+            super().backfill_pass(now)
+            told = self.window, self.resolution, self.most_tests
+            slurm_oracle.backfill_pass(now, *told, machine, line)
+            self.compare("backfill_pass", machine, *before)
+
+        def compare(self, name: str, machine: Machine, starting: int, late: int) -> None:
+            started = [(each.number, hosts_in(each.hosts)) for each in self.starting[starting:]]
+            cancelled = [each.number for each in self.late[late:]]
             assert (started, cancelled) == (machine.started, machine.cancelled)
             did.update({f"{name} starts": len(started), f"{name} cancels": len(cancelled)})
 
-        monkeypatch.setitem(called, name, check)
-
-    checked("main_pass")
-    checked("backfill_pass")
     for seed in range(6):
         rng = random.Random(f"{seed} passes")
         hosts, now, rows = rng.choice([3, 6, 9]), 0.0, list[Row]()
@@ -433,10 +411,10 @@ def test_both_passes_are_those_of_the_oracle(
             if rng.random() < 0.5:
                 fields["qos"] = {"deadline": now + asked * rng.choice([1, 1.5, 3])}
             rows.append((now, rng.randint(1, hosts), ran, asked, fields))
-        starts(hosts, rows, **options)
+        starts(hosts, rows, scheduler=Checked, **options)
     # Random jobs hardly ever end just where a window of ends does.
     for last in (150, 151):
-        starts(3, ending_apart(last), **options)
+        starts(3, ending_apart(last), scheduler=Checked, **options)
     assert min(did["main_pass starts"], did["backfill_pass starts"]) > 20
     assert sum(each for what, each in did.items() if "cancels" in what) > 5 or not options.get(
         "deadlines", True
@@ -460,19 +438,21 @@ LEAST: dict[str, float] = {}
 
 
 def test_many_periods_of_the_same_running_jobs_are_a_series() -> None:
-    rules = SlurmOptions(half_life=5000.0, calc_period=10.0).rules()
     ends = []
     for at_once in (False, True):
-        book = new_book(2, 16, 2, rules)
-        book.counts[USERS] = book.counts[RUNNING] = 2
-        book.run_places[:2] = book.run_slots[:2] = book.users[:2] = (0, 1)
-        book.usage[:2], processors = (3e5, 70.0), np.array([3, 1])
+        slurm = begun(4, SlurmOptions(half_life=5000.0, calc_period=10.0))
+        for name, processors, usage in (("a", 3, 3e5), ("b", 1, 70.0)):
+            fields = {"id": name, "subtime": 0, "res": processors, "profile": "p", "user": name}
+            entry = slurm.entry_of(Job.from_fields(fields, where="here"))
+            entry.user.usage = usage
+            slurm.run(entry, 0.0)
         if at_once:
-            fade_often(rules, processors, book, 1500.0, 15000.0)
+            slurm.fade_often(1500.0, 15000.0)
         else:
             for period in range(1500):
-                fade(rules, processors, book, 10.0 * period, 10.0 * period + 10.0)
-        ends.append(([*book.usage[:2]], [*book.run_starts[:2]]))
+                slurm.fade(10.0 * period, 10.0 * period + 10.0)
+        users, active = slurm.tree.users, slurm.active
+        ends.append(([user.usage for user in users], [entry.since for entry in active]))
     assert ends[1][0] == pytest.approx(ends[0][0], rel=1e-12)
     assert ends[1][1] == ends[0][1] == [15000.0, 15000.0]
 

@@ -1,1 +1,0 @@
-"""Slurm's way of scheduling: multifactor priorities, a main pass and a backfill pass."""
