@@ -26,7 +26,6 @@ from qops_batsim.file_set import DEADLOCK, FileSet, document_with_digests, run_f
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip
-from qops_batsim.running.compiled_loop import run_compiled
 from qops_batsim.running.in_loop import run_in_loop
 from qops_batsim.running.inputs import (
     AnyEvents,
@@ -174,10 +173,9 @@ def _simulate(
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, len(simulation.hosts))
     # One that hears of messages in its own way is told in messages.
-    if type(module) is SchedulerModule:
+    is_over = False
+    if isinstance(module, SchedulerModule) and type(module) is SchedulerModule:
         is_over = run_in_loop(simulation, workload, module, on_progress)
-    else:
-        is_over = run_compiled(simulation, workload, driver, on_progress)
     if not is_over:
         simulation.run()
     return simulation

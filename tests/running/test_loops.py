@@ -1,9 +1,8 @@
 """The compiled loop against both others: the same schedule, files and log, to the byte."""
 
-import math
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from qops_batsim import kernels
+from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import add_outputs
 from qops_batsim.engine.simulation import Simulation
@@ -22,12 +21,10 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event
 from qops_batsim.protocol.messages import Message
-from qops_batsim.running.compiled_loop import is_compiled, run_compiled
 from qops_batsim.running.in_loop import run_in_loop
 from qops_batsim.running.simulate import default_engine
 from qops_batsim.schedulers.easy import Easy
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.qos_log import format_qos
 from qops_batsim.scheduling.registry import make_scheduler
@@ -47,9 +44,9 @@ class SmallestFirst(Easy):
         return job.processors
 
 
-Named = str | type[DecisionModule]
+Named = str | type[Scheduler]
 
-COMPILED = [
+ON_MANY = [
     ("fcfs", {}),
     ("easy", {}),
     ("easy", {"order": "f2"}),
@@ -102,15 +99,6 @@ ON_FEWER = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def loops_run_as(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run loops as Python, or as machine code, and the kernels that modules call as Python."""
-    monkeypatch.setattr(Loops, "are_compiled", getattr(request, "param", "") == "machine code")
-    monkeypatch.setattr(kernels, "_interpreted_seconds", 0.0)
-    monkeypatch.setattr(kernels, "LOADING", math.inf)
-    monkeypatch.setattr(kernels, "COMPILING", math.inf)
-
-
 class OnlyMessages:
     """A decision side that cannot be asked directly."""
 
@@ -134,8 +122,6 @@ class Kept(dict[str, bytes]):
 class Loops:
     """The same simulation in all loops."""
 
-    are_compiled = False
-
     def __init__(
         self,
         workload: Workload,
@@ -158,14 +144,10 @@ class Loops:
             default_engine(module), acknowledge_dynamic_jobs=self.announces
         )
         simulation = Simulation(self.machine, [self.workload], peer, engine)
-        if loop == "compiled":
-            with kernels.compiling() if self.are_compiled else nullcontext():
-                if not isinstance(module, SchedulerModule):
-                    assert run_compiled(simulation, self.workload, driver, None)
-                elif module.needs.dynamic_jobs:
-                    simulation.run()  # What is killed and runs again takes messages.
-                else:
-                    assert run_in_loop(simulation, self.workload, module, None)
+        assert isinstance(module, SchedulerModule)
+        # What is killed and runs again takes messages.
+        if loop == "loop" and not module.needs.dynamic_jobs:
+            assert run_in_loop(simulation, self.workload, module, None)
         else:
             simulation.run()
         files = Kept()
@@ -187,19 +169,18 @@ class Loops:
     def check(self) -> str:
         """Compare all loops; return the table of jobs."""
         plain = self.outputs("messages")
-        for loop in ("compiled", "delays"):
+        for loop in ("loop", "delays"):
             for what, told in self.outputs(loop).items():
                 assert told == plain[what], (loop, what)
         return plain["_jobs.csv"].decode()
 
 
 def shipped(name: str, jobs: int = 150) -> Workload:
-    """Return a shipped workload, as Python only so many jobs of it."""
-    workload = read_workload(find_input(name, "workloads"))
-    return workload if Loops.are_compiled else subset(workload, first=jobs)
+    """Return so many jobs of a shipped workload."""
+    return subset(read_workload(find_input(name, "workloads")), first=jobs)
 
 
-@pytest.mark.parametrize(("scheduler", "options"), COMPILED)
+@pytest.mark.parametrize(("scheduler", "options"), ON_MANY)
 @pytest.mark.parametrize(
     "name",
     ["kth_sp2_mixed_500", "sdsc_sp2_deadlines_500", "tiny_8"],
@@ -263,12 +244,7 @@ def workloads(draw: st.DrawFn, shortest: float = 0.0) -> Workload:
     return Workload(jobs=jobs, profiles=profiles, processors=5)
 
 
-@pytest.mark.parametrize(
-    "loops_run_as",
-    ["Python", pytest.param("machine code", marks=SWEEP)],
-    indirect=True,
-)
-@pytest.mark.parametrize(("scheduler", "options"), COMPILED)
+@pytest.mark.parametrize(("scheduler", "options"), ON_MANY)
 @given(workload=workloads())
 @settings(max_examples=EXAMPLES)
 def test_random_workloads_give_the_same_files(
@@ -323,7 +299,6 @@ def test_fixed_starts_give_the_same_files(
 
 
 @SWEEP
-@pytest.mark.parametrize("loops_run_as", ["machine code"], indirect=True)
 @pytest.mark.parametrize("scheduler", ["easy", "qops"])
 def test_a_recorded_log_gives_the_same_files(scheduler: str, shared: Path) -> None:
     workload = read_workload(shared / "batsim" / "inputs" / "sdsc5k_delay.json.gz")
@@ -366,8 +341,7 @@ def killing(jobs: int, *, saves: bool = False) -> Workload:
 
 @pytest.mark.parametrize(("scheduler", "options"), ON_FEWER)
 def test_a_shipped_workload_gives_the_same_files(scheduler: Named, options: dict[str, str]) -> None:
-    # Sets of hosts, bit by bit, take long as Python.
-    workload = shipped("kth_sp2_mixed_500", 40 if scheduler == "slurm" else 150)
+    workload = shipped("kth_sp2_mixed_500")
     Loops(workload, workload.processors, scheduler, options).check()
 
 
@@ -404,13 +378,11 @@ def test_what_could_not_be_registered_again_takes_the_plain_loop() -> None:
         profile, delay = delay_profile(2.0)
         jobs = [Job(name, 0.0, 1, profile, None, QosRequest(estimated_runtime=estimate))]
         workload = Workload(jobs=jobs, profiles={profile: delay}, processors=1)
-        driver = ModuleDriver(make_scheduler("fqops", {"kill_and_restart": True}), any_engine=True)
+        module = make_scheduler("fqops", {"kill_and_restart": True})
+        driver = ModuleDriver(module, any_engine=True)
         simulation = Simulation(make_cluster(1), [workload], driver, engine)
-        assert not run_compiled(simulation, workload, driver, None)
-
-
-def test_only_our_own_schedulers_are_compiled() -> None:
-    assert not is_compiled(make_scheduler("easy"))
+        assert isinstance(module, SchedulerModule)
+        assert not run_in_loop(simulation, workload, module, None)
 
 
 @pytest.mark.parametrize(
@@ -419,24 +391,27 @@ def test_only_our_own_schedulers_are_compiled() -> None:
         EngineOptions(compute_sharing=True),
         EngineOptions(energy=True),
         EngineOptions(dynamic_jobs=True),
-        EngineOptions(external_events=()),
     ],
 )
 def test_whatever_else_may_happen_takes_the_plain_loop(options: EngineOptions) -> None:
     workload = read_workload(find_input("tiny_8", "workloads"))
-    driver = ModuleDriver(make_scheduler("slurm"), any_engine=True)
+    module = make_scheduler("slurm")
+    driver = ModuleDriver(module, any_engine=True)
     hosts = tuple(
         msgspec.structs.replace(each, properties={"wattage_per_state": "1:2"})
         for each in make_cluster(8).compute_hosts
     )
     machine = msgspec.structs.replace(make_cluster(8), compute_hosts=hosts)
     simulation = Simulation(machine, [workload], driver, options)
-    assert not run_compiled(simulation, workload, driver, None)
+    assert isinstance(module, SchedulerModule)
+    assert not run_in_loop(simulation, workload, module, None)
 
 
 def test_jobs_that_compute_take_the_plain_loop() -> None:
     profiles = {"p": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}}
     workload = Workload(jobs=[Job("1", 0.0, 1, "p")], profiles=profiles, processors=1)
-    driver = ModuleDriver(make_scheduler("slurm"), any_engine=True)
+    module = make_scheduler("slurm")
+    driver = ModuleDriver(module, any_engine=True)
     simulation = Simulation(make_cluster(1), [workload], driver)
-    assert not run_compiled(simulation, workload, driver, None)
+    assert isinstance(module, SchedulerModule)
+    assert not run_in_loop(simulation, workload, module, None)
