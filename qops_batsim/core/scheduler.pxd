@@ -15,6 +15,7 @@ cdef class ResourceManager:
     cpdef register(self, Job job, object profile=*)
     cpdef register_again(self, Job job, Job original, Job killed, double saved)
     cpdef finish_registering(self)
+    cpdef profile_of(self, Job job)
     cpdef check_saves(self, Job job)
     cpdef original_id(self, Job job)
     cpdef know_original(self, Job job, str original)

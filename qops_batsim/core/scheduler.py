@@ -101,6 +101,10 @@ class ResourceManager:
         """Say that no job will be registered any more: engines go on until they hear it."""
         raise NotImplementedError
 
+    def profile_of(self, job: Job) -> Any:
+        """Return the execution profile of a job (a mapping), empty if it is not known."""
+        raise NotImplementedError
+
     def check_saves(self, job: Job) -> None:
         """Raise an InputError if a job saves its work, and what is left could not be registered."""
 

@@ -184,7 +184,7 @@ def refusal_of(
     blamed
         Full id of the job whose deadline stood in the way, if one did.
     numbers
-        Those of the row: see :mod:`~qops_batsim.scheduling.core.rows`.
+        Those of the row: see :mod:`~qops_batsim.core.log`.
     """
     place, number = divmod(code, 100)
     kind, (first, second, third) = RefusalKind.of_code(number), numbers

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
-from typing import Any
 
+from qops_batsim.core import log as rows
 from qops_batsim.jobs import QosRequest, restarted_id
 from qops_batsim.scheduling.answers import AdmissionAnswer, refusal_of, with_offer
-from qops_batsim.scheduling.arrays import Floats, Ints
-from qops_batsim.scheduling.core import rows
 from qops_batsim.scheduling.decision_events import (
     Admitted,
     Cause,
@@ -84,7 +82,7 @@ def events_of(
     Parameters
     ----------
     told
-        The rows (:mod:`~qops_batsim.scheduling.core.rows`).
+        The rows (:mod:`~qops_batsim.core.log`).
     job_of
         The job in a slot as it was submitted.
     worded
@@ -178,44 +176,6 @@ def events_of(
             yield Late(date=date, job=name(slot), deadline=_finite(first), **fields_of(loss))
         elif kind == rows.ENDED:
             yield Ended(date=date, job=name(slot, code), early=_finite(first))
-
-
-def answers_in(
-    codes: Ints, numbers: Floats, id_of: Callable[[int], str], processors_of: Callable[[int], int]
-) -> Iterator[tuple[int, AdmissionAnswer]]:
-    """Yield the answers to refused jobs, and to those with an offer, from rows of the log.
-
-    Parameters
-    ----------
-    codes, numbers
-        Rows of any kinds (:mod:`~qops_batsim.scheduling.core.rows`).
-    id_of, processors_of
-        The full id under which the job in a slot was submitted, and what it asks for.
-    """
-    offer: tuple[int, float, float, float] | None = None
-    again: dict[int, str] = {}
-    told = zip(codes.tolist(), numbers.tolist(), strict=True)
-    for (kind, slot, other, code), (_, first, second, third) in told:
-        if kind == rows.OFFERED:
-            offer = code, first, second, third
-        elif kind == rows.KILLED:
-            again[slot] = restarted_id(id_of(slot), code + 1)
-        elif kind in (rows.REFUSED, rows.REASON):
-            blamed = again.get(other) or id_of(other) if other >= 0 else ""
-            refusal = refusal_of(code, processors_of(slot), blamed, (first, second, third))
-            if offer is None:
-                yield slot, AdmissionAnswer(refusal, other)
-            else:
-                yield slot, with_offer(refusal, other, offer)
-            offer = None
-
-
-def each_row(pieces: Iterable[tuple[Ints, Floats]]) -> Iterator[Any]:
-    """Yield each :data:`Row` of codes and numbers in pieces; :data:`BLOCK` are objects at once."""
-    for codes, numbers in pieces:
-        for begin in range(0, len(codes), BLOCK):
-            block = slice(begin, begin + BLOCK)
-            yield from zip(*codes[block].T.tolist(), *numbers[block].T.tolist(), strict=True)
 
 
 def _other(target: float, promise: float) -> float | None:

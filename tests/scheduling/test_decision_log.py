@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import math
 import random
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 
 from qops_batsim.advice.charges import PriceList
@@ -302,18 +300,6 @@ def test_blocks_of_rows_do_not_show(tmp_path, monkeypatch) -> None:
         prefix = run_files("qops", workload, tmp_path / str(block))
         logs.append(Path(f"{prefix}_decisions.jsonl").read_bytes())
     assert logs[0] == logs[1]
-
-
-def test_few_rows_are_python_objects_at_once() -> None:
-    rows = 4 * decision_rows.BLOCK
-    pieces = [(np.zeros((rows, 4), dtype=np.int64), np.zeros((rows, 4)))]
-    tracemalloc.start()
-    try:
-        assert sum(1 for _ in decision_rows.each_row(pieces)) == rows
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 400 * decision_rows.BLOCK  # a row takes some 300 bytes
 
 
 def test_a_module_can_run_again(tmp_path) -> None:

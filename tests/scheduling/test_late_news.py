@@ -7,87 +7,96 @@ from pathlib import Path
 
 import pytest
 
+from qops_batsim.advice.plan_asker import AskedManager
 from qops_batsim.analysis.results.run_files import RunInfo
+from qops_batsim.core.job import OVER, WAITING
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.jobs import COMPLETED_KILLED, REJECTED, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
-from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.running.inputs import input_warnings
 from qops_batsim.running.run import run as run_and_verify
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.plan import Plan
+from qops_batsim.schedulers.conservative import Conservative, ConservativeOptions
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
 LAG = 0.002
 
 
-def late_plan(processors: int = 1) -> Plan:
-    """Return an empty plan that has seen news to be late."""
-    plan = Plan(processors)
-    plan.news.mark_late()
-    return plan
+class Planner:
+    """A conservative plan that is told what happens, on a machine that does what it wants."""
 
+    def __init__(self, *, late: bool) -> None:
+        options = ConservativeOptions(reserve="processors")
+        self.manager = AskedManager(1, 0.0, options)
+        self.scheduler = Conservative(options)
+        if late:
+            self.manager.news.mark_late()
+        self.scheduler.begin(self.manager)
 
-def arrive(
-    plan: Plan, name: str, date: float, estimate: float, deadline: float | None = None
-) -> int:
-    qos = QosRequest(estimated_runtime=estimate, deadline=deadline)
-    plan.arrived(Job(name, date, 1, "p", qos=qos))
-    return plan.table.slot_of(name)
+    def arrive(self, name: str, date: float) -> Job:
+        job = Job(name, date, 1, "p", qos=QosRequest(estimated_runtime=10.0))
+        job.phase = WAITING
+        self.scheduler.submitted(job)
+        return job
 
+    def leave(self, job: Job) -> None:
+        job.phase = OVER
+        self.scheduler.ended(job)
 
-def started(plan: Plan, now: float, free: int) -> list[str]:
-    return [job.id for job, _ in plan.decide(now, HostSet.first(free))]
+    def started(self, now: float, free: int) -> list[str]:
+        self.manager.now, self.manager.free = now, free
+        self.scheduler.decide()
+        return [job.id for job in self.scheduler.plan.starting]
 
 
 def test_lags_do_not_add_up_along_a_chain() -> None:
     """A 0-10, B 10-20, C 20-30 on one processor, each end told a little later."""
-    plan = late_plan()
-    slots = [arrive(plan, name, 0.0, 10.0) for name in "ABC"]
-    assert started(plan, 0.0, 1) == ["A"]
-    for index, name in enumerate("AB"):
+    planner = Planner(late=True)
+    jobs = [planner.arrive(name, 0.0) for name in "ABC"]
+    assert planner.started(0.0, 1) == ["A"]
+    for index in (0, 1):
         told = 10 * (index + 1) + LAG * (index + 1)
-        plan.left(name)
-        assert started(plan, told, 1) == ["BC"[index]]
-        assert plan.actual_start(slots[index + 1]) == pytest.approx(told)
-    assert [plan.jobs.starts[slot] for slot in slots] == [0, 10, 20]
-    assert [plan.jobs.ends[slot] for slot in slots] == [10, 20, 30]
+        planner.leave(jobs[index])
+        assert planner.started(told, 1) == ["BC"[index]]
+        following = jobs[index + 1]
+        assert following.start + following.lag == pytest.approx(told)
+    assert [job.start for job in jobs] == [0, 10, 20]
+    assert [job.end for job in jobs] == [10, 20, 30]
 
 
 def test_a_job_has_not_outlived_its_estimate_before_the_grace_has_passed() -> None:
-    plan = late_plan()
-    a = arrive(plan, "A", 0.0, 10.0)
-    started(plan, 0.0, 1)
-    started(plan, 10.9, 0)
-    assert plan.jobs.ends[a] == 10
-    started(plan, 11.1, 0)
-    assert plan.jobs.ends[a] == pytest.approx(22.2)
+    planner = Planner(late=True)
+    a = planner.arrive("A", 0.0)
+    planner.started(0.0, 1)
+    planner.started(10.9, 0)
+    assert a.end == 10
+    planner.started(11.1, 0)
+    assert a.end == pytest.approx(22.2)
 
 
 def test_dates_are_the_actual_ones_from_half_the_grace_on() -> None:
-    plan = late_plan()
-    a, b, c = (arrive(plan, name, 0.0, 10.0) for name in "ABC")
-    started(plan, 0.0, 1)
-    plan.left("A")
-    assert started(plan, 10.6, 1) == ["B"]
-    assert (plan.jobs.starts[b], plan.jobs.ends[b]) == (10.6, 20.6)
-    assert plan.jobs.starts[c] == 20.6
-    assert not plan.jobs.lags.any()
-    assert plan.jobs.starts[a] == 0
+    planner = Planner(late=True)
+    a, b, c = (planner.arrive(name, 0.0) for name in "ABC")
+    planner.started(0.0, 1)
+    planner.leave(a)
+    assert planner.started(10.6, 1) == ["B"]
+    assert (b.start, b.end, b.lag) == (10.6, 20.6, 0.0)
+    assert c.start == 20.6
+    assert a.start == 0
 
 
 def test_until_news_was_late_nothing_is_different() -> None:
-    plan = Plan(1)
-    a, b = (arrive(plan, name, 0.0, 10.0) for name in "AB")
-    started(plan, 0.0, 1)
-    arrive(plan, "C", 10.5, 10.0)
-    assert started(plan, 10.5, 0) == []
-    assert plan.jobs.ends[a] == 21
-    assert plan.jobs.starts[b] == 21
+    planner = Planner(late=False)
+    a, b = (planner.arrive(name, 0.0) for name in "AB")
+    planner.started(0.0, 1)
+    planner.arrive("C", 10.5)
+    assert planner.started(10.5, 0) == []
+    assert a.end == 21
+    assert b.start == 21
 
 
 def test_easy_chooses_as_if_what_is_about_to_be_told_to_end_had_ended() -> None:

@@ -69,16 +69,6 @@ def test_running_jobs_and_the_availability_profile() -> None:
     assert module.availability(40.0).steps() == [(40, 4)]
 
 
-def test_a_scheduler_that_decides_nothing_is_told_what_to_implement() -> None:
-    class Nothing(SpaceSharingScheduler):
-        """Implements neither the hooks nor a plan."""
-
-    module = Nothing()
-    module.begin(machine(1))
-    with pytest.raises(NotImplementedError, match="Nothing has to implement arrived, left and"):
-        module.submitted(job("A", 1))
-
-
 class ShortestFirst(Easy):
     """EASY, shortest estimate first."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from operator import attrgetter
+from typing import Any
 
 from qops_batsim.schedulers.aroma.application import Application, Host, Placement, Task
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -246,7 +247,7 @@ class Recurrence:
         return concerned
 
 
-def strike_out(listed: list[object], gone: object) -> None:
+def strike_out(listed: list[Any], gone: object) -> None:
     """Take something out of a list whose order does not matter. O(length)."""
     place = 0
     while listed[place] is not gone:
@@ -329,7 +330,7 @@ class Book:
             placement.tasks.append(task)
             host.tasks.append(task)
 
-    def _drop(self, listed: list[object], gone: object) -> None:
+    def _drop(self, listed: list[Any], gone: object) -> None:
         """Take something out of a list, in which it mostly is one of the last."""
         place = len(listed) - 1
         while listed[place] is not gone:
