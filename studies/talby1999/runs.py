@@ -56,6 +56,9 @@ class SlotClock(DecisionModule):
     def use_platform(self, platform: Platform) -> None:
         self._scheduler.use_platform(platform)
 
+    def told_at(self, now: float) -> None:
+        self._scheduler.told_at(now)
+
     def begin(self, system: System) -> None:
         """Start with nothing running."""
         self._scheduler.qos_log = self.qos_log

@@ -16,8 +16,8 @@ from qops_batsim.jobs import Job
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.protocol.decisions import CallMeLater
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.conservative import Conservative, ConservativeOptions
 from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.swf import SwfLog, read_swf
@@ -64,8 +64,8 @@ def starts_of(
     return {int(record.local_id): record.start for record in ended}
 
 
-def textbook() -> Conservative:
-    return Conservative(ConservativeOptions(reserve="processors"))
+def textbook() -> DecisionModule:
+    return make_scheduler("conservative", {"reserve": "processors"})
 
 
 def random_jobs(seed: int, count: int = 60) -> list[tuple[float, int, float, float]]:

@@ -48,8 +48,7 @@ STARTS, ENDS
 KEYS
     What an order of jobs compares, the least first.
 GIVEN_FROM, GIVEN_UNTIL
-    Dates between which others have given up reservations since a waiting job was placed;
-    see :func:`~qops_batsim.scheduling.core.plan.compress`.
+    Dates between which others have given up reservations since a waiting job was placed.
 HEADROOM
     Number of processors that a search leaves free beside a job which can wait.
 LAGS
