@@ -159,8 +159,8 @@ from qops_batsim import Easy
 class Formula(Easy):
     def submitted(self, job):
         super().submitted(job)
-        self.qos_log.record(job.id).reason = "=1+1, once"
-        self.qos_log.record(job.id).category = "@x"
+        self.manager.record(job).reason = "=1+1, once"
+        self.manager.record(job).category = "@x"
 """
 
 
