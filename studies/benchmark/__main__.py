@@ -21,7 +21,7 @@ from tempfile import mkdtemp
 import msgspec
 
 if __name__ == "__main__":  # the checkout, in place of this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim.experiments import (
     KeptRuns,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 if __name__ == "__main__":  # the checkout, in place of this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim import kernels, simulate
 from qops_batsim.experiments import find_trace

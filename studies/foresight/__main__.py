@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":  # the checkout, in place of this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim.experiments import checked_outcomes
 from qops_batsim.platform import make_cluster

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 if __name__ == "__main__":  # the checkout, in place of this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from studies.how_good import best, orders
 from studies.shared import arguments, print_or_put, run_main, settings_of

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":  # the checkout, in place of this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim.analysis import COLORS, MARKERS, picture
 from qops_batsim.experiments import (

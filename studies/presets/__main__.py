@@ -38,7 +38,7 @@ import msgspec
 import numpy as np
 
 if __name__ == "__main__":  # the checkout, in place of this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim.experiments import find_trace, markdown_table
 from qops_batsim.workload import PRESETS, EstimateModel, fit_estimates, sample_estimates

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 if __name__ == "__main__":  # the checkout, in place of this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim import kernels, simulate
 from qops_batsim.analysis import fates, outcomes_of_simulation

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 if __name__ == "__main__":  # the checkout, in place of this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim.running import easy_references
 from qops_batsim.workload import Conversion, read_trace

@@ -24,7 +24,7 @@ import msgspec
 import numpy as np
 
 if __name__ == "__main__":  # the checkout, in place of this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim import Job, QosRequest
 from qops_batsim.analysis import AdmissionMetrics, admission_metrics

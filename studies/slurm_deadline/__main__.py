@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 if __name__ == "__main__":  # the checkout, in place of this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim.experiments import Interval, StudySummary, markdown_table, summaries
 from studies.shared import Settings, arguments, grid_runs, print_or_put, run_main, settings_of

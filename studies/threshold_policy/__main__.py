@@ -20,7 +20,7 @@ import gymnasium
 import numpy as np
 
 if __name__ == "__main__":  # the checkout, in place of this folder
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim.adapters import ENVIRONMENT
 from studies.shared import arguments, run_main, settings_of
