@@ -23,7 +23,7 @@ def test_a_changed_job_is_simulated_as_it_is_now(
     plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if plain:
-        monkeypatch.setattr(running, "run_compiled", lambda *_: False)
+        monkeypatch.setattr(running, "run_in_loop", lambda *_: False)
     before = simulate("easy", "tiny_8", None).ended_jobs
     workload = read_workload("tiny_8")
     for job in workload.jobs:
