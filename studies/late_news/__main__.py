@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-if __name__ == "__main__":  # the checkout, in place of this folder
+if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim import read_platform, read_workload, simulate

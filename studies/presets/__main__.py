@@ -37,7 +37,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import numpy as np
 
-if __name__ == "__main__":  # the checkout, in place of this folder
+if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim.experiments import find_trace, markdown_table

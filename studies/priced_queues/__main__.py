@@ -17,10 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-if __name__ == "__main__":  # the checkout, in place of this folder
+if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from qops_batsim import kernels, simulate
+from qops_batsim import simulate
 from qops_batsim.analysis import fates, outcomes_of_simulation
 from qops_batsim.experiments import AMOUNT, SHARE, find_trace, mean_interval
 from qops_batsim.experiments.deadline_workload import deadline_workload
@@ -44,8 +44,7 @@ def measure(
     found = {}
     for scheduler in settings["schedulers"]:
         module = make_scheduler(scheduler)
-        with kernels.compiling():
-            done = simulate(module, workload, make_cluster(trace.processors))
+        done = simulate(module, workload, make_cluster(trace.processors))
         outcomes = outcomes_of_simulation(done.ended_jobs, workload)
         met, asked, ran = fates(outcomes).met, outcomes.of_user, ~outcomes.refused
         records = [module.qos_log.record(f"w0!{job_id}") for job_id in outcomes.ids]

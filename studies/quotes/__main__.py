@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-if __name__ == "__main__":  # the checkout, in place of this folder
+if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim.running import easy_references

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-if __name__ == "__main__":  # the checkout, in place of this folder
+if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim.experiments import Interval, StudySummary, markdown_table, summaries

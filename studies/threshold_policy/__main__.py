@@ -19,7 +19,7 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 
-if __name__ == "__main__":  # the checkout, in place of this folder
+if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim.adapters import ENVIRONMENT

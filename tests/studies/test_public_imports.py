@@ -19,7 +19,6 @@ MODULE = "a public name of the room would be that of its module"
 
 INTERNALS: dict[str, dict[str, dict[str, str]]] = {
     CORE: {
-        "easy_orders/__main__.py": {"": "kernels"},
         "foresight/answers.py": {
             "core.scheduler": "ResourceManager",
             "schedulers.foresight": "Foresight",
@@ -46,7 +45,6 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
             "timing": "PLAN_TOLERANCE",
         },
         "pascal2004/study.py": {"scheduling.aroma.scheduler": "AromaOptions"},
-        "priced_queues/__main__.py": {"": "kernels"},
         "talby1999/choices.py": {
             "engine.records": "JobRecord",
             "jobs": "COMPLETED_KILLED",
