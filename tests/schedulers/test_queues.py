@@ -22,11 +22,10 @@ from qops_batsim.schedulers.nqs import Nqs
 from qops_batsim.schedulers.priced_queues import PricedQueues
 from qops_batsim.schedulers.queue import QueueScheduler
 from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.qos_log import format_qos
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from support.easy_oracle import Request, easy_starts
-from support.random_outages import HOSTS, random_events, random_workload
+from support.random_outages import HOSTS, random_events, random_workload, run
 
 Options = dict[str, Any]
 
@@ -41,34 +40,6 @@ KINDS: list[tuple[str, Options]] = [
     ("nqs", {"time_limits": [], "blocked": "machine", "run_limits": {"normal": 2}}),
     ("priced-queues", {"history": 3, "priority_limit": 2}),
 ]
-
-
-def told(
-    scheduler: Any,
-    settings: Options | None,
-    workload: Workload,
-    events: tuple[ExternalEvent, ...],
-    *,
-    by_messages: bool = False,
-) -> tuple[list[Any], list[bytes]]:
-    """Return what became of each job, in the order of their ends, and the lines of _qos.csv."""
-    module = make_scheduler(scheduler, settings)
-    done = simulate(
-        module,
-        workload,
-        make_cluster(HOSTS),
-        events=events,
-        # With profiles an engine speaks in messages.
-        engine=EngineOptions(forward_profiles=by_messages),
-        allow_smaller_machine=True,
-    )
-    rows = [
-        (each.job.id, each.state)
-        if each.state == REJECTED
-        else (each.job.id, each.state, each.start, each.finish, str(each.hosts))
-        for each in done.ended
-    ]
-    return rows, list(format_qos(module.qos_log))
 
 
 def with_users(rng: random.Random, workload: Workload) -> Workload:
@@ -86,8 +57,8 @@ def test_runs_in_the_loop_of_events_and_by_messages_are_the_same(
     rng = random.Random(seed)
     workload = with_users(rng, random_workload(rng, deadlines=True))
     events = random_events(rng, workload)
-    expected = told(name, settings, workload, events, by_messages=True)
-    assert told(name, settings, workload, events) == expected
+    expected = run(name, settings, workload, events, by_messages=True)
+    assert run(name, settings, workload, events) == expected
 
 
 # By hand

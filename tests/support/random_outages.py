@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 import random
-from typing import Any
+from typing import Any, NamedTuple
 
 from qops_batsim.core.job import Job
-from qops_batsim.engine.options import ExternalEvent
-from qops_batsim.jobs import QosRequest
+from qops_batsim.engine.ended_jobs import HostChanges
+from qops_batsim.engine.options import EngineOptions, ExternalEvent
+from qops_batsim.jobs import REJECTED, QosRequest
+from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.running.simulate import simulate
+from qops_batsim.scheduling.qos_log import format_qos
+from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
 HOSTS = 8
@@ -89,3 +94,41 @@ def random_events(rng: random.Random, workload: Workload) -> tuple[ExternalEvent
         fields = {"type": "job_cancelled", "timestamp": when, "job_id": f"w0!{job.id}"}
         found.append(ExternalEvent(when, "job_cancelled", HostSet(), fields))
     return tuple(sorted(found, key=lambda event: event.timestamp))
+
+
+class Outcome(NamedTuple):
+    """What became of each job, in the order of their ends; the lines of _qos.csv; busy hosts."""
+
+    jobs: list[Any]
+    qos: list[bytes]
+    hosts: list[list[float]]
+
+
+def run(
+    scheduler: Any,
+    settings: dict[str, Any] | None,
+    workload: Workload,
+    events: tuple[ExternalEvent, ...],
+    *,
+    by_messages: bool = False,
+) -> Outcome:
+    """Run a scheduler in the loop of events, or by messages."""
+    module = make_scheduler(scheduler, settings)
+    done = simulate(
+        module,
+        workload,
+        make_cluster(HOSTS),
+        events=events,
+        # With profiles an engine speaks in messages.
+        engine=EngineOptions(forward_profiles=by_messages),
+        allow_smaller_machine=True,
+    )
+    jobs = [
+        (each.job.id, each.state)
+        if each.state == REJECTED
+        else (each.job.id, each.state, each.start, each.finish, str(each.hosts))
+        for each in done.ended
+    ]
+    changes: HostChanges = done.host_changes
+    hosts = [each.tolist() for each in (changes.dates, changes.computing, changes.idle)]
+    return Outcome(jobs, list(format_qos(module.qos_log)), hosts)
