@@ -1,4 +1,4 @@
-"""QoPS and its relatives: plans drawn by hand, hooks, and the schedules of those they replace."""
+"""QoPS and its relatives: plans drawn by hand, hooks, sorting, late news."""
 
 from __future__ import annotations
 

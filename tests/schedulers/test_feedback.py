@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from qops_batsim.advice.bisection import earliest_deadline
 from qops_batsim.errors import InputError
-from qops_batsim.jobs import REJECTED, Job, QosRequest
+from qops_batsim.jobs import REJECTED, Job
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.run import run as run_and_verify
@@ -28,6 +28,7 @@ from support import admission_oracles as oracles
 from support.admission_cases import random_case
 from support.admission_oracles import Asking, Case
 from support.asked_schedulers import free_by_second, starts_in, told
+from support.exact_jobs import job, workload_of
 
 Many = Callable[[int], range]
 
@@ -200,23 +201,6 @@ def module_run(machine: int, jobs: list[Job], module: DecisionModule) -> dict[st
         record.local_id: None if record.state == REJECTED else record.start
         for record in simulation.ended
     } | {"metadata": {record.local_id: record.metadata for record in simulation.ended}}
-
-
-def workload_of(machine: int, jobs: list[Job]) -> Workload:
-    profiles = dict(delay_profile(job.estimate) for job in jobs)
-    return Workload(jobs=jobs, profiles=profiles, processors=machine)
-
-
-def job(
-    name: str,
-    arrival: float,
-    processors: int,
-    run_time: float,
-    deadline: float | None = None,
-    factor: float | None = None,
-) -> Job:
-    qos = QosRequest(deadline=deadline, estimated_runtime=run_time, tolerance_factor=factor)
-    return Job(name, arrival, processors, delay_profile(run_time)[0], qos=qos)
 
 
 # One processor. B asks at 2 to end by 6, but A runs until 8.

@@ -53,25 +53,9 @@ from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from support.decision_process import decision_process, scheduler_process
+from support.exact_jobs import job, workload_of
 
 Many = Callable[[int], range]
-
-
-def job(
-    name: str,
-    arrival: float,
-    processors: int,
-    run_time: float,
-    deadline: float | None = None,
-    checkpoint: float | None = None,
-) -> Job:
-    qos = QosRequest(deadline=deadline, estimated_runtime=run_time, checkpoint=checkpoint)
-    return Job(name, arrival, processors, delay_profile(run_time)[0], qos=qos)
-
-
-def workload_of(machine: int, jobs: list[Job]) -> Workload:
-    profiles = dict(delay_profile(job.estimate) for job in jobs)
-    return Workload(jobs=jobs, profiles=profiles, processors=machine)
 
 
 def killer(**options: Any) -> DecisionModule:
@@ -211,7 +195,7 @@ def test_several_kills_at_one_date() -> None:
 
 
 def test_many_kills_at_one_date() -> None:
-    # As many kills as processors, so that the arrays have to grow by more than the new jobs.
+    # As many kills as processors, for as many jobs.
     for machine in (15, 31, 70):
         jobs = [job(f"A{index:02}", 0, 1, 50, 1000) for index in range(machine)]
         jobs += [job(f"B{index:02}", 5, 1, 3, 8) for index in range(machine)]
@@ -223,7 +207,7 @@ def test_many_kills_at_one_date() -> None:
             assert found[f"A{index:02}#1"] == (8, 58)
 
 
-def test_jobs_of_a_walltime_keep_it_when_they_run_again(tmp_path: Path) -> None:
+def test_jobs_of_a_walltime_keep_it_when_they_run_again() -> None:
     qos = QosRequest(deadline=60)
     jobs = [Job("A", 0.0, 1, "delay_99", 10.0, qos), job("B", 2, 1, 3, 6)]
     profiles = {"delay_99": {"type": "delay", "delay": 99}, **dict([delay_profile(3)])}
