@@ -7,18 +7,16 @@ the machinery of :mod:`~qops_batsim.engine.world`.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges
-from qops_batsim.engine.execution import KILLED_DELAY_RETURN_CODE, WALLTIME_RETURN_CODE, plain_delay
+from qops_batsim.engine.execution import WALLTIME_RETURN_CODE, plain_delay
 from qops_batsim.engine.records import JobRecord
-from qops_batsim.engine.registration import register_profile, registered_record
 from qops_batsim.engine.world import World
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -29,43 +27,14 @@ from qops_batsim.jobs import (
     REJECTED,
     SUBMITTED,
     Job,
-    rest_of,
-    rest_profile,
-    restarted_id,
 )
 from qops_batsim.platform.host_intervals import HostIntervals
-from qops_batsim.protocol.decisions import RegisterProfile
 from qops_batsim.tables import Words
-from qops_batsim.timing import TOLD_DECIMALS, on_grid
 from qops_batsim.workload.model import JobColumns
 
 
-class Restart(NamedTuple):
-    """A job that was killed and registered to be run again.
-
-    Attributes
-    ----------
-    job
-        Position of the job as it was submitted.
-    number
-        Which of its restarts it is, from 1 on.
-    submitted
-        How many jobs were submitted before.
-    saved
-        How much of the run before is not run again (seconds).
-    rest
-        For which of the restarts its profile was registered, 0: it is the job's own.
-    """
-
-    job: int
-    number: int
-    submitted: int
-    saved: float
-    rest: int
-
-
 class DelayJobs(NamedTuple):
-    """The jobs of a workload in the order of their submission, and those run again behind them.
+    """The jobs of a workload in the order of their submission.
 
     Attributes
     ----------
@@ -81,8 +50,6 @@ class DelayJobs(NamedTuple):
         How long each runs (seconds), until its end or its walltime.
     states, return_codes
         How it ends then: positions in :data:`~qops_batsim.jobs.FINAL_STATES`, and what it returns.
-    restarts
-        Those that are run again, in the order in which they were registered.
     """
 
     name: str
@@ -97,36 +64,22 @@ class DelayJobs(NamedTuple):
     run_times: np.ndarray
     states: np.ndarray
     return_codes: np.ndarray
-    restarts: tuple[Restart, ...] = ()
 
     @property
     def submitted(self) -> int:
-        """Number of jobs that were submitted."""
-        return len(self.places) - len(self.restarts)
+        """Number of jobs."""
+        return len(self.places)
 
     def local_ids(self) -> list[str]:
-        """Return the identifiers of all within the workload."""
-        ids = [self.columns.ids[place] for place in self.places.tolist()]
-        count = self.submitted
-        ids[count:] = [restarted_id(ids[each.job], each.number) for each in self.restarts]
-        return ids
+        """Return the identifiers within the workload."""
+        return [self.columns.ids[place] for place in self.places.tolist()]
 
     def profiles(self) -> Words:
-        """Return the names of the profiles of all."""
-        words, which = self.columns.profile_names, self.columns.profiles[self.places]
-        rests = [(row, each) for row, each in enumerate(self.restarts, self.submitted) if each.rest]
-        if not rests:
-            return Words(words, which)
-        ids = self.local_ids()
-        names = [
-            rest_profile(words[which[row]], restarted_id(ids[each.job], each.rest))
-            for row, each in rests
-        ]
-        which[[row for row, _ in rests]] = len(words) + np.arange(len(names))
-        return Words([*words, *names], which)
+        """Return the names of the profiles."""
+        return Words(self.columns.profile_names, self.columns.profiles[self.places])
 
     def full_ids(self) -> list[str]:
-        """Return the identifiers of all, the workload's name before each."""
+        """Return the identifiers, the workload's name before each."""
         return [f"{self.name}!{each}" for each in self.local_ids()]
 
 
@@ -187,19 +140,18 @@ def check_profiles(world: World, name: str) -> np.ndarray:
 
 
 def delay_jobs_in(
-    world: World, name: str, delays: np.ndarray, *, dynamic: bool = False, events: bool = False
+    world: World, name: str, delays: np.ndarray, *, events: bool = False
 ) -> DelayJobs | None:
     """Return the jobs of a simulation if nothing can happen but that they sleep, else None.
 
-    ``delays`` are those of :func:`check_profiles`. ``dynamic`` says that dynamic jobs have to be
-    enabled, rather than not; all of them are jobs that were killed and are run again. ``events``
-    says that external events may happen as well.
+    ``delays`` are those of :func:`check_profiles`. ``events`` says that external events may happen
+    as well.
     """
     options = world.options
     if (
         options.compute_sharing
         or options.energy
-        or options.dynamic_jobs != dynamic
+        or options.dynamic_jobs
         or options.forward_profiles
         or (options.external_events is not None and not events)
     ):
@@ -214,15 +166,9 @@ def delay_jobs_in(
         if len(steps) > 1 or steps[0].delay is None:
             return None
         delays[index], codes[index] = steps[0].delay, steps[0].return_code
-    if not columns.ids or (dynamic and not _can_run_again(columns)):
+    if not columns.ids:
         return None
     return in_columns(name, columns, delays, codes)
-
-
-def _can_run_again(columns: JobColumns) -> bool:
-    """Return whether any job can be registered again: its name is free, its numbers are valid."""
-    shortest = min(columns.walltimes.min(), columns.estimates.min())
-    return bool(shortest >= 10.0**-TOLD_DECIMALS) and not any("#" in each for each in columns.ids)
 
 
 def in_columns(name: str, columns: JobColumns, delays: np.ndarray, codes: np.ndarray) -> DelayJobs:
@@ -269,64 +215,6 @@ def _ends(
         states.astype(np.int8),
         np.where(ends_itself, codes, WALLTIME_RETURN_CODE),
     )
-
-
-def run_times_again(jobs: DelayJobs) -> np.ndarray:
-    """Return how long each job takes when it is registered to be run again (seconds)."""
-    found: np.ndarray = _ends(jobs.delays, jobs.codes, _told(jobs.walltimes))[0]
-    return found
-
-
-def _told(values: np.ndarray) -> np.ndarray:
-    """Return the numbers of jobs as an engine keeps those of registered ones."""
-    told = values.copy()
-    odd = np.flatnonzero(np.isfinite(values) & (values != np.rint(values)))
-    told[odd] = [round(value, TOLD_DECIMALS) for value in values[odd].tolist()]
-    return told
-
-
-def with_restarts(
-    jobs: DelayJobs, killed: np.ndarray, submitted: np.ndarray, saved: Sequence[float]
-) -> DelayJobs:
-    """Return the same with those behind them that were killed and are run again.
-
-    By kill: the position of the job as it was submitted, how many were submitted before, and how
-    much of the run was saved (seconds).
-    """
-    again: dict[str, np.ndarray] = {
-        "places": jobs.places[killed],
-        "submission_times": _told(jobs.submission_times[killed]),
-        "processors": jobs.processors[killed],
-        "estimates": jobs.estimates[killed],
-        "walltimes": jobs.walltimes[killed],
-        "delays": jobs.delays[killed],
-        "codes": jobs.codes[killed],
-    }
-    restarts: list[Restart] = []
-    latest: dict[int, int] = {}
-    ended = []
-    kills = zip(killed.tolist(), submitted.tolist(), saved, strict=True)
-    for index, (job, before, seconds) in enumerate(kills):
-        last = latest.get(job)
-        number, rest = 1, 0
-        if last is not None:
-            number, rest = restarts[last].number + 1, restarts[last].rest
-        for name in ("estimates", "walltimes", "delays") if rest or seconds > 0 else ():
-            column = again[name]
-            left = column[index] if last is None else column[last]
-            column[index] = on_grid(float(left) - seconds) if seconds > 0 else left
-        ended.append(job if last is None else len(jobs.places) + last)
-        latest[job] = index
-        restarts.append(Restart(job, number, before, seconds, number if seconds > 0 else rest))
-    again["walltimes"] = _told(again["walltimes"])
-    ends = _ends(again["delays"], again["codes"], again["walltimes"])
-    again["run_times"], again["states"], again["return_codes"] = ends
-    joined: dict[str, Any] = {
-        name: np.concatenate([getattr(jobs, name), each]) for name, each in again.items()
-    }
-    joined["states"][ended] = STATE_CODES[COMPLETED_KILLED]
-    joined["return_codes"][ended] = KILLED_DELAY_RETURN_CODE
-    return jobs._replace(**joined, restarts=tuple(restarts))
 
 
 def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
@@ -381,39 +269,21 @@ class DelayColumns:
             remember(self.outcome, self._world)
 
 
-def told_jobs(jobs: DelayJobs, listed: Sequence[Job]) -> Iterator[tuple[int, Job]]:
-    """Yield positions and jobs under their full identifiers, as these were told.
-
-    ``listed`` are those of the workload.
-    """
-    places, ids, count = jobs.places.tolist(), jobs.full_ids(), jobs.submitted
-    restarts = deque(enumerate(jobs.restarts, count))
-    killed: dict[int, Job] = {}
-    for position in range(count + 1):
-        while restarts and restarts[0][1].submitted == position:
-            again, (first, _, _, saved, _) = restarts.popleft()
-            job = killed.get(first) or listed[places[again]]
-            killed[first] = rest_of(job, ids[again], saved)
-            yield again, killed[first]
-        if position < count:
-            yield position, listed[places[position]].renamed(ids[position])
+def told_jobs(jobs: DelayJobs, listed: Sequence[Job]) -> Iterator[Job]:
+    """Yield jobs under their full identifiers, as these were told, of those ``listed``."""
+    for place, job_id in zip(jobs.places.tolist(), jobs.full_ids(), strict=True):
+        yield listed[place].renamed(job_id)
 
 
 def remember(outcome: Outcome, world: World) -> None:
     """Tell a world what became of the jobs, in records."""
     jobs = outcome.jobs
     world.registering = False
-    records: list[JobRecord] = [None] * len(jobs.places)  # type: ignore[list-item]
-    for position, job in told_jobs(jobs, world.workloads[jobs.name].jobs):
-        if position < jobs.submitted:
-            records[position] = world.new_record(jobs.name, job)
-            records[position].state = SUBMITTED
-        else:
-            if jobs.restarts[position - jobs.submitted].saved > 0:
-                whole = world.profiles[jobs.name][job.profile.partition("#")[0]]
-                rest = {**whole, "delay": float(jobs.delays[position])}
-                register_profile(world, RegisterProfile(jobs.name, job.profile, rest))
-            records[position] = registered_record(world, job.id, job)
+    records: list[JobRecord] = []
+    for job in told_jobs(jobs, world.workloads[jobs.name].jobs):
+        record = world.new_record(jobs.name, job)
+        record.state = SUBMITTED
+        records.append(record)
     ended = outcome.ended
     columns = outcome.starts, outcome.finishes, jobs.states, jobs.return_codes
     rows = zip(*(each[ended].tolist() for each in columns), outcome.hosts.sets(), strict=True)

@@ -261,19 +261,17 @@ class Simulation:
             return self._columns.outcome.host_changes(len(self.hosts))
         return HostChanges.of(self.computing_changes, self._world.switching_changes)
 
-    def delay_jobs(self, *, dynamic: bool = False, events: bool = False) -> DelayJobs | None:
+    def delay_jobs(self, *, events: bool = False) -> DelayJobs | None:
         """Return the jobs in columns, if all that can happen is that they sleep on own hosts.
 
-        ``dynamic`` says that dynamic jobs have to be enabled, rather than not; all of them are
-        jobs that were killed and are run again. ``events`` says that external events may happen
-        as well.
+        ``events`` says that external events may happen as well.
         """
         from qops_batsim.engine.delay_jobs import delay_jobs_in
 
         if isinstance(self._world, NetworkedWorld) or len(self._delays) != 1:
             return None
         ((name, delays),) = self._delays.items()
-        return delay_jobs_in(self._world, name, delays, dynamic=dynamic, events=events)
+        return delay_jobs_in(self._world, name, delays, events=events)
 
     def finish(self, outcome: Callable[[], Outcome], now: float, ended: int) -> None:
         """End at a date (seconds), with the outcome of another loop over :attr:`delay_jobs`.

@@ -56,28 +56,24 @@ def ignore(ended: int) -> None:
 
 def log_jobs(log: QosLog, workload: Workload, outcome: Outcome) -> None:
     """Log the jobs, and what was decided about them."""
-    jobs, name, columns = outcome.jobs, outcome.jobs.name, outcome.jobs.columns
-    places = jobs.places[: jobs.submitted].tolist()
-    rejected = {
-        f"{name}!{columns.ids[places[index]]}": None  # In the order in which they were.
-        for index in outcome.ended[np.isnan(outcome.starts[outcome.ended])].tolist()
-    }
+    jobs, columns, ids = outcome.jobs, outcome.jobs.columns, outcome.jobs.full_ids()
+    never_started = outcome.ended[np.isnan(outcome.starts[outcome.ended])].tolist()
+    rejected = {ids[index]: None for index in never_started}  # In the order in which they were.
 
     def fill(log: QosLog) -> None:
         from qops_batsim.engine.delay_jobs import told_jobs
 
-        for _, told in told_jobs(jobs, workload.jobs):
+        for told in told_jobs(jobs, workload.jobs):
             log.jobs.append(told)
             if told.id not in rejected:
                 log.started.append(told.id)
         log.rejected.extend(rejected)
 
     def tell() -> ToldJobs:
-        ids = [f"{name}!{columns.ids[place]}" for place in places]
         requests = columns.requests
         return ToldJobs(
             ids=ids,
-            requests=requests and [requests[place] for place in places],
+            requests=requests and [requests[place] for place in jobs.places.tolist()],
             decisions=Words(
                 (QOS_ACCEPTED, QOS_REJECTED),
                 np.fromiter((each in rejected for each in ids), np.int64, len(ids)),

@@ -174,7 +174,7 @@ def _simulate(
         refuse_smaller_machine(workload, platform, len(simulation.hosts))
     # One that hears of messages in its own way is told in messages.
     is_over = False
-    if isinstance(module, SchedulerModule) and type(module) is SchedulerModule:
+    if type(module) is SchedulerModule:
         is_over = run_in_loop(simulation, workload, module, on_progress)
     if not is_over:
         simulation.run()
