@@ -35,7 +35,7 @@ cdef class DecisionLog:
     cpdef moved_for(self, Job job, int cause, list waiting)
     cpdef submitted(self, Job job)
     cpdef joined(self, Job job)
-    cpdef admitted(self, Job job, bint offered)
+    cpdef admitted(self, Job job)
     cpdef refused(self, Job job, object answer, Py_ssize_t blamed)
     cpdef unfit(self, Job job, int code, Py_ssize_t size, Py_ssize_t gone)
     cpdef dropped(self, Job job, int code, Py_ssize_t size, Py_ssize_t gone)

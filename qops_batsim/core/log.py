@@ -20,8 +20,6 @@ from qops_batsim.timing import GRACE, PLAN_TOLERANCE
     SUBMITTED,
     REFUSED,
     ADMITTED,
-    OFFERED,
-    REASON,
     MOVED,
     BLAMED,
     MOVE,
@@ -37,16 +35,14 @@ from qops_batsim.timing import GRACE, PLAN_TOLERANCE
     LATE,
     ENDED,
     RENEWED,
-) = range(20)
+) = range(18)
 """Kinds of rows, with the code and numbers that they have.
 
 ===========  ===================================================================================
 SUBMITTED    a job asks for admission
-REFUSED      other: whose deadline stood in the way, or -1; code and numbers: why
-OFFERED      before a REFUSED or REASON row: what became of an offer; code: its outcome; numbers:
-             offered deadline, tolerance and slack factor
-REASON       before an ADMITTED row: why the deadline that was asked for was refused, as in REFUSED
-ADMITTED     code: 1 with an offered deadline; numbers: start, promise, target
+REFUSED      other: whose deadline stood in the way, or -1; code and numbers: why, of a job that
+             can never run; else ``worded`` tells
+ADMITTED     numbers: start, promise, target; ``worded`` tells of an offered deadline
 MOVED        planned starts were moved; code: the cause; BLAMED and MOVE rows follow
 BLAMED       a job that caused it; code: number of its run
 MOVE         numbers: start before and after
@@ -290,14 +286,9 @@ class DecisionLog:
         self.append(_ADMITTED, job, -1, 0, job.start, _INFINITY, _INFINITY)
         self.append(_STARTED, job, -1, 0, job.end, 0.0, 0.0)
 
-    def admitted(self, job: Job, offered: bool) -> None:
-        """Log that a new job was taken into the plan, perhaps with an ``offered`` deadline.
-
-        What is offered and why stands in ``worded``.
-        """
-        if offered:
-            self.append(REASON, job, -1, 0, 0.0, 0.0, 0.0)
-        self.append(_ADMITTED, job, -1, offered, job.start, job.promise, job.target)
+    def admitted(self, job: Job) -> None:
+        """Log that a new job was taken into the plan."""
+        self.append(_ADMITTED, job, -1, 0, job.start, job.promise, job.target)
         job.noted_start, job.noted_target = job.start, job.target
 
     def refused(self, job: Job, answer: object, blamed: int) -> None:

@@ -29,8 +29,6 @@ cdef merge_sort(list jobs, Py_ssize_t first, Py_ssize_t end, list spare, int ord
 
 cpdef double more_time(double so_far, double limit) noexcept
 
-cpdef Py_ssize_t _turn(Job job)
-
 cdef class Claim:
     cdef public double start, end
     cdef public Job job
@@ -99,6 +97,8 @@ cdef class Plan:
     cpdef reserve_running(self, Profile profile, double now)
     @cython.locals(claim=Claim)
     cdef take_claims(self, Profile profile, double now, bint with_job)
+    @cython.locals(job=Job)
+    cdef take_running(self, Profile profile, double now)
     @cython.locals(job=Job, late=Py_ssize_t)
     cdef Py_ssize_t place_waiting(self) except -1
     @cython.locals(job=Job)
@@ -122,6 +122,8 @@ cdef class Plan:
     cpdef double promise_start(self, Job job) except? -1
     @cython.locals(claim=Claim)
     cdef bint has_claims_before(self, double date) except -1
+    @cython.locals(start=double, claim=Claim)
+    cpdef double next_claimed_start(self, double date) except? -1
     @cython.locals(claim=Claim, job=Job)
     cdef refit_claims(self)
     @cython.locals(is_left=bint, profile=Profile, due=double, is_due=bint, claim=Claim, job=Job, after=double, start=double)

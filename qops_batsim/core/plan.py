@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from qops_batsim.core.hosts import HostBits
@@ -31,6 +32,7 @@ BY_ARRIVAL, BY_START, BY_KEY = range(3)
 """Orders of jobs, the last two with ties by arrival."""
 
 INFINITY, _NO_DATE = math.inf, math.nan
+_by_turn = attrgetter("turn")
 _RUNNING, _SHORT, _MOVES = RUNNING, SHORT, MOVES
 _BY_ARRIVAL, _BY_START, _BY_KEY = BY_ARRIVAL, BY_START, BY_KEY
 _DEADLINE_TOLERANCE, _GRID_TOLERANCE = DEADLINE_TOLERANCE, GRID_TOLERANCE
@@ -421,7 +423,7 @@ class Plan:
         )
         self.losing.clear()
         running = [job for job in self.running if job.phase == _RUNNING]
-        running.sort(key=_turn)
+        running.sort(key=_by_turn)
         self.claims = [claim for claim in self.claims if claim.job is not None]
         for window in windows:
             self.claim_window(window, window.hosts & ~away, running, hosts)
@@ -709,7 +711,7 @@ class Plan:
             sort_by_start(self.waiting, 0)
 
     def tell_earlier(self, line: list[Job]) -> None:
-        """Note for each job of a line what those behind it have given up, not what it has."""
+        """Tell each job of a line from when until when those behind it have given something up."""
         first, last = INFINITY, -INFINITY
         for place in range(len(line) - 1, -1, -1):
             job = line[place]
@@ -722,11 +724,15 @@ class Plan:
     def reserve_running(self, profile: Profile, now: float) -> None:
         """Write a profile of what runs and of what is claimed. O((running + claims) × steps)."""
         profile.reset(now, self.everything)
+        self.take_running(profile, now)
+        self.take_claims(profile, now, True)
+        self.take_claims(profile, now, False)
+
+    def take_running(self, profile: Profile, now: float) -> None:
+        """Take what running jobs have, until they are expected to end. O(running × steps)."""
         for job in self.running:
             if job.end > now:
                 profile.take(job, now, job.end)
-        self.take_claims(profile, now, True)
-        self.take_claims(profile, now, False)
 
     def take_claims(self, profile: Profile, now: float, with_job: bool) -> None:
         """Take what is claimed, with jobs or for maintenance. O(claims × steps)."""
@@ -781,7 +787,7 @@ class Plan:
         sort_by_start(waiting, 0)
 
     def aim_again(self) -> None:
-        """Hold jobs that will be late to their planned ends, or to what they aimed at."""
+        """Make targets of late jobs their planned ends, but no earlier than what they aim at."""
         for job in self.waiting:
             if job.aim < job.target < INFINITY:
                 job.target = max(job.aim, end_of(job.start, job.duration))
@@ -814,12 +820,8 @@ class Plan:
 
     def start_what_fits(self) -> bool:
         """Start what is due and fits; return whether the plan has to know that it was late."""
-        late, soon, waiting, count = (
-            self.start_claimed(),
-            self.now + _GRID_TOLERANCE,
-            self.waiting,
-            0,
-        )
+        late = self.start_claimed()
+        soon, waiting, count = self.now + _GRID_TOLERANCE, self.waiting, 0
         while self.free > 0 and count < len(waiting):
             job = waiting[count]
             if job.start > soon or not self.can_start(job):
@@ -892,6 +894,14 @@ class Plan:
                 return True
         return False
 
+    def next_claimed_start(self, date: float) -> float:
+        """Return the first promised start after a date, infinite without one. O(claims)."""
+        start = INFINITY
+        for claim in self.claims:
+            if claim.job is not None and claim.start > date:
+                start = min(start, claim.start)
+        return start
+
     def refit_claims(self) -> None:
         """Fit promised starts anew, as hosts have left or returned, or some are late.
 
@@ -902,9 +912,7 @@ class Plan:
                 if claim.job is not None:
                     claim.job.lost, claim.job.lost_date = self.lost, self.now
         self.profile.reset(self.now, self.everything)
-        for job in self.running:
-            if job.end > self.now:
-                self.profile.take(job, self.now, job.end)
+        self.take_running(self.profile, self.now)
         self.take_claims(self.profile, self.now, False)
         if self.fit_claims(False):
             self.profile.reset(self.now, self.everything)
@@ -981,7 +989,3 @@ class Plan:
         for job in self.waiting:
             free.take(job, job.start, end_of(job.start, job.duration))
         assert free.steps() == there.steps(), "the profile is not that of the jobs"
-
-
-def _turn(job: Job) -> int:
-    return job.turn

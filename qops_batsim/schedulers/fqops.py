@@ -23,7 +23,7 @@ from qops_batsim.schedulers.deadline import meets
 from qops_batsim.schedulers.qops import QopsOptions
 from qops_batsim.schedulers.restarting import KillAfter, KillAndRestart, MaxKills, RestartingQops
 from qops_batsim.scheduling.answers import Offer
-from qops_batsim.scheduling.refusal import OfferOutcome, Refusal, free_text
+from qops_batsim.scheduling.refusal import OfferOutcome, Refusal, as_refusal
 from qops_batsim.timing import end_of
 
 _INFINITY, _MAX_SECONDS = math.inf, MAX_SECONDS
@@ -129,8 +129,7 @@ class Fqops(RestartingQops):
         """Take a new job into the plan, with an offered deadline if need be, or reject it."""
         refusal = self.attempt(job)
         if refusal is not None:
-            why = refusal if isinstance(refusal, Refusal) else free_text(str(refusal))
-            self.answer_otherwise(job, why)
+            self.answer_otherwise(job, as_refusal(refusal))
 
     def answer_otherwise(self, job: Job, why: Refusal) -> None:
         """Offer a later deadline to the user of a job that was refused as it is, or reject it."""

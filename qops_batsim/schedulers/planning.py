@@ -16,7 +16,7 @@ from qops_batsim.schedulers.queue import too_wide
 from qops_batsim.schedulers.standing import Standing, restore, standing_of
 from qops_batsim.scheduling.answers import AdmissionAnswer, Offer
 from qops_batsim.scheduling.decision_events import Event
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text, no_time, start_taken
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind, as_refusal, no_time, start_taken
 from qops_batsim.timing import end_of, up_to_grid
 
 _INFINITY, _BY_ADMISSION = math.inf, BY_ADMISSION
@@ -39,6 +39,9 @@ class PlanScheduler(Scheduler):
         Whether reservations are of certain hosts.
     learns
         Whether it plans by what jobs did that have left.
+    is_whole
+        Whether all hosts have been there so far, and all jobs were started here: then the plan
+        knows by itself which hosts are free.
     """
 
     Options: type[SchedulerOptions] = PlannerOptions
@@ -273,9 +276,9 @@ class PlanScheduler(Scheduler):
                 self.asked_for.append(job)
 
     def note_date(self) -> None:
-        """Have the log know the date outside of a decision."""
-        if self.plan.log is not None:
-            self.plan.log.now = up_to_grid(self.manager.now)
+        """Tell the log the date, outside of a decision."""
+        assert self.plan.log is not None
+        self.plan.log.now = up_to_grid(self.manager.now)
 
     def planned_starts(self) -> dict[str, float]:
         """Return the planned start of each waiting job by its id (seconds). O(waiting)."""
@@ -295,7 +298,7 @@ class PlanScheduler(Scheduler):
             if offer is not None:
                 blamed = self.blamed_number(job, offer.refusal)
                 log.worded[job.number] = AdmissionAnswer(None, blamed, offer)
-            log.admitted(job, offer is not None)
+            log.admitted(job)
             log.moved_for(job, _BY_ADMISSION, self.plan.waiting)
         if job.qos is not None:
             self.note_promise(job)
@@ -311,7 +314,7 @@ class PlanScheduler(Scheduler):
     def refused(self, job: Job, refusal: object, offer: Offer | None = None) -> None:
         """Reject a new job for a Refusal, or a text; its user may not have taken an offer."""
         if self.plan.log is not None:
-            why = refusal if isinstance(refusal, Refusal) else free_text(str(refusal))
+            why = as_refusal(refusal)
             blamed = self.blamed_number(job, why)
             self.plan.log.refused(job, AdmissionAnswer(why, blamed, offer), blamed)
         self.manager.reject(job, refusal)
@@ -335,7 +338,7 @@ class PlanScheduler(Scheduler):
             self.refused(job, start_taken(asked, start))
         else:
             if self.plan.log is not None:
-                self.plan.log.admitted(job, False)
+                self.plan.log.admitted(job)
             self.note_promise(job)
 
     def renewed(self, renewal: Renewal) -> None:
@@ -365,10 +368,7 @@ class PlanScheduler(Scheduler):
 
     def call_for_start(self) -> None:
         """Ask for a message at the next promised start, once."""
-        date = _INFINITY
-        for claim in self.plan.claims:
-            if claim.job is not None and claim.start > self.plan.now:
-                date = min(date, claim.start)
+        date = self.plan.next_claimed_start(self.plan.now)
         if date < _INFINITY and date != self.called_for:
             self.called_for = date
             self.manager.call_at(date)

@@ -293,7 +293,7 @@ class RestartingQops(Qops):
         # nothing happens any more: they are placed again when its end is told.
         plan.is_freed = True
         if log is not None:
-            log.admitted(new, False)
+            log.admitted(new)
         for restart in restarts:
             victim, again = restart.victim, restart.again
             if log is not None:

@@ -97,7 +97,7 @@ class Standing(msgspec.Struct, kw_only=True):
     originals: dict[str, str]
 
 
-PLAN_DATES = (*("given_from", "given_until", "grace", "most_lag", "now", "soonest", "tolerance"),)
+PLAN_DATES = ("given_from", "given_until", "grace", "most_lag", "now", "soonest", "tolerance")
 PLAN_NUMBERS = (
     *("arrivals", "is_final", "is_freed", "is_late", "is_resized", "lost", "present"),
     *("suspensions", "turns"),
@@ -238,7 +238,7 @@ def restore(scheduler: Planner, standing: Standing) -> list[Job]:
         if job.id in standing.originals:
             manager.know_original(job, standing.originals[job.id])
         if each.is_running:
-            manager.goes_on(job, HostSet.parse(each.hosts).mask)
+            manager.restore_running(job, HostSet.parse(each.hosts).mask)
     manager.count_free()
     manager.qos_log.learn(standing.records)
     manager.news.lag = standing.lag

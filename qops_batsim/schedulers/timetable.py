@@ -92,7 +92,7 @@ class Timetable(Plan):
     # What is free
 
     def write(self, scheduler: Starter) -> None:
-        """Write which hosts are free when, beside running jobs, maintenance and promised starts.
+        """Rebuild the profile: what running jobs, maintenance and promised starts leave free.
 
         Promised starts that cannot be kept are moved.
         """
@@ -181,10 +181,7 @@ class Timetable(Plan):
 
     def call_for_start(self, manager: ResourceManager) -> None:
         """Ask for a message at the next promised start, once."""
-        date = INFINITY
-        for claim in self.claims:
-            if claim.start > manager.now:
-                date = min(date, claim.start)
+        date = self.next_claimed_start(manager.now)
         if date < INFINITY and date != self.called_for:
             self.called_for = date
             manager.call_at(date)

@@ -7,7 +7,7 @@ is logged unless :meth:`~qops_batsim.scheduling.module.DecisionModule.keep_decis
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -18,9 +18,6 @@ from qops_batsim.scheduling.decision_events import (
     LogHeader,
 )
 from qops_batsim.version import __version__
-
-if TYPE_CHECKING:
-    pass
 
 
 class DecisionLog:

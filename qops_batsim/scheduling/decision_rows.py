@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from qops_batsim.core import log as rows
 from qops_batsim.jobs import QosRequest, restarted_id
-from qops_batsim.scheduling.answers import AdmissionAnswer, refusal_of, with_offer
+from qops_batsim.scheduling.answers import AdmissionAnswer, refusal_of
 from qops_batsim.scheduling.decision_events import (
     Admitted,
     Cause,
@@ -30,9 +30,6 @@ from qops_batsim.scheduling.decision_events import (
 )
 from qops_batsim.scheduling.decision_events import told as fields_of
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
-
-BLOCK = 65_536
-"""Rows that are Python objects at once: a log of a long queue has tens of millions."""
 
 Row = tuple[int, int, int, int, float, float, float, float]
 """Kind, slot, other slot, code; date and three numbers."""
@@ -86,7 +83,7 @@ def events_of(
     job_of
         The job in a slot as it was submitted.
     worded
-        Answers to the jobs in some slots in words of a scheduler's own.
+        Answers by slot, where these are more than an admission as asked for.
     """
     kills: dict[int, int] = {}
 
@@ -96,8 +93,6 @@ def events_of(
 
     left = iter(told)
     row = next(left, None)
-    offered_row: tuple[int, float, float, float] | None = None
-    taken: AdmissionAnswer | None = None
     while row is not None:
         kind, slot, other, code, date, first, second, third = row
         row = next(left, None)
@@ -118,26 +113,16 @@ def events_of(
             yield Resized(date=date, present=int(first), final=bool(code), under=under)
         elif kind == rows.SUBMITTED:
             yield Submitted(date=date, **job_of(slot)._asdict())
-        elif kind == rows.OFFERED:
-            offered_row = code, first, second, third
-        elif kind in (rows.REFUSED, rows.REASON):
+        elif kind == rows.REFUSED:
             answer = worded.get(slot)
             if answer is None:
-                blamed = name(other) if other >= 0 else ""
-                processors = job_of(slot).processors
-                refusal = refusal_of(code, processors, blamed, (first, second, third))
-                answer = AdmissionAnswer(refusal, other)
-                if offered_row is not None:
-                    answer = with_offer(refusal, other, offered_row)
-            offered_row = None
-            if kind == rows.REASON:
-                taken = answer
-                continue
+                refusal = refusal_of(code, job_of(slot).processors, int(first), int(second))
+                answer = AdmissionAnswer(refusal)
             whose = name(other) if other >= 0 else None
             why, offered = fields_of(answer.refusal), answer.offered
             yield Refused(date=date, job=name(slot), blamed=whose, offered=offered, **why)
         elif kind == rows.ADMITTED:
-            answer, taken = taken or worded.get(slot, AdmissionAnswer()), None
+            answer = worded.get(slot, AdmissionAnswer())
             offer = answer.offer
             yield Admitted(
                 date=date,
@@ -158,7 +143,7 @@ def events_of(
             kills[slot] = code - 1
             yield Withdrawn(date=date, job=name(slot, code))
         elif kind == rows.DROPPED:
-            refusal = refusal_of(code, job_of(slot).processors, "", (first, second, third))
+            refusal = refusal_of(code, job_of(slot).processors, int(first), int(second))
             yield Dropped(date=date, job=name(slot), **fields_of(refusal))
         elif kind == rows.LATE_NEWS:
             yield LateNews(date=date)

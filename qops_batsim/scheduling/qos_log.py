@@ -17,7 +17,7 @@ import msgspec
 
 from qops_batsim.files import atomic_write
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
-from qops_batsim.scheduling.refusal import Refusal, RefusalKind, free_text, sentences
+from qops_batsim.scheduling.refusal import Refusal, RefusalKind, as_refusal, free_text, sentences
 
 if TYPE_CHECKING:
     from qops_batsim.tables import Column, Words
@@ -225,10 +225,9 @@ class QosLog:
             record = self._records[job_id] = QosRecord()
         return record
 
-    def refused(self, job_id: str, reason: str | Refusal) -> None:
-        """Note why a job (full id) is rejected."""
-        refusal = free_text(reason) if isinstance(reason, str) else reason
-        self.record(job_id).reasons = (refusal,)
+    def refused(self, job_id: str, reason: object) -> None:
+        """Note why a job (full id) is rejected: a Refusal, or a scheduler's own words."""
+        self.record(job_id).reasons = (as_refusal(reason),)
 
     def learn(self, records: Mapping[str, QosRecord]) -> None:
         """Take over what was noted in another log."""

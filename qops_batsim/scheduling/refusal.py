@@ -60,7 +60,7 @@ class RefusalKind(StrEnum):
 
     @property
     def code(self) -> int:
-        """The number of the kind for kernels: 0 for none."""
+        """The number of the kind in rows of the log of decisions: 0 for none."""
         return _KINDS.index(self)
 
     @classmethod
@@ -92,22 +92,9 @@ class OfferOutcome(StrEnum):
     TAKEN = "taken"
     """The user took it."""
 
-    @property
-    def code(self) -> int:
-        """The number of the outcome for kernels: 0 for none."""
-        return _OUTCOMES.index(self)
-
-    @classmethod
-    def of_code(cls, code: int) -> OfferOutcome:
-        """Return the outcome with a number."""
-        return _OUTCOMES[code]
-
     @classmethod
     def _missing_(cls, value: object) -> OfferOutcome:
         return cls.NONE  # Of a later version.
-
-
-_OUTCOMES = tuple(OfferOutcome)
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -171,6 +158,11 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def free_text(text: str) -> Refusal:
     """Return a refusal in words of a scheduler's own."""
     return Refusal(kind=RefusalKind.FREE_TEXT, text=text)
+
+
+def as_refusal(reason: object) -> Refusal:
+    """Return the refusal that a scheduler gives: a Refusal, or its own words."""
+    return reason if isinstance(reason, Refusal) else free_text(str(reason))
 
 
 def no_time(estimate: float, left: float, deadline: float) -> Refusal:

@@ -15,6 +15,7 @@ from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.explain import explain_job
 from qops_batsim.advice.history import DecisionHistory
 from qops_batsim.advice.plan_asker import PlanAsker
+from qops_batsim.core import log as rows
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
@@ -29,7 +30,6 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling import decision_rows
 from qops_batsim.scheduling.decision_events import FORMAT, VERSION, LogHeader
 from qops_batsim.scheduling.decision_events import Event as LogEvent
 from qops_batsim.scheduling.decision_log import DecisionLog
@@ -294,8 +294,8 @@ def test_equal_runs_write_equal_logs(tmp_path) -> None:
 def test_blocks_of_rows_do_not_show(tmp_path, monkeypatch) -> None:
     workload = random_workload(random.Random(4))
     logs = []
-    for block in (decision_rows.BLOCK, 3):
-        monkeypatch.setattr(decision_rows, "BLOCK", block)
+    for block in (rows.BLOCK, 3):
+        monkeypatch.setattr(rows, "BLOCK", block)
         (tmp_path / str(block)).mkdir()
         prefix = run_files("qops", workload, tmp_path / str(block))
         logs.append(Path(f"{prefix}_decisions.jsonl").read_bytes())
