@@ -33,7 +33,6 @@ from qops_batsim.adapters.steered import (
     Steered,
     SteeredOptions,
     checked_action,
-    deadline_of,
 )
 from qops_batsim.errors import InputError, require, require_one_of
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, Scenario
@@ -83,7 +82,7 @@ class _Episode:
                 self.broken += 1
                 self._reward -= self._penalty * worth
         for job in new:
-            deadline = deadline_of(job)
+            deadline = job.deadline
             if deadline == math.inf:
                 continue
             admitted = log.record(job.id).admitted_deadline
@@ -249,7 +248,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         asked = {
             job.id: value
             for job, value in zip(workload.jobs, worth, strict=True)
-            if deadline_of(job) < math.inf
+            if job.deadline < math.inf
         }
         total = sum(asked.values())
         if not total:

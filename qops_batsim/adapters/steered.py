@@ -169,7 +169,7 @@ class Steered(Fqops):
         """Return the :data:`FEATURES` of a job now. O(steps + waiting)."""
         plan, now, size = self.plan, self.manager.now, self.manager.machine_size
         estimate, processors = job.estimate, job.processors
-        left = max(deadline_of(job) - now, 0.0)
+        left = max(job.deadline - now, 0.0)
         start = math.inf
         if processors <= size:
             after = max(on_grid(now), plan.profile.start)
@@ -201,9 +201,3 @@ def checked_action(action: Any) -> Action:
         f"action is {shown(repr(action))}; the answer (0 refuse, 1 admit, 2 offer) and the order "
         "(0 least laxity, 1 earliest deadline), as in (1, 0), are expected"
     )
-
-
-def deadline_of(job: Job) -> float:
-    """Return the deadline that was asked for (seconds), infinite without."""
-    deadline = None if job.qos is None else job.qos.deadline
-    return math.inf if deadline is None else deadline

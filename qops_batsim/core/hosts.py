@@ -99,7 +99,7 @@ class HostBits:
         return False
 
     def move_interval(self, first: int, hosts: int, other: HostBits) -> None:
-        """Move so many hosts from one on to another set. O(hosts)."""
+        """Move so many hosts, counted from the first one, to another set. O(hosts)."""
         for host in range(first, first + hosts):
             bit = _ONE << (host & 63)
             self.words[host >> 6] &= ~bit

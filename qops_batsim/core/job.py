@@ -174,7 +174,7 @@ class Job:
             self.estimate = _INFINITY
 
     def _begin(self) -> None:
-        """Set what belongs to a run to what holds before it."""
+        """Set what belongs to a run as it is before the submission."""
         self.arrival = max(self.submission_time, 0.0)  # Engines submit earlier ones at 0.
         self.duration = self.requested = duration_on_grid(self.estimate)
         self.deadline = self.limit = _INFINITY

@@ -71,3 +71,20 @@ cdef class HostProfile(Profile):
     cpdef double earlier_hosts(self, Job job, HostBits hosts, double after, double limit, double planned) except? -1
     @cython.locals(step=Py_ssize_t, row=Py_ssize_t, total=Py_ssize_t, word=Py_ssize_t, free="unsigned long long")
     cdef bint has_common(self, Job job, HostBits hosts, Py_ssize_t begin, double end, double planned) noexcept
+
+cdef class FitBounds:
+    cdef double[::1] widths, lengths, dates
+    cdef Py_ssize_t columns, size
+    @cython.locals(row=Py_ssize_t, column=Py_ssize_t)
+    cdef Py_ssize_t cell_of(self, Job job) noexcept
+    @cython.locals(cell=Py_ssize_t)
+    cdef void forget(self) noexcept
+    @cython.locals(cell=Py_ssize_t)
+    cdef void copy_from(self, FitBounds other) noexcept
+    @cython.locals(row=Py_ssize_t, column=Py_ssize_t, first=Py_ssize_t, cell=Py_ssize_t, end=Py_ssize_t)
+    cdef void learn(self, Job job, double start) noexcept
+
+cpdef class_edges(double least, double most)
+
+@cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
+cdef Py_ssize_t class_of(double[::1] edges, double number) noexcept

@@ -156,7 +156,7 @@ class Profile:
         self.change_steps(first, last, more)
 
     def reserve_found(self, start: float, end: float, processors: int) -> None:
-        """Take processors from the earliest fit that was sought last. O(steps)."""
+        """Reserve the fit that the last search has found: no step is sought again. O(steps)."""
         if start == INFINITY or end <= start or end <= self.times[0]:
             return
         first, last = self.found_step, self.found_end
@@ -433,7 +433,7 @@ class HostProfile(Profile):
     ) -> float:
         """As :meth:`earlier_fit` of a job that has reserved its hosts from a planned date on.
 
-        ``hosts`` become the lowest ones; if nothing has changed up to the planned date, its own.
+        The lowest ones are left in ``hosts``; its own, if nothing has changed before that date.
         """
         size, needed, duration = self.size, job.processors, job.duration
         last = size if limit == INFINITY else self.step_at(limit) + 1
@@ -465,9 +465,10 @@ class HostProfile(Profile):
         return planned
 
     def has_common(self, job: Job, hosts: HostBits, begin: int, end: float, planned: float) -> bool:
-        """Have ``hosts`` be the lowest that are free from a step to a date; return if as many are.
+        """Choose the lowest hosts that are free from a step up to a date, if there are enough.
 
-        Those of the job are free in addition in the steps from ``planned`` on. O(steps × words).
+        They are left in ``hosts``. In the steps from ``planned`` on, the job's own hosts count as
+        free. O(steps × words).
         """
         hosts.fill()
         step = begin
@@ -494,3 +495,71 @@ class HostProfile(Profile):
             if step > 0:
                 assert self.times[step] > self.times[step - 1], f"step {step} is not later"
                 assert not self.is_as_before(step), f"step {step}: the same are free as before"
+
+
+class FitBounds:
+    """Lower bounds of the earliest fits in a profile from which nothing is given back.
+
+    No job fits earlier than one that is no wider and no longer did. What was found is kept by
+    classes of width and length, whose least members are powers of two and one and a half times
+    these; the bound of a class holds for all wider and longer ones.
+    """
+
+    def __init__(self, processors: int) -> None:
+        self.widths, self.lengths = class_edges(1.0, processors), class_edges(30.0, 2e5)
+        self.columns = len(self.lengths)
+        self.size = len(self.widths) * self.columns
+        self.dates = array("d", bytes(8 * self.size))
+
+    def cell_of(self, job: Job) -> int:
+        """Return the class of the largest job that is no wider and no longer. O(log classes)."""
+        row, column = class_of(self.widths, job.processors), class_of(self.lengths, job.duration)
+        return row * self.columns + column
+
+    def forget(self) -> None:
+        """Know nothing of a profile. O(classes)."""
+        for cell in range(self.size):
+            self.dates[cell] = -INFINITY
+
+    def copy_from(self, other: FitBounds) -> None:
+        """Know as much as another one. O(classes)."""
+        for cell in range(self.size):
+            self.dates[cell] = other.dates[cell]
+
+    def learn(self, job: Job, start: float) -> None:
+        """Know the earliest fit of a job. O(classes), usually O(1)."""
+        row, column = job.cell // self.columns, job.cell % self.columns
+        if self.widths[row] < job.processors:
+            row += 1
+        if self.lengths[column] < job.duration:
+            column += 1
+        if column == self.columns:
+            return
+        first = row * self.columns + column
+        while first < self.size and self.dates[first] < start:
+            cell, end = first, first + self.columns - column
+            while cell < end and self.dates[cell] < start:
+                self.dates[cell] = start
+                cell += 1
+            first += self.columns
+
+
+def class_edges(least: float, most: float) -> array[float]:
+    """Return the least members of classes: 0 and then from ``least`` to ``most``."""
+    edges = array("d", [0.0])
+    while least <= most:
+        edges.extend((least, 1.5 * least))
+        least *= 2
+    return edges
+
+
+def class_of(edges: array[float], number: float) -> int:
+    """Return the last class whose least member is no greater than a number. O(log classes)."""
+    low, high = 0, len(edges)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if edges[middle] <= number:
+            low = middle
+        else:
+            high = middle
+    return low

@@ -140,8 +140,8 @@ class ResourceManager:
         """Count the hosts anew that a job can start on, because :attr:`capacity` has changed."""
         raise NotImplementedError
 
-    def goes_on(self, job: Job, hosts: int) -> None:
-        """Know a job that runs since before a scheduler went on, and its hosts (bits)."""
+    def restore_running(self, job: Job, hosts: int) -> None:
+        """Add a job that ran already when this scheduler took over, and its hosts (bits)."""
         raise NotImplementedError
 
     def refused(self, job: Job, what: str) -> SimulationError:

@@ -551,7 +551,7 @@ class Loop:
         return found
 
     def happen(self, scheduler: Scheduler) -> None:
-        """Have the external events of this date happen, and wait for that of the next ones."""
+        """Carry out the external events of this date, and wait for the date of the next ones."""
         manager, events = self.manager, self.events
         latest = max(manager.now, events[self.happened][0])
         while self.happened < len(events):
@@ -562,12 +562,12 @@ class Loop:
                 return
             self.happened += 1
             self.happened_dates.append(manager.now)
-            self.carry_on(scheduler, events[self.happened - 1][1])
+            self.apply_event(scheduler, events[self.happened - 1][1])
         self.note_closing()
         self.all_happened = True
 
-    def carry_on(self, scheduler: Scheduler, notice: Notify) -> None:
-        """Have an external event happen."""
+    def apply_event(self, scheduler: Scheduler, notice: Notify) -> None:
+        """Carry out one external event, and tell the scheduler."""
         manager = self.manager
         if notice.type == JOB_CANCELLED:
             self.cancelled.append(str(notice.fields["job_id"]))

@@ -2,9 +2,8 @@ cimport cython
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 from qops_batsim.schedulers.queue cimport Queue, QueueScheduler
-from qops_batsim.timing cimport up_to_grid
 
-cdef double INFINITY, _PLAN_TOLERANCE, _GRID_TOLERANCE, _MAX_SECONDS, _SHORTEST
+cdef double INFINITY, _PLAN_TOLERANCE, _GRID_TOLERANCE, _MAX_SECONDS
 cdef int FCFS, SJF, LJF, SAF, F1, F2, F3, F4, LXF, WFP3, UNICEF, OWN
 
 @cython.locals(duration=double, processors=Py_ssize_t, ratio=double, logarithm=double, since=double)
@@ -19,7 +18,7 @@ cdef class Easy(QueueScheduler):
     cdef double patience
     cdef Py_ssize_t extra
     cdef list gone, new, held
-    cdef dict past
+    cdef object past
     cpdef begin(self, ResourceManager manager)
     cpdef arrived(self, Job job)
     cdef set_key(self, Job job)
@@ -41,7 +40,7 @@ cdef class Easy(QueueScheduler):
     cpdef list line(self)
     @cython.locals(ahead=Easy, manager=ResourceManager, each=Job, copy=Job, found=Job, waiting=list, is_new=bint)
     cpdef double expected_end(self, Job job) except? -1
-    @cython.locals(job=Job, one=double, two=double, mean=double)
+    @cython.locals(job=Job)
     cdef predict(self, double now)
     @cython.locals(running=list, job=Job, end=double, left=double, step=double, place=Py_ssize_t)
     cdef correct(self, double now)

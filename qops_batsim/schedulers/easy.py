@@ -13,7 +13,8 @@ from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import InputError, SimulationError, python_text, shown
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.schedulers.queue import BLOCK, Queue, QueueScheduler
-from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE, SHORTEST, up_to_grid
+from qops_batsim.schedulers.user_past import UserPast
+from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE
 
 ORDERS = ("fcfs", "sjf", "ljf", "saf", "f1", "f2", "f3", "f4", "lxf", "wfp3", "unicef", "own")
 """Names of the orders by their codes; ``own`` is that of :meth:`Easy.key`."""
@@ -21,7 +22,6 @@ ORDERS = ("fcfs", "sjf", "ljf", "saf", "f1", "f2", "f3", "f4", "lxf", "wfp3", "u
 INFINITY = math.inf
 FCFS, SJF, LJF, SAF, F1, F2, F3, F4, LXF, WFP3, UNICEF, OWN = range(12)
 _PLAN_TOLERANCE, _GRID_TOLERANCE, _MAX_SECONDS = PLAN_TOLERANCE, GRID_TOLERANCE, MAX_SECONDS
-_SHORTEST = SHORTEST
 
 LOGARITHMS = [1.0, 1.0, *(math.log2(processors) for processors in range(2, 1025))]
 """Base-2 logarithms of numbers of processors, at least 1, which take long to calculate."""
@@ -188,7 +188,7 @@ class Easy(QueueScheduler):
         self.gone: list[Job] = []
         self.new: list[Job] = []
         self.held: list[Job] = []
-        self.past: dict[str, tuple[float, float]] = {}
+        self.past = UserPast()
 
     # What a subclass may override
 
@@ -493,30 +493,16 @@ class Easy(QueueScheduler):
     def predict(self, now: float) -> None:
         """Learn from jobs that have ended, correct those that go on, and predict the new ones.
 
-        1. A job is expected to run as long as the last two jobs of its user that have ended did in
-           the mean, but no longer than its estimate; as long as that if fewer than two have ended,
-           or it names no user. This is settled when it arrives.
+        1. A new job is expected to run as :meth:`UserPast.expected` says.
         2. A running job that has outlived its prediction is expected to run a minute longer, then
            5, 15 and 30 minutes, 1, 2, 5, 10, 20, 50 and 100 hours, never longer than its estimate.
-
-        D. Tsafrir, Y. Etsion, D. G. Feitelson, "Backfilling using system-generated predictions
-        rather than user runtime estimates", IEEE Transactions on Parallel and Distributed Systems
-        18 (2007).
         """
         for job in self.gone:
-            user = job.user
-            if user is not None:
-                last = self.past.get(user, (math.nan, math.nan))[0]
-                self.past[user] = (now - (job.end - job.duration), last)
+            self.past.learn(job, now - (job.end - job.duration))
         self.gone.clear()
         self.correct(now)
         for job in self.new:
-            user = job.user
-            if user is not None:
-                one, two = self.past.get(user, (math.nan, math.nan))
-                if not math.isnan(two):
-                    mean = max(up_to_grid((one + two) / 2.0), _SHORTEST)
-                    job.duration = min(job.requested, mean)
+            job.duration = self.past.expected(job)
         self.new.clear()
 
     def correct(self, now: float) -> None:

@@ -4,6 +4,7 @@ from qops_batsim.core.plan cimport Plan
 from qops_batsim.core.profile cimport Profile
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.qops cimport Qops
+from qops_batsim.schedulers.queue cimport width_of
 from qops_batsim.schedulers.restarting cimport RestartingQops
 
 cdef double _INFINITY, _HOUR, _LARGE, _EXPOSED, _LONGEST_GAP

@@ -14,6 +14,7 @@ from qops_batsim.core.profile import Profile
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.schedulers.qops import Qops, QopsOptions
+from qops_batsim.schedulers.queue import width_of
 from qops_batsim.schedulers.restarting import (
     MOST_VICTIMS,
     KillAfter,
@@ -230,9 +231,7 @@ class Market:
         self.work += processors * duration
         if left - duration > self.urgent:
             return
-        length, width = self.class_of(duration), 0
-        while width < _WIDTHS - 1 and processors > 1 << width:
-            width += 1
+        length, width = self.class_of(duration), min(width_of(processors), _WIDTHS - 1)
         urgent = self.classes[length * _WIDTHS + width]
         urgent.count += 1.0
         urgent.processors += processors

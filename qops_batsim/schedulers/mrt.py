@@ -150,12 +150,8 @@ class Mrt(DeadlineScheduler):
 
         The latest is looked at first: reservations to come will reach it last.
         """
-        duration, needed, draft, now = (
-            job.duration,
-            job.processors,
-            self.draft,
-            self.plan.nominal(),
-        )
+        draft, now = self.draft, self.plan.nominal()
+        duration, needed = job.duration, job.processors
         if job.target == _INFINITY:
             job.fits_from = job.fits_until = _INFINITY
             return True

@@ -1,34 +1,17 @@
 cimport cython
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.plan cimport Plan, sort_by_key
-from qops_batsim.core.profile cimport Profile
+from qops_batsim.core.profile cimport FitBounds, Profile
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.deadline cimport DeadlineScheduler, deadline_key, lift, meets
 from qops_batsim.timing cimport end_of, on_grid, up_to_grid
 
-cdef double _INFINITY, _DEADLINE_TOLERANCE, _PATIENT, _FOREVER, _PRICE_TOLERANCE, _ROUNDING, _SHORTEST
+cdef double _INFINITY, _DEADLINE_TOLERANCE, _PATIENT, _FOREVER, _PRICE_TOLERANCE, _ROUNDING
 cdef int _FIRST, _LAST, _BY_WORK, _BY_RESPONSE, _BY_SLACK
 cdef Py_ssize_t _KEPT, _SHORTEST_STRIDE
 
 @cython.locals(job=Job, earlier=Job, last=Py_ssize_t, place=Py_ssize_t)
 cdef sort_by_trial(list jobs, Py_ssize_t first, Py_ssize_t end)
-
-cdef class FitBounds:
-    cdef double[::1] widths, lengths, dates
-    cdef Py_ssize_t columns, size
-    @cython.locals(row=Py_ssize_t, column=Py_ssize_t)
-    cdef Py_ssize_t cell_of(self, Job job) noexcept
-    @cython.locals(cell=Py_ssize_t)
-    cdef void forget(self) noexcept
-    @cython.locals(cell=Py_ssize_t)
-    cdef void copy_from(self, FitBounds other) noexcept
-    @cython.locals(row=Py_ssize_t, column=Py_ssize_t, first=Py_ssize_t, cell=Py_ssize_t, end=Py_ssize_t)
-    cdef void learn(self, Job job, double start) noexcept
-
-cpdef class_edges(double least, double most)
-
-@cython.locals(low=Py_ssize_t, high=Py_ssize_t, middle=Py_ssize_t)
-cdef Py_ssize_t class_of(double[::1] edges, double number) noexcept
 
 cdef class Qops(DeadlineScheduler):
     cdef public bint by_laxity
@@ -41,7 +24,7 @@ cdef class Qops(DeadlineScheduler):
     cdef double share
     cdef list kept, kept_bounds, last_order
     cdef FitBounds bounds
-    cdef dict past
+    cdef object past
     cpdef begin(self, ResourceManager manager)
     cpdef decide(self)
     cpdef admit(self, Job job)
@@ -68,5 +51,5 @@ cdef class Qops(DeadlineScheduler):
     cdef go_back(self, Py_ssize_t point, Py_ssize_t middle, Py_ssize_t stride)
     @cython.locals(job=Job, cost=double, now=double, wait=double, slack=double)
     cdef double cost_of(self, Py_ssize_t point) except? -1
-    @cython.locals(plan=Plan, job=Job, now=double, mean=double)
+    @cython.locals(plan=Plan, job=Job, now=double)
     cdef predict(self)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from array import array
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
@@ -11,11 +10,12 @@ from msgspec import Meta
 from qops_batsim.core.job import Job
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions
 from qops_batsim.core.plan import sort_by_key
-from qops_batsim.core.profile import Profile
+from qops_batsim.core.profile import FitBounds, Profile
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.schedulers.deadline import DeadlineScheduler, Order, deadline_key, lift, meets
+from qops_batsim.schedulers.user_past import UserPast
 from qops_batsim.scheduling.refusal import missed_deadline
-from qops_batsim.timing import DEADLINE_TOLERANCE, SHORTEST, end_of, on_grid, up_to_grid
+from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid, up_to_grid
 
 FIRST, LAST, BY_WORK, BY_RESPONSE, BY_SLACK = range(5)
 """Which insertion point gives the plan: the first, the last, or the cheapest with a plan."""
@@ -40,14 +40,10 @@ ROUNDING = 1e-9
 
 # What qops.pxd declares is a C variable where this is compiled, which Python does not see.
 _INFINITY, _DEADLINE_TOLERANCE = math.inf, DEADLINE_TOLERANCE
-_PATIENT, _FOREVER, _SHORTEST = PATIENT, FOREVER, SHORTEST
+_PATIENT, _FOREVER = PATIENT, FOREVER
 _FIRST, _LAST, _BY_WORK, _BY_RESPONSE, _BY_SLACK = range(5)
-_KEPT, _SHORTEST_STRIDE, _PRICE_TOLERANCE, _ROUNDING = (
-    KEPT,
-    SHORTEST_STRIDE,
-    PRICE_TOLERANCE,
-    ROUNDING,
-)
+_KEPT, _SHORTEST_STRIDE = KEPT, SHORTEST_STRIDE
+_PRICE_TOLERANCE, _ROUNDING = PRICE_TOLERANCE, ROUNDING
 
 
 class QopsOptions(PlannerOptions, frozen=True, kw_only=True):
@@ -125,74 +121,6 @@ def sort_by_trial(jobs: list[Job], first: int, end: int) -> None:
         jobs[place] = job
 
 
-class FitBounds:
-    """Lower bounds of the earliest fits in a profile from which nothing is given back.
-
-    No job fits earlier than one that is no wider and no longer did. What was found is kept by
-    classes of width and length, whose least members are powers of two and one and a half times
-    these; the bound of a class holds for all wider and longer ones.
-    """
-
-    def __init__(self, processors: int) -> None:
-        self.widths, self.lengths = class_edges(1.0, processors), class_edges(30.0, 2e5)
-        self.columns = len(self.lengths)
-        self.size = len(self.widths) * self.columns
-        self.dates = array("d", bytes(8 * self.size))
-
-    def cell_of(self, job: Job) -> int:
-        """Return the class of the largest job that is no wider and no longer. O(log classes)."""
-        row, column = class_of(self.widths, job.processors), class_of(self.lengths, job.duration)
-        return row * self.columns + column
-
-    def forget(self) -> None:
-        """Know nothing of a profile. O(classes)."""
-        for cell in range(self.size):
-            self.dates[cell] = -_INFINITY
-
-    def copy_from(self, other: FitBounds) -> None:
-        """Know as much as another one. O(classes)."""
-        for cell in range(self.size):
-            self.dates[cell] = other.dates[cell]
-
-    def learn(self, job: Job, start: float) -> None:
-        """Know the earliest fit of a job. O(classes), usually O(1)."""
-        row, column = job.cell // self.columns, job.cell % self.columns
-        if self.widths[row] < job.processors:
-            row += 1
-        if self.lengths[column] < job.duration:
-            column += 1
-        if column == self.columns:
-            return
-        first = row * self.columns + column
-        while first < self.size and self.dates[first] < start:
-            cell, end = first, first + self.columns - column
-            while cell < end and self.dates[cell] < start:
-                self.dates[cell] = start
-                cell += 1
-            first += self.columns
-
-
-def class_edges(least: float, most: float) -> array[float]:
-    """Return the least members of classes: 0 and then from ``least`` to ``most``."""
-    edges = array("d", [0.0])
-    while least <= most:
-        edges.extend((least, 1.5 * least))
-        least *= 2
-    return edges
-
-
-def class_of(edges: array[float], number: float) -> int:
-    """Return the last class whose least member is no greater than a number. O(log classes)."""
-    low, high = 0, len(edges)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if edges[middle] <= number:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 class Qops(DeadlineScheduler):
     """QoPS: admit a job if some reordering of the waiting ones keeps every deadline.
 
@@ -241,7 +169,7 @@ class Qops(DeadlineScheduler):
         self.kept_bounds = [FitBounds(size) for _ in range(KEPT)]
         self.last_order: list[Job] = []
         self.point = 0
-        self.past: dict[str, tuple[float, float]] = {}
+        self.past = UserPast()
 
     def key(self, job: Job) -> float:
         """Return what jobs are placed by, the least first, ties by arrival.
@@ -473,23 +401,17 @@ class Qops(DeadlineScheduler):
     def predict(self) -> None:
         """Learn from the jobs that have ended, and predict the run times of the new ones.
 
-        A job is expected to run as long as the last two jobs of its user that have ended did in
-        the mean, but no longer than its estimate; as long as that if fewer than two have ended,
-        or it names no user, or asks for a fixed start.
+        A job with a fixed start is expected to run as long as it asks for.
         """
         plan, now = self.plan, up_to_grid(self.manager.now)
         for job in plan.gone:
-            user = job.user
-            if user is not None and not job.is_dying:
-                last = self.past.get(user, (math.nan, math.nan))[0]
-                self.past[user] = (now - on_grid(job.start + job.lag), last)
+            if not job.is_dying:
+                self.past.learn(job, now - on_grid(job.start + job.lag))
         for job in plan.new:
-            user = job.user
-            one, two = self.past.get(user or "", (math.nan, math.nan))
-            if user is not None and job.fixed_start == _INFINITY and two == two:
-                mean = max(up_to_grid((one + two) / 2.0), _SHORTEST)
-                job.duration = min(job.requested, mean)
-                if job.duration < job.requested:
-                    self.manager.record(job).predicted_run_time = job.duration
-                    if plan.log is not None:
-                        plan.log.predicted(job)
+            if job.fixed_start < _INFINITY:
+                continue
+            job.duration = self.past.expected(job)
+            if job.duration < job.requested:
+                self.manager.record(job).predicted_run_time = job.duration
+                if plan.log is not None:
+                    plan.log.predicted(job)

@@ -9,7 +9,7 @@ cdef Py_ssize_t _BLOCK, _WIDTHS
 cdef long long _NO_WIDTH
 
 @cython.locals(width=Py_ssize_t)
-cdef Py_ssize_t width_of(Py_ssize_t processors) noexcept
+cpdef Py_ssize_t width_of(Py_ssize_t processors) noexcept
 
 cdef class Queue:
     cdef readonly list jobs

@@ -1,10 +1,9 @@
 cimport cython
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.plan cimport Plan, sort_by_key, sort_by_start
-from qops_batsim.core.profile cimport Profile
+from qops_batsim.core.profile cimport FitBounds, Profile
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.planning cimport PlanScheduler
-from qops_batsim.schedulers.qops cimport FitBounds
 from qops_batsim.timing cimport duration_on_grid, end_of, on_grid, up_to_grid
 
 cdef double _INFINITY, _FOREVER, _LEAST_PRIORITY, _LEAST_SLACK, _PRICE_TOLERANCE

@@ -170,7 +170,7 @@ class MessageManager(ResourceManager):
                 free &= ~self._hosts[job.id]
         self._set_free(free & ~self._closed)
 
-    def goes_on(self, job: Job, hosts: int) -> None:
+    def restore_running(self, job: Job, hosts: int) -> None:
         self.jobs[job.id] = job
         self._hosts[job.id] = hosts
 
@@ -190,7 +190,7 @@ class MessageManager(ResourceManager):
         kept, limit = QosRequest(rerunnable=False), fields.get("walltime")
         job = Job(str(fields["job_id"]), start, len(hosts), "", walltime=limit, qos=kept)
         job.phase, job.start = RUNNING, start
-        self.goes_on(job, hosts.mask)
+        self.restore_running(job, hosts.mask)
         self._set_free(self._free & ~hosts.mask)
         return job
 

@@ -1,0 +1,38 @@
+"""Predicted run times: what the last jobs of a user tell of the next one."""
+
+from __future__ import annotations
+
+import math
+
+from qops_batsim.core.job import Job
+from qops_batsim.timing import SHORTEST, up_to_grid
+
+_NONE = math.nan, math.nan
+
+
+class UserPast:
+    """Run times of the last two jobs of each user, by which those of new jobs are predicted.
+
+    D. Tsafrir, Y. Etsion, D. G. Feitelson, "Backfilling using system-generated predictions rather
+    than user runtime estimates", IEEE Transactions on Parallel and Distributed Systems 18 (2007).
+    """
+
+    def __init__(self) -> None:
+        self.last: dict[str | None, tuple[float, float]] = {}
+
+    def learn(self, job: Job, run_time: float) -> None:
+        """Learn how long a job has run (seconds), if it names its user."""
+        user = job.user
+        if user is not None:
+            self.last[user] = run_time, self.last.get(user, _NONE)[0]
+
+    def expected(self, job: Job) -> float:
+        """Return how long a new job is expected to run (seconds).
+
+        As long as the last two jobs of its user did in the mean, but no longer than it asks for; as
+        long as that if fewer than two have ended, or it names no user.
+        """
+        one, two = self.last.get(job.user, _NONE)
+        if math.isnan(two):
+            return job.requested
+        return min(job.requested, max(up_to_grid((one + two) / 2.0), SHORTEST))
