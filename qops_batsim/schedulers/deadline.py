@@ -63,6 +63,19 @@ class DeadlineScheduler(PlanScheduler):
     A subclass says how in :meth:`admit`. Everything else is the same for all: starts, compression
     when jobs end early, the refusal of jobs that could not end in time if nothing waited.
 
+    Attributes
+    ----------
+    plan
+        The plan of all starts; ``plan.waiting`` are the admitted jobs that wait.
+    running
+        What the running jobs leave free, while a new job is answered.
+    base, draft
+        Profiles that a search works on; the draft is the one of the plan that it finds.
+    order
+        The jobs of that plan, with their starts in ``job.trial``.
+
+    Examples
+    --------
     >>> class EarliestDeadline(DeadlineScheduler):
     ...     '''Plan all jobs anew in the order of their deadlines.'''
     ...
@@ -81,17 +94,6 @@ class DeadlineScheduler(PlanScheduler):
     >>> done = simulate(module, "sdsc_sp2_deadlines_500").ended
     >>> module.qos_log.record("w0!24").reason
     ''
-
-    Attributes
-    ----------
-    plan
-        The plan of all starts; ``plan.waiting`` are the admitted jobs that wait.
-    running
-        What the running jobs leave free, while a new job is answered.
-    base, draft
-        Profiles that a search works on; the draft is the one of the plan that it finds.
-    order
-        The jobs of that plan, with their starts in ``job.trial``.
     """
 
     keeps_decisions = True

@@ -138,8 +138,10 @@ class Easy(QueueScheduler):
     The order is one with a name (:func:`key_in`); jobs behind the reservation may be tried in
     another one, and those that have waited for the starvation bound come before all others, by
     arrival. A subclass has an order of its own by :meth:`key`, or :meth:`order` if it changes with
-    time, and limits by :meth:`may_start`:
+    time, and limits by :meth:`may_start`.
 
+    Examples
+    --------
     >>> class ShortestFirst(Easy):
     ...     summary = "EASY, shortest estimate first"
     ...     def key(self, job):

@@ -187,16 +187,7 @@ class Queue:
 class QueueScheduler(Scheduler):
     """Base of schedulers that start the jobs of a queue.
 
-    A subclass overrides :meth:`schedule`, which starts jobs of the queue:
-
-    >>> class FirstFit(QueueScheduler):
-    ...     def schedule(self):
-    ...         for job in self.queue:
-    ...             if job.processors <= self.manager.free:
-    ...                 self.start(job)
-    >>> from qops_batsim import simulate
-    >>> len(simulate(FirstFit, "tiny_8").ended)
-    8
+    A subclass overrides :meth:`schedule`, which starts jobs of the queue.
 
     Whatever the subclass: jobs that can never run, wider than the machine or without any processor,
     are rejected when they are submitted. Hosts that leave take no further job until they are back;
@@ -218,6 +209,17 @@ class QueueScheduler(Scheduler):
         Whether jobs start beside the first one; None if :meth:`line` is not in the order in which
         jobs start. Without that no job gets a fixed start. With it neither fixed starts nor
         maintenance are delayed by jobs that start before them.
+
+    Examples
+    --------
+    >>> class FirstFit(QueueScheduler):
+    ...     def schedule(self):
+    ...         for job in self.queue:
+    ...             if job.processors <= self.manager.free:
+    ...                 self.start(job)
+    >>> from qops_batsim import simulate
+    >>> len(simulate(FirstFit, "tiny_8").ended)
+    8
     """
 
     drains = True
