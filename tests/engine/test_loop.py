@@ -1,4 +1,4 @@
-"""The loop of events for schedulers of compiled classes: heap, hosts, port and order."""
+"""The loop of events: order, invalid calls, waits and free hosts."""
 
 from __future__ import annotations
 

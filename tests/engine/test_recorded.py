@@ -206,7 +206,7 @@ def test_fcfs_equals_batsched_job_by_job(shared: Path, log: str) -> None:
     assert our_rows(run(shared, log, "fcfs")) == recorded_rows(shared, log, "fcfs")
 
 
-@pytest.mark.sweep  # Its kernels take half a minute to compile; there they are compiled anyway.
+@pytest.mark.sweep  # Half a minute uncompiled.
 @pytest.mark.parametrize("log", LOGS)
 def test_conservative_with_hosts_equals_batsched_job_by_job(shared: Path, log: str) -> None:
     ours = our_rows(run(shared, log, "conservative", {"reserve": "hosts"}))

@@ -1,4 +1,4 @@
-"""The compiled loop against both others: the same schedule, files and log, to the byte."""
+"""The loop of events against both others: the same schedule, files and log, to the byte."""
 
 import re
 from collections.abc import Iterator

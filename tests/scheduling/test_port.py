@@ -1,4 +1,4 @@
-"""Schedulers of compiled classes: in the loop of events and through messages alike."""
+"""Schedulers through messages: what they are told and decide is as in the loop of events."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def test_columns_are_those_that_were_read() -> None:
     assert pickle.loads(pickle.dumps(workload)).jobs == workload.jobs
 
 
-@pytest.mark.parametrize("plain", [False, True], ids=["compiled loop", "plain loop"])
+@pytest.mark.parametrize("plain", [False, True], ids=["loop of events", "plain loop"])
 def test_a_changed_job_is_simulated_as_it_is_now(
     plain: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
