@@ -34,7 +34,7 @@ def test_every_command_of_the_page_works(
             result = cli(*shlex.split(line)[1:])
             assert result.exit_code == 0, (line, result.err)
             done += 1
-    assert done == 8
+    assert done == 9
     log = (tmp_path / "out" / "edf_decisions.jsonl").read_text()
     assert '"scheduler":"edf.py:EarliestDeadline"' in log
     assert "deadline" in cli("explain", "out/edf", "24").out
