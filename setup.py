@@ -50,10 +50,11 @@ def extensions() -> list[Extension]:
         if each.stem != "__init__"
     }
     try:
+        from Cython import __version__ as cython
         from Cython.Build import cythonize
 
-        # What all modules need for arrays is compiled once.
-        shared = ROOT / "build" / "cython" / f"{SHARED.rpartition('.')[2]}.c"
+        # What all modules need for arrays is compiled once, by the Cython that compiles them.
+        shared = ROOT / "build" / "cython" / cython / f"{SHARED.rpartition('.')[2]}.c"
         shared.parent.mkdir(parents=True, exist_ok=True)
         if not shared.exists():
             command = [sys.executable, "-m", "cython", f"--generate-shared={shared}"]
