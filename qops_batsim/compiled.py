@@ -14,6 +14,8 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 
 COMPILED = (
+    "analysis/results/message_drift",
+    "analysis/results/occupancy",
     "core/hosts",
     "core/job",
     "core/log",
@@ -21,6 +23,7 @@ COMPILED = (
     "core/profile",
     "core/scheduler",
     "engine/loop",
+    "optimum/moves",
     "schedulers/aroma/application",
     "schedulers/aroma/mapping",
     "schedulers/aroma/recurrence",

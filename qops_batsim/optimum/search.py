@@ -10,17 +10,14 @@ Optimization Results Using the Ruin and Recreate Principle, 2000.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.kernels import kernel
-from qops_batsim.optimum.problem import NOT_CHOSEN, Floats, Ints, Problem, Tasks
+from qops_batsim.optimum.moves import Moves
+from qops_batsim.optimum.problem import NOT_CHOSEN, Ints, Problem, Tasks
 from qops_batsim.optimum.solver import Budget
-from qops_batsim.scheduling.arrays import STEPS_PER_RESERVATION, Profile, new_profile
-from qops_batsim.scheduling.profile import copy_profile, earliest_fit, release, reserve
 
 
 class ProcessorUse:
@@ -112,41 +109,9 @@ have that part of it, as if there were no others."""
 MOVES = 200
 """Moves between two looks at the budget."""
 
-MOST_TAKEN, MOST_LEFT_OUT = 60, 30
-"""Jobs of a move: that are taken out, and that were left out before."""
-
-STRETCH = 60.0, 180_000.0
-"""Shortest and longest stretch of time on either side of a move's job (seconds)."""
-
 FIT_COST, STEP_COST = 2e-6, 4e-9
 """Deterministic time of looking for a job's earliest fit, and that for each job in the profile:
 about what it takes in seconds."""
-
-
-class Candidates(NamedTuple):
-    """Jobs to choose from: dates in seconds from the problem's origin, worth in whole units."""
-
-    release: Floats
-    duration: Floats
-    last_start: Floats
-    processors: Ints
-    worth: Ints
-
-
-class Chance(NamedTuple):
-    """Random numbers from 0 to 1, used one after the other."""
-
-    draws: Floats
-    next: Ints
-
-
-class Move(NamedTuple):
-    """Buffers of a move: its jobs, sort keys, earlier starts, and the profile before it."""
-
-    places: Ints
-    keys: Floats
-    starts: Floats
-    profile: Profile
 
 
 def improved(
@@ -210,161 +175,13 @@ def annealed(
     release, duration, last_start = (
         column / ticks for column in (tasks.release, tasks.duration, tasks.last_start)
     )
-    jobs = Candidates(release, duration, last_start, tasks.processors, worth)
-    steps = STEPS_PER_RESERVATION * (len(worth) + 2)
-    profile, before = (new_profile(machine, steps) for _ in range(2))
-    current = np.where(starts == NOT_CHOSEN, NOT_CHOSEN, starts / ticks)
-    for place in np.flatnonzero(starts != NOT_CHOSEN).tolist():
-        reserve(profile, current[place], jobs.duration[place], tasks.processors[place])
-    best = current.copy()
-    chance = Chance(np.zeros(2**16), np.zeros(1, np.int64))
-    most = MOST_TAKEN + MOST_LEFT_OUT
-    trial = Move(np.zeros(most, np.int64), np.zeros(most), np.zeros(most), before)
-    values = np.full(2, worth[starts != NOT_CHOSEN].sum())
+    begin = np.where(starts == NOT_CHOSEN, NOT_CHOSEN, starts / ticks)
+    draws = np.zeros(2**16)
+    search = Moves(machine, release, duration, last_start, tasks.processors, worth, begin, draws)
     unit = FIT_COST + STEP_COST * len(worth)
-    while not budget.is_spent and values[1] < enough:
+    while not budget.is_spent and search.best_value < enough:
         heat = float(worth.mean()) * HOT * (COLD / HOT) ** (budget.spent / budget.amount)
-        rng.random(out=chance.draws)
-        fits = make_moves(jobs, current, best, profile, trial, chance, heat, values, MOVES)
-        budget.use(unit * fits)
+        rng.random(out=draws)
+        budget.use(unit * search.make(MOVES, heat))
+    best = np.asarray(search.best)
     return np.where(best == NOT_CHOSEN, NOT_CHOSEN, np.rint(best * ticks)).astype(np.int64)
-
-
-@kernel
-def draw(chance: Chance) -> float:
-    """Return the next random number."""
-    place = chance.next[0]
-    chance.next[0] = (place + 1) % len(chance.draws)
-    return float(chance.draws[place])
-
-
-@kernel
-def make_moves(
-    jobs: Candidates,
-    starts: Floats,
-    best: Floats,
-    profile: Profile,
-    trial: Move,
-    chance: Chance,
-    heat: float,
-    values: Ints,
-    moves: int,
-) -> int:
-    """Make some moves; return how many fits were looked for.
-
-    ``starts`` and ``best``, the best schedule so far, are changed in place, and so are their
-    ``values``. O(moves × (jobs + moved jobs × steps)).
-    """
-    fits = moves
-    for _ in range(moves):
-        copy_profile(profile, trial.profile)
-        before = values[0]
-        count, first, date = remove_jobs(jobs, starts, profile, trial, chance, values)
-        order_jobs(jobs, trial, count, first, chance)
-        fits += count
-        for index in range(count):
-            place = trial.places[index]
-            after = jobs.release[place]
-            if place == first:
-                after = date
-            elif draw(chance) < 0.05:
-                after += math.floor(draw(chance) * (jobs.last_start[place] - after))
-            duration, processors = jobs.duration[place], jobs.processors[place]
-            start = earliest_fit(profile, after, duration, processors)
-            if start <= jobs.last_start[place]:
-                reserve(profile, start, duration, processors)
-                starts[place] = start
-                values[0] += jobs.worth[place]
-        if values[0] < before + heat * math.log(draw(chance) + 1e-12):
-            copy_profile(trial.profile, profile)
-            values[0] = before
-            for index in range(count):
-                starts[trial.places[index]] = trial.starts[index]
-        elif values[0] > values[1]:
-            values[1] = values[0]
-            for place in range(len(starts)):
-                best[place] = starts[place]
-    return fits
-
-
-@kernel
-def remove_jobs(
-    jobs: Candidates,
-    starts: Floats,
-    profile: Profile,
-    trial: Move,
-    chance: Chance,
-    values: Ints,
-) -> tuple[int, int, float]:
-    """Take out jobs around one that is drawn; return how many a move has, and that job.
-
-    The job is -1 if it is not to be the first that is put back.
-    """
-    total = len(starts)
-    centre = int(draw(chance) * total)
-    laxity = jobs.last_start[centre] - jobs.release[centre]
-    date = jobs.release[centre] + math.floor(draw(chance) * laxity)
-    stretch = STRETCH[0] * math.exp(draw(chance) * math.log(STRETCH[1] / STRETCH[0]))
-    begin = date - stretch * draw(chance)
-    end = date + jobs.duration[centre] + stretch * draw(chance)
-    share = 0.2 + 0.8 * draw(chance)
-    offset = int(draw(chance) * total)
-    count, left_out = 0, 0
-    for index in range(total):
-        place = (offset + index) % total
-        start = starts[place]
-        if start == NOT_CHOSEN:
-            if left_out == MOST_LEFT_OUT or jobs.release[place] >= end:
-                continue
-            if jobs.last_start[place] + jobs.duration[place] <= begin:
-                continue
-            left_out += 1
-        else:
-            if count - left_out == MOST_TAKEN or start >= end:
-                continue
-            if start + jobs.duration[place] <= begin or draw(chance) >= share:
-                continue
-            release(profile, start, jobs.duration[place], jobs.processors[place])
-            values[0] -= jobs.worth[place]
-            starts[place] = NOT_CHOSEN
-        trial.places[count], trial.starts[count] = place, start
-        count += 1
-    return count, centre if draw(chance) < 0.5 else -1, date
-
-
-@kernel
-def order_jobs(jobs: Candidates, trial: Move, count: int, first: int, chance: Chance) -> None:
-    """Put the jobs of a move in the order in which they are put back."""
-    rule, noise = int(draw(chance) * 5), 0.5 * draw(chance) * count
-    for index in range(count):
-        place = trial.places[index]
-        size = jobs.duration[place] * jobs.processors[place]
-        if rule == 0:
-            trial.keys[index] = -jobs.worth[place] / size
-        elif rule == 1:
-            trial.keys[index] = -jobs.processors[place]
-        elif rule == 2:
-            trial.keys[index] = jobs.last_start[place]
-        elif rule == 3:
-            trial.keys[index] = -jobs.worth[place]
-        else:
-            trial.keys[index] = jobs.release[place]
-    sort(trial, count)
-    for index in range(count):
-        ranked = trial.places[index] != first
-        trial.keys[index] = index + draw(chance) * noise if ranked else -1.0
-    sort(trial, count)
-
-
-@kernel
-def sort(trial: Move, count: int) -> None:
-    """Sort the jobs of a move by their keys, by insertion: they are few."""
-    for index in range(1, count):
-        key, place, start = trial.keys[index], trial.places[index], trial.starts[index]
-        at = index
-        while at > 0 and trial.keys[at - 1] > key:
-            trial.keys[at] = trial.keys[at - 1]
-            trial.places[at] = trial.places[at - 1]
-            trial.starts[at] = trial.starts[at - 1]
-            at -= 1
-        trial.keys[at], trial.places[at], trial.starts[at] = key, place, start

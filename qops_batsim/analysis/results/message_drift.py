@@ -11,7 +11,6 @@ import numpy as np
 from qops_batsim.analysis.results.allocations import Stays
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import DATE_TOLERANCE, Floats, Integers, real_ends
-from qops_batsim.kernels import kernel
 from qops_batsim.timing import ROUND_TRIPS
 
 
@@ -34,22 +33,24 @@ def drift_behind(
 ) -> Floats:
     """Return the same from the stays of all jobs on hosts, their dates, and the longest message."""
     most = ROUND_TRIPS * round_trip + DATE_TOLERANCE
-    return chain_gaps(rows, _rows_before(stays, ends), submitted, start, ends, most)
+    dates = (np.ascontiguousarray(each, np.float64) for each in (submitted, start, ends))
+    rows = np.ascontiguousarray(rows, np.int64)
+    return chain_gaps(rows, _rows_before(stays, ends), *dates, most)
 
 
 def _rows_before(stays: Stays, ends: Floats) -> Integers:
     """Return the row of the job before each on its hosts, of the last one to end; -1 for none."""
     before: Integers = np.full(len(ends), -1)
     stays = stays.where(np.lexsort((stays.finish, stays.start, stays.hosts)))
-    follows = stays.hosts[1:] == stays.hosts[:-1]
-    rows, earlier = stays.rows[1:][follows], stays.rows[:-1][follows]
+    last = max(len(stays.hosts), 1) - 1
+    follows = stays.hosts[1:] == stays.hosts[:last]
+    rows, earlier = stays.rows[1:][follows], stays.rows[:last][follows]
     # What is written last stays.
     order = np.argsort(ends[earlier], kind="stable")
     before[rows[order]] = earlier[order]
     return before
 
 
-@kernel(allocates=True)
 def chain_gaps(
     rows: Integers, before: Integers, submitted: Floats, start: Floats, end: Floats, most: float
 ) -> Floats:
@@ -59,6 +60,7 @@ def chain_gaps(
     submission of the last one. O(rows × chain).
     """
     found = np.zeros(len(rows))
+    sums = found
     for place in range(len(rows)):
         row = rows[place]
         since = submitted[row]
@@ -66,6 +68,6 @@ def chain_gaps(
             gap = start[row] - end[before[row]]
             if abs(gap) > most:
                 break
-            found[place] += gap
+            sums[place] += gap
             row = before[row]
     return found

@@ -21,13 +21,12 @@ import numpy as np
 from qops_batsim.analysis.results.allocations import (
     AllocationError,
     Allocations,
-    Occupancy,
     Stays,
-    occupancy,
     on_all_hosts,
     on_hosts,
     read_allocations,
 )
+from qops_batsim.analysis.results.occupancy import Occupancy, occupancy
 from qops_batsim.analysis.results.run_files import (
     BATSIM5_JOBS,
     Name,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qops_batsim.analysis.results.allocations import Occupancy, occupancy
+from qops_batsim.analysis.results.occupancy import Occupancy, occupancy
 from qops_batsim.analysis.results.run import RunResult
 from qops_batsim.analysis.results.tables import Booleans, Floats, Integers, real_ends
 from qops_batsim.platform.hostset import HostSet

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.analysis.results.allocations import occupancy
+from qops_batsim.analysis.results.occupancy import occupancy
 from qops_batsim.analysis.results.series import running_latest
 from qops_batsim.analysis.results.tables import (
     DATE_TOLERANCE,

@@ -18,7 +18,6 @@ from qops_batsim.analysis.verify.rules_qos import Lateness
 from qops_batsim.analysis.verify.verifier import Verification, verify
 from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
 from qops_batsim.errors import InputError
-from qops_batsim.kernels import compiling
 from qops_batsim.workload.batsim_json import parse_workload
 from support.qos_files import by_workload
 
@@ -307,8 +306,7 @@ def test_chains_of_jobs_begin_when_the_last_one_was_submitted() -> None:
         end = start + rng.uniform(0, 3, jobs)
         before = np.array([rng.integers(-1, row) if row else -1 for row in range(jobs)])
         rows = np.arange(jobs)
-        with compiling():
-            found = chain_gaps(rows, before, submitted, start, end, most)
+        found = chain_gaps(rows, before, submitted, start, end, most)
         for row in rows.tolist():
             gaps, job = [], row
             while before[job] >= 0 and start[job] > submitted[row]:

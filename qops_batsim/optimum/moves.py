@@ -1,0 +1,198 @@
+"""Moves of a search: jobs are taken out of a schedule and put back, each at its earliest fit."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from typing import Any
+
+from qops_batsim.core.profile import Profile
+from qops_batsim.optimum.problem import NOT_CHOSEN
+from qops_batsim.timing import end_of
+
+MOST_TAKEN, MOST_LEFT_OUT = 60, 30
+"""Jobs of a move: that are taken out, and that were left out before."""
+
+STRETCH = 60.0, 180_000.0
+"""Shortest and longest stretch of time on either side of a move's job (seconds)."""
+
+_MOST_TAKEN, _MOST_LEFT_OUT, _NOT_CHOSEN = MOST_TAKEN, MOST_LEFT_OUT, float(NOT_CHOSEN)
+_SHORTEST, _LENGTHS = STRETCH[0], math.log(STRETCH[1] / STRETCH[0])
+
+
+class Moves:
+    """A schedule that moves change, and the best one so far.
+
+    Arrays are by job; dates are in seconds from one origin.
+
+    Parameters
+    ----------
+    machine
+        Number of processors.
+    release, duration, last_start
+        First date of each job, how long it runs, and its latest start.
+    processors, worth
+        Whole numbers.
+    starts
+        The schedule to begin with, NOT_CHOSEN for jobs that are left out; it is changed.
+    draws
+        Random numbers from 0 to 1, used one after the other.
+
+    Attributes
+    ----------
+    best
+        The best schedule so far.
+    value, best_value
+        What the schedule and the best one are worth.
+    """
+
+    def __init__(
+        self,
+        machine: int,
+        release: Any,
+        duration: Any,
+        last_start: Any,
+        processors: Any,
+        worth: Any,
+        starts: Any,
+        draws: Any,
+    ) -> None:
+        self.release, self.duration, self.last_start = release, duration, last_start
+        self.processors, self.worth, self.draws = processors, worth, draws
+        self.starts, self.best = starts, starts.copy()
+        self.profile, self.before = Profile(machine), Profile(machine)
+        self.total, self.count_of_draws, self.next = len(starts), len(draws), 0
+        self.value = self.best_value = 0
+        for place in range(self.total):
+            if self.starts[place] != _NOT_CHOSEN:
+                self.put(place, self.starts[place])
+        self.best_value = self.value
+        # Of a move: its jobs, what these are sorted by, and their starts before it.
+        room = bytes(8 * (MOST_TAKEN + MOST_LEFT_OUT))
+        self.places, self.keys, self.old_starts = (
+            array("q", room),
+            array("d", room),
+            array("d", room),
+        )
+        self.first, self.date = -1, 0.0
+
+    def draw(self) -> float:
+        """Return the next random number."""
+        place = self.next
+        self.next = place + 1 if place + 1 < self.count_of_draws else 0
+        return self.draws[place]  # type: ignore[no-any-return]
+
+    def put(self, place: int, start: float) -> None:
+        """Start a job at a date. O(steps)."""
+        end = end_of(start, self.duration[place])
+        self.profile.reserve(start, end, self.processors[place])
+        self.starts[place] = start
+        self.value += self.worth[place]
+
+    def make(self, moves: int, heat: float) -> int:
+        """Make some moves; return how many fits were looked for.
+
+        A schedule that is worth less is kept with a probability that grows with the heat.
+        O(moves × (jobs + moved jobs × steps)).
+        """
+        fits = moves
+        for _ in range(moves):
+            self.before.copy_from(self.profile)
+            before = self.value
+            count = self.take_out()
+            self.put_in_order(count)
+            fits += count
+            for index in range(count):
+                place = self.places[index]
+                after = self.release[place]
+                if place == self.first:
+                    after = self.date
+                elif self.draw() < 0.05:
+                    after += math.floor(self.draw() * (self.last_start[place] - after))
+                start = self.profile.earliest_fit(
+                    after, self.duration[place], self.processors[place]
+                )
+                if start <= self.last_start[place]:
+                    self.put(place, start)
+            if self.value < before + heat * math.log(self.draw() + 1e-12):
+                self.profile, self.before = self.before, self.profile
+                self.value = before
+                for index in range(count):
+                    self.starts[self.places[index]] = self.old_starts[index]
+            elif self.value > self.best_value:
+                self.best_value = self.value
+                for place in range(self.total):
+                    self.best[place] = self.starts[place]
+        return fits
+
+    def take_out(self) -> int:
+        """Take out jobs around one that is drawn; return how many a move has. O(jobs × steps).
+
+        The drawn job is the ``first`` that is put back, at the ``date``, or -1 if none is.
+        """
+        centre = int(self.draw() * self.total)
+        laxity = self.last_start[centre] - self.release[centre]
+        date = self.release[centre] + math.floor(self.draw() * laxity)
+        stretch = _SHORTEST * math.exp(self.draw() * _LENGTHS)
+        begin = date - stretch * self.draw()
+        end = date + self.duration[centre] + stretch * self.draw()
+        share = 0.2 + 0.8 * self.draw()
+        offset = int(self.draw() * self.total)
+        count, left_out = 0, 0
+        for index in range(self.total):
+            place = (offset + index) % self.total
+            start = self.starts[place]
+            if start == _NOT_CHOSEN:
+                if left_out == _MOST_LEFT_OUT or self.release[place] >= end:
+                    continue
+                if self.last_start[place] + self.duration[place] <= begin:
+                    continue
+                left_out += 1
+            else:
+                if count - left_out == _MOST_TAKEN or start >= end:
+                    continue
+                if start + self.duration[place] <= begin or self.draw() >= share:
+                    continue
+                until = end_of(start, self.duration[place])
+                self.profile.release(start, until, self.processors[place])
+                self.value -= self.worth[place]
+                self.starts[place] = _NOT_CHOSEN
+            self.places[count], self.old_starts[count] = place, start
+            count += 1
+        self.first, self.date = centre if self.draw() < 0.5 else -1, date
+        return count
+
+    def put_in_order(self, count: int) -> None:
+        """Put the jobs of a move in the order in which they are put back."""
+        rule = int(self.draw() * 5)
+        noise = 0.5 * self.draw() * count
+        for index in range(count):
+            place = self.places[index]
+            size = self.duration[place] * self.processors[place]
+            if rule == 0:
+                self.keys[index] = -self.worth[place] / size
+            elif rule == 1:
+                self.keys[index] = -self.processors[place]
+            elif rule == 2:
+                self.keys[index] = self.last_start[place]
+            elif rule == 3:
+                self.keys[index] = -self.worth[place]
+            else:
+                self.keys[index] = self.release[place]
+        self.sort(count)
+        for index in range(count):
+            ranked = self.places[index] != self.first
+            self.keys[index] = index + self.draw() * noise if ranked else -1.0
+        self.sort(count)
+
+    def sort(self, count: int) -> None:
+        """Sort the jobs of a move by their keys, by insertion: they are few."""
+        for index in range(1, count):
+            key, place, start = self.keys[index], self.places[index], self.old_starts[index]
+            at = index
+            while at > 0 and self.keys[at - 1] > key:
+                self.keys[at] = self.keys[at - 1]
+                self.places[at] = self.places[at - 1]
+                self.old_starts[at] = self.old_starts[at - 1]
+                at -= 1
+            self.keys[at], self.places[at], self.old_starts[at] = key, place, start
