@@ -7,6 +7,7 @@ uncompiled as well, which a line in capitals says.
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 from setuptools import Extension, find_namespace_packages, setup
@@ -17,7 +18,6 @@ DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
     "wraparound": False,
-    "cdivision": True,
     "initializedcheck": False,
     "infer_types": True,
     "annotation_typing": False,  # types come from the .pxd
@@ -53,8 +53,11 @@ def extensions() -> list[Extension]:
         from Cython import __version__ as cython
         from Cython.Build import cythonize
 
-        # What all modules need for arrays is compiled once, by the Cython that compiles them.
-        shared = ROOT / "build" / "cython" / cython / f"{SHARED.rpartition('.')[2]}.c"
+        # C code is kept, but not for another version of Cython or with other directives.
+        chosen = zlib.crc32(repr((cython, DIRECTIVES)).encode())
+        kept = Path("build", "cython", f"{chosen:08x}")
+        # What all modules need for arrays is compiled once.
+        shared = ROOT / kept / f"{SHARED.rpartition('.')[2]}.c"
         shared.parent.mkdir(parents=True, exist_ok=True)
         if not shared.exists():
             command = [sys.executable, "-m", "cython", f"--generate-shared={shared}"]
@@ -64,7 +67,7 @@ def extensions() -> list[Extension]:
                 Extension(name, [source], extra_compile_args=FLAGS)
                 for name, source in modules.items()
             ],
-            build_dir="build/cython",
+            build_dir=str(kept),
             nthreads=CORES,
             compiler_directives=DIRECTIVES,
             shared_utility_qualified_name=SHARED,
