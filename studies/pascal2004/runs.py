@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from qops_batsim import DecisionModule, Job, read_swf, simulate
+from qops_batsim import Job, read_swf, simulate
 from qops_batsim.analysis import original_id
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform import make_cluster
-from qops_batsim.scheduling.aroma.scheduler import Aroma, AromaOptions
+from qops_batsim.schedulers.aroma.scheduler import Aroma, AromaOptions
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler, read_options, scheduler_class
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload import (
@@ -53,7 +54,7 @@ from studies.run_table import RunTable
 from studies.shared import relative_difference
 
 if TYPE_CHECKING:
-    from qops_batsim.scheduling.aroma.application import Application
+    from qops_batsim.schedulers.aroma.application import Application
 
 
 HOSTS = 128
@@ -157,6 +158,7 @@ def run_trial(trial: Trial, path: Path) -> TrialMeasures:
     if trial.candidates is not None:
         settings |= {"moves": trial.candidates, "stops": trial.candidates}
     module = make_scheduler(kind(read_options(trial.scheduler, kind, settings)))
+    assert isinstance(module, SchedulerModule)
     simulation = simulate(module, workload, make_cluster(HOSTS, speed=SPEED))
     return outcome_of(workload, simulation.ended, module)
 
@@ -175,7 +177,7 @@ class _Application:
 
 
 def outcome_of(
-    workload: Workload, ended: Iterable[JobRecord], module: DecisionModule
+    workload: Workload, ended: Iterable[JobRecord], module: SchedulerModule
 ) -> TrialMeasures:
     """Return the measures of a simulation that is over."""
     ended = list(ended)
@@ -195,14 +197,15 @@ def outcome_of(
         members[ALL].append(application)
         if service is not None:
             members[service].append(application)
-    seconds = module.seconds if isinstance(module, TimedAroma) else {}
+    scheduler = module.scheduler
+    seconds = scheduler.seconds if isinstance(scheduler, TimedAroma) else {}
     dates = [job.submission_time for job in workload.jobs]
     return TrialMeasures(
         groups={name: _group(part, seconds) for name, part in members.items() if part},
         days=(max(dates) - min(dates)) / 86_400,
         broken=broken,
         stopped=len(records) - len(workload.jobs),
-        prediction_error=_prediction_error(module) if isinstance(module, Aroma) else None,
+        prediction_error=_prediction_error(scheduler) if isinstance(scheduler, Aroma) else None,
     )
 
 
@@ -232,7 +235,7 @@ def _group(applications: Sequence[_Application], seconds: Mapping[str, float]) -
     )
 
 
-def _is_broken(application: _Application, module: DecisionModule) -> bool:
+def _is_broken(application: _Application, module: SchedulerModule) -> bool:
     """Tell whether a promise to an application that was not rejected was broken."""
     if application.rejected:
         return False
@@ -246,8 +249,8 @@ def _is_broken(application: _Application, module: DecisionModule) -> bool:
     return False
 
 
-def _prediction_error(module: Aroma) -> dict[str, float] | None:
-    known = [each for each in module.predictions.values() if math.isfinite(each.end)]
+def _prediction_error(scheduler: Aroma) -> dict[str, float] | None:
+    known = [each for each in scheduler.predictions.values() if math.isfinite(each.end)]
     found: dict[str, float] = {}
     for which, name in (("", "last"), ("first_", "first")):
         errors = [abs(getattr(each, name) - each.end) for each in known]

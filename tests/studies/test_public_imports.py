@@ -39,12 +39,13 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
         "pascal2004/runs.py": {
             "engine.records": "JobRecord",
             "jobs": "REJECTED",
-            "scheduling.aroma.application": "Application",
-            "scheduling.aroma.scheduler": "Aroma AromaOptions",
+            "schedulers.aroma.application": "Application",
+            "schedulers.aroma.scheduler": "Aroma AromaOptions",
+            "scheduling.port": "SchedulerModule",
             "scheduling.registry": "make_scheduler read_options scheduler_class",
             "timing": "PLAN_TOLERANCE",
         },
-        "pascal2004/study.py": {"scheduling.aroma.scheduler": "AromaOptions"},
+        "pascal2004/study.py": {"schedulers.aroma.scheduler": "AromaOptions"},
         "talby1999/choices.py": {
             "engine.records": "JobRecord",
             "jobs": "COMPLETED_KILLED",

@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import QOS_CLASSES, Job, QosRequest
 from qops_batsim.platform.model import Host, Platform, Zone
 from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.scheduling.aroma.scheduler import Aroma
-from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.schedulers.aroma.scheduler import Aroma
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
 
@@ -178,19 +179,24 @@ def run(
     *,
     sharing: bool | None = None,
     **settings: Any,
-) -> tuple[Simulation, Aroma]:
+) -> tuple[Simulation, SchedulerModule]:
     """Run AROMA on a workload; return the simulation and the module."""
     module = make_scheduler("aroma", settings)
-    assert isinstance(module, Aroma)
+    assert isinstance(module, SchedulerModule)
+    assert isinstance(module.scheduler, Aroma)
     return simulate_with(module, workload, platform, sharing=sharing), module
 
 
 def simulate_with(
-    module: DecisionModule, workload: Workload, platform: Platform, *, sharing: bool | None = None
+    scheduler: Scheduler | SchedulerModule,
+    workload: Workload,
+    platform: Platform,
+    *,
+    sharing: bool | None = None,
 ) -> Simulation:
-    """Run a module on the embedded engine, as it is meant to run."""
-    engine = default_engine(module, compute_sharing=sharing)
-    return simulate(module, workload, platform, engine=engine)
+    """Run a scheduler on the embedded engine, as it is meant to run."""
+    engine = default_engine(scheduler, compute_sharing=sharing)
+    return simulate(scheduler, workload, platform, engine=engine)
 
 
 def records(simulation: Simulation) -> dict[str, JobRecord]:

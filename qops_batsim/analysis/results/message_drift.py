@@ -33,9 +33,14 @@ def drift_behind(
 ) -> Floats:
     """Return the same from the stays of all jobs on hosts, their dates, and the longest message."""
     most = ROUND_TRIPS * round_trip + DATE_TOLERANCE
-    dates = (np.ascontiguousarray(each, np.float64) for each in (submitted, start, ends))
-    rows = np.ascontiguousarray(rows, np.int64)
-    return chain_gaps(rows, _rows_before(stays, ends), *dates, most)
+    return chain_gaps(
+        np.ascontiguousarray(rows, np.int64),
+        _rows_before(stays, ends),
+        np.ascontiguousarray(submitted, np.float64),
+        np.ascontiguousarray(start, np.float64),
+        np.ascontiguousarray(ends, np.float64),
+        most,
+    )
 
 
 def _rows_before(stays: Stays, ends: Floats) -> Integers:

@@ -62,12 +62,15 @@ def occupancy(allocations: Allocations, start: Floats, finish: Floats, rows: Int
     opened, closed = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
     shared = np.zeros(int(allocations.last.max(initial=0)) + 1, np.int64)
     hosts = _Hosts(opened, closed, shared)
-    columns = (
-        *(np.ascontiguousarray(each, np.int64) for each in (order, offsets)),
-        *(np.ascontiguousarray(each, np.float64) for each in (start, finish)),
-        *(np.ascontiguousarray(each, np.int64) for each in (allocations.first, allocations.last)),
+    hosts.follow(
+        np.ascontiguousarray(order, np.int64),
+        offsets,
+        np.ascontiguousarray(start, np.float64),
+        np.ascontiguousarray(finish, np.float64),
+        np.ascontiguousarray(allocations.first, np.int64),
+        np.ascontiguousarray(allocations.last, np.int64),
+        DATE_TOLERANCE,
     )
-    hosts.follow(*columns, DATE_TOLERANCE)
     return Occupancy(order, opened, closed, hosts.busy + hosts.lost, np.flatnonzero(shared))
 
 
@@ -160,7 +163,8 @@ class _Hosts:
 
         A segment that goes on behind is split there.
         """
-        since, holder, end = self.since[host], self.holder[host], self.ends[host]
+        since, holder = self.since[host], self.holder[host]
+        end: int = self.ends[host]
         while end < behind and self.holder[end] == holder and self.since[end] == since:
             self.starts[end >> _WORD] &= ~(_ONE << (end & _BIT))
             end = self.ends[end]

@@ -10,7 +10,7 @@ from qops_batsim.jobs import REJECTED
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.scheduling.aroma.scheduler import Aroma
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
 from support.aroma_oracles import SPEED, far_apart, machine, mixed_work, random_machine, spans, work
@@ -21,10 +21,10 @@ Row = tuple[float, str, str]
 
 def run_with(
     jobs: Workload, platform: Platform, *rows: Row, **settings: object
-) -> tuple[dict[str, tuple[float, float, str] | str], Aroma]:
+) -> tuple[dict[str, tuple[float, float, str] | str], SchedulerModule]:
     """Run AROMA while hosts go away and return; return the spans of the jobs, and the module."""
     module = make_scheduler("aroma", {"reference_speed": SPEED, **settings})
-    assert isinstance(module, Aroma)
+    assert isinstance(module, SchedulerModule)
     events = tuple(
         ExternalEvent(date, f"machine_{kind}", HostSet.parse(hosts), {})
         for date, kind, hosts in rows

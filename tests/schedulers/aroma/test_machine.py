@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
-import numpy as np
 import pytest
 
 from qops_batsim.errors import InputError
@@ -13,10 +15,11 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.protocol.events import HostDescription
-from qops_batsim.scheduling.aroma.application import Work, work_of
-from qops_batsim.scheduling.aroma.machine import DEFAULT_SPEED, UnequalHosts
-from qops_batsim.scheduling.aroma.mapping import FOUND, choose, network_seconds, release_after
-from qops_batsim.scheduling.aroma.recurrence import HOST
+from qops_batsim.schedulers.aroma.application import Application, Host, Placement, Task
+from qops_batsim.schedulers.aroma.machine import DEFAULT_SPEED, UnequalHosts
+from qops_batsim.schedulers.aroma.mapping import Mapper
+from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.work import Work, work_of
 from qops_batsim.shipped import find_input
 from support.aroma_oracles import SPEED, machine
 
@@ -34,9 +37,9 @@ GRID = known(read_platform(find_input("aroma_grid", "platforms")))
 
 def test_speeds_come_from_the_platform() -> None:
     found = known(machine([1.0, 4.0, 4.0], [1, 2, 8], memory=[1e9, 2e9, 3e9]))
-    assert found.speeds.tolist() == [SPEED, 4 * SPEED, 4 * SPEED]
-    assert found.hosts["processors"].tolist() == [1, 2, 8]
-    assert found.hosts["memory"].tolist() == [1e9, 2e9, 3e9]
+    assert [host.speed for host in found.hosts] == [SPEED, 4 * SPEED, 4 * SPEED]
+    assert [host.processors for host in found.hosts] == [1, 2, 8]
+    assert [host.memory for host in found.hosts] == [1e9, 2e9, 3e9]
     assert found.reference_speed == 4 * SPEED  # what most hosts have
     assert known(machine([4.0, 1.0])).reference_speed == SPEED  # of several, the lowest
     assert known(machine([4.0]), reference_speed=7.0).reference_speed == 7.0
@@ -45,9 +48,9 @@ def test_speeds_come_from_the_platform() -> None:
 def test_else_from_the_properties_of_the_hosts() -> None:
     described = HostDescription(0, "a", properties={"speed": "2Gf", "cores": "4"})
     found = UnequalHosts([described, HostDescription(1, "b")])
-    assert found.speeds.tolist() == [2e9, DEFAULT_SPEED]
-    assert found.hosts["processors"].tolist() == [4, 1]
-    assert found.hosts["memory"].tolist() == [math.inf, math.inf]
+    assert [host.speed for host in found.hosts] == [2e9, DEFAULT_SPEED]
+    assert [host.processors for host in found.hosts] == [4, 1]
+    assert [host.memory for host in found.hosts] == [math.inf, math.inf]
 
 
 @pytest.mark.parametrize(
@@ -70,12 +73,37 @@ def test_a_platform_without_a_host_of_the_engine() -> None:
 
 def test_the_time_of_a_task_is_its_work_over_the_speed() -> None:
     found = known(machine([1.0, 4.0]))
-    assert found.needs(Work(flop=8 * SPEED)).tolist() == [8, 2]
-    assert found.needs(Work(flop=8 * SPEED, seconds=3)).tolist() == [11, 5]
-    assert (found.needs(Work()) > 0).all()
+    assert needs(found, Work(flop=8 * SPEED)) == [8, 2]
+    assert needs(found, Work(flop=8 * SPEED, seconds=3)) == [11, 5]
+    assert min(needs(found, Work())) > 0
 
 
-def hosts_of(*prefixes: str) -> np.ndarray:
+def mapped(
+    machine: Any,
+    work: Work,
+    wanted: int,
+    *,
+    on: Sequence[int] | None = None,
+    memory: float | None = None,
+    now: float = 0.0,
+) -> Placement | None:
+    """Map a best-effort application with nothing else on the machine, on certain hosts or any."""
+    book = Book()
+    book.advance(now)
+    job = Job("1", now, wanted, "", qos=QosRequest(memory=memory))
+    application = Application(job, "best_effort", work, 1)
+    if on is not None:
+        application.only_hosts = [machine.hosts[index] for index in on]
+    return Mapper(machine, book, 1.0, 0).map(application)
+
+
+def needs(found: UnequalHosts, work: Work) -> list[float]:
+    placement = mapped(found, work, len(found.hosts))
+    assert placement is not None
+    return [task.need for task in placement.tasks]
+
+
+def hosts_of(*prefixes: str) -> list[int]:
     """Return one host of the grid for each prefix; the second of a name is another one."""
     names = [
         host.name for host in read_platform(find_input("aroma_grid", "platforms")).compute_hosts
@@ -85,7 +113,7 @@ def hosts_of(*prefixes: str) -> np.ndarray:
         found.append(
             next(i for i, name in enumerate(names) if name.startswith(prefix) and i not in found)
         )
-    return np.array(sorted(found))
+    return sorted(found)
 
 
 @pytest.mark.parametrize(
@@ -101,25 +129,28 @@ def hosts_of(*prefixes: str) -> np.ndarray:
 )
 def test_time_for_communication_is_that_over_the_worst_route(hosts, bandwidth) -> None:
     assert communication(GRID, hosts_of(*hosts)) == pytest.approx(1e9 / bandwidth)
-    assert GRID.bandwidths.min() == pytest.approx(4.25e6)
+    assert min(map(min, GRID.bandwidths)) == pytest.approx(4.25e6)
 
 
-def communication(found: UnequalHosts, hosts: np.ndarray, sent: float = 1e9) -> float:
-    return network_seconds(hosts, sent, found.hosts, found.bandwidths)
+def communication(found: UnequalHosts, hosts: Sequence[int], sent: float = 1e9) -> float:
+    """Return by how much data that each task sends make an application of 1 s longer."""
+    placement = mapped(found, Work(seconds=1.0, sent=sent), len(hosts), on=hosts)
+    assert placement is not None
+    return placement.longest() - 1.0
 
 
 def test_no_communication_takes_no_time() -> None:
     assert communication(GRID, hosts_of("a_node", "c_node"), sent=0.0) == 0
     assert communication(GRID, hosts_of("a_node")) == 0
-    assert communication(known(machine([1.0, 1.0])), np.array([0, 1])) == 0
+    assert communication(known(machine([1.0, 1.0])), [0, 1]) == 0
     strangers = [HostDescription(0, "a"), HostDescription(1, "b")]
-    assert communication(UnequalHosts(strangers), np.array([0, 1])) == 0
+    assert communication(UnequalHosts(strangers), [0, 1]) == 0
 
 
 def test_hosts_of_a_made_cluster_are_one_group() -> None:
     found = known(make_cluster(300, bandwidth=1e8))
-    assert set(found.hosts["group"].tolist()) == {0}
-    assert communication(found, np.array([5, 200])) == pytest.approx(10)
+    assert {host.group for host in found.hosts} == {0}
+    assert communication(found, [5, 200]) == pytest.approx(10)
 
 
 # What jobs have to do
@@ -172,32 +203,35 @@ def test_a_profile_that_contains_itself_tells_nothing() -> None:
 # The choice of hosts
 
 
-def chosen(wanted, after, *, weights=None, sent=0.0, groups=(), bandwidths=(), now=0.0, free=None):
+def chosen(wanted, after, *, memory=(), sent=0.0, groups=(), bandwidths=(), now=0.0, on=None):
+    """Return the hosts chosen of idle ones that would be released so many seconds from now.
+
+    A task uses 1 byte of ``memory``, and its weight is 1. None if the hosts do not suffice.
+    """
     count = len(after)
-    hosts = np.zeros(count, HOST)
-    hosts["group"] = groups or 0
-    return choose(
-        wanted,
-        now,
-        np.ones(count, np.bool_) if free is None else np.array(free, np.bool_),
-        np.array(after, float),
-        np.ones(count) if weights is None else np.array(weights, float),
-        sent,
-        hosts,
-        np.array(bandwidths or [[math.inf]], float),
-    ).tolist()
+    hosts = [
+        Host(index, 1.0 / seconds, 1, space, group)
+        for index, (seconds, space, group) in enumerate(
+            zip(after, memory or [math.inf] * count, groups or [0] * count, strict=True)
+        )
+    ]
+    machine = SimpleNamespace(hosts=hosts, bandwidths=[*bandwidths] or [[math.inf]])
+    placement = mapped(machine, Work(flop=1.0, sent=sent), wanted, on=on, memory=1.0, now=now)
+    return placement and [task.host.index for task in placement.tasks]
 
 
 def test_the_earliest_release_is_best_and_ties_go_to_the_lowest() -> None:
-    assert chosen(3, [5, 3, 9, 3]) == [1, 3, 0]
-    assert chosen(2, [5, 3, 9, 3], free=[1, 0, 1, 0]) == [0, 2]
-    assert chosen(3, [5, 3, 9, 3], free=[1, 0, 1, 0]) == [0, 2]  # there are no more
+    assert chosen(1, [5, 3, 9, 3]) == [1]
+    assert chosen(2, [5, 3, 9, 3]) == [1, 3]
+    assert chosen(3, [5, 3, 9, 3]) == [0, 1, 3]
+    assert chosen(2, [5, 3, 9, 3], on=[0, 2]) == [0, 2]
+    assert chosen(3, [5, 3, 9, 3], on=[0, 2]) is None  # there are no more
 
 
 def test_the_criterion_counts_from_now() -> None:
     # 5 × 1 against 4 × 1.5; far from the origin of dates, that must not change.
-    assert chosen(1, [5, 4], weights=[1, 1.5]) == [0]
-    assert chosen(1, [1e7 + 5, 1e7 + 4], weights=[1, 1.5], now=1e7) == [0]
+    assert chosen(1, [5, 4], memory=[math.inf, 2]) == [0]
+    assert chosen(1, [5, 4], memory=[math.inf, 2], now=1e7) == [0]
 
 
 def test_tasks_that_communicate_stay_together() -> None:
@@ -218,6 +252,15 @@ def test_tasks_that_communicate_stay_together() -> None:
     ],
 )
 def test_the_release_after_one_more_task(load, release, processors, expected) -> None:
-    hosts, found = np.zeros(1, HOST), np.zeros(1, FOUND)
-    hosts["processors"], found["load"], found["release"] = processors, load, release
-    assert release_after(10.0, np.array([4.0]), hosts, found)[0] == expected
+    book, host = Book(), Host(0, processors=processors)
+    book.advance(10.0)
+    for index in range(load):
+        job = Job(str(index), 0.0, 1, "")
+        placement = Placement(Application(job, "best_effort", Work(), index))
+        placement.start, placement.end, placement.running = 0.0, release, True
+        placement.tasks = [Task(placement, host, 20.0)]
+        book.add(placement)
+    machine = SimpleNamespace(hosts=[host])
+    job = Job("more", 10.0, 1, "")
+    Mapper(machine, book, 1.0, 0).map(Application(job, "best_effort", Work(flop=4.0), load))
+    assert host.release_after == expected

@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.scheduling.aroma.application import share_done
+from qops_batsim.schedulers.aroma.work import share_done
 from support.aroma_oracles import (
     SPEED,
     far_apart,
@@ -72,7 +72,7 @@ def test_an_application_keeps_its_place_when_hosts_come_free_late(milliseconds: 
     found = starts(simulation)
     assert [found[name] for name in "0123"] == pytest.approx([0, 10, 20, 30], abs=0.1)
     assert lateness(simulation) < 0.1
-    assert module.predictions["w0!3"].first == 35.0
+    assert module.scheduler.predictions["w0!3"].first == 35.0
 
 
 @pytest.mark.parametrize("milliseconds", [0.1, 5.0])

@@ -13,8 +13,9 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import ExecuteJob, KillJob, RegisterJob
 from qops_batsim.protocol.events import HostDescription, JobCompleted
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.aroma.application import Application, can_be_stopped, remainder
-from qops_batsim.scheduling.aroma.mapping import Mapper
+from qops_batsim.schedulers.aroma import scheduler
+from qops_batsim.schedulers.aroma.mapping import Mapper
+from qops_batsim.schedulers.aroma.work import can_be_stopped, remainder
 from qops_batsim.scheduling.module import System
 from qops_batsim.scheduling.registry import make_scheduler
 from support.aroma_oracles import SPEED, machine, records, run, spans, work
@@ -241,12 +242,15 @@ def test_a_job_that_ends_before_it_can_be_stopped_does_not_go_on() -> None:
     module.begin(msgspec.structs.replace(begins, profiles=profiles))
     module.submitted(Job("w0!0", 0.0, 1, "p", qos=QosRequest(service_class="dedicated")))
     assert [type(each) for each in module.decide(0.0)] == [ExecuteJob]
+    module.told_at(10.0)
     module.submitted(Job("w0!1", 10.0, 1, "p", qos=QosRequest(service_class="high_priority")))
     assert KillJob(["w0!0"]) in module.decide(10.0)
+    module.told_at(10.001)
     # It had less to do than its profile said: its end and the kill cross.
     module.completed(JobCompleted("w0!0", "COMPLETED_SUCCESSFULLY", 0, HostSet.parse("0")))
     module.killed([])
     assert not any(isinstance(each, RegisterJob) for each in module.decide(10.001))
+    module.told_at(200.0)
     module.completed(JobCompleted("w0!1", "COMPLETED_SUCCESSFULLY", 0, HostSet.parse("0")))
     assert module.decide(200.0) == []
 
@@ -264,11 +268,10 @@ def test_the_rest_of_each_kind_of_profile() -> None:
             {"type": "parallel", "cpu": [1, 2], "com": [0, 1, 2, 0]},
         ),
     ):
-        made, registered = remainder("w0!7#1", job, profile, 0.25, 30.0)
-        assert (made.workload_name, made.profile_name, made.profile) == ("w0", "p#7#1", rest)
-        assert registered.job_id == "w0!7#1"
-        assert registered.job.fields["profile"] == "p#7#1"
-        assert registered.job.walltime == 70.0
+        left, registered = remainder("w0!7#1", job, profile, 0.25, 30.0)
+        assert (left.id, left.profile, registered) == ("w0!7#1", "p#7#1", rest)
+        assert left.fields["profile"] == "p#7#1"
+        assert left.walltime == 70.0
     assert not can_be_stopped({"type": "composed", "seq": ["p"]})
 
 
@@ -335,13 +338,13 @@ def test_parts_of_an_application_start_by_themselves() -> None:
 
 def test_equal_parts_are_not_tried_where_the_one_before_found_no_place(monkeypatch) -> None:
     asked: list[float] = []
-    map_one = Mapper.map
 
-    def note(mapper: Mapper, application: Application, **bounds: float) -> int | None:
-        asked.append(bounds.get("after", -math.inf))
-        return map_one(mapper, application, **bounds)
+    class Noting(Mapper):
+        def map(self, application, after=-math.inf, before=math.inf):
+            asked.append(after)
+            return super().map(application, after, before)
 
-    monkeypatch.setattr(Mapper, "map", note)
+    monkeypatch.setattr(scheduler, "Mapper", Noting)
     # The first part starts at 10 s, the next ones can only start later; the last is another.
     parts = [dedicated(at=1, application="d")] * 3
     parts.append(dedicated(at=1, application="d", seconds=5))

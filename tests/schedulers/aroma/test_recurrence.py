@@ -7,15 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.protocol.decisions import Decision, ExecuteJob
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.aroma.application import Application, Work
-from qops_batsim.scheduling.aroma.book import Book, Taken
-from qops_batsim.scheduling.aroma.recurrence import APPLICATION, HOST, TASK
-from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.schedulers.aroma.application import Application, Host, Placement, Task
+from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.work import Work
 from support.aroma_oracles import coupled_ends, host_ends, machine, work
 
 Planned = list[tuple[float, dict[int, float]]]
@@ -23,16 +22,16 @@ Planned = list[tuple[float, dict[int, float]]]
 
 def predicted(jobs: Planned, processors: list[int], chosen: str = "best_effort") -> list[float]:
     """Return the predicted ends of jobs (start, seconds alone by host), none running yet."""
-    hosts = np.zeros(len(processors), HOST)
-    hosts["processors"] = processors
-    book = Book(hosts)
+    hosts = [Host(index, processors=count) for index, count in enumerate(processors)]
+    book = Book()
     for index, (start, needs) in enumerate(jobs):
-        application = Application(Job(str(index), 0.0, len(needs), ""), chosen, Work(), index)
-        row = np.zeros((), APPLICATION)
-        row["start"], row["left"], row["count"] = start, 1.0, len(needs)
-        book.put_back(Taken(application, row[()], np.array(sorted(needs.items()), TASK)))
+        job = Job(str(index), 0.0, len(needs), "")
+        placement = Placement(Application(job, chosen, Work(), index))
+        placement.start = start
+        placement.tasks = [Task(placement, hosts[each], needs[each]) for each in sorted(needs)]
+        book.add(placement)
     book.refresh()
-    return book.mapped["end"][book.slots].tolist()
+    return [placement.end for placement in book.placements]
 
 
 # Two tasks on one processor: closed forms.
@@ -108,20 +107,22 @@ def test_several_hosts_equal_the_naive_reference(seed: int) -> None:
     assert predicted(jobs, processors) == pytest.approx(expected, rel=1e-9, abs=5e-6)
 
 
-class AsPlanned(DecisionModule):
+class AsPlanned(Scheduler):
     """Starts every job when it is submitted, on given hosts."""
 
     def __init__(self, hosts: dict[str, HostSet]) -> None:
         super().__init__()
         self.hosts = hosts
-        self.decisions: list[Decision] = []
+
+    def begin(self, manager: ResourceManager) -> None:
+        super().begin(manager)
+        manager.shares_hosts = True
 
     def submitted(self, job: Job) -> None:
-        self.decisions.append(ExecuteJob(job.id, self.hosts[job.id]))
+        self.manager.start(job, self.hosts[job.id])
 
-    def decide(self, now: float) -> list[Decision]:
-        decisions, self.decisions = self.decisions, []
-        return decisions
+    def decide(self) -> None:
+        pass
 
 
 def simulated(jobs: Planned, processors: list[int], speeds: np.ndarray) -> list[float]:

@@ -11,9 +11,8 @@ from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.jobs import QOS_REJECTED
-from qops_batsim.protocol.decisions import Decision
 from qops_batsim.running.simulate import write_run
-from qops_batsim.scheduling.aroma.scheduler import Aroma
+from qops_batsim.schedulers.aroma.scheduler import Aroma
 from support.aroma_oracles import (
     SPEED,
     machine,
@@ -53,16 +52,16 @@ def test_promises_are_kept_on_unequal_hosts(tmp_path, seed, hosts, options) -> N
 class Checked(Aroma):
     """AROMA that checks its book after every message."""
 
-    def decide(self, now: float) -> list[Decision]:
-        decisions = super().decide(now)
+    def decide(self) -> None:
+        super().decide()
         book = self._planner.book
         assert book.is_kept()
         # What is kept of the ends is never too early.
-        kept = book.mapped["end"][book.slots].copy()
+        kept = [placement.end for placement in book.placements]
         book.refresh()
-        assert (kept >= book.mapped["end"][book.slots] - 1e-6).all()
-        book.mapped["end"][book.slots] = kept
-        return decisions
+        for placement, end in zip(book.placements, kept, strict=True):
+            assert end >= placement.end - 1e-6
+            placement.end = end
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -76,11 +75,11 @@ def test_the_book_keeps_every_promise_at_all_times(seed, sharing) -> None:
 def test_predictions_are_never_too_early(seed) -> None:
     simulation, module = run(mixed_work(seed, hosts=6), random_machine(seed, 6))
     for record in simulation.ended:
-        prediction = module.predictions.get(record.job.id)
+        prediction = module.scheduler.predictions.get(record.job.id)
         if prediction is not None:
             assert prediction.end == record.finish
             assert prediction.last >= record.finish - 1e-6
-    assert module.predictions
+    assert module.scheduler.predictions
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -88,14 +87,14 @@ def test_predictions_are_never_too_early(seed) -> None:
 def test_predictions_of_single_tasks_are_exact(seed, options) -> None:
     workload = mixed_work(seed, hosts=5, widest=1, gap=4.0)
     _, module = run(workload, random_machine(seed, 5), **options)
-    errors = [each.last - each.end for each in module.predictions.values()]
+    errors = [each.last - each.end for each in module.scheduler.predictions.values()]
     assert max(map(abs, errors)) < 1e-6
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_predictions_without_sharing_are_exact(seed) -> None:
     _, module = run(mixed_work(seed, hosts=6), random_machine(seed, 6), sharing=False)
-    assert max(abs(each.last - each.end) for each in module.predictions.values()) < 1e-6
+    assert max(abs(each.last - each.end) for each in module.scheduler.predictions.values()) < 1e-6
 
 
 @pytest.mark.parametrize("seed", range(6))
