@@ -12,7 +12,7 @@ one mutant of each; equal seeds draw equal mutants from equal sources.
 
 It is made in a copy of the tree, where tests run until one fails: the files of the mirrored folder
 (``tests/workload`` for ``qops_batsim/workload/swf.py``) and those elsewhere that import the module,
-the nearest first. Kernels run as Python, so that no mutant waits for a compiler.
+the nearest first. The package runs uncompiled, so that no mutant waits for a compiler.
 Without ``--shared`` tests do not find the recordings beside the project. A mutant is
 
 killed
@@ -50,7 +50,6 @@ from typing import NamedTuple, NoReturn
 
 import hypothesis
 import msgspec  # noqa: F401 - what tests import is imported once
-import numba  # noqa: F401
 import numpy as np  # noqa: F401
 import pandas as pd  # noqa: F401
 import pytest
@@ -390,7 +389,7 @@ def _test(
 def _environment(tree: Path, *, shared: bool) -> dict[str, str]:
     """Return the environment of tests in a copy of the tree."""
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    environment["NUMBA_DISABLE_JIT"] = "1"
+    environment["QOPS_BATSIM_PURE"] = "1"
     return environment if shared else {**environment, "QOPS_SHARED": "/nonexistent"}
 
 

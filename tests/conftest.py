@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from qops_batsim import kernels
 from support import needs
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -68,33 +67,12 @@ def ordinary_signals() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def patience_before_compiling() -> Iterator[None]:
-    """Run kernels as Python for longer than to compile them takes: fixtures as well as tests."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "COMPILING", 20.0)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
 def contracts_without_time_limit() -> Iterator[None]:
-    """Let a scheduler answer the cases of its contract whenever: kernels are compiled meanwhile."""
+    """Let a scheduler answer the cases of its contract whenever: uncompiled it takes its time."""
     from qops_batsim.running import contract
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(contract, "CASE_SECONDS", 1e6)
-        yield
-
-
-@pytest.fixture(autouse=True)
-def a_process_of_its_own(monkeypatch: pytest.MonkeyPatch, patience_before_compiling: None) -> None:
-    """Run the kernels of each test as Python at first, as its own process would."""
-    monkeypatch.setattr(kernels, "_interpreted_seconds", 0.0)
-
-
-@pytest.fixture
-def only_compiled(a_process_of_its_own: None) -> Iterator[None]:
-    """Run no kernel as Python: for tests whose kernels take longer so than compiling them."""
-    with kernels.compiling():
         yield
 
 
@@ -154,11 +132,7 @@ class CliResult:
 def cli(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., CliResult]:
-    """Run the command line in this process, errors handled as for a user.
-
-    Whether a kernel has to be compiled depends on what ran before: its note is left out.
-    """
-    from qops_batsim.cli.console import COMPILING
+    """Run the command line in this process, errors handled as for a user."""
     from qops_batsim.cli.main import main
 
     def run(*arguments: object) -> CliResult:
@@ -170,7 +144,7 @@ def cli(
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else (0 if stop.code is None else 1)
         captured = capsys.readouterr()
-        return CliResult(code, captured.out, captured.err.replace(f"{COMPILING}\n", ""))
+        return CliResult(code, captured.out, captured.err)
 
     return run
 

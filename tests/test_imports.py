@@ -7,7 +7,7 @@ import pytest
 
 from support.source_tree import PACKAGE, circles, import_graph, imports, module_files
 
-HEAVY = ("numba", "pandas", "matplotlib", "numpy", "evalys", "pooch", "polars")
+HEAVY = ("pandas", "matplotlib", "numpy", "evalys", "pooch", "polars")
 """Packages that take long to import and that help texts do not need."""
 
 BASE = {
@@ -18,7 +18,6 @@ BASE = {
     "file_set",
     "files",
     "garbage",
-    "kernels",
     "limits",
     "job_fields",
     "parameters",

@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.scheduling import profile as kernels
-from qops_batsim.timing import GRID_END, duration_on_grid, end_of, on_grid, up_to_grid
+from qops_batsim.timing import GRID_END, duration_on_grid, end_of, on_grid
 
 DATES = st.one_of(st.floats(-1e6, 1e9), st.floats(0, 2 * GRID_END), st.floats(0, MAX_SECONDS))
 DURATIONS = st.one_of(st.floats(0, 1e-5), st.floats(0, 1e4), st.floats(0, MAX_SECONDS))
@@ -60,13 +59,3 @@ def test_what_has_no_end_keeps_none(rounded: object) -> None:
     assert callable(rounded)
     assert rounded(math.inf) == math.inf
     assert end_of(math.inf, 1) == end_of(1, math.inf) == math.inf
-
-
-@given(DATES, DURATIONS)
-@example(0.1 + 0.2, 2.0000001)
-@example(2251799814.4998407, 0.0)
-@example(-0.25e-6, 1.5e-6)
-def test_kernels_have_the_same_grid(date: float, duration: float) -> None:
-    assert kernels.on_grid(date) == on_grid(date)
-    assert kernels.up_to_grid(date) == up_to_grid(date)
-    assert kernels.end_of(date, duration) == end_of(date, duration)

@@ -19,16 +19,12 @@ import typer.main
 
 from qops_batsim.cli import main as command_line
 from qops_batsim.errors import QopsError
-from qops_batsim.kernels import listening
 
 if TYPE_CHECKING:
     from harness import Tally
 
 SECONDS = 5
 """Longest that a command may take on a damaged input."""
-
-COMPILING = 120
-"""Longest that it may take in addition to compile kernels (seconds)."""
 
 MEMORY = 1 << 30
 """Most memory that it may use (bytes)."""
@@ -104,18 +100,12 @@ def within(seconds: int) -> Iterator[None]:
     def stop(*_: object) -> None:
         raise Hang
 
-    def wait_longer(_: str) -> None:
-        # A kernel is compiled once, which is no hang.
-        signal.setitimer(signal.ITIMER_PROF, seconds and seconds + COMPILING)
-        signal.alarm(10 * (seconds and seconds + COMPILING))
-
     signal.signal(signal.SIGPROF, stop)
     signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.alarm(10 * seconds)
     try:
-        with listening(wait_longer):
-            yield
+        yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.alarm(0)

@@ -6,7 +6,6 @@ import functools
 import json
 import random
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -16,7 +15,6 @@ from brute_force import Check, Facts
 
 from qops_batsim import run
 from qops_batsim.errors import InputError
-from qops_batsim.kernels import compiling
 from qops_batsim.scheduling import registry
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_class, scheduler_names
 from qops_batsim.workload.batsim_json import write_workload
@@ -69,12 +67,10 @@ def case(seed: int, folder: Path, tally: Tally, *, always_long: bool = False) ->
     if outages:
         lines = (f"{json.dumps(each)}\n" for each in random_simulations.outages(rng, hosts))
         events.write_text("".join(lines))
-    # What is short runs as Python, unless it is told otherwise.
-    with compiling() if rng.random() < 0.5 else nullcontext():
-        done = run(
-            scheduler, workload, platform, settings,
-            events=events if outages else None, out=folder / "run",
-        )  # fmt: skip
+    done = run(
+        scheduler, workload, platform, settings,
+        events=events if outages else None, out=folder / "run",
+    )  # fmt: skip
     tally.count("runs")
     tally.count("jobs", done.jobs)
     about = f"{scheduler} {settings} on {make.__name__}, {hosts} hosts, outages {outages}"

@@ -14,7 +14,7 @@ QUEUES = (0, 10, 100, 1000)
 
 
 def in_process(scheduler: str, workload: str, *settings: str) -> float:
-    """Return the CPU seconds of ``simulate`` after a first run, which may compile."""
+    """Return the CPU seconds of ``simulate`` after a first run."""
     jobs, options = read_workload(workload), dict(each.split("=") for each in settings)
     simulate(scheduler, jobs, None, options)
     began = time.process_time()
@@ -49,7 +49,7 @@ def latencies(scheduler: str, workload: str) -> list[dict[str, float]]:
     from qops_batsim.scheduling.registry import make_scheduler
 
     jobs = read_workload(workload)
-    for _ in range(2):  # The first run compiles.
+    for _ in range(2):
         peer = TimedPeer(ModuleDriver(make_scheduler(scheduler), any_engine=True))
         Simulation(make_cluster(jobs.processors), [jobs], peer).run()
     rows = []

@@ -116,10 +116,7 @@ def advise(
         changes = {name: parse_what_if(what_if, _cores(name, accounting)) for name in traces}
 
     def advice_on(name: str, changed: WhatIf | None = None) -> Advice:
-        with (
-            console.announce_compiling(),
-            console.progress_bar(None, f"advise {name}".strip()) as bar,
-        ):
+        with console.progress_bar(None, f"advise {name}".strip()) as bar:
             return ask(
                 traces[name],
                 choices,

@@ -97,7 +97,7 @@ def _search(jobs: Workload, objectives: tuple[str, ...], limits: Limits) -> list
     if doubt := too_early(jobs, "by the schedulers; the best possible knows run times"):
         console.warn(doubt)
     bars = console.progress_bar(100 * len(objectives), "searching")
-    with console.announce_compiling(), bars as bar:
+    with bars as bar:
 
         def hear(name: str, part: float) -> None:
             if bar is not None:

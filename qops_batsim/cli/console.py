@@ -97,25 +97,6 @@ def _folded(text: str, stream: IO[str], indent: int = 0) -> str:
     )
 
 
-COMPILING = "compiling the scheduling kernels for this machine, once (up to half a minute) ..."
-
-
-@contextmanager
-def announce_compiling(quiet: bool = False) -> Iterator[None]:
-    """Print a note when a kernel has to be compiled in the block."""
-    from qops_batsim.kernels import listening
-
-    heard: list[str] = []
-
-    def hear(kernel: str) -> None:
-        if not (heard or quiet):
-            note(COMPILING)
-        heard.append(kernel)
-
-    with listening(hear):
-        yield
-
-
 @contextmanager
 def announce_slow(message: str) -> Iterator[None]:
     """Print a message once the block has taken longer than a second."""

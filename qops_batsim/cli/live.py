@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.console import (
-    announce_compiling,
     note,
     print_error,
     print_json,
@@ -147,7 +146,6 @@ def _follow(path: Path, about: About, poll: float, kept: dict[str, bool], *, dry
     manager: ResourceManager = Slurm(about.partition)
     with ExitStack() as stack:
         journal = stack.enter_context(Journal(path, writes=True))
-        stack.enter_context(announce_compiling())
         known = journal.about
         if known is not None:
             known.check_same(about, path)
@@ -364,7 +362,7 @@ def report(
     if scheduler is not None:
         contestant = contestant_of(scheduler)
         asked, options = contestant.scheduler, contestant.settings
-    with Journal(journal) as found, announce_compiling(as_json):
+    with Journal(journal) as found:
         told = read_report(found, asked, options)
     if as_json:
         print_json(told)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qops_batsim.cli.console import announce_compiling, note, print_json, print_table, say
+from qops_batsim.cli.console import note, print_json, print_table, say
 from qops_batsim.cli.inputs import duration
 from qops_batsim.cli.options import A_JOB, Accounts, AsJson, Qos, Reservations, manual, with_options
 from qops_batsim.cli.texts import duration_text
@@ -116,9 +116,8 @@ def quote(
         Ask(processors=processors, time=run_time, deadline=until)
         for processors, run_time in map(parse_job, jobs)
     ]
-    with announce_compiling(as_json):
-        asker = _source(queue, given, _date(now)).asker()
-        answers = [asker.ask(each) for each in asks]
+    asker = _source(queue, given, _date(now)).asker()
+    answers = [asker.ask(each) for each in asks]
     if as_json:
         state = {"now": asker.state.now, "left_out": asker.state.left_out, "late": asker.late}
         unsure = {"unsure": asker.state.unsure} if asker.state.unsure else {}
@@ -192,9 +191,6 @@ def serve(
 
 def serve_quotes(source: QueueSource, address: str, *, any_interface: bool) -> None:
     """Answer requests until a signal ends it."""
-    from qops_batsim.advice.queue_quote import Ask, QueueAsker
-    from qops_batsim.advice.queue_state import QueuedJob, QueueState
-    from qops_batsim.kernels import compiling
     from qops_batsim.signals import EndingSignal
 
     try:
@@ -204,12 +200,7 @@ def serve_quotes(source: QueueSource, address: str, *, any_interface: bool) -> N
             f"--listen needs the package {error.name} (pip install 'qops-batsim[http]')"
         ) from None
     place = parse_address(address, any_interface=any_interface)
-    job = QueuedJob(id="1", processors=1, estimate=1.0)
-    with compiling(), announce_compiling():
-        source.asker()  # Wrong options and files are told at once.
-        # The first to ask does not wait for kernels.
-        state = QueueState(source="a queue", processors=1, now=0.0, jobs=[job])
-        QueueAsker(state, source.scheduler, source.settings).ask(Ask(processors=1, time=1.0))
+    source.asker()  # Wrong options and files are told at once.
     try:
         server = QuoteServer(place, source.asker, on_request=note)
     except OSError as error:
@@ -218,6 +209,6 @@ def serve_quotes(source: QueueSource, address: str, *, any_interface: bool) -> N
         ) from None
     host, port = server.address
     note(f"listens at http://{host}:{port}")
-    with compiling(), suppress(KeyboardInterrupt, EndingSignal):
+    with suppress(KeyboardInterrupt, EndingSignal):
         server.run()
     note("stopped")

@@ -13,7 +13,6 @@ import typer
 
 from qops_batsim.cli import options
 from qops_batsim.cli.console import (
-    COMPILING,
     Bar,
     note,
     print_error,
@@ -160,14 +159,6 @@ def _run(
 
     class Terminal(ProgressListener):
         bar: Bar | None = None
-        compiled = 0
-
-        def compiling(self, kernel: str) -> None:
-            self.compiled += 1
-            if self.compiled == 1 and not quiet:
-                note(COMPILING)
-            if self.bar is not None:
-                self.bar.say(f"compiling kernel {self.compiled}, {kernel}")
 
         @contextmanager
         def phase(self, title: str, steps: int | None = None) -> Iterator[Bar | None]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli.console import (
-    announce_compiling,
     note,
     print_error,
     print_failure,
@@ -113,10 +112,9 @@ def serve(
         note(f"{scheduler} listens at {endpoint}")
     server = _Server(scheduler, given, any_engine, connection, prefix, quiet)
     try:
-        with announce_compiling(quiet):
-            code = server.serve_one()
-            while loop and not server.idle:
-                code = max(code, server.serve_one())
+        code = server.serve_one()
+        while loop and not server.idle:
+            code = max(code, server.serve_one())
     finally:
         connection.close(LAST_WORD_SECONDS)
     raise typer.Exit(code)

@@ -142,7 +142,7 @@ def tell_study(
         check_writable(page)
     began = time.perf_counter()
     asked = sum(1 for _ in study.cells())
-    with console.announce_compiling(), console.progress_bar(asked, study.name) as on_progress:
+    with console.progress_bar(asked, study.name) as on_progress:
         runs = run_study(
             study,
             out,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qops_batsim.cli import options
-from qops_batsim.cli.console import announce_compiling, announce_slow, note, progress_bar, say, warn
+from qops_batsim.cli.console import announce_slow, note, progress_bar, say, warn
 from qops_batsim.cli.inputs import read_source
 from qops_batsim.cli.options import manual
 from qops_batsim.cli.texts import load_text
@@ -260,7 +260,7 @@ def deadlines(
     )
     require_one_of("--estimates", estimates, (USERS, EXACT))
     workload = read_source(source, out)
-    with announce_compiling(), announce_slow("running EASY as reference ..."):
+    with announce_slow("running EASY as reference ..."):
         result = give_deadlines(
             workload,
             choices,
@@ -350,7 +350,7 @@ def estimates(
     )
     choices.check()
     asked = None if requests is None else read_source(str(requests), out)
-    with announce_compiling(), announce_slow("running EASY for what has ended ..."):
+    with announce_slow("running EASY for what has ended ..."):
         result = give_estimates(read_source(source, out), choices, requests=asked)
     write_workload(result, out)
     say(f"{out}: {len(result.jobs):,} jobs on {result.processors} processors, {choices.name}")

@@ -187,7 +187,7 @@ def html_page(
     versions = {
         "qops-batsim": __version__,
         "Python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "numba")},
+        "numpy": version("numpy"),
     }
     told = ", ".join(f"{name} {number}" for name, number in versions.items())
     made_by = PageFacts(facts={"command": command, **facts, "versions": told})

@@ -9,9 +9,6 @@ from contextlib import AbstractContextManager, nullcontext
 class ProgressListener:
     """Listener to the progress of a run; override what is of interest. This one is silent."""
 
-    def compiling(self, kernel: str) -> None:
-        """Hear that a kernel has to be compiled first, which takes about a second."""
-
     def phase(
         self, title: str, steps: int | None = None
     ) -> AbstractContextManager[Callable[[int], None] | None]:

@@ -25,7 +25,6 @@ from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import run_files
 from qops_batsim.files import decoded, read_bytes
 from qops_batsim.garbage import without_garbage_collection
-from qops_batsim.kernels import listening
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import (
@@ -327,16 +326,15 @@ class _RunInProgress:
         """Simulate, write, and verify the schedule as it was written."""
         for text in input_warnings(self.module, self.jobs, self.machine, self.options):
             self.progress.warning(text)
-        with listening(self.progress.compiling):
-            with self.files, writing_what_ended(self.files, self.described):
-                done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
-            with self.progress.phase("reading back"):
-                result = read_files(find_written(self.prefix, self.files.published))
-            verification = Verification(result, workloads={"w0": self.jobs})
-            rules = verification.rules
-            with self.progress.phase("verifying", len(rules)) as tell:
-                on_rule = None if tell is None else lambda rule: tell(rules.index(rule))
-                violations = verification.violations(on_rule)
+        with self.files, writing_what_ended(self.files, self.described):
+            done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
+        with self.progress.phase("reading back"):
+            result = read_files(find_written(self.prefix, self.files.published))
+        verification = Verification(result, workloads={"w0": self.jobs})
+        rules = verification.rules
+        with self.progress.phase("verifying", len(rules)) as tell:
+            on_rule = None if tell is None else lambda rule: tell(rules.index(rule))
+            violations = verification.violations(on_rule)
         return Run(
             scheduler=self.described["scheduler"],
             workload=self.described["workload"],

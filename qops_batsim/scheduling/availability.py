@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import numbers
-from typing import TYPE_CHECKING
 
 from qops_batsim.core.profile import Profile
 from qops_batsim.errors import SimulationError, require_type
 from qops_batsim.timing import duration_on_grid, end_of, on_grid
-
-if TYPE_CHECKING:
-    from qops_batsim.scheduling import arrays
 
 
 class NotFreeError(SimulationError, ValueError):
@@ -44,15 +39,6 @@ class AvailabilityProfile:
         _check_numbers(processors, start=start)
         self.processors = processors
         self._profile = Profile(processors, float(start))
-
-    @classmethod
-    def of(cls, profile: arrays.Profile, processors: int) -> AvailabilityProfile:
-        """Return a copy of what kernels work on, a profile of numbers. O(steps × log steps)."""
-        made, count = cls(processors, float(profile.times[0])), int(profile.size[0])
-        dates, free = profile.times[:count].tolist(), profile.free[:count].tolist()
-        for date, end, left in zip(dates, [*dates[1:], math.inf], free, strict=True):
-            made._profile.reserve(date, end, processors - left)
-        return made
 
     @classmethod
     def like(cls, profile: Profile, processors: int) -> AvailabilityProfile:

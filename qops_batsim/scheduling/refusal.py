@@ -17,7 +17,7 @@ from qops_batsim.timing import SAME_DATE
 
 
 class RefusalKind(StrEnum):
-    """Kinds of obstacles to a job; files have the texts, kernels the codes."""
+    """Kinds of obstacles to a job; files have the texts, logs the codes."""
 
     NONE = ""
     """Nothing does."""

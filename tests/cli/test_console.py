@@ -5,16 +5,12 @@ from __future__ import annotations
 import io
 import time
 from contextlib import redirect_stderr
-from pathlib import Path
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
-from qops_batsim import kernels
 from qops_batsim.cli import console
 from qops_batsim.cli.console import (
-    announce_compiling,
     note,
     print_answer,
     print_error,
@@ -138,21 +134,3 @@ def test_long_lines_are_folded_at_blanks(
     ]
     print_error(text)
     assert len(capsys.readouterr().err.splitlines()) == 1
-
-
-def test_compiling_is_announced_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def one(values: np.ndarray) -> int:
-        return len(values)
-
-    monkeypatch.setattr(kernels, "homes", lambda: (tmp_path,))
-    kernels.directory.cache_clear()
-    compiled = kernels.kernel(one)
-    with announce_compiling(), kernels.compiling():
-        compiled(np.zeros(1))
-        compiled(np.zeros((1, 1)))
-    with announce_compiling(), kernels.compiling():
-        kernels.kernel(one)(np.zeros(1))
-    kernels.directory.cache_clear()
-    assert capsys.readouterr().err.count("compiling the scheduling kernels") == 1

@@ -395,7 +395,7 @@ def test_the_module_starts_without_anything_slow():
         "import qops_batsim.engine.outputs, qops_batsim.engine.simulation\n"
         "import qops_batsim.platform.simgrid_read, qops_batsim.protocol.zeromq\n"
         "import qops_batsim.workload.batsim_json\n"
-        "slow = {'typer', 'rich', 'numba', 'pandas', 'matplotlib', 'asyncio'}\n"
+        "slow = {'typer', 'rich', 'pandas', 'matplotlib', 'asyncio'}\n"
         "print(sorted(slow & set(sys.modules)))\n"
         "sys.argv = ['batsim', '--version']\n"
         "engine.main()\n"

@@ -48,7 +48,7 @@ class Deciding:
         self.start()
 
     def start(self) -> None:
-        """Start it, and wait until it decides: kernels may have to be compiled first."""
+        """Start it, and wait until it decides."""
         before = self._said.read_text().count(" live qops (live)")
         self.process = subprocess.Popen(
             self._command, env=self._cluster.env, stdout=self._log, stderr=self._log

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import traceback
-from contextlib import nullcontext
 
 import pytest
 
-from qops_batsim import check_scheduler, kernels
+from qops_batsim import check_scheduler
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
@@ -31,9 +30,7 @@ def test_every_registered_scheduler_keeps_the_contract(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(contract, "CASE_SECONDS", UNLIMITED)
-    # As Python its kernels take half a minute; the tests of its rules compile them as well.
-    with kernels.compiling() if name == "aroma" else nullcontext():
-        assert check_scheduler(name, on_broken_promise="fail") == 20
+    assert check_scheduler(name, on_broken_promise="fail") == 20
 
 
 def test_conservative_keeps_it_with_processors_as_well() -> None:

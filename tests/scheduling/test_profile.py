@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qops_batsim.scheduling.arrays import new_profile
 from qops_batsim.scheduling.availability import AvailabilityProfile
-from qops_batsim.scheduling.profile import earliest_fit, locate_earliest, reserve, reserve_fit
-from qops_batsim.timing import on_grid
 
 HORIZON = 60
 
@@ -105,26 +102,6 @@ def test_every_step_is_on_the_grid_and_nothing_is_left_over(
         profile.release(start, duration, needed)
         profile._check()
     assert profile.steps() == [(0, 3)]
-
-
-@given(
-    st.lists(
-        st.tuples(st.floats(0, 60), st.floats(1, 60) | st.just(math.inf), st.integers(1, 4)),
-        max_size=20,
-    )
-)
-def test_a_fit_is_reserved_where_it_was_found(asked: list[tuple[float, float, int]]) -> None:
-    one, other = new_profile(4), new_profile(4)
-    for after, duration, needed in asked:
-        date, length = on_grid(after), on_grid(duration)
-        fit = locate_earliest(one, date, length, needed)
-        assert fit[0] == earliest_fit(other, date, length, needed)
-        reserve_fit(one, fit, length, needed)
-        reserve(other, fit[0], length, needed)
-        size = one.size[0]
-        assert size == other.size[0]
-        assert (one.times[:size] == other.times[:size]).all()
-        assert (one.free[:size] == other.free[:size]).all()
 
 
 def test_reserving_what_is_not_free_is_refused_and_changes_nothing() -> None:

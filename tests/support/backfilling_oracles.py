@@ -1,4 +1,4 @@
-"""Naive, readable schedulers from the textbook definitions, to compare the kernels with.
+"""Naive, readable schedulers from the textbook definitions, to compare the schedulers with.
 
 Each takes jobs as (submission, processors, run time, estimate) with whole seconds
 and returns the start of each job. They plan by looking at every second.

@@ -28,7 +28,7 @@ from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.model import Workload
 
 SECONDS_ALLOWED = 900
-"""Against processes that hang: another process may compile the same kernels, which it waits for."""
+"""Against processes that hang."""
 
 OUR_SCHEDULERS = sorted(
     entry.name
