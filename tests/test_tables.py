@@ -231,6 +231,7 @@ def quoted(cell: str) -> str:
     ],
     "\n",
 ).via("quotes that enclose no cell")
+@example([('""', "1.5", "", '""'), ('""', "1.5", "", ",")], "").via("a cell too many")
 def test_a_table_is_the_same_by_polars_and_by_plain_python(
     rows: list[tuple[str, ...]], end: str
 ) -> None:
