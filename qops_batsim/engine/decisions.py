@@ -224,9 +224,7 @@ def _execute(world: World, decision: ExecuteJob) -> None:
         )
     if not hosts.mask:
         raise world.error(f"job {job.id!r} was given no host")
-    problem = world.occupation.problem(hosts)
-    if problem is not None:
-        raise _cannot_start(world, job, *problem)
+    check_hosts(world, job, hosts)
     placement = None
     if decision.mapping is not None:
         listed = tuple(hosts)
@@ -240,6 +238,13 @@ def _divides_a_total(record: JobRecord) -> bool:
     """Tell whether a job has a fixed total of work, so that it can run on any number of hosts."""
     step = record.execution.steps[0]
     return step.amounts is not None and step.amounts.total and not step.place
+
+
+def check_hosts(world: World, job: Job, hosts: HostSet) -> None:
+    """Check that hosts can take a job; SimulationError if they cannot."""
+    problem = world.occupation.problem(hosts)
+    if problem is not None:
+        raise _cannot_start(world, job, *problem)
 
 
 def _cannot_start(world: World, job: Job, host: int, trouble: str) -> Exception:

@@ -5,7 +5,7 @@ from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 
 cdef double INFINITY, _SAME_DATE, _SHORTEST_CALL_DELAY
 cdef int _WAITING, _OVER, _PER_REPORT
-cdef long long _CALL, _EVENT
+cdef long long _CALL, _EVENT, _PHYSICS
 
 cdef class FreeHosts:
     cdef long long[::1] lows, highs  # room for an interval more than there can be
@@ -81,6 +81,7 @@ cdef class Loop:
     cdef readonly long long[::1] ended
     cdef readonly Py_ssize_t ended_count
     cdef list jobs, events, cancelled
+    cdef object physics
     cdef readonly list happened_dates
     cdef dict given_up
     cdef Py_ssize_t next, happened, told, told_before
@@ -89,15 +90,25 @@ cdef class Loop:
     cdef double next_date
     @cython.locals(messages=Py_ssize_t)
     cpdef run(self, Scheduler scheduler, object on_progress)
-    @cython.locals(manager=EmbeddedManager, waits=Waits, date=double, soon=double, submits=bint)
+    @cython.locals(manager=EmbeddedManager, waits=Waits, date=double)
     cdef bint next_message(self, Scheduler scheduler) except -1
     cdef tell_closing(self, Scheduler scheduler)
-    @cython.locals(waits=Waits, number="long long", index=Py_ssize_t, due=list)
+    @cython.locals(waits=Waits, submits=bint)
+    cdef come_to(self, Scheduler scheduler, double soon)
+    @cython.locals(waits=Waits, date=double, number="long long", index=Py_ssize_t, due=list)
     cdef end_due(self, Scheduler scheduler, double soon, bint submits)
-    @cython.locals(job=Job)
-    cdef end(self, Scheduler scheduler, Py_ssize_t index)
+    cdef end(self, Scheduler scheduler, Py_ssize_t index, long long number, double date)
+    @cython.locals(index=Py_ssize_t)
+    cdef end_job(self, Scheduler scheduler, Job job)
+    cdef tell_ended(self, Scheduler scheduler)
+    @cython.locals(waits=Waits)
+    cdef drop_withdrawn(self)
+    cpdef next_number(self)
+    cpdef wait_until(self, double date, long long number)
     @cython.locals(submissions=Submissions, index=Py_ssize_t, latest=double, job=Job)
     cdef submit(self, Scheduler scheduler)
     @cython.locals(manager=EmbeddedManager, job=Job, index=Py_ssize_t, date=double, place=Py_ssize_t)
     cdef carry_out(self)
+    @cython.locals(manager=EmbeddedManager, job=Job, call=Py_ssize_t)
+    cdef carry_out_physically(self)
     cdef void note_ended(self, Py_ssize_t index) noexcept

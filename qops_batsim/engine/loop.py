@@ -1,14 +1,16 @@
-"""The loop of events: jobs that sleep, on hosts of their own, under any scheduler.
+"""The loop of events: a workload under any scheduler.
 
 The order of events is that of :mod:`~qops_batsim.engine.simulation`, to the last bit of each date.
-Jobs are known by their index in the order of submission.
+Jobs are known by their index in the order of submission. Where jobs do more than sleep on hosts of
+their own, a :class:`~qops_batsim.engine.physics.Physics` runs them, whose waits are in this loop's
+heap.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from qops_batsim.core.hosts import HostBits
 from qops_batsim.core.job import OVER, WAITING, Job, WrittenFields
@@ -24,6 +26,9 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.scheduling.capacity import Capacity
 from qops_batsim.timing import SAME_DATE, SHORTEST_CALL_DELAY
+
+if TYPE_CHECKING:
+    from qops_batsim.engine.physics import Physics
 
 MESSAGES_PER_REPORT = 1024
 """Messages from one report of progress to the next."""
@@ -308,7 +313,9 @@ CALL = -1
 """In place of the index of a job: a call that a scheduler asked for."""
 EVENT = -2
 """Likewise: the next external event."""
-_CALL, _EVENT = CALL, EVENT
+PHYSICS = -3
+"""Likewise: a wait of the physics."""
+_CALL, _EVENT, _PHYSICS = CALL, EVENT, PHYSICS
 
 
 class Waits:
@@ -420,19 +427,22 @@ class Submissions:
 
 
 class Loop:
-    """One run of jobs that sleep.
+    """One run of a workload.
 
     Parameters
     ----------
     machine_size
         Number of hosts.
     submissions
-        The jobs, at least one.
+        The jobs.
     run_times
-        How long each runs (seconds), by index: an array.
+        How long each sleeps (seconds), by index: an array.
     events
         What happens whatever the scheduler does: date (seconds) and notice, in order; None where
         nobody asked for events, which is not the same as none.
+    physics
+        What runs the jobs if they do more than sleep, a
+        :class:`~qops_batsim.engine.physics.Physics`; ``run_times`` are not looked at then.
 
     Attributes
     ----------
@@ -450,8 +460,10 @@ class Loop:
         submissions: Submissions,
         run_times: array[float],
         events: list[tuple[float, Notify]] | None = None,
+        physics: Physics | None = None,
     ) -> None:
         self.submissions, self.run_times, self.waits = submissions, run_times, Waits()
+        self.physics: Any = physics
         count = self.submissions.size
         self.manager = EmbeddedManager(machine_size, count)
         self.starts = array("d", [float("nan")]) * count
@@ -459,9 +471,9 @@ class Loop:
         self.ended, self.ended_count = array("q", bytes(8 * count)), 0
         self.jobs = self.manager.jobs
         self.next, self.submitter = 0, 0
-        self.next_date = max(0.0, self.submissions.dates[0])
+        self.next_date = max(0.0, self.submissions.dates[0]) if count else INFINITY
         self.told = self.told_before = 0
-        self.all_submitted, self.all_happened = False, events is not None and not events
+        self.all_submitted, self.all_happened = count == 0, events is not None and not events
         self.events, self.happened = list(events or ()), 0
         self.happened_dates: list[float] = []
         self.cancelled: list[str] = []
@@ -496,18 +508,30 @@ class Loop:
 
         That no more jobs will come is told alone, unless an end or a call follows at its date.
         """
+        manager, waits = self.manager, self.waits
+        self.told = self.told_before = 0
         if self.all_submitted or self.all_happened:
             self.tell_closing(scheduler)
-            return True
-        manager, waits = self.manager, self.waits
-        date = self.next_date
-        if waits.size > 0:
-            date = min(date, waits.dates[0])
-        if date == INFINITY:
-            return False
-        manager.now = max(manager.now, date)
-        soon = manager.now + _SAME_DATE
-        self.told = self.told_before = 0
+        if self.physics is not None:
+            self.tell_ended(scheduler)
+        while self.told == 0:
+            if self.physics is not None:
+                self.physics.settle()
+                self.drop_withdrawn()
+            date = self.next_date
+            if waits.size > 0:
+                date = min(date, waits.dates[0])
+            if date == INFINITY:
+                return False
+            manager.now = max(manager.now, date)
+            if self.physics is not None:
+                self.physics.now = manager.now
+            self.come_to(scheduler, manager.now + _SAME_DATE)
+        return True
+
+    def come_to(self, scheduler: Scheduler, soon: float) -> None:
+        """Tell what happens up to a date, which is the present one, but for rounding errors."""
+        waits = self.waits
         while True:
             submits = self.next_date <= soon
             if waits.size == 0 or waits.dates[0] > soon:
@@ -520,7 +544,7 @@ class Loop:
             self.tell_closing(scheduler)
         if self.cancelled:
             self.tell_cancelled(scheduler)
-        return self.told > 0 or self.next_message(scheduler)
+        self.told_before = 0
 
     def tell_closing(self, scheduler: Scheduler) -> None:
         """Tell that no more jobs will be submitted, or that no more hosts will leave or return."""
@@ -562,6 +586,8 @@ class Loop:
                 return
             self.happened += 1
             self.happened_dates.append(manager.now)
+            if self.physics is not None:
+                self.physics.happen(self.happened - 1)
             self.apply_event(scheduler, events[self.happened - 1][1])
         self.note_closing()
         self.all_happened = True
@@ -595,44 +621,76 @@ class Loop:
     def end_due(self, scheduler: Scheduler, soon: float, submits: bool) -> None:
         """End what is due, in the order in which the waits began; submissions are one of them."""
         waits = self.waits
-        number, index = waits.numbers[0], waits.jobs[0]
+        date, number, index = waits.dates[0], waits.numbers[0], waits.jobs[0]
         waits.pop()
         if waits.size == 0 or waits.dates[0] > soon:
             # Usually it is the only one.
             if submits and self.submitter < number:
                 self.submit(scheduler)
                 submits = False
-            self.end(scheduler, index)
+            self.end(scheduler, index, number, date)
         else:
-            due = [(number, index)]
+            due = [(number, index, date)]
             while waits.size > 0 and waits.dates[0] <= soon:
-                due.append((waits.numbers[0], waits.jobs[0]))
+                due.append((waits.numbers[0], waits.jobs[0], waits.dates[0]))
                 waits.pop()
             due.sort()
-            for number, index in due:
+            for number, index, date in due:
                 if submits and self.submitter < number:
                     self.submit(scheduler)
                     submits = False
-                self.end(scheduler, index)
+                self.end(scheduler, index, number, date)
         if submits:
             self.submit(scheduler)
 
-    def end(self, scheduler: Scheduler, index: int) -> None:
-        """End a job, or come to the date of a call."""
-        if index == _EVENT:
+    def end(self, scheduler: Scheduler, index: int, number: int, date: float) -> None:
+        """End a job, or come to the date of a call; by the wait of that number and date."""
+        if index >= 0:
+            self.end_job(scheduler, self.jobs[index])
+        elif index == _EVENT:
             self.happen(scheduler)
-            return
-        self.told += 1
-        if index == _CALL:
+        elif index == _PHYSICS:
+            self.physics.end_wait(number, date)
+            self.tell_ended(scheduler)
+        else:
+            self.told += 1
             scheduler.called()
-            return
-        job = self.jobs[index]
+
+    def end_job(self, scheduler: Scheduler, job: Job) -> None:
+        """End a job."""
+        index = job.index
         self.jobs[index] = None
         self.manager.release(job)
         job.phase = _OVER
         self.finishes[index] = self.manager.now
         self.note_ended(index)
+        self.told += 1
         scheduler.ended(job)
+
+    def tell_ended(self, scheduler: Scheduler) -> None:
+        """Tell of the jobs that the physics has ended."""
+        ended = self.physics.untold
+        if ended:
+            for job in ended:
+                self.end_job(scheduler, job)
+            ended.clear()
+
+    def drop_withdrawn(self) -> None:
+        """Leave out those waits of the physics that come next and that it has withdrawn."""
+        waits = self.waits
+        while waits.size > 0 and waits.jobs[0] == _PHYSICS:
+            if self.physics.waits_for(waits.numbers[0], waits.dates[0]):
+                break
+            waits.pop()
+
+    def next_number(self) -> int:
+        """Return the number of a wait of the physics that begins now."""
+        self.manager.began += 1
+        return self.manager.began - 1
+
+    def wait_until(self, date: float, number: int) -> None:
+        """Have a wait of the physics end at a date (seconds), unless it is withdrawn."""
+        self.waits.push(date, number, _PHYSICS)
 
     def submit(self, scheduler: Scheduler) -> None:
         """Submit the jobs of this date, and wait for that of the next ones."""
@@ -640,6 +698,8 @@ class Loop:
         latest = max(self.manager.now, submissions.dates[index])
         while index < submissions.size and submissions.dates[index] <= latest:
             job = submissions.job(index)
+            if self.physics is not None:
+                self.physics.submit_job(job)
             if self.given_up and job.id in self.given_up:
                 self.given_up[job.id] = job
             scheduler.submitted(job)
@@ -657,7 +717,9 @@ class Loop:
     def carry_out(self) -> None:
         """Wait for the ends of the jobs that were started, and for calls."""
         manager = self.manager
-        if manager.started:
+        if self.physics is not None:
+            self.carry_out_physically()
+        elif manager.started:
             for job in manager.started:
                 index = job.index
                 self.starts[index], self.jobs[index] = manager.now, job
@@ -671,6 +733,22 @@ class Loop:
             for job in manager.rejected:
                 self.note_ended(job.index)
             manager.rejected.clear()
+
+    def carry_out_physically(self) -> None:
+        """Start and reject jobs; calls among the starts wait from between their first waits on."""
+        manager, call = self.manager, 0
+        for job in manager.started:
+            while call < manager.calls and manager.call_numbers[call] < manager.numbers[job.index]:
+                manager.call_numbers[call] = self.next_number()
+                call += 1
+            self.jobs[job.index] = job
+            self.physics.start_job(job, manager.hosts_of(job))
+        while call < manager.calls:
+            manager.call_numbers[call] = self.next_number()
+            call += 1
+        manager.started.clear()
+        for job in manager.rejected:
+            self.physics.reject_job(job)
 
     def note_ended(self, index: int) -> None:
         """Note that nothing more becomes of a job."""

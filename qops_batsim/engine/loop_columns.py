@@ -11,6 +11,7 @@ import numpy as np
 from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
 from qops_batsim.engine.loop import Loop, Submissions
 from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE, ExternalEvent
+from qops_batsim.engine.physics import Physics
 from qops_batsim.jobs import Job
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.protocol.events import Notify
@@ -51,8 +52,12 @@ def loop_of(
     listed: Sequence[Job],
     hosts: int,
     events: Sequence[ExternalEvent] | None = None,
+    physics: Physics | None = None,
 ) -> Loop:
-    """Return the loop of a run of jobs in columns; ``listed`` are those of the workload."""
+    """Return the loop of a run of jobs in columns; ``listed`` are those of the workload.
+
+    If they do more than sleep, that is the physics'.
+    """
     columns = jobs.columns
     submissions = Submissions(
         jobs.name,
@@ -67,7 +72,10 @@ def loop_of(
         SubmittedFields(listed),
     )
     notices = None if events is None else [(each.timestamp, notice_of(each)) for each in events]
-    return Loop(hosts, submissions, _floats(jobs.run_times), notices)
+    loop = Loop(hosts, submissions, _floats(jobs.run_times), notices, physics)
+    if physics is not None:
+        physics.use_loop(loop, events or ())
+    return loop
 
 
 def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:

@@ -25,9 +25,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
+import numpy as np
 
 from qops_batsim.engine.decisions import apply_decision
 from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.physics import Physics
 from qops_batsim.engine.server import NetworkedWorld, Server
 from qops_batsim.engine.submitters import ClosingNotices, ExternalEventSubmitter, JobSubmitters
 from qops_batsim.engine.world import World
@@ -159,6 +161,9 @@ class Simulation:
         What the simulation allows.
     on_progress
         Called now and then with the number of jobs ended so far.
+    for_loop
+        Have it be run by :class:`~qops_batsim.engine.loop.Loop`, which can do so if messages take
+        no time, and neither hosts are shared nor jobs registered; see :attr:`physics`.
 
     Attributes
     ----------
@@ -204,6 +209,8 @@ class Simulation:
         decision_side: DecisionSide,
         options: EngineOptions | None = None,
         on_progress: Callable[[int], None] | None = None,
+        *,
+        for_loop: bool = False,
     ) -> None:
         options = options or EngineOptions()
         sends = options.message_delays and platform.master is not None
@@ -211,7 +218,11 @@ class Simulation:
         # With energy, actors also read meters, one a round: that decides who comes first.
         always = options.energy or not options.rules.begins_first
         has_actors = self.has_message_delays or (sends and always)
-        self._world = world = (NetworkedWorld if has_actors else World)(platform, options)
+        for_loop = for_loop and not (
+            options.compute_sharing or options.dynamic_jobs or options.forward_profiles
+        )
+        kind = NetworkedWorld if has_actors else Physics if for_loop else World
+        self._world = world = kind(platform, options)
         self.options, self.hosts, self.energy = world.options, world.hosts, world.energy
         self.outages, self.happened = world.outages, world.happened
         self.storage_hosts, self.workloads = platform.storage_hosts, world.workloads
@@ -272,6 +283,28 @@ class Simulation:
             return None
         ((name, delays),) = self._delays.items()
         return delay_jobs_in(self._world, name, delays, events=events)
+
+    @property
+    def physics(self) -> Physics | None:
+        """What runs the jobs if the loop of events runs the simulation; None if it cannot."""
+        return self._world if isinstance(self._world, Physics) else None
+
+    def beginning(self) -> SimulationBegins:
+        """Return what a decision module is told at the beginning."""
+        return simulation_begins(self._world, self.platform)
+
+    def jobs_in_order(self) -> DelayJobs:
+        """Return the jobs of the only workload in columns, as if none took any time."""
+        from qops_batsim.engine.delay_jobs import in_columns
+
+        ((name, columns),) = self._world.columns.items()
+        nothing = np.zeros(len(columns.profile_names))
+        return in_columns(name, columns, nothing, nothing.astype(np.int64))
+
+    def finish_physics(self) -> None:
+        """End after a run of :attr:`physics` by the loop of events."""
+        self._check_nothing_left()
+        self._over = True
 
     def finish(self, outcome: Callable[[], Outcome], now: float, ended: int) -> None:
         """End at a date (seconds), with the outcome of another loop over :attr:`delay_jobs`.

@@ -118,11 +118,16 @@ def apply_external_event(world: World, event: ExternalEvent) -> None:
     """Carry out an external event now, and tell the module."""
     if event.type not in (UNAVAILABLE, AVAILABLE):
         world.tell(Notify(event.fields))
-        return
-    if not event.hosts:
+    elif event.hosts:
+        carry_out_event(world, event)
+        world.tell(Notify.of(f"event_{event.type}", resources=str(event.hosts)))
+
+
+def carry_out_event(world: World, event: ExternalEvent) -> None:
+    """Have hosts leave or return now, if that is the event."""
+    if event.type not in (UNAVAILABLE, AVAILABLE) or not event.hosts:
         return
     world.happened.append(msgspec.structs.replace(event, timestamp=world.now))
     occupation = world.occupation
     change = occupation.leave if event.type == UNAVAILABLE else occupation.come_back
     change(event.hosts, world.now)
-    world.tell(Notify.of(f"event_{event.type}", resources=str(event.hosts)))

@@ -1,4 +1,4 @@
-"""Whole simulations in the loop of events, where jobs only sleep and news takes no time."""
+"""Whole simulations in the loop of events, where news takes no time."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import msgspec
 import numpy as np
 
 from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE
+from qops_batsim.engine.physics import Physics
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
+from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, REJECTED
+from qops_batsim.scheduling.driver import system_of
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
     from qops_batsim.engine.delay_jobs import Outcome
 
 
+def goes_in_loop(module: SchedulerModule) -> bool:
+    """Return whether a scheduler does nothing that only an engine of messages can carry out."""
+    needs = module.needs
+    return not (module.scheduler.kills or needs.dynamic_jobs or needs.compute_sharing)
+
+
 def run_in_loop(
     simulation: Simulation,
     workload: Workload,
@@ -28,13 +36,18 @@ def run_in_loop(
     on_progress: Callable[[int], None] | None,
 ) -> bool:
     """Run a simulation in the loop of events if that can; return whether it did."""
-    jobs, events = simulation.delay_jobs(events=True), simulation.options.external_events
-    if jobs is None or module.scheduler.kills:
+    if not goes_in_loop(module):
         return False
+    jobs, physics = simulation.delay_jobs(events=True), simulation.physics
+    report = on_progress or ignore
+    if jobs is None:
+        if physics is not None:
+            run_physics(simulation, physics, workload, module, report)
+        return physics is not None
     from qops_batsim.engine.loop_columns import loop_of, outcome_of
 
+    events = simulation.options.external_events
     loop = loop_of(jobs, workload.jobs, len(simulation.hosts), events)
-    report = on_progress or ignore
     manager = loop.manager
     manager.qos_log, manager.news = module.qos_log, News.of(module.options)
     loop.run(module.scheduler, report)
@@ -48,6 +61,37 @@ def run_in_loop(
     log_jobs(module.qos_log, workload, outcome)
     report(loop.ended_count)
     return True
+
+
+def run_physics(
+    simulation: Simulation,
+    physics: Physics,
+    workload: Workload,
+    module: SchedulerModule,
+    report: Callable[[int], None],
+) -> None:
+    """Run a simulation whose jobs do more than sleep."""
+    from qops_batsim.engine.loop_columns import loop_of
+
+    events, system = simulation.options.external_events, system_of(simulation.beginning())
+    jobs = simulation.jobs_in_order()
+    loop = loop_of(jobs, workload.jobs, len(simulation.hosts), events, physics)
+    manager, log = loop.manager, module.qos_log
+    manager.qos_log, manager.system = log, system
+    manager.news = News.of(module.options, system.profiles)
+    loop.run(module.scheduler, report)
+    if module.decision_log is not None:
+        module.follow(manager.machine_size)
+    records = list(physics.records.values())  # In the order of submission, as indices are.
+    for index, text in manager.metadata.items():
+        records[index].metadata = text
+    for record in records:
+        log.jobs.append(record.job)
+        if record.start == record.start:
+            log.started.append(record.job.id)
+    log.rejected.extend(each.job.id for each in physics.ended if each.state == REJECTED)
+    simulation.finish_physics()
+    report(loop.ended_count)
 
 
 def ignore(ended: int) -> None:

@@ -26,7 +26,7 @@ from qops_batsim.file_set import DEADLOCK, FileSet, document_with_digests, run_f
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip
-from qops_batsim.running.in_loop import run_in_loop
+from qops_batsim.running.in_loop import goes_in_loop, run_in_loop
 from qops_batsim.running.inputs import (
     AnyEvents,
     AnyPlatform,
@@ -169,12 +169,13 @@ def _simulate(
         # This engine never forgets a profile, whatever was asked for.
         engine = msgspec.structs.replace(engine, profile_reuse=True)
     driver = ModuleDriver(module, any_engine=True)
-    simulation = Simulation(platform, [workload], driver, engine, on_progress)
+    # One that hears of messages in its own way is told in messages.
+    in_loop = type(module) is SchedulerModule and goes_in_loop(module)
+    simulation = Simulation(platform, [workload], driver, engine, on_progress, for_loop=in_loop)
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, len(simulation.hosts))
-    # One that hears of messages in its own way is told in messages.
     is_over = False
-    if type(module) is SchedulerModule:
+    if isinstance(module, SchedulerModule) and in_loop:
         is_over = run_in_loop(simulation, workload, module, on_progress)
     if not is_over:
         simulation.run()

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from qops_batsim import read_workload, simulate
-from qops_batsim.running import simulate as running
+from qops_batsim.engine.options import EngineOptions
 
 
 def test_columns_are_those_that_were_read() -> None:
@@ -18,19 +18,16 @@ def test_columns_are_those_that_were_read() -> None:
     assert pickle.loads(pickle.dumps(workload)).jobs == workload.jobs
 
 
-@pytest.mark.parametrize("plain", [False, True], ids=["loop of events", "plain loop"])
-def test_a_changed_job_is_simulated_as_it_is_now(
-    plain: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if plain:
-        monkeypatch.setattr(running, "run_in_loop", lambda *_: False)
-    before = simulate("easy", "tiny_8", None).ended_jobs
+@pytest.mark.parametrize("engine", [None, EngineOptions(forward_profiles=True)])
+def test_a_changed_job_is_simulated_as_it_is_now(engine: EngineOptions | None) -> None:
+    """By jobs in columns, and by jobs one by one."""
+    before = simulate("easy", "tiny_8", engine=engine).ended_jobs
     workload = read_workload("tiny_8")
     for job in workload.jobs:
         job.walltime = 1.0
     for each in (workload, pickle.loads(pickle.dumps(workload))):
         assert set(each.columns.walltimes.tolist()) == {1.0}
-        after = simulate("easy", each, None).ended_jobs
+        after = simulate("easy", each, engine=engine).ended_jobs
         assert (after.finishes - after.starts).max() == 1.0
     assert (before.finishes - before.starts).max() > 1.0
 
