@@ -22,6 +22,8 @@ DIRECTIVES = {
     "infer_types": True,
     "annotation_typing": False,  # types come from the .pxd
     "binding": False,
+    "auto_pickle": False,  # what is pickled says how
+    "emit_code_comments": False,
 }
 FLAGS = ["-O2", "-g0", "-ffp-contract=off"]
 """Results are the same to the last bit as uncompiled: no -ffast-math, no fused operations."""
@@ -82,6 +84,11 @@ def extensions() -> list[Extension]:
 class BuildAllOrNone(build_ext):
     """Compile all modules or none: compiled ones cannot use each other uncompiled."""
 
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        # Said here: an editable installation forgets the options that are given to setup().
+        self.parallel = self.parallel or CORES
+
     def run(self) -> None:
         try:
             super().run()
@@ -108,5 +115,4 @@ setup(
     package_dir=package_dir,
     ext_modules=extensions(),
     cmdclass={"build_ext": BuildAllOrNone},
-    options={"build_ext": {"parallel": CORES}},
 )
