@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from qops_batsim import simulate
 from qops_batsim.errors import InputError
 from qops_batsim.scheduling import registry
 from qops_batsim.scheduling.plugins import frames_of_plugins, scheduler_of_data, short_name
@@ -151,10 +152,14 @@ def test_a_plug_in_that_cannot_be_loaded_shows_where(plugin: Path, cli: Cli) -> 
     assert lines[-1].endswith("mine.py cannot be loaded (ZeroDivisionError: division by zero)")
 
 
+def simulate_mine() -> None:
+    simulate("mine.py:Mine", "tiny_8", settings={"factor": 6})
+
+
 def test_an_error_in_another_process_shows_them_as_well(plugin: Path) -> None:
-    module = make_scheduler("mine.py:Mine", {"factor": 6})
+    scheduler_class("mine.py:Mine")
     with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
-        there = pool.submit(type(module.scheduler).schedule, module.scheduler)
+        there = pool.submit(simulate_mine)
         with pytest.raises(KeyError) as caught:
             there.result()
     (frame,) = frames_of_plugins(caught.value)
