@@ -7,18 +7,21 @@ cdef int _COMING
 cdef HostBits _NO_HOSTS
 
 cdef class Job:
+    # what searches look at, side by side: a long queue is larger than the fastest memory
+    cdef public int phase, corrections
+    cdef public Py_ssize_t processors, returning
+    cdef public double duration, end, start, key, trial, target
+    cdef public Py_ssize_t number, rank, headroom, cell, cell_above
     cdef public str id, profile, state
     cdef public double submission_time, estimate
-    cdef public Py_ssize_t processors
     cdef public object walltime, qos, _fields
     # of a run
-    cdef public double arrival, duration, requested, deadline, limit, start, end, key
-    cdef public Py_ssize_t index, returning
-    cdef public int phase, corrections
+    cdef public double arrival, requested, deadline, limit
+    cdef public Py_ssize_t index
     # of a plan
-    cdef public double trial, promise, target, aim, fixed_start, given_from, given_until, lag
+    cdef public double promise, aim, fixed_start, given_from, given_until, lag
     cdef public double suspended, lost_date, noted_start, noted_end, noted_target, latest_start
-    cdef public Py_ssize_t number, reserved, place, turn, kills, lost, headroom, rank, cell
+    cdef public Py_ssize_t reserved, place, turn, kills, lost
     cdef public double rate, gain, fits_from, fits_until, priority, first_slack
     cdef public bint is_held, is_dying, is_kept
     cdef public HostBits bits

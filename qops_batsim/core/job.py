@@ -107,9 +107,11 @@ class Job:
         promise, and when (seconds).
     noted_start, noted_end, noted_target
         What the log of decisions said last.
-    rank, cell
-        Its place among the waiting jobs while a plan is tried, and its class of size in bounds of
-        fits.
+    rank
+        Its place among the waiting jobs while a plan is tried.
+    cell, cell_above
+        Its class of size in bounds of fits, and the first one whose members are no smaller; -1 as
+        long as nobody asked.
     headroom
         Processors that stay free beside it in a plan that is tried.
     rate, gain
@@ -136,7 +138,7 @@ class Job:
         *("_fields", "estimate", "id", "processors", "profile", "qos", "submission_time"),
         *("arrival", "corrections", "deadline", "duration", "end", "index", "key", "limit"),
         *("phase", "requested", "returning", "start", "state", "walltime"),
-        *("aim", "bits", "cell", "fits_from", "fits_until", "fixed_start", "gain"),
+        *("aim", "bits", "cell", "cell_above", "fits_from", "fits_until", "fixed_start", "gain"),
         *("given_from", "given_until", "headroom", "is_dying", "is_held", "is_kept", "kills"),
         *("lag", "latest_start", "lost", "lost_date", "noted_end", "noted_start"),
         *("noted_target", "number", "place", "promise", "rank", "rate", "reserved"),
@@ -190,7 +192,7 @@ class Job:
         self.lost, self.lost_date = 0, 0.0
         self.noted_start = self.noted_end = self.noted_target = 0.0
         self.rate, self.gain, self.headroom = 0.0, 0.0, 0
-        self.rank = self.cell = 0
+        self.rank, self.cell, self.cell_above = 0, -1, -1
         self.fits_from = self.fits_until = self.priority = self.first_slack = 0.0
         self.given_from, self.given_until = _INFINITY, -_INFINITY
         self.promise, self.aim, self.fixed_start = self.deadline, _INFINITY, _INFINITY

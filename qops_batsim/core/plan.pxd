@@ -15,8 +15,8 @@ cpdef sort_by_arrival(list jobs)
 
 cpdef sort_by_start(list jobs, Py_ssize_t first)
 
-@cython.locals(job=Job, place=Py_ssize_t, count=Py_ssize_t, end=Py_ssize_t)
-cpdef sort_by_key(list jobs, Py_ssize_t first)
+@cython.locals(job=Job, place=Py_ssize_t, end=Py_ssize_t)
+cpdef sort_by_key(list jobs, Py_ssize_t first, Py_ssize_t last)
 
 @cython.locals(one=double, two=double)
 cdef bint is_before(Job job, Job other, int order) noexcept

@@ -50,19 +50,18 @@ def sort_by_start(jobs: list[Job], first: int) -> None:
         merge_sort(jobs, first, len(jobs), list(jobs), _BY_START)
 
 
-def sort_by_key(jobs: list[Job], first: int) -> None:
-    """Sort jobs from a place on by key, ties by arrival. O(n log n), linear if nearly sorted.
+def sort_by_key(jobs: list[Job], first: int, last: int) -> None:
+    """Sort jobs between two places by key, ties by arrival. O(n log n), linear if nearly sorted.
 
     A job with a key that is no number, as it has neither deadline nor estimate, keeps its place,
     and no other job passes it.
     """
-    place, count = first, len(jobs)
-    if insertion_sort(jobs, first, count, _BY_KEY, _MOVES * count):
+    if insertion_sort(jobs, first, last, _BY_KEY, _MOVES * last):
         return
-    spare = list(jobs)
-    while place < count:
+    place, spare = first, list(jobs)
+    while place < last:
         end = place
-        while end < count:
+        while end < last:
             job = jobs[end]
             if job.key != job.key:
                 break
@@ -771,7 +770,7 @@ class Plan:
         if mends and late > 0:
             for job in waiting:
                 job.key = min(job.aim, job.target) - job.duration
-            sort_by_key(waiting, 0)
+            sort_by_key(waiting, 0, len(waiting))
             for job in waiting:
                 job.trial = job.start
             if self.place_waiting() >= late:

@@ -76,12 +76,12 @@ cdef class FitBounds:
     cdef double[::1] widths, lengths, dates
     cdef Py_ssize_t columns, size
     @cython.locals(row=Py_ssize_t, column=Py_ssize_t)
-    cdef Py_ssize_t cell_of(self, Job job) noexcept
-    @cython.locals(cell=Py_ssize_t)
+    cdef classify(self, Job job)
+    @cython.locals(cell=Py_ssize_t, row=Py_ssize_t)
     cdef void forget(self) noexcept
     @cython.locals(cell=Py_ssize_t)
     cdef void copy_from(self, FitBounds other) noexcept
-    @cython.locals(row=Py_ssize_t, column=Py_ssize_t, first=Py_ssize_t, cell=Py_ssize_t, end=Py_ssize_t)
+    @cython.locals(first=Py_ssize_t, cell=Py_ssize_t)
     cdef void learn(self, Job job, double start) noexcept
 
 cpdef class_edges(double least, double most)

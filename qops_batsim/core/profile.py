@@ -507,19 +507,30 @@ class FitBounds:
 
     def __init__(self, processors: int) -> None:
         self.widths, self.lengths = class_edges(1.0, processors), class_edges(30.0, 2e5)
-        self.columns = len(self.lengths)
+        self.columns = len(self.lengths) + 1  # The last one ends a row: nothing is later.
         self.size = len(self.widths) * self.columns
         self.dates = array("d", bytes(8 * self.size))
+        self.forget()
 
-    def cell_of(self, job: Job) -> int:
-        """Return the class of the largest job that is no wider and no longer. O(log classes)."""
+    def classify(self, job: Job) -> None:
+        """Note in a job its class, and the first class that is as large. O(log classes).
+
+        Its class is that of the largest job that is no wider and no longer.
+        """
         row, column = class_of(self.widths, job.processors), class_of(self.lengths, job.duration)
-        return row * self.columns + column
+        job.cell = row * self.columns + column
+        if self.widths[row] < job.processors:
+            row += 1
+        if self.lengths[column] < job.duration:
+            column += 1
+        job.cell_above = row * self.columns + column
 
     def forget(self) -> None:
         """Know nothing of a profile. O(classes)."""
         for cell in range(self.size):
             self.dates[cell] = -INFINITY
+        for row in range(1, len(self.widths) + 1):
+            self.dates[row * self.columns - 1] = INFINITY
 
     def copy_from(self, other: FitBounds) -> None:
         """Know as much as another one. O(classes)."""
@@ -528,17 +539,10 @@ class FitBounds:
 
     def learn(self, job: Job, start: float) -> None:
         """Know the earliest fit of a job. O(classes), usually O(1)."""
-        row, column = job.cell // self.columns, job.cell % self.columns
-        if self.widths[row] < job.processors:
-            row += 1
-        if self.lengths[column] < job.duration:
-            column += 1
-        if column == self.columns:
-            return
-        first = row * self.columns + column
+        first = job.cell_above
         while first < self.size and self.dates[first] < start:
-            cell, end = first, first + self.columns - column
-            while cell < end and self.dates[cell] < start:
+            cell = first
+            while self.dates[cell] < start:
                 self.dates[cell] = start
                 cell += 1
             first += self.columns

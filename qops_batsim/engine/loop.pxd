@@ -69,7 +69,7 @@ cdef class Submissions:
     cdef long long[::1] places, profiles, processors
     cdef object fields
     cdef Py_ssize_t size
-    @cython.locals(limit=double, made=Job, place=Py_ssize_t)
+    @cython.locals(limit=double, made=Job, place=Py_ssize_t, job_id=str)
     cdef Job job(self, Py_ssize_t index)
 
 cdef class Loop:

@@ -414,7 +414,8 @@ class Submissions:
         """Return the job of an index, made anew."""
         # As Job() would, without a call that takes Python objects.
         made, place = Job.__new__(Job), self.places[index]
-        made.id, made.profile = self.prefix + self.ids[place], self.names[self.profiles[index]]
+        job_id = self.ids[place]
+        made.id, made.profile = self.prefix + job_id, self.names[self.profiles[index]]
         made.submission_time, made.processors = self.dates[index], self.processors[index]
         limit = self.walltimes[index]
         made.walltime = None if limit == INFINITY else limit

@@ -100,9 +100,12 @@ def ignore(ended: int) -> None:
 
 def log_jobs(log: QosLog, workload: Workload, outcome: Outcome) -> None:
     """Log the jobs, and what was decided about them."""
-    jobs, columns, ids = outcome.jobs, outcome.jobs.columns, outcome.jobs.full_ids()
-    never_started = outcome.ended[np.isnan(outcome.starts[outcome.ended])].tolist()
-    rejected = {ids[index]: None for index in never_started}  # In the order in which they were.
+    jobs, columns = outcome.jobs, outcome.jobs.columns
+    never_started = outcome.ended[np.isnan(outcome.starts[outcome.ended])]
+    # In the order in which they were.
+    rejected = {
+        f"{jobs.name}!{columns.ids[place]}": None for place in jobs.places[never_started].tolist()
+    }
 
     def fill(log: QosLog) -> None:
         from qops_batsim.engine.delay_jobs import told_jobs
@@ -114,14 +117,12 @@ def log_jobs(log: QosLog, workload: Workload, outcome: Outcome) -> None:
         log.rejected.extend(rejected)
 
     def tell() -> ToldJobs:
-        requests = columns.requests
+        requests, decisions = columns.requests, np.zeros(jobs.submitted, np.int64)
+        decisions[never_started] = 1
         return ToldJobs(
-            ids=ids,
+            ids=jobs.full_ids(),
             requests=requests and [requests[place] for place in jobs.places.tolist()],
-            decisions=Words(
-                (QOS_ACCEPTED, QOS_REJECTED),
-                np.fromiter((each in rejected for each in ids), np.int64, len(ids)),
-            ),
+            decisions=Words((QOS_ACCEPTED, QOS_REJECTED), decisions),
         )
 
     log.fill_later(fill, tell)

@@ -80,7 +80,7 @@ class Mrt(DeadlineScheduler):
         for job in order:
             job.key = deadline_key(job, self.by_laxity)
             job.fits_from, job.fits_until, job.headroom = now, _INFINITY, 0
-        sort_by_key(order, 0)
+        sort_by_key(order, 0, len(order))
         # As if a processor had just been taken for ever: a time is sought for each.
         if self.is_one_late(0, now, _INFINITY, 1):
             return False
@@ -101,7 +101,7 @@ class Mrt(DeadlineScheduler):
                 depth -= 1
                 job = order[depth]
                 draft.release(job.trial, end_of(job.trial, job.duration), job.processors)
-                sort_by_key(order, depth)
+                sort_by_key(order, depth, len(order))
             self.backtracks += 1
             if self.backtracks > self.max_backtracks:
                 return False
@@ -123,7 +123,7 @@ class Mrt(DeadlineScheduler):
         lift(order, place, depth)
         if self.is_one_late(depth + 1, start, end, job.processors):
             draft.release(start, end, job.processors)
-            sort_by_key(order, depth)
+            sort_by_key(order, depth, len(order))
             return False
         job.trial = start
         return True

@@ -159,7 +159,7 @@ class Msb(DeadlineScheduler):
         if not self.by_start:
             for job in order:
                 job.key = deadline_key(job, self.by_laxity)
-            sort_by_key(order, 1)
+            sort_by_key(order, 1, len(order))
         self.bound_behind(0)
         best, starts = order, list[float]()
         self.following = 0

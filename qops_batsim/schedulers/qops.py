@@ -281,9 +281,12 @@ class Qops(DeadlineScheduler):
         for rank in range(count):
             job = line[rank]
             self.set_key(job)
-            job.rank, job.cell = rank, bounds.cell_of(job)
+            job.rank = rank
+            if job.cell < 0:
+                bounds.classify(job)
         self.set_key(new)
-        new.rank, new.cell = count, bounds.cell_of(new)
+        new.rank = count
+        bounds.classify(new)
         found = list[Job]()
         for job in self.last_order:
             if job.rank < count and line[job.rank] is job:
@@ -291,7 +294,7 @@ class Qops(DeadlineScheduler):
         if len(found) < count:
             found = list(line)
         found.append(new)
-        sort_by_key(found, 0)
+        sort_by_key(found, 0, count + 1)
         self.last_order = found
         return found
 
@@ -313,7 +316,7 @@ class Qops(DeadlineScheduler):
         the violation after the last one that is repaired. It is ``blamed``.
         """
         order, now, draft, base = self.order, self.plan.nominal(), self.draft, self.base
-        placed, violations, end = point, 0, len(order)
+        placed, violations, touched, end = point, 0, point, len(order)
         stride, bounds = max(_SHORTEST_STRIDE, (end - point) // _KEPT + 1), self.bounds
         bounds.forget()
         while placed < end:
@@ -341,7 +344,9 @@ class Qops(DeadlineScheduler):
             # In another order than they were placed in, no kept profile is that of the first jobs.
             self.go_back(point, middle, end if self.undoes_by_start else stride)
             lift(order, placed, middle)
-            sort_by_key(order, middle + 1)
+            # Behind the last one that was ever late all are in order, and behind all others.
+            touched = end if self.new_job_first else max(touched, placed + 1)
+            sort_by_key(order, middle + 1, touched)
             placed = middle
         return True
 

@@ -405,7 +405,8 @@ class Search:
         if fixed < len(waiting):
             self.learns = len(waiting) >= _LONG
             if new is not None:
-                new.cell, new.fits_from = self.bounds.cell_of(new), now
+                self.bounds.classify(new)
+                new.fits_from = now
             plan.reserve_running(base, now)
             if self.learns:
                 self.base_bounds.forget()
@@ -445,7 +446,9 @@ class Search:
         """
         for rank in range(len(self.waiting)):
             job = self.waiting[rank]
-            job.rank, job.cell = rank, self.bounds.cell_of(job)
+            job.rank = rank
+            if job.cell < 0:
+                self.bounds.classify(job)
             job.rate = self.prices.rate_of(job, priority)
             job.key = self.key_of(job)
             if rank >= fixed:
@@ -454,7 +457,7 @@ class Search:
                 job.gain = min(0.0, self.prices.of_move(job.fits_from - job.start, job))
         self.line = list(self.waiting)
         if 0 < self.order < _EXHAUSTIVE:
-            sort_by_key(self.line, 0)
+            sort_by_key(self.line, 0, len(self.line))
 
     def key_of(self, job: Job) -> float:
         """Return what the order heuristic compares, ascending; ties by arrival."""

@@ -111,7 +111,7 @@ def _checked(made: Scheduler | DecisionModule) -> DecisionModule:
 
 def read_options(name: str, kind: AnyKind, settings: Mapping[str, Any]) -> SchedulerOptions:
     """Check and convert a scheduler's options."""
-    known = [field.encode_name for field in msgspec.structs.fields(kind.Options)]
+    known = list(kind.Options.__struct_encode_fields__)
     for option in settings:
         if option not in known:
             hint = did_you_mean(option, known) if known else " (it has none)"

@@ -201,7 +201,7 @@ def test_sorting_moves_nothing_past_a_job_without_a_key() -> None:
             expected += [*sorted(part, key=lambda job: (job.key, job.number)), job]
             part = []
         expected += sorted(part, key=lambda job: (job.key, job.number))
-        sort_by_key(jobs, 0)
+        sort_by_key(jobs, 0, len(jobs))
         assert [job.number for job in jobs] == [job.number for job in expected]
 
 
