@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qops_batsim.cli import options
+from qops_batsim.cli import need, options
 from qops_batsim.cli.console import announce_slow, note, progress_bar, say, warn
-from qops_batsim.cli.inputs import read_source
+from qops_batsim.cli.inputs import duration, read_source
 from qops_batsim.cli.options import manual
 from qops_batsim.cli.texts import load_text
 from qops_batsim.cli.workload_import import import_log
@@ -27,6 +27,9 @@ from qops_batsim.parameters import (
 
 if TYPE_CHECKING:
     from qops_batsim.workload.model import Workload
+
+EASY, NEED = "easy", "need"
+SCALED = "scaled"
 
 app = typer.Typer(no_args_is_help=True, help="Read, check, convert and make workloads.")
 
@@ -157,10 +160,15 @@ _of_scale = manual(
 )
 _of_deadlines = manual(
     """
-    --seed N: Seed of the share; with one seed, greater shares hold smaller ones.
-    [Beside EASY]
+    --by easy|need: Make deadlines from EASY's schedule (Islam et al. 2003), or from what users
+        need, which knows no schedule.
+    --seed N: Seed of the share, and of what is drawn by need; with one seed, greater shares hold
+        smaller ones.
+    --reaction TIME: Count deadlines with less laxity than a scheduler's reaction time.
+    [From EASY's schedule]
     --reference scaled|unscaled: Run EASY on the workload as it is, or without duplicates, which
         then get the response times of their originals.
+    [Estimates]
     --at-least estimate|run-time: A user's deadline is no earlier than submission + estimate,
         which a scheduler plans with, or + run time. Default: estimate.
     """,
@@ -222,19 +230,30 @@ def scale(
 def deadlines(
     source: options.WorkloadIn,
     out: options.WorkloadOut,
+    by: Annotated[str, _of_deadlines("--by")] = EASY,
     stringency: options.Stringency = STRINGENCY.default,
     deadline_share: options.DeadlineShare = SHARE.default,
     relaxation: options.Relaxation = RELAXATION.default,
     artificial: options.Artificial = ARTIFICIAL.default,
     seed: Annotated[int, _of_deadlines("--seed")] = 1,
-    reference: Annotated[str, _of_deadlines("--reference")] = "scaled",
+    reaction: Annotated[str, _of_deadlines("--reaction")] = "60s",
+    reference: Annotated[str, _of_deadlines("--reference")] = SCALED,
     estimates: Annotated[str, _of_deadlines("--estimates")] = ESTIMATES.default,
     at_least: Annotated[str | None, _of_deadlines("--at-least", show_default=False)] = None,
+    mix: need.Mix = None,
+    factors: need.Factors = None,
+    at: need.At = None,
+    days: need.Days = None,
+    slack: need.Slack = None,
+    begins: need.Begins = None,
+    time_zone: need.TimeZone = None,
 ) -> None:
-    """Give jobs deadlines, somewhat earlier than EASY would complete them (Islam et al. 2003).
+    """Give jobs deadlines: from EASY's schedule (Islam et al. 2003), or by users' needs.
 
-    Runs EASY backfilling on the workload, on a machine of its size. Deadlines the jobs had are
-    replaced.
+    By easy (default), they are somewhat earlier than EASY backfilling would complete the jobs, on a
+    machine of the workload's size. By need, they are submission + estimate + a slack that no
+    schedule has made: a factor of the estimate, the next time of day at work, or a fixed one.
+    Deadlines the jobs had are replaced. EASY is run anyhow, to tell how many it meets.
 
     Examples:
 
@@ -245,29 +264,57 @@ def deadlines(
         # For a fifth of them, and lax artificial ones for the rest:
         qops-batsim workload deadlines ctc-1.3.json mixed.json \\
           --deadline-share 0.2 --relaxation 5
+        # By need: half by a factor, the others by working hours or a slack:
+        qops-batsim workload deadlines kth.json need.json --by need
+        # The next morning at work, of a log that does not tell its dates:
+        qops-batsim workload deadlines ctc.json mornings.json --by need \\
+          --mix hours=1 --at 9:00 --begins 1996-06-26 --time-zone US/Eastern
     """
-    from qops_batsim.experiments.deadline_workload import give_deadlines
+    from qops_batsim.experiments.deadline_workload import (
+        deadline_facts,
+        give_deadlines_by_need,
+        measure,
+    )
     from qops_batsim.workload.batsim_json import write_workload
     from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines, too_early
     from qops_batsim.workload.estimates import told_estimates
 
-    choices = DeadlineChoices(
-        stringency=stringency,
-        share=deadline_share,
-        artificial=artificial,
-        relaxation=relaxation,
-        seed=seed,
-    )
+    require_one_of("--by", by, (EASY, NEED))
     require_one_of("--estimates", estimates, (USERS, EXACT))
-    workload = read_source(source, out)
-    with announce_slow("running EASY as reference ..."):
-        result = give_deadlines(
-            workload,
-            choices,
-            reference=reference,
-            keep_estimates=estimates == USERS,
-            at_least=at_least,
-        )
+    others: dict[str, Any] = {
+        "share": deadline_share,
+        "artificial": artificial,
+        "relaxation": relaxation,
+        "seed": seed,
+    }
+    texts = {
+        "mix": mix,
+        "factors": factors,
+        "at": at,
+        "days": days,
+        "slack": slack,
+        "begins": begins,
+        "time_zone": time_zone,
+    }
+    seconds = duration(reaction, "--reaction")
+    users = estimates == USERS
+    if by == NEED:
+        _refuse(by, stringency=stringency != STRINGENCY.default, reference=reference != SCALED)
+        needs = need.need_choices(texts, others)
+        workload = read_source(source, out)
+        result = give_deadlines_by_need(workload, needs, keep_estimates=users, at_least=at_least)
+        response_times = None
+    else:
+        _refuse(by, **{name: text is not None for name, text in texts.items()})
+        choices = DeadlineChoices(stringency=stringency, **others)
+        choices.check()
+        workload = read_source(source, out)
+        with announce_slow("running EASY as reference ..."):
+            measured = measure(workload, reference=reference, keep_estimates=users)
+        result = measured.give(choices, at_least=at_least)
+        response_times = measured.response_times
+    with announce_slow("running EASY to compare ..."):
+        facts = deadline_facts(result, response_times, reaction=seconds)
     write_workload(result, out)
     counts = count_deadlines(result)
     say(f"{out}: {len(result.jobs)} jobs on {result.processors} processors")
@@ -277,8 +324,16 @@ def deadlines(
     )
     say(f"artificial deadlines: {counts.artificial}, without deadline: {counts.none}")
     say(told_estimates(workload, estimates))
+    say(facts.text)
     if doubt := too_early(result, "--at-least estimate makes them later"):
         warn(doubt)
+
+
+def _refuse(by: str, **are_given: bool) -> None:
+    """Raise an InputError about an option that is given and of no use."""
+    for name, is_given in are_given.items():
+        if is_given:
+            raise InputError(f"--{name.replace('_', '-')} is of no use for deadlines by {by}")
 
 
 _of_estimates = manual(

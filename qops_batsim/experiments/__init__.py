@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.deadline_runs import checked_outcomes as checked_outcomes
     from qops_batsim.experiments.deadline_runs import contestant_of as contestant_of
     from qops_batsim.experiments.deadline_runs import outcomes_of as outcomes_of
+    from qops_batsim.experiments.deadline_workload import DeadlineFacts as DeadlineFacts
+    from qops_batsim.experiments.deadline_workload import deadline_facts as deadline_facts
     from qops_batsim.experiments.listed_cases import StudyLog as StudyLog
     from qops_batsim.experiments.listed_cases import Window as Window
     from qops_batsim.experiments.page import PageTable as PageTable
@@ -114,6 +116,7 @@ else:
                 "AMOUNT LEVEL SHARE UNLIMITED Interval Limits limits_of limits_of_difference "
                 "mean_interval nested_interval paired_difference quantile ratio_of_means"
             ),
+            "deadline_workload": "DeadlineFacts deadline_facts",
             "listed_cases": "StudyLog Window",
             "scores": "ScoreBound ScoredRuns bound_key",
             "study": "Study read_study study_of with_schedulers",

@@ -6,12 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from qops_batsim.errors import InputError, require_one_of, shown
+import msgspec
+import numpy as np
+
+from qops_batsim.errors import InputError, require, require_one_of, shown
+from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.running.reference import easy_response_times
+from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.deadlines import DeadlineChoices, assign_deadlines, without_deadlines
-from qops_batsim.workload.delay_jobs import derived, exact_estimates
+from qops_batsim.workload.delay_jobs import derived, exact_estimates, run_times_until_killed
 from qops_batsim.workload.estimates import EstimateChoices, users_estimates, with_estimates
 from qops_batsim.workload.model import Workload
+from qops_batsim.workload.need import NeedChoices, assign_deadlines_by_need
 from qops_batsim.workload.scale import origin_of_duplicate, originals, scale_load, subset
 
 REFERENCES = ("scaled", "unscaled")
@@ -54,15 +60,133 @@ class Measured:
 
     def give(self, choices: DeadlineChoices, *, at_least: str | None = None) -> Workload:
         """Return the workload with deadlines."""
-        # Exact estimates are the run times.
-        at_least = at_least or ("estimate" if self.keep_estimates else "run-time")
+        at_least = at_least or _at_least(self.keep_estimates)
         result = assign_deadlines(self.prepared, self.response_times, choices, at_least=at_least)
-        step = {
-            **{name: value for name, value in result.provenance.items() if name != "made_from"},
-            "reference": {"scheduler": "easy", "workload": self.reference},
-            "estimates": "kept" if self.keep_estimates else "exact",
-        }
-        return derived(self.workload, result.jobs, result.profiles, step)
+        told = {"reference": {"scheduler": "easy", "workload": self.reference}}
+        return _in_one_step(self.workload, result, self.keep_estimates, told)
+
+
+def give_deadlines_by_need(
+    workload: Workload,
+    choices: NeedChoices | None = None,
+    *,
+    keep_estimates: bool = True,
+    at_least: str | None = None,
+) -> Workload:
+    """Return the workload with deadlines by need, which know no schedule.
+
+    Estimates and ``at_least`` are as in :func:`give_deadlines`, the rest as in
+    :func:`~qops_batsim.workload.need.assign_deadlines_by_need`.
+    """
+    prepared = _prepared(workload, keep_estimates)
+    at_least = at_least or _at_least(keep_estimates)
+    result = assign_deadlines_by_need(prepared, choices, at_least=at_least)
+    made = _in_one_step(workload, result, keep_estimates, {})
+    made.calendar = result.calendar
+    return made
+
+
+def _prepared(workload: Workload, keep_estimates: bool) -> Workload:
+    return users_estimates(workload) if keep_estimates else exact_estimates(workload)
+
+
+def _at_least(keep_estimates: bool) -> str:
+    # Exact estimates are the run times.
+    return "estimate" if keep_estimates else "run-time"
+
+
+def _in_one_step(
+    workload: Workload, result: Workload, keep_estimates: bool, told: Mapping[str, Any]
+) -> Workload:
+    """Return a result as made from a workload at once."""
+    step = {name: value for name, value in result.provenance.items() if name != "made_from"}
+    step |= {**told, "estimates": "kept" if keep_estimates else "exact"}
+    return derived(workload, result.jobs, result.profiles, step)
+
+
+REACTION = 60.0
+"""Time that a scheduler may take until it starts a job (seconds); the number is ours."""
+
+
+class DeadlineFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of users' deadlines: how tight they are, and what EASY makes of them.
+
+    They are ``made_by`` EASY's schedule (``"easy"``), by ``"need"``, or in a way that is not known
+    (empty). Laxity is the time from submission to deadline less the estimate, or without one the
+    run time.
+    """
+
+    made_by: str
+    deadlines: int
+    reaction: float
+    """Reaction time of a scheduler (seconds)."""
+    hurried: int
+    """Deadlines with less laxity than that."""
+    met: int
+    """Deadlines that EASY meets."""
+    unwaited: int
+    """Jobs with a deadline that EASY starts at once."""
+
+    @property
+    def by_construction(self) -> int:
+        """Deadlines that EASY meets because they were made from its schedule."""
+        return self.met if self.made_by == "easy" else 0
+
+    @property
+    def text(self) -> str:
+        """The numbers in a sentence."""
+
+        def told(count: int) -> str:
+            return f"{count:,} ({100 * count / max(self.deadlines, 1):.1f} %)"
+
+        by = {"easy": ", by construction", "need": ", none by construction"}.get(self.made_by, "")
+        return (
+            f"less laxity than {self.reaction:g} s: {told(self.hurried)} of {self.deadlines:,}; "
+            f"EASY meets {told(self.met)}{by}, and starts {told(self.unwaited)} at "
+            "once"
+        )
+
+
+def deadline_facts(
+    workload: Workload,
+    response_times: Mapping[str, float] | None = None,
+    *,
+    reaction: float = REACTION,
+) -> DeadlineFacts:
+    """Return how tight the users' deadlines of a workload are, and how many EASY meets; O(jobs).
+
+    Jobs are of type ``delay``. ``response_times`` are those of its EASY schedule by job id, if they
+    are known, else EASY runs; a job that it rejects misses its deadline.
+    """
+    accepted = f"a number from 0 to {MAX_SECONDS:g} is accepted"
+    require(0 <= reaction <= MAX_SECONDS, "reaction", reaction, accepted)
+    if response_times is None:
+        response_times = easy_response_times(workload, of_all=False)
+    columns, run_times = workload.columns, np.array(run_times_until_killed(workload))
+    given = columns.asked("deadline") - columns.submission_times
+    asked = columns.requests or [None] * len(given)
+    of_users = np.isfinite(given) & [
+        each is not None and each.has_user_deadline is not False for each in asked
+    ]
+    planned = np.where(np.isfinite(columns.estimates), columns.estimates, run_times)
+    responses = np.array([response_times.get(each, np.inf) for each in columns.ids])
+    return DeadlineFacts(
+        made_by=_made_by(workload.provenance),
+        deadlines=int(of_users.sum()),
+        reaction=reaction,
+        hurried=int((of_users & (given - planned < reaction - PLAN_TOLERANCE)).sum()),
+        met=int((of_users & (responses <= given + PLAN_TOLERANCE)).sum()),
+        unwaited=int((of_users & (responses <= run_times + PLAN_TOLERANCE)).sum()),
+    )
+
+
+def _made_by(provenance: Any) -> str:
+    """Return by what a workload's deadlines were made, as its last such step tells."""
+    while isinstance(provenance, dict):
+        if provenance.get("step") == "deadlines":
+            return str(provenance.get("by", "easy"))
+        provenance = provenance.get("made_from")
+    return ""
 
 
 def measure(
@@ -70,7 +194,7 @@ def measure(
 ) -> Measured:
     """Run EASY on a workload, as :func:`give_deadlines` does."""
     require_one_of("reference", reference, REFERENCES)
-    prepared = users_estimates(workload) if keep_estimates else exact_estimates(workload)
+    prepared = _prepared(workload, keep_estimates)
     respond = _original_response_times if reference == "unscaled" else easy_response_times
     return Measured(workload, prepared, respond(prepared), reference, keep_estimates)
 

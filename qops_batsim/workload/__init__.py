@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from qops_batsim.workload.log import Records as Records
     from qops_batsim.workload.model import Workload as Workload
     from qops_batsim.workload.model import delay_profile as delay_profile
+    from qops_batsim.workload.need import NeedChoices as NeedChoices
+    from qops_batsim.workload.need import NeedMix as NeedMix
     from qops_batsim.workload.service_classes import APART as APART
     from qops_batsim.workload.service_classes import TOGETHER as TOGETHER
     from qops_batsim.workload.service_classes import ClassChoices as ClassChoices
@@ -53,6 +55,7 @@ else:
             "generate": "PRESETS generate_workload",
             "log": "Records",
             "model": "Workload delay_profile",
+            "need": "NeedChoices NeedMix",
             "service_classes": (
                 "APART QOS_CLASSES TOGETHER ClassChoices LogFacts application_of "
                 "assign_classes name_queues"

@@ -51,11 +51,18 @@ class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
         accepted, stringency = "a number from 0 to below 1 is accepted", self.stringency
         require(0 <= stringency < 1, "stringency", stringency, accepted)
-        check_share(self.share)
-        require_one_of("artificial", self.artificial, ARTIFICIAL)
-        fits = 1 <= self.relaxation < math.inf
-        require(fits, "relaxation", self.relaxation, "a number from 1 up is accepted")
-        check_seed(self.seed)
+        check_others(self.share, self.artificial, ARTIFICIAL, self.relaxation, self.seed)
+
+
+def check_others(
+    share: float, artificial: str, known: tuple[str, ...], relaxation: float, seed: int
+) -> None:
+    """Raise an InputError unless these can choose users and deadlines of the other jobs."""
+    check_share(share)
+    require_one_of("artificial", artificial, known)
+    fits = 1 <= relaxation < math.inf
+    require(fits, "relaxation", relaxation, "a number from 1 up is accepted")
+    check_seed(seed)
 
 
 class DeadlineCounts(msgspec.Struct, frozen=True):
@@ -101,13 +108,14 @@ def assign_deadlines(
         of_user = job.id in by_users
         if at_least == "estimate" and job.estimate is not None:
             run_time = max(run_time, job.estimate)
-        seconds = _artificial(run_time, response_time, choices)
+        base = response_time if choices.artificial == "turnaround" else run_time
+        seconds = artificial_time(choices.artificial, choices.relaxation, base)
         if of_user:
             seconds = max(run_time, (1 - choices.stringency) * response_time)
         deadline = None if seconds is None else plain_number(job.submission_time + seconds)
         jobs.append(with_deadline(job, deadline, of_user, workload=workload))
-    recorded = {**_recorded(choices), **({} if at_least == "run-time" else {"at_least": at_least})}
-    return derived(workload, jobs, None, {"step": "deadlines", **recorded})
+    at = {} if at_least == "run-time" else {"at_least": at_least}
+    return derived(workload, jobs, None, {"step": "deadlines", **recorded(choices), **at})
 
 
 def without_deadlines(workload: Workload) -> Workload:
@@ -166,12 +174,9 @@ def too_early(workload: Workload, remedy: str = "") -> str:
     )
 
 
-def _recorded(choices: DeadlineChoices) -> dict[str, Any]:
+def recorded(choices: Any) -> dict[str, Any]:
     """Return the choices that matter, whole numbers without a fraction."""
-    step = {
-        name: plain_number(value) if isinstance(value, float) else value
-        for name, value in msgspec.to_builtins(choices).items()
-    }
+    step: dict[str, Any] = _plain(msgspec.to_builtins(choices))
     if choices.artificial == "none" or choices.share == 1:
         del step["relaxation"]
     if choices.share == 1:
@@ -179,9 +184,18 @@ def _recorded(choices: DeadlineChoices) -> dict[str, Any]:
     return step
 
 
-def _artificial(run_time: float, response_time: float, choices: DeadlineChoices) -> float | None:
-    """Return the time from submission to the deadline of a job whose user sets none."""
-    if choices.artificial == "none":
-        return None
-    base = run_time if choices.artificial == "run-time" else response_time
-    return max(DAY, choices.relaxation * base)
+def _plain(value: Any) -> Any:
+    """Return a JSON value with whole numbers without a fraction."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return plain_number(value) if isinstance(value, float) else value
+
+
+def artificial_time(artificial: str, relaxation: float, base: float) -> float | None:
+    """Return the time from submission to the deadline of a job whose user sets none.
+
+    ``base`` is its run time or its response time (seconds), as the artificial deadlines are.
+    """
+    return None if artificial == "none" else max(DAY, relaxation * base)

@@ -1,15 +1,22 @@
 import json
 from collections.abc import Callable
+from datetime import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from qops_batsim.experiments.deadline_workload import deadline_workload, give_estimates
+from qops_batsim.dates import Calendar
+from qops_batsim.experiments.deadline_workload import (
+    deadline_workload,
+    give_deadlines_by_need,
+    give_estimates,
+)
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.estimates import EstimateChoices
+from qops_batsim.workload.need import FactorClass, NeedChoices, NeedMix
 
 Cli = Callable[..., Any]
 
@@ -154,3 +161,82 @@ def test_estimates_are_what_the_library_makes(cli: Cli, tmp_path: Path) -> None:
     result = cli("workload", "estimates", asked, out, "--model", "predicted")
     assert result.exit_code == 2
     assert "job '0' has no walltime; model predicted expects one for each job" in result.err
+
+
+def test_deadlines_by_need_are_what_the_library_makes(cli: Cli, tmp_path: Path) -> None:
+    out, again = tmp_path / "out.json", tmp_path / "again.json"
+    options = (
+        *("--by", "need", "--mix", "factor=0.25, hours=0.5,slack=0.25", "--slack", "10m"),
+        *("--factors", "1m:4:0.5,2:1", "--at", "8:30,17:00", "--days", "mon,sat", "--seed", 4),
+        *("--begins", "1996-06-26T08:00", "--time-zone", "US/Eastern", "--estimates", "exact"),
+        *("--reaction", "2m"),
+    )
+    result = cli("workload", "deadlines", "tiny_8", out, *options)
+    assert result.exit_code == 0, result.err
+    assert "user deadlines: 8, 0 of them met only by an immediate start" in result.out
+    assert "less laxity than 120 s: " in result.out
+    assert "none by construction" in result.out
+    choices = NeedChoices(
+        mix=NeedMix(factor=0.25, hours=0.5, slack=0.25),
+        factors=(FactorClass(60, 4, 0.5), FactorClass(None, 2, 1)),
+        at=(time(8, 30), time(17)),
+        days=("mon", "sat"),
+        slack=600,
+        seed=4,
+        calendar=Calendar(835790400, "US/Eastern"),
+    )
+    tiny = read_workload(find_input("tiny_8", "workloads"))
+    expected = format_workload(give_deadlines_by_need(tiny, choices, keep_estimates=False))
+    assert out.read_text() == expected
+    # The workload has the calendar from then on.
+    assert read_workload(out).calendar == choices.calendar
+    result = cli("workload", "deadlines", out, again, *options[:-8], "--estimates", "exact")
+    assert result.exit_code == 0, result.err
+    assert json.loads(again.read_text())["jobs"] == json.loads(expected)["jobs"]
+
+
+def test_what_easy_meets_by_construction_is_told(cli: Cli, tmp_path: Path) -> None:
+    out = tmp_path / "out.json"
+    result = cli("workload", "deadlines", "tiny_8", out, "--estimates", "exact")
+    assert result.exit_code == 0, result.err
+    (line,) = (each for each in result.out.splitlines() if each.startswith("less laxity"))
+    met, unwaited = (int(line.partition(word)[2].split()[0]) for word in ("meets ", "starts "))
+    assert met == unwaited > 0
+    assert ", by construction, and starts" in line
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--by", "neeed"), "--by is 'neeed'; did you mean 'need'? (known: easy, need)"),
+        (("--slack", "20m"), "--slack is of no use for deadlines by easy"),
+        (("--time-zone", "UTC"), "--time-zone is of no use for deadlines by easy"),
+        (("--reaction", "soon"), "--reaction"),
+        (("--by", "need", "--stringency", "0.3"), "--stringency is of no use for deadlines by n"),
+        (("--by", "need", "--reference", "unscaled"), "--reference is of no use for deadlines by"),
+        (("--by", "need", "--artificial", "turnaround"), "(known: none, run-time)"),
+        (("--by", "need"), "tiny_8.json: does not tell the date of its second 0, which"),
+        (("--by", "need", "--mix", "factors=1"), "--mix: 'factors=1' is not accepted; factor=0.5,"),
+        (("--by", "need", "--mix", "slack=1,slack=0"), "--mix: 'slack=0' is not accepted"),
+        (("--by", "need", "--mix", "slack=all"), "--mix: 'all' is not accepted; a number is"),
+        (("--by", "need", "--mix", "slack=0.5"), "add up to 0.5; shares that add up to 1"),
+        (("--by", "need", "--factors", "3"), "--factors: '3' is not accepted; UP_TO:MEDIAN:SPR"),
+        (("--by", "need", "--factors", "x:1:1,1:1"), "--factors"),
+        (("--by", "need", "--factors", "1h:1:1"), "up to 3600 s; ascending times, and a last"),
+        (("--by", "need", "--at", "25:00"), "--at: '25:00' is not accepted; times of day as 9:00"),
+        (("--by", "need", "--days", "monday"), "days is 'monday'; did you mean 'mon'?"),
+        (("--by", "need", "--slack", "0"), "--slack is 0; more than 0 is expected"),
+        (("--by", "need", "--begins", "May"), "--begins: 'may' is not accepted; a date as 1996-"),
+        (("--by", "need", "--time-zone", "UTC"), "--time-zone is 'UTC', without the date (--beg"),
+        (("--by", "need", "--begins", "1996-06-26", "--time-zone", "x"), "--time-zone is 'x', whi"),
+    ],
+)
+def test_mistakes_about_needs_are_told_in_one_line(
+    cli: Cli, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    out = tmp_path / "out.json"
+    result = cli("workload", "deadlines", "tiny_8", out, *options)
+    assert result.exit_code == 2
+    assert message.lower() in result.err.lower()
+    assert result.err.count("\n") == 1
+    assert not out.exists()

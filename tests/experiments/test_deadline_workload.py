@@ -7,8 +7,10 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.compare import compare
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, outcomes_of
 from qops_batsim.experiments.deadline_workload import (
+    deadline_facts,
     deadline_workload,
     give_deadlines,
+    give_deadlines_by_need,
 )
 from qops_batsim.experiments.study import InputIdentities, case_of, study_of
 from qops_batsim.jobs import Job
@@ -24,6 +26,7 @@ from qops_batsim.workload.delay_jobs import exact_estimates, run_times
 from qops_batsim.workload.estimates import told_estimates
 from qops_batsim.workload.generate import generate_workload
 from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.need import NeedChoices, NeedMix
 from qops_batsim.workload.scale import origin_of_duplicate, scale_load, subset
 from qops_batsim.workload.swf import read_swf
 from studies.islam2003.packed import packed_workload
@@ -65,6 +68,44 @@ def test_deadlines_by_hand() -> None:
     assert [job.qos.estimated_runtime for job in result.jobs if job.qos] == [500, 200, 200, 200]
     assert all(job.walltime is None for job in result.jobs)
     assert result.provenance["reference"] == {"scheduler": "easy", "workload": "scaled"}
+
+
+@pytest.mark.parametrize(("reaction", "hurried"), [(0, 0), (60, 2), (80, 2), (81, 3), (400, 4)])
+def test_facts_of_deadlines_from_easy(reaction: float, hurried: int) -> None:
+    # Laxities are 0, 352, 0 and 80 s; jobs 1 and 3 do not wait, and so meet their deadlines.
+    result = give_deadlines(SMALL, DeadlineChoices(stringency=0.2), keep_estimates=False)
+    facts = deadline_facts(result, reaction=reaction)
+    assert (facts.made_by, facts.deadlines, facts.hurried) == ("easy", 4, hurried)
+    assert (facts.met, facts.unwaited, facts.by_construction) == (2, 2, 2)
+
+
+def test_facts_of_deadlines_by_need() -> None:
+    choices = NeedChoices(mix=NeedMix(slack=1), slack=200)
+    exact = give_deadlines_by_need(SMALL, choices, keep_estimates=False)
+    assert [job.qos.deadline for job in exact.jobs if job.qos] == [700, 410, 500, 550]
+    assert (exact.provenance["by"], exact.provenance["estimates"]) == ("need", "exact")
+    # EASY takes 500, 690, 200 and 350 s: job 2 is late.
+    facts = deadline_facts(exact, reaction=200.5)
+    assert (facts.made_by, facts.hurried, facts.met, facts.unwaited) == ("need", 4, 3, 2)
+    assert facts.by_construction == 0
+    assert "EASY meets 3 (75.0 %), none by construction, and starts 2 (50.0 %) at" in facts.text
+    # Job 2 has no walltime and gets the longest, 600 s.
+    users = give_deadlines_by_need(SMALL, choices)
+    assert [job.qos.deadline for job in users.jobs if job.qos] == [800, 810, 600, 550]
+    artificial = give_deadlines_by_need(SMALL, NeedChoices(mix=NeedMix(slack=1), share=0))
+    assert deadline_facts(artificial).deadlines == 0
+    assert deadline_facts(SMALL).made_by == ""
+    # A job that EASY rejects misses its deadline.
+    wide = give_deadlines_by_need(jobs_of((0, 5, 10, None), (0, 1, 10, None)), choices)
+    assert (deadline_facts(wide).deadlines, deadline_facts(wide).met) == (2, 1)
+    with pytest.raises(InputError, match="reaction is -1; a number from 0"):
+        deadline_facts(SMALL, reaction=-1)
+
+
+def test_exact_deadlines_from_easy_are_met_by_jobs_that_do_not_wait() -> None:
+    trace = subset(read_workload(find_input("kth_sp2_1000", "workloads")), first=300)
+    facts = deadline_facts(give_deadlines(trace, keep_estimates=False))
+    assert 0 < facts.by_construction == facts.met == facts.unwaited < 300
 
 
 @pytest.mark.parametrize(

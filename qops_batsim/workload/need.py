@@ -1,0 +1,248 @@
+"""Deadlines by need: what users want, from no schedule.
+
+Each job whose user sets a deadline has one of three needs, in which its *time* is what its user
+believes that it runs, the estimate (or the run time, where asked for):
+
+- ``factor``: time × (1 + a lognormal number), whose median and spread depend on the time: who runs
+  a minute waits for some, who runs a day does not wait for a week.
+- ``hours``: the first of some times of day on a working day when the job can have ended: "at noon",
+  "tomorrow 9:00", "Monday morning", in the calendar and time zone of the workload. Such times are
+  the axis of the utility function in C. B. Lee, "Is 99% utilization of a supercomputer a good
+  thing? Scheduling in context: user utility functions", a talk at UCSD, 2006 (8 and 9 am, noon to
+  1 pm, 5 pm).
+- ``slack``: the time and a fixed slack, for users who wait for their job. It is the 20 minutes of
+  thinking that traditionally end a session (N. Zakay and D. G. Feitelson, "On identifying user
+  session boundaries in parallel workload logs", JSSPP 2012).
+
+The shares of the needs, the medians, the spreads and the times of day are ours: we know of no
+survey of deadlines.
+What a job draws depends on the seed and its id only.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime, time, timedelta
+from hashlib import blake2b
+from statistics import NormalDist
+from typing import NamedTuple
+
+import msgspec
+
+from qops_batsim import parameters
+from qops_batsim.dates import Calendar
+from qops_batsim.errors import InputError, require, require_one_of
+from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.workload.deadlines import (
+    AT_LEAST,
+    DAY,
+    artificial_time,
+    check_others,
+    recorded,
+    users_with_deadline,
+)
+from qops_batsim.workload.delay_jobs import derived, jobs_until_killed, with_deadline
+from qops_batsim.workload.model import Workload, plain_number
+
+ARTIFICIAL_BY_NEED = ("run-time", "none")
+"""Deadlines of jobs whose users set none that need no schedule."""
+
+WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+
+_GREATEST_SPREAD = 10.0
+
+
+class NeedMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Shares of the needs among the users' deadlines, which add up to 1."""
+
+    factor: float = 0.0
+    hours: float = 0.0
+    slack: float = 0.0
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if these are no shares."""
+        for kind, share in msgspec.structs.asdict(self).items():
+            require(0 <= share <= 1, f"mix: {kind}", share, "a number from 0 to 1 is accepted")
+        total = self.factor + self.hours + self.slack
+        if not math.isclose(total, 1):
+            raise InputError(
+                f"mix: factor {self.factor:g}, hours {self.hours:g} and slack {self.slack:g} add "
+                f"up to {total:g}; shares that add up to 1 are expected"
+            )
+
+
+class FactorClass(NamedTuple):
+    """How long users of some jobs wait, in times of the job's own: a lognormal number.
+
+    They are the jobs of a time ``up_to`` so many seconds that are in no class before; None: all.
+    ``spread`` is the standard deviation of the number's logarithm.
+    """
+
+    up_to: float | None
+    median: float
+    spread: float
+
+
+class NeedChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Choices by which jobs get deadlines by need."""
+
+    mix: NeedMix = NeedMix(factor=0.5, hours=0.3, slack=0.2)
+    factors: tuple[FactorClass, ...] = (
+        FactorClass(600, 5, 1),
+        FactorClass(3600, 3, 1),
+        FactorClass(28_800, 1.5, 1),
+        FactorClass(None, 0.75, 1),
+    )
+    """Classes of jobs by ascending times, the last for all others."""
+    at: tuple[time, ...] = (time(9), time(13), time(17))
+    """Times of day when results are looked for."""
+    days: tuple[str, ...] = WEEKDAYS[:5]
+    """Working days, of :data:`WEEKDAYS`."""
+    slack: float = 1200.0
+    """Fixed slack (seconds)."""
+    share: float = parameters.SHARE.default
+    """Share of the jobs, 0 to 1, whose users set a deadline."""
+    artificial: str = parameters.ARTIFICIAL.default
+    """Deadline of the other jobs: ``"run-time"`` or ``"none"``."""
+    relaxation: float = parameters.RELAXATION.default
+    """R of the artificial deadlines, from 1 up."""
+    seed: int = 1
+    """Chooses whose users set a deadline, by which need, and draws the factors."""
+    calendar: Calendar | None = None
+    """The dates of the workload's seconds, which it has from then on. Default: as it tells."""
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        self.mix.check()
+        _check_factors(self.factors)
+        fits = bool(self.at) and not any(each.tzinfo for each in self.at)
+        accepted = "one or more times of day as 09:00, without UTC offset, are expected"
+        require(fits, "at", [each.isoformat() for each in self.at], accepted)
+        require(bool(self.days), "days", self.days, "one or more as mon are expected")
+        for day in self.days:
+            require_one_of("days", day, WEEKDAYS)
+        accepted = f"a number above 0 and up to {MAX_SECONDS:g} is accepted"
+        require(0 < self.slack <= MAX_SECONDS, "slack", self.slack, accepted)
+        check_others(self.share, self.artificial, ARTIFICIAL_BY_NEED, self.relaxation, self.seed)
+        if self.calendar is not None:
+            self.calendar.check("time zone")
+
+
+def _check_factors(factors: tuple[FactorClass, ...]) -> None:
+    """Raise an InputError unless the classes of jobs are ascending and all jobs are in one."""
+    borders = [math.inf if each.up_to is None else each.up_to for each in factors]
+    if borders != sorted(set(borders)) or borders[-1:] != [math.inf] or not borders[0] > 0:
+        told = ", ".join("all others" if each == math.inf else f"{each:g} s" for each in borders)
+        raise InputError(
+            f"factors: the classes are for jobs up to {told or 'none'}; ascending times, and a "
+            "last class for all others, are expected"
+        )
+    for each in factors:
+        accepted = "a number above 0 is accepted"
+        require(0 < each.median < math.inf, "factors: median", each.median, accepted)
+        accepted = f"a number from 0 to {_GREATEST_SPREAD:g} is accepted"
+        require(0 <= each.spread <= _GREATEST_SPREAD, "factors: spread", each.spread, accepted)
+
+
+def assign_deadlines_by_need(
+    workload: Workload, choices: NeedChoices | None = None, *, at_least: str = "estimate"
+) -> Workload:
+    """Return the workload with deadlines by need; any that jobs had are replaced.
+
+    Jobs are of type ``delay``. No deadline is earlier than submission + time, which is the run time
+    or, with ``at_least="estimate"``, the estimate if that is longer; slacks of a factor are whole
+    seconds, and not none. Set in ``qos``: ``deadline`` (seconds, absolute) and
+    ``has_user_deadline``. With one seed the same users set a deadline as in
+    :func:`~qops_batsim.workload.deadlines.assign_deadlines`, and the shares of the needs are exact
+    but for rounding. O(jobs × log(jobs)).
+
+    Examples
+    --------
+    >>> from qops_batsim.workload.batsim_json import read_workload
+    >>> choices = NeedChoices(mix=NeedMix(slack=1), slack=600)
+    >>> found = assign_deadlines_by_need(read_workload("tiny_8"), choices)
+    >>> [(job.submission_time, job.estimate, job.qos.deadline) for job in found.jobs][:2]
+    [(0.0, 90.0, 690.0), (0.0, 150.0, 750.0)]
+    """
+    choices = choices or NeedChoices()
+    choices.check()
+    require_one_of("at least", at_least, AT_LEAST)
+    calendar = choices.calendar or workload.calendar
+    if choices.mix.hours and calendar is None:
+        raise InputError(
+            f"{workload.source}: does not tell the date of its second 0, which deadlines by "
+            "working hours depend on; a workload with a calendar (workload import writes it), the "
+            "date (--begins), or a mix without hours is expected"
+        )
+    needs = _needs(users_with_deadline(workload, choices.share, choices.seed), choices)
+    jobs = []
+    for job, run_time in jobs_until_killed(workload):
+        if at_least == "estimate" and job.estimate < math.inf:
+            run_time = max(run_time, job.estimate)
+        need, deadline = needs.get(job.id), None
+        if need is None:
+            seconds = artificial_time(choices.artificial, choices.relaxation, run_time)
+        elif need == "factor":
+            waits = _factor(choices, run_time, job.id) * run_time
+            seconds = run_time + (math.ceil(waits) if waits <= MAX_SECONDS else waits)
+        else:
+            seconds = run_time + (choices.slack if need == "slack" else 0)
+        if seconds is not None:
+            deadline = plain_number(job.submission_time + seconds)
+        if need == "hours" and deadline is not None and calendar is not None:
+            deadline = plain_number(first_at_work(deadline, calendar, choices))
+        jobs.append(with_deadline(job, deadline, need is not None, workload=workload))
+    step = {"step": "deadlines", "by": "need", **_recorded(choices)}
+    made = derived(workload, jobs, None, {**step, "at_least": at_least})
+    made.calendar = calendar
+    return made
+
+
+def _recorded(choices: NeedChoices) -> dict[str, object]:
+    """Return the choices that matter, but for the calendar, which the workload has."""
+    step = recorded(choices)
+    del step["calendar"]
+    of_use = {"factor": ("factors",), "hours": ("at", "days"), "slack": ("slack",)}
+    for kind, names in of_use.items():
+        if not step["mix"][kind]:
+            for name in names:
+                del step[name]
+    return step
+
+
+def _needs(by_users: frozenset[str], choices: NeedChoices) -> dict[str, str]:
+    """Return the need of each job with a user's deadline: exact shares of a random order."""
+    ordered = sorted(by_users, key=lambda job_id: (_uniform(choices.seed, "need", job_id), job_id))
+    to_hours = round(choices.mix.factor * len(ordered))
+    to_slack = round((choices.mix.factor + choices.mix.hours) * len(ordered))
+    return {
+        job_id: "factor" if place < to_hours else "hours" if place < to_slack else "slack"
+        for place, job_id in enumerate(ordered)
+    }
+
+
+def _factor(choices: NeedChoices, seconds: float, job_id: str) -> float:
+    """Return how many times its own time a job may wait."""
+    found = next(each for each in choices.factors if each.up_to is None or seconds <= each.up_to)
+    normal = NormalDist().inv_cdf(_uniform(choices.seed, "factor", job_id))
+    return found.median * math.exp(found.spread * normal)
+
+
+def _uniform(seed: int, what: str, job_id: str) -> float:
+    """Return a random number of a job, above 0 and below 1."""
+    drawn = blake2b(f"{seed} {what} {job_id}".encode(), digest_size=8).digest()
+    return ((int.from_bytes(drawn, "big") >> 12) + 0.5) / 2**52
+
+
+def first_at_work(seconds: float, calendar: Calendar, choices: NeedChoices) -> float:
+    """Return the first second from one on that is a time of day on a working day of the choices."""
+    calendar.date(seconds + 9 * DAY)  # Which says so where dates end.
+    begin = calendar.date(seconds).date()
+    dates = (begin + timedelta(days) for days in range(9))
+    found = (
+        calendar.seconds(datetime.combine(date, moment))
+        for date in dates
+        if WEEKDAYS[date.weekday()] in choices.days
+        for moment in choices.at
+    )
+    return min(each for each in found if each >= seconds)
