@@ -6,12 +6,13 @@ What users call and subclass stands here; ``dir(qops_batsim)`` lists it:
 >>> run("easy", "tiny_8", out="out/tiny")
 <Run out/tiny: easy on tiny_8, 8 jobs on 4 hosts, verified>
 
-Behind it are rooms: ``platform`` (machines), ``workload`` (logs, generators, everything
-about jobs before a simulation), ``protocol`` (what an engine and a scheduler say to each
-other), ``economics`` (categories, charges), ``scheduling`` (the decision modules), ``engine``
-(the embedded simulator), ``analysis`` (metrics, verification, pictures), ``running`` (putting
-them together), ``experiments`` (many runs), ``advice`` (quotes, explanations, prices),
-``adapters`` and ``cli``; what they offer to studies is in their ``__all__``.
+Behind it are rooms: ``core`` and ``schedulers`` (who starts which job when), ``platform``
+(machines), ``workload`` (logs, generators, everything about jobs before a simulation),
+``protocol`` (what an engine and a scheduler say to each other), ``scheduling`` (schedulers as
+engines call them), ``economics`` (categories, charges), ``engine`` (the embedded simulator),
+``analysis`` (metrics, verification, pictures), ``running`` (putting them together),
+``experiments`` (many runs), ``advice`` (quotes, explanations, prices), ``adapters`` and ``cli``;
+what they offer to studies is in their ``__all__``.
 
 Nothing heavy is imported here: the names are loaded on first use.
 """
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from qops_batsim.analysis.plots.gantt import gantt as gantt
     from qops_batsim.analysis.results.run import read_run as read_run
     from qops_batsim.analysis.verify.verifier import verify as verify
+    from qops_batsim.core.needs import EngineNeeds as EngineNeeds
+    from qops_batsim.core.options import SchedulerOptions as SchedulerOptions
+    from qops_batsim.core.scheduler import Scheduler as Scheduler
     from qops_batsim.errors import InputError as InputError
     from qops_batsim.errors import QopsError as QopsError
     from qops_batsim.experiments.compare import compare as compare
@@ -49,10 +53,6 @@ if TYPE_CHECKING:
     from qops_batsim.schedulers.easy import Easy as Easy
     from qops_batsim.schedulers.queue import QueueScheduler as QueueScheduler
     from qops_batsim.scheduling.availability import AvailabilityProfile as AvailabilityProfile
-    from qops_batsim.scheduling.engine_needs import EngineNeeds as EngineNeeds
-    from qops_batsim.scheduling.module import DecisionModule as DecisionModule
-    from qops_batsim.scheduling.module import SchedulerOptions as SchedulerOptions
-    from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler as SpaceSharingScheduler
     from qops_batsim.workload import read_workload as read_workload
     from qops_batsim.workload.swf import read_swf as read_swf
 
@@ -68,6 +68,9 @@ else:
             "analysis.results.run": "read_run",
             "analysis.verify.verifier": "verify",
             "compiled": "is_compiled",
+            "core.needs": "EngineNeeds",
+            "core.options": "SchedulerOptions",
+            "core.scheduler": "Scheduler",
             "errors": "InputError QopsError",
             "experiments.compare": "compare",
             "jobs": "Job QosRequest",
@@ -77,9 +80,6 @@ else:
             "running.simulate": "simulate",
             "schedulers.deadline": "DeadlineScheduler",
             "scheduling.availability": "AvailabilityProfile",
-            "scheduling.engine_needs": "EngineNeeds",
-            "scheduling.module": "DecisionModule SchedulerOptions",
-            "scheduling.space_sharing": "SpaceSharingScheduler",
             "schedulers.easy": "Easy",
             "schedulers.queue": "QueueScheduler",
             "version": "__version__",

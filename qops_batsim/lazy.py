@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from qops_batsim.renamed import successor
+
 
 def lazy_names(
     package: str, modules: Mapping[str, str]
@@ -29,6 +31,10 @@ def lazy_names(
 
     def find(name: str) -> Any:
         if name not in where:
+            now = successor(name)
+            if now is not None:
+                # An AttributeError would lose its text in ``from qops_batsim import ...``.
+                raise ImportError(f"{name} of {package} has become {now}")
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         found = getattr(import_module(where[name]), name)
         setattr(sys.modules[package], name, found)

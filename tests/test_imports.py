@@ -25,6 +25,7 @@ BASE = {
     "timing",
     "jobs",
     "lazy",
+    "renamed",
     "shipped",
     "signals",
     "version",
@@ -167,7 +168,7 @@ def test_the_guard_sees_forbidden_imports() -> None:
     source = """
 from typing import TYPE_CHECKING
 from qops_batsim.errors import InputError
-from qops_batsim.scheduling.module import System
+from qops_batsim.scheduling.port import System
 if TYPE_CHECKING:
     from qops_batsim.engine.simulation import Simulation
 

@@ -27,7 +27,7 @@ from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler
 
 UNKNOWN_RETURN_CODE = -1
@@ -62,16 +62,14 @@ class ModuleAgent:
     def __init__(
         self,
         simulator: Any,
-        scheduler: str | DecisionModule,
+        scheduler: str | SchedulerModule,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         from batsim_py import HostEvent, JobEvent, SimulatorEvent
 
         if simulator.is_running:
             raise InputError("the simulation is running; an agent must be made before its start")
-        self.module = (
-            make_scheduler(scheduler, settings) if isinstance(scheduler, str) else scheduler
-        )
+        self.module = make_scheduler(scheduler, settings)
         self._simulator = simulator
         self._driver = ModuleDriver(self.module, any_engine=True)
         self._events: list[e.Event] = []
@@ -239,13 +237,13 @@ def engine_watched(simulator: Any) -> Iterator[None]:
 
 def run_scheduler(
     simulator: Any,
-    scheduler: str | DecisionModule,
+    scheduler: str | SchedulerModule,
     settings: Mapping[str, Any] | None = None,
     *,
     platform: str,
     workload: str,
     **start: Any,
-) -> DecisionModule:
+) -> SchedulerModule:
     """Run a whole batsim-py simulation with a decision module, and return the module.
 
     The simulation is closed at the end, also after an error, so that no process

@@ -18,6 +18,7 @@ import msgspec
 
 from qops_batsim.analysis.results.run import read_files
 from qops_batsim.analysis.results.run_files import RunFiles, RunInfo, find_run
+from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.files import decoded, read_bytes
@@ -26,7 +27,7 @@ from qops_batsim.running.run import Run
 from qops_batsim.scheduling import decision_events as log
 from qops_batsim.scheduling.plugins import AllowedCode, is_in_file, is_loaded
 from qops_batsim.scheduling.refusal import Refusal
-from qops_batsim.scheduling.registry import AnyKind, kind_of, scheduler_class, scheduler_names
+from qops_batsim.scheduling.registry import scheduler_class, scheduler_names
 from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE, on_grid
 
 ASKING, REFUSED, WAITING, RUNNING, ENDED = "asking", "refused", "waiting", "running", "ended"
@@ -238,7 +239,7 @@ class DecisionHistory:
     events: list[log.Event]
     info: RunInfo | None = None
     """Description of the run, if that is known."""
-    made_by: AnyKind | None = None
+    made_by: type[Scheduler] | None = None
     """The scheduler's class, where the name in the header may not lead to it."""
     code: AllowedCode = ()
     """Python files that the header may name."""
@@ -378,7 +379,7 @@ def _history(run: str | PathLike[str], files: RunFiles, code: AllowedCode) -> De
         raise InputError(_missing_log(files))
     header, events = parse_log(read_bytes(files.decisions, what="a decision log"), files.decisions)
     files.check_unchanged()
-    made_by = kind_of(run.module) if isinstance(run, Run) else None
+    made_by = type(run.module.scheduler) if isinstance(run, Run) else None
     name = fspath(run)
     return DecisionHistory(name, files.decisions, header, events, files.info, made_by, code, files)
 

@@ -29,7 +29,6 @@ from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.scheduling.answers import AdmissionAnswer
 from qops_batsim.scheduling.capacity import Capacity, Window
 from qops_batsim.scheduling.decision_events import Submitted
-from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.plugins import scheduler_of_data
 from qops_batsim.scheduling.port import SchedulerModule
@@ -352,12 +351,11 @@ def logged_scheduler(history: DecisionHistory) -> Scheduler:
         module = make_scheduler(made_by or name, header.options)
     except InputError as error:
         raise InputError(f"{history.path}: line 1: {error}") from None
-    if not module.keeps_decisions:
+    if not module.scheduler.keeps_decisions:
         raise InputError(
             f"{history.path}: line 1: scheduler {header.scheduler!r} does not admit jobs by "
             "deadline; one that does is expected"
         )
-    assert isinstance(module, SchedulerModule)
     return module.scheduler
 
 
@@ -509,7 +507,7 @@ class EarliestPromises:
 def deadline_scheduler(name: str, settings: Mapping[str, Any]) -> DeadlineScheduler:
     """Return a scheduler; an InputError if it promises nothing."""
     module = make_scheduler(name, settings)
-    made = module.scheduler if isinstance(module, SchedulerModule) else None
+    made = module.scheduler
     if not isinstance(made, DeadlineScheduler):
         raise InputError(
             f"scheduler {name!r} promises nothing; one that admits jobs by deadline, as qops, is "
@@ -520,7 +518,7 @@ def deadline_scheduler(name: str, settings: Mapping[str, Any]) -> DeadlineSchedu
 
 def watched_scheduler(
     name: str, settings: Mapping[str, Any], promises: EarliestPromises
-) -> DecisionModule:
+) -> SchedulerModule:
     """Return a deadline scheduler whose new jobs are all asked about first."""
     made = deadline_scheduler(name, settings)
     kind: Any = type(made)

@@ -26,7 +26,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import ChangedOptions, outcomes_of
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.platform.generate import make_cluster
-from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
@@ -343,7 +343,7 @@ def give_deadlines(base: Workload, measured: _UnderEasy, case: AdviceCase) -> Wo
 
 
 def _groups(
-    outcomes: JobOutcomes, categories: Sequence[str], module: DecisionModule
+    outcomes: JobOutcomes, categories: Sequence[str], module: SchedulerModule
 ) -> dict[str, GroupCount]:
     groups: dict[str, GroupCount] = {}
     work = outcomes.processors * outcomes.run_time
@@ -367,7 +367,7 @@ def _groups(
 
 
 def _refusals(
-    outcomes: JobOutcomes, workload: Workload, module: DecisionModule
+    outcomes: JobOutcomes, workload: Workload, module: SchedulerModule
 ) -> Iterator[RefusedJob]:
     work = np.where(outcomes.refused, outcomes.processors * outcomes.run_time, -1.0)
     for row in np.argsort(-work, kind="stable")[:MOST_REFUSALS].tolist():
@@ -391,7 +391,7 @@ def _field_of_jobs(workload: Workload, field: str) -> list[str]:
     return [str(job.fields.get(field, "-")) for job in workload.jobs]
 
 
-def refusal_of(module: DecisionModule, job_id: str) -> Refusal:
+def refusal_of(module: SchedulerModule, job_id: str) -> Refusal:
     """Return the reason of a refusal."""
     reasons = module.qos_log.record(f"w0!{job_id}").reasons
     return reasons[0] if reasons else Refusal(kind=RefusalKind.FREE_TEXT)

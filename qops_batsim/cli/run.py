@@ -239,7 +239,7 @@ def _print_json(done: Run) -> None:
 def scheduler_title(done: Run) -> str:
     """Return the scheduler's name, written as in its summary if that begins with it."""
     name = short_name(done.scheduler)
-    begin = re.split(r"\W", done.module.summary, maxsplit=1)[0]
+    begin = re.split(r"\W", done.module.scheduler.summary, maxsplit=1)[0]
     return begin if begin.lower() == name else name
 
 
@@ -251,7 +251,7 @@ def _tell_story(done: Run) -> None:
     if found.deadlines is not None:
         other = None if easy is None else (easy.deadlines, easy.utilization)
         own = found.deadlines, found.utilization
-        story = story_text(scheduler_title(done), done.module.needs_deadlines, own, other)
+        story = story_text(scheduler_title(done), done.module.scheduler.needs_deadlines, own, other)
         say()
         say(story)
 
@@ -262,7 +262,7 @@ def _draw(done: Run, asked: bool | None, quiet: bool) -> list[Path]:
     It takes longer than the simulation of a short workload, so what is run for its numbers, or to
     be left alone, has none unless it is asked for.
     """
-    wanted = done.module.needs_deadlines and not quiet if asked is None else asked
+    wanted = done.module.scheduler.needs_deadlines and not quiet if asked is None else asked
     if not wanted or done.measured.deadlines is None:
         if asked:
             warn("no picture: the workload has no deadline of a user")

@@ -19,7 +19,7 @@ from qops_batsim.parameters import COUNT
 if TYPE_CHECKING:
     import msgspec
 
-    from qops_batsim.scheduling.registry import AnyKind
+    from qops_batsim.core.scheduler import Scheduler
 
 
 def schedulers(
@@ -86,7 +86,7 @@ def _summary(name: str) -> str:
         return f"BROKEN: {error}"
 
 
-def _description(kind: AnyKind) -> list[str]:
+def _description(kind: type[Scheduler]) -> list[str]:
     """Return the paragraphs of a scheduler's docstring for its users, without Python parameters."""
     lines = (inspect.getdoc(kind) or "").splitlines()
     rules = [row for row, line in enumerate(lines) if line and not line.strip("-")]
@@ -97,7 +97,7 @@ def _description(kind: AnyKind) -> list[str]:
     return [" ".join(paragraph.split()) for paragraph in kept.split("\n\n")]
 
 
-def describe_options(kind: AnyKind) -> list[dict[str, Any]]:
+def describe_options(kind: type[Scheduler]) -> list[dict[str, Any]]:
     """Return name, type, default, unit and meaning of each option of a scheduler."""
     import msgspec
 

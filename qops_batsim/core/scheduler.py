@@ -60,21 +60,25 @@ class ResourceManager:
 
     def start(self, job: Job, hosts: object = None) -> None:
         """Start a waiting job now on these free hosts (HostSet, HostBits), else the lowest ones."""
-        if job.phase != _WAITING or (job.processors > self.free and not self.shares_hosts):
+        if (
+            job is None
+            or job.phase != _WAITING
+            or (job.processors > self.free and not self.shares_hosts)
+        ):
             raise self.refused(job, "start")
         self.start_job(job, hosts)
         job.phase, job.start = _RUNNING, self.now
 
     def reject(self, job: Job, reason: object) -> None:
         """Reject a waiting job for good; the reason is a Refusal or a text."""
-        if job.phase != _WAITING:
+        if job is None or job.phase != _WAITING:
             raise self.refused(job, "be rejected")
         self.reject_job(job, reason)
         job.phase = _OVER
 
     def kill(self, job: Job) -> None:
         """Have a running job killed. Its hosts are used until its end is told."""
-        if job.phase != _RUNNING:
+        if job is None or job.phase != _RUNNING:
             raise self.refused(job, "be killed")
         self.kill_job(job)
 
@@ -144,8 +148,10 @@ class ResourceManager:
         """Add a job that ran already when this scheduler took over, and its hosts (bits)."""
         raise NotImplementedError
 
-    def refused(self, job: Job, what: str) -> SimulationError:
+    def refused(self, job: Job | None, what: str) -> SimulationError:
         """Return the error of a call about a job that cannot be carried out."""
+        if job is None:
+            return SimulationError(f"None cannot {what} at {self.now:g} s; a job is expected")
         state = ("was not submitted yet", "waits", "runs already", "is over")[job.phase]
         return SimulationError(
             f"job {job.id}, which asks for {job.processors} processors, cannot {what} at "
@@ -195,6 +201,23 @@ class Scheduler:
         Whether it may kill jobs, with its options: it is told of events in messages then.
     HOOKS
         The methods that a class may override, with the names of their arguments.
+
+    Examples
+    --------
+    >>> class Fifo(Scheduler):
+    ...     def begin(self, manager):
+    ...         super().begin(manager)
+    ...         self.queue = []
+    ...
+    ...     def submitted(self, job):
+    ...         self.queue.append(job)
+    ...
+    ...     def decide(self):
+    ...         while self.queue and self.queue[0].processors <= self.manager.free:
+    ...             self.manager.start(self.queue.pop(0))
+    >>> from qops_batsim import simulate
+    >>> len(simulate(Fifo, "tiny_8").ended)
+    8
     """
 
     summary = ""
@@ -251,7 +274,11 @@ class Scheduler:
         """Hear how far a killed job had come, before :meth:`killed`."""
 
     def cancelled(self, job: Job) -> None:
-        """Hear that the user of a job gives it up."""
+        """Hear that the user of a job gives it up; an error where it is not overridden."""
+        raise SimulationError(
+            f"job {job.id} was cancelled, and {type(self).__name__} does not know how to take a "
+            "job out of its queue; it has to implement cancelled"
+        )
 
     def joined(self, job: Job) -> None:
         """Hear that somebody else has started a job, at ``job.start``, whose hosts are taken."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from qops_batsim.core.hosts import HostBits
 from qops_batsim.core.job import OVER, WAITING, Job, WrittenFields
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
+from qops_batsim.errors import require_type
 from qops_batsim.job_fields import QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import (
@@ -211,6 +212,7 @@ class EmbeddedManager(ResourceManager):
 
     def bits_of(self, job: Job, hosts: object) -> HostBits:
         """Return the hosts on which a job shall start."""
+        require_type(f"start of {job.id}: hosts", hosts, HostSet, "a HostSet or None")
         assert isinstance(hosts, HostSet)
         if hosts.mask >> self.machine_size:
             raise self.refused(job, f"start on hosts {hosts}")

@@ -44,8 +44,8 @@ from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.running.inputs import AnyEvents
 from qops_batsim.running.simulate import default_engine, simulate
-from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import digest_of_file, short_name
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler, parse_settings
 from qops_batsim.timing import least_grace
 from qops_batsim.workload.deadlines import DeadlineChoices
@@ -272,7 +272,7 @@ def shared_steps(case: DeadlineCase) -> Scenario:
 def checked_outcomes(
     workload: Workload,
     platform: Platform,
-    module: DecisionModule,
+    module: SchedulerModule,
     what: str,
     *,
     message_delays: bool = True,
@@ -326,7 +326,7 @@ def _with_drift(
 def outcomes_of(
     workload: Workload,
     platform: Platform,
-    module: DecisionModule,
+    module: SchedulerModule,
     *,
     message_delays: bool = True,
     events: AnyEvents | None = None,
@@ -358,7 +358,7 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: str
     settings: dict[str, Any] = {}
 
-    def make(self) -> DecisionModule:
+    def make(self) -> SchedulerModule:
         """Return the scheduler, its options checked."""
         return make_scheduler(self.scheduler, self.settings)
 

@@ -40,7 +40,6 @@ from qops_batsim.live.shadow import ShadowManager
 from qops_batsim.protocol.events import EngineConfig, Event, HostDescription, SimulationBegins
 from qops_batsim.schedulers.standing import Standing
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.refusal import sentence
 from qops_batsim.scheduling.registry import make_scheduler
@@ -120,7 +119,7 @@ class LiveCentre:
         self._seen: dict[str, SeenJob] = {}
         begins = self._begin(about) if journal.about is None else None
         self.about = journal.begun
-        self.module: DecisionModule = deciding_module(self.about.scheduler, self.about.options)
+        self.module: SchedulerModule = deciding_module(self.about.scheduler, self.about.options)
         self._book = Book(
             self.about,
             journal.entries(only_open=True),
@@ -165,7 +164,6 @@ class LiveCentre:
         self.module, self._driver = module, ModuleDriver(module, any_engine=True)
         self._driver.decisions_on(0.0, [simulation_begins(self.about.nodes)])
         try:
-            assert isinstance(module, SchedulerModule)
             module.go_on(msgspec.msgpack.decode(told, type=Standing))
         except (msgspec.MsgspecError, InputError) as error:
             why = f"the standing of its scheduler cannot be read ({error})"
@@ -177,7 +175,7 @@ class LiveCentre:
         if number - self._standing_at < self._forget_after:
             return
         module = self.module
-        standing = module.standing() if isinstance(module, SchedulerModule) else None
+        standing = module.standing()
         if standing is not None:
             told = msgspec.Raw(msgspec.msgpack.encode(standing))
             self._journal.keep_standing(self._book.standing(told))
@@ -457,14 +455,13 @@ def replay(
     return count
 
 
-def deciding_module(scheduler: str, options: Mapping[str, Any]) -> DecisionModule:
+def deciding_module(scheduler: str, options: Mapping[str, Any]) -> SchedulerModule:
     """Return a scheduler that can decide here; InputError if a user could end it by cancelling."""
     module = make_scheduler(scheduler, options)
     if not module.hears_of_cancellations:
         raise InputError(
             f"scheduler {scheduler!r} cannot decide live: it does not know how to take a job out "
-            "of its queue that a user cancels; one that implements withdraw, or has a plan, is "
-            "expected"
+            "of its queue that a user cancels; one that overrides cancelled is expected"
         )
     return module
 

@@ -14,8 +14,8 @@ from qops_batsim.live.fates import Fate, Tally, decided_fates, tally
 from qops_batsim.live.journal import About, Entry, Journal
 from qops_batsim.live.manager import JobPhase, SeenJob
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import scheduler_of_data
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
 
@@ -129,7 +129,7 @@ def seen_workload(
     return book.workload_of(runs, source)
 
 
-def embedded_fates(workload: Workload, module: DecisionModule) -> dict[str, Fate]:
+def embedded_fates(workload: Workload, module: SchedulerModule) -> dict[str, Fate]:
     """Return what a scheduler decides about the jobs on the embedded engine."""
     if not workload.jobs:
         return {}

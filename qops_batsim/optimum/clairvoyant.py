@@ -6,19 +6,18 @@ import heapq
 import math
 from collections.abc import Mapping
 
+from qops_batsim.core.job import Job
+from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.errors import SimulationError
-from qops_batsim.jobs import Job
 from qops_batsim.optimum.best import ROUNDING, Best
 from qops_batsim.optimum.problem import worth_of
-from qops_batsim.protocol.decisions import CallMeLater
 from qops_batsim.running.run import Run, run
-from qops_batsim.scheduling.module import System
-from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
+from qops_batsim.schedulers.queue import QueueScheduler
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.model import Workload
 
 
-class Clairvoyant(SpaceSharingScheduler):
+class Clairvoyant(QueueScheduler):
     """A scheduler that starts jobs at fixed dates, and rejects all others as they arrive.
 
     A job with a deadline is promised it. One whose processors are not free yet at its start
@@ -36,41 +35,41 @@ class Clairvoyant(SpaceSharingScheduler):
     def __init__(self, starts: Mapping[str, float]) -> None:
         super().__init__()
         self._starts = starts
-        self._waiting: list[tuple[float, str, Job]] = []
-        self._asked = -1.0
 
-    def begin(self, system: System) -> None:
+    def begin(self, manager: ResourceManager) -> None:
         """Start with nothing to wait for."""
-        super().begin(system)
-        self._waiting, self._asked = [], -1.0
+        super().begin(manager)
+        self._listed: list[tuple[float, str, Job]] = []
+        self._asked = -1.0
 
     def arrived(self, job: Job) -> None:
         """Promise the job its deadline if it is on the list, else reject it."""
         start = self._starts.get(job.id.partition("!")[2])
         if start is None:
-            self.reject(job, "not among the chosen jobs")
+            self.manager.reject(job, "not among the chosen jobs")
             return
         if job.qos is not None and job.qos.deadline is not None:
-            self.qos_log.record(job.id).admitted_deadline = job.qos.deadline
-        heapq.heappush(self._waiting, (start, job.id, job))
+            self.manager.record(job).admitted_deadline = job.qos.deadline
+        heapq.heappush(self._listed, (start, job.id, job))
 
-    def left(self, job: Job) -> None:
-        """Do nothing: the starts are fixed."""
+    def waiting(self) -> list[Job]:
+        """Return the jobs whose starts have not come."""
+        return [job for _, _, job in sorted(self._listed)]
 
-    def schedule(self, now: float) -> None:
+    def schedule(self) -> None:
         """Start what is due; ask to be called at the next start."""
-        late = []
-        while self._waiting and self._waiting[0][0] <= now + PLAN_TOLERANCE:
-            due = heapq.heappop(self._waiting)
-            if due[2].processors <= self.free_count:
+        late, manager = [], self.manager
+        while self._listed and self._listed[0][0] <= manager.now + PLAN_TOLERANCE:
+            due = heapq.heappop(self._listed)
+            if due[2].processors <= manager.free:
                 self.start(due[2])
             else:
                 late.append(due)
-        if self._waiting and self._waiting[0][0] != self._asked:
-            self._asked = self._waiting[0][0]
-            self._decisions.append(CallMeLater(self._asked))
+        if self._listed and self._listed[0][0] != self._asked:
+            self._asked = self._listed[0][0]
+            manager.call_at(self._asked)
         for each in late:
-            heapq.heappush(self._waiting, each)
+            heapq.heappush(self._listed, each)
 
 
 def write_best(best: Best, workload: Workload, prefix: str, name: str | None = None) -> Run:

@@ -33,9 +33,8 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.running.simulate import default_engine, publish_run, simulate
 from qops_batsim.scheduling.interface import InterfaceError
-from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import AnyKind, make_scheduler
+from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
 CaseRow = (
@@ -174,7 +173,7 @@ class _Endless(BaseException):
 
 
 def check_scheduler(
-    scheduler: str | AnyKind | Callable[[], Scheduler | DecisionModule],
+    scheduler: str | type[Scheduler] | Callable[[], Scheduler | SchedulerModule],
     *,
     compute_sharing: bool | None = None,
     on_broken_promise: str = COUNT,
@@ -217,11 +216,11 @@ def check_scheduler(
     20
     """
 
-    def make() -> DecisionModule:
+    def make() -> SchedulerModule:
         if isinstance(scheduler, (str, type)):
             return make_scheduler(scheduler)
         made = scheduler()
-        if not isinstance(made, (Scheduler, DecisionModule)):
+        if not isinstance(made, (Scheduler, SchedulerModule)):
             raise InterfaceError(f"{type(made).__name__} is no subclass of Scheduler")
         return make_scheduler(made)
 
@@ -259,7 +258,7 @@ def _named(case: str) -> Iterator[None]:
 
 
 def _check_case(
-    make: Callable[[], DecisionModule], case: ContractCase, sharing: bool | None, strict: bool
+    make: Callable[[], SchedulerModule], case: ContractCase, sharing: bool | None, strict: bool
 ) -> list[Violation]:
     """Run a case twice and verify the schedule; return broken promises, unless they are errors."""
     hosts = case.hosts
@@ -293,8 +292,8 @@ def _check_case(
 
 
 def _run(
-    module: DecisionModule, case: ContractCase, compute_sharing: bool | None
-) -> tuple[Simulation, DecisionModule]:
+    module: SchedulerModule, case: ContractCase, compute_sharing: bool | None
+) -> tuple[Simulation, SchedulerModule]:
     _limit_answers(module)
     reports = 0
 
@@ -311,7 +310,7 @@ def _run(
         events=case.events,
         engine=default_engine(module, compute_sharing=compute_sharing),
         allow_smaller_machine=True,
-        on_progress=report if isinstance(module, SchedulerModule) else None,
+        on_progress=report,
     )
     return simulation, module
 
@@ -323,7 +322,7 @@ def _endless(date: str = "") -> SchedulerContractError:
     )
 
 
-def _limit_answers(module: DecisionModule) -> None:
+def _limit_answers(module: SchedulerModule) -> None:
     """Stop a module that decides without end, after :data:`MOST_DECISIONS` answers."""
     decide = module.decide
     answered = 0

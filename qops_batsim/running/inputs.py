@@ -22,8 +22,8 @@ from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip, unlinked_hosts
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.schedulers.fqops import FqopsOptions
-from qops_batsim.scheduling.module import DecisionModule
-from qops_batsim.scheduling.registry import AnyKind, kind_of, registered_name
+from qops_batsim.scheduling.port import SchedulerModule
+from qops_batsim.scheduling.registry import registered_name
 from qops_batsim.shipped import (
     DEFAULT_DEADLINE_WORKLOAD,
     DEFAULT_SHARING_PLATFORM,
@@ -37,7 +37,7 @@ from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import too_early
 from qops_batsim.workload.model import Workload
 
-AnyScheduler = str | AnyKind | Scheduler | DecisionModule
+AnyScheduler = str | type[Scheduler] | Scheduler | SchedulerModule
 """A registered name, ``FILE.py:CLASS``, a class, or a module that is ready."""
 
 AnyWorkload = Workload | str | PathLike[str]
@@ -86,15 +86,16 @@ def _checked(given: object, what: str) -> Path:
     return Path(given)
 
 
-def default_inputs(module: DecisionModule) -> tuple[str, str | None]:
+def default_inputs(module: SchedulerModule) -> tuple[str, str | None]:
     """Return the names of the shipped workload and platform that show what a scheduler does."""
     if module.needs.compute_sharing:
         return DEFAULT_SHARING_WORKLOAD, DEFAULT_SHARING_PLATFORM
-    return (DEFAULT_DEADLINE_WORKLOAD if module.needs_deadlines else DEFAULT_WORKLOAD), None
+    asks = module.scheduler.needs_deadlines
+    return (DEFAULT_DEADLINE_WORKLOAD if asks else DEFAULT_WORKLOAD), None
 
 
 def names_of(
-    module: DecisionModule,
+    module: SchedulerModule,
     scheduler: AnyScheduler,
     workload: AnyWorkload,
     platform: AnyPlatform | None,
@@ -105,9 +106,9 @@ def names_of(
     Names are as given; an object is called what it was read from, but never by the path at
     which the package lies.
     """
-    name = scheduler if isinstance(scheduler, str) else registered_name(kind_of(module))
+    name = scheduler if isinstance(scheduler, str) else registered_name(type(module.scheduler))
     names: dict[str, str | None] = {
-        "scheduler": name or kind_of(module).__name__,
+        "scheduler": name or type(module.scheduler).__name__,
         "workload": _name(workload, "workloads"),
         "platform": None if platform is None else _name(platform, "platforms"),
     }
@@ -136,7 +137,7 @@ def as_file(given: object, kind: str) -> Path | None:
 
 
 def input_warnings(
-    module: DecisionModule, workload: Workload, platform: Platform, engine: EngineOptions
+    module: SchedulerModule, workload: Workload, platform: Platform, engine: EngineOptions
 ) -> Iterator[str]:
     """Yield what a user should know of a scheduler, workload and platform that do not fit well."""
     grace = getattr(module.options, "grace", None)
@@ -149,7 +150,7 @@ def input_warnings(
                 f"this platform: promises may be broken with less than {least:g} s, which it is by "
                 "default there"
             )
-    if module.needs_deadlines:
+    if module.scheduler.needs_deadlines:
         yield from _deadline_warnings(module, workload)
     sender = _sender(workload)
     pair = None if sender is None else unlinked_hosts(platform)
@@ -186,7 +187,7 @@ def _sender(workload: Workload) -> str | None:
     return columns.ids[rows[0]] if len(rows) else None
 
 
-def _deadline_warnings(module: DecisionModule, workload: Workload) -> Iterator[str]:
+def _deadline_warnings(module: SchedulerModule, workload: Workload) -> Iterator[str]:
     requests = [each for each in workload.columns.requests or () if each is not None]
     if all(each.deadline is None for each in requests):
         yield (

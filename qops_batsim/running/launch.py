@@ -32,7 +32,7 @@ from qops_batsim.running.processes import ChildProcess
 from qops_batsim.running.releases import Release, release_of
 from qops_batsim.running.simulate import describe_run, publish_run, refuse_smaller_machine
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.session import EngineTalk
 from qops_batsim.signals import ending_signals_raise
 from qops_batsim.workload.model import Workload
@@ -213,7 +213,7 @@ def write_batsim_run(
     files: FileSet,
     *,
     scheduler: str,
-    module: DecisionModule,
+    module: SchedulerModule,
     workload: str,
     platform: str | None,
     options: EngineOptions | None = None,

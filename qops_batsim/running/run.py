@@ -51,13 +51,13 @@ from qops_batsim.running.simulate import (
     writing_what_ended,
 )
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.plugins import (
     AllowedCode,
     digest_of_file,
     run_prefix,
     scheduler_of_data,
 )
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
 
@@ -132,7 +132,7 @@ class Run:
     violations: list[Violation]
     rules: int
     lateness: Lateness | None
-    module: DecisionModule
+    module: SchedulerModule
     simulation: Simulation | None
     inputs: RunInputs
 
@@ -248,7 +248,7 @@ def run(
 
 
 def _to_run(
-    module: DecisionModule, workload: AnyWorkload | None, platform: AnyPlatform | None
+    module: SchedulerModule, workload: AnyWorkload | None, platform: AnyPlatform | None
 ) -> tuple[AnyWorkload, AnyPlatform | None]:
     """Return workload and platform, by default those that show the scheduler."""
     if workload is not None:
@@ -263,7 +263,7 @@ class _RunInProgress:
     def __init__(
         self,
         given: tuple[AnyScheduler, AnyWorkload, AnyPlatform | None, AnyEvents | None],
-        module: DecisionModule,
+        module: SchedulerModule,
         allowed: Mapping[str, Any],
         smaller_machine: bool,
         out: str | Path | None,

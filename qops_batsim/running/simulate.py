@@ -26,6 +26,7 @@ from qops_batsim.file_set import DEADLOCK, FileSet, document_with_digests, run_f
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip
+from qops_batsim.renamed import note_successor
 from qops_batsim.running.in_loop import goes_in_loop, run_in_loop
 from qops_batsim.running.inputs import (
     AnyEvents,
@@ -38,7 +39,6 @@ from qops_batsim.running.inputs import (
 )
 from qops_batsim.scheduling.decision_log import format_decisions
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.qos_log import format_qos
 from qops_batsim.scheduling.registry import make_scheduler
@@ -102,11 +102,16 @@ def simulate(
     if events is not None:
         engine = msgspec.structs.replace(engine, **_about_events(events))
     with without_garbage_collection():
-        return _simulate(workload, machine, module, engine, allow_smaller_machine, on_progress)
+        try:
+            return _simulate(workload, machine, module, engine, allow_smaller_machine, on_progress)
+        except AttributeError as error:
+            if error.obj is module.scheduler:
+                note_successor(error)
+            raise
 
 
 def default_engine(
-    module: DecisionModule,
+    module: SchedulerModule,
     *,
     hosts: int | None = None,
     compute_sharing: bool | None = None,
@@ -148,7 +153,7 @@ def _about_events(events: AnyEvents | None) -> dict[str, Any]:
     return {"external_events": loaded, "forward_unknown_events": forwards}
 
 
-def tell_platform(module: DecisionModule, platform: Platform, engine: EngineOptions) -> None:
+def tell_platform(module: SchedulerModule, platform: Platform, engine: EngineOptions) -> None:
     """Have a scheduler know the platform, and in which way news of it comes."""
     delays = engine.message_delays and platform.master is not None and platform.delays_messages
     module.news_in_parts = delays and not platform.has_latencies
@@ -158,7 +163,7 @@ def tell_platform(module: DecisionModule, platform: Platform, engine: EngineOpti
 def _simulate(
     workload: Workload,
     platform: Platform,
-    module: DecisionModule,
+    module: SchedulerModule,
     engine: EngineOptions,
     allow_smaller_machine: bool,
     on_progress: Callable[[int], None] | None,
@@ -197,7 +202,7 @@ def write_run(
     prefix: str | Path,
     *,
     scheduler: str,
-    module: DecisionModule,
+    module: SchedulerModule,
     workload: str,
     platform: str | None,
     further: Mapping[str, Any] | None = None,
@@ -208,7 +213,7 @@ def write_run(
     Beside Batsim's, these are ``PREFIX_qos.csv``, what was decided about each job,
     ``PREFIX_run.json``, which says how the run was made (with ``further`` fields), and if
     the module kept a decision log
-    (:meth:`~qops_batsim.scheduling.module.DecisionModule.keep_decisions`),
+    (:meth:`~qops_batsim.scheduling.port.SchedulerModule.keep_decisions`),
     ``PREFIX_decisions.jsonl``; if not, such a file of an earlier run is removed. ``files`` is
     the set to write them into, made before the simulation if it is long.
     """
@@ -237,7 +242,7 @@ def writing_what_ended(files: FileSet, described: Mapping[str, Any]) -> Iterator
 
 def describe_run(
     scheduler: str,
-    module: DecisionModule,
+    module: SchedulerModule,
     workload: str,
     platform: str | None,
     hosts: int,
@@ -271,7 +276,7 @@ def describe_run(
 
 
 def publish_run(
-    files: FileSet, module: DecisionModule, scheduler: str, description: Mapping[str, Any]
+    files: FileSet, module: SchedulerModule, scheduler: str, description: Mapping[str, Any]
 ) -> list[Path]:
     """Add what no engine knows, and put a run's files in place.
 

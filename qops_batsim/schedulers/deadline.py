@@ -103,7 +103,7 @@ class DeadlineScheduler(PlanScheduler):
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         PlanScheduler.__init__(self, options)
 
-    def new_plan(self, machine_size: int) -> Plan:
+    def empty_plan(self, machine_size: int) -> Plan:
         """Return an empty plan that keeps its promises."""
         return Plan(machine_size, keeps_promises=True)
 

@@ -45,7 +45,12 @@ class PlanScheduler(Scheduler):
     """
 
     Options: type[SchedulerOptions] = PlannerOptions
-    HOOKS: ClassVar[dict[str, str]] = {**Scheduler.HOOKS, "answer": "job", "renewed": "renewal"}
+    HOOKS: ClassVar[dict[str, str]] = {
+        **Scheduler.HOOKS,
+        "answer": "job",
+        "empty_plan": "machine_size",
+        "renewed": "renewal",
+    }
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         Scheduler.__init__(self, options)
@@ -55,7 +60,7 @@ class PlanScheduler(Scheduler):
         """Start with an empty plan."""
         Scheduler.begin(self, manager)
         manager.drains, manager.plans = not self.by_host, True
-        self.plan = self.new_plan(manager.machine_size)
+        self.plan = self.empty_plan(manager.machine_size)
         if self.logs:
             self.plan.log = DecisionLog(manager.machine_size)
         self.called_for = -1.0
@@ -63,7 +68,7 @@ class PlanScheduler(Scheduler):
         self.is_final = False
         self.asked_for: list[Job] = []
 
-    def new_plan(self, machine_size: int) -> Plan:
+    def empty_plan(self, machine_size: int) -> Plan:
         """Return an empty plan."""
         return Plan(machine_size, by_host=self.by_host)
 

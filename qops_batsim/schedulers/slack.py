@@ -688,7 +688,7 @@ class Slack(PlanScheduler):
     def kills(self) -> bool:  # type: ignore[override]
         return self.watches
 
-    def new_plan(self, machine_size: int) -> Plan:
+    def empty_plan(self, machine_size: int) -> Plan:
         """Return an empty plan with these options."""
         gains = self.options.early_gain == "promise"
         self.slacks = SlackPlan(machine_size, promises_gains=gains)

@@ -1,4 +1,4 @@
-"""Decision modules: schedulers that any engine of the Batsim protocol can drive."""
+"""Schedulers as any engine of the Batsim protocol can drive them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 from qops_batsim.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from qops_batsim.scheduling.port import SchedulerModule as SchedulerModule
     from qops_batsim.scheduling.registry import make_scheduler as make_scheduler
     from qops_batsim.scheduling.registry import scheduler_names as scheduler_names
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
+            "port": "SchedulerModule",
             "registry": "make_scheduler scheduler_names",
         },
     )

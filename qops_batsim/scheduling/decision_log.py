@@ -1,7 +1,7 @@
 """Log of a scheduler's decisions and promises: ``PREFIX_decisions.jsonl``.
 
 Schedulers with a plan log decisions in rows; text is made of them where it is asked for. Nothing
-is logged unless :meth:`~qops_batsim.scheduling.module.DecisionModule.keep_decisions` was called.
+is logged unless :meth:`~qops_batsim.scheduling.port.SchedulerModule.keep_decisions` was called.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from qops_batsim.errors import InputError, SimulationError
+from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, RegisterJob, RejectJob
 from qops_batsim.protocol.events import (
@@ -20,10 +20,9 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.scheduling.engine_needs import missing_options
-from qops_batsim.scheduling.interface import decision_problem, is_ours
-from qops_batsim.scheduling.module import DecisionModule, System
+from qops_batsim.scheduling.port import SchedulerModule, System
 from qops_batsim.scheduling.qos_log import QosLog
-from qops_batsim.scheduling.registry import kind_of, registered_name
+from qops_batsim.scheduling.registry import registered_name
 
 LAST_DECIMAL = 1e-6
 """Unit of the last decimal of the dates that Batsim tells (seconds).
@@ -52,10 +51,9 @@ class ModuleDriver:
         What was decided so far about each job; the module's ``qos_log``.
     """
 
-    def __init__(self, module: DecisionModule, *, any_engine: bool = False) -> None:
+    def __init__(self, module: SchedulerModule, *, any_engine: bool = False) -> None:
         self.module = module
         self._any_engine = any_engine
-        self._checks_answers = not is_ours(type(module))
         self._begin_log()
         self._handlers: dict[type, Callable[[Any], None]] = {
             JobKilled: self._killed,
@@ -68,8 +66,7 @@ class ModuleDriver:
     def exchange(self, message: Message[Event]) -> Message[Decision]:
         """Return the module's decisions on these events, to take effect at once.
 
-        InputError if the engine lacks what the module needs, SimulationError if a module of
-        another package answers with what are no decisions.
+        InputError if the engine lacks what the module needs.
         """
         now = message.now
         date = max(now - LAST_DECIMAL, 0.0)
@@ -97,10 +94,6 @@ class ModuleDriver:
         if kind is SimulationEnds:
             return []
         decisions = module.decide(now)
-        if self._checks_answers and (decisions or type(decisions) is not list):
-            problem = decision_problem(decisions)
-            if problem is not None:
-                raise SimulationError(f"at {now:.6f} s: {problem}")
         for decision in decisions:
             if type(decision) is ExecuteJob:
                 self._started.append(decision.job_id)
@@ -130,7 +123,7 @@ class ModuleDriver:
         missing = missing_options(needs, event)
         if not missing or (self._any_engine and needs.dispensable):
             return
-        kind = kind_of(self.module)
+        kind = type(self.module.scheduler)
         why = f"{needs.why}, but " if needs.why else ""
         raise InputError(
             f"scheduler {registered_name(kind) or kind.__name__!r}: {why}the engine was not "

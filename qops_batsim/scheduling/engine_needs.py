@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qops_batsim.core.needs import EngineNeeds as EngineNeeds
+from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.protocol.events import SimulationBegins
 from qops_batsim.protocol.v5.handshake import Features
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from qops_batsim.core.hosts import HostBits
 from qops_batsim.core.job import COMING, OVER, RUNNING, WAITING, Job
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.errors import InputError, SimulationError, require_type, shown
+from qops_batsim.errors import InputError, require_type, shown
 from qops_batsim.jobs import QOS_REJECTED, QosRequest
 from qops_batsim.platform.hostset import HostSet, lowest_bits
 from qops_batsim.protocol.decisions import (
@@ -28,16 +30,32 @@ from qops_batsim.protocol.events import (
     MAINTENANCE,
     NO_MORE_EXTERNAL_EVENTS,
     NO_MORE_STATIC_JOBS,
+    HostDescription,
     JobCompleted,
     Notify,
 )
 from qops_batsim.scheduling.capacity import Capacity
-from qops_batsim.scheduling.module import DecisionModule, System
+from qops_batsim.scheduling.decision_log import DecisionLog
 from qops_batsim.scheduling.news import Hearing, News, with_least_grace
+from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.timing import on_grid
 
 if TYPE_CHECKING:
     from qops_batsim.platform.model import Platform
+
+
+class System(msgspec.Struct, frozen=True, kw_only=True):
+    """The machine as engines describe it before the first job.
+
+    A host's position is its id. With ``compute_sharing``, several jobs may run on one host;
+    with ``dynamic_jobs``, the scheduler may register jobs. ``profiles`` are execution profiles
+    by workload and name, as far as announced.
+    """
+
+    hosts: tuple[HostDescription, ...]
+    compute_sharing: bool = False
+    dynamic_jobs: bool = False
+    profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] = {}
 
 
 class MessageManager(ResourceManager):
@@ -223,44 +241,46 @@ class MessageManager(ResourceManager):
         self._free, self.free = mask, mask.bit_count()
 
 
-class SchedulerModule(DecisionModule):
-    """A scheduler of compiled classes as an engine's driver calls it.
+class SchedulerModule:
+    """A scheduler as an engine's driver calls it: it hears of events, and answers with decisions.
+
+    For each message the driver tells the date and calls :meth:`submitted`, :meth:`completed` and
+    the others in the order of the events, then :meth:`decide` once.
 
     Attributes
     ----------
-    scheduler
-        The scheduler.
+    scheduler, options
+        The scheduler, and its options.
     manager
         What it acts through, from :meth:`begin` on.
+    qos_log
+        What is noted about jobs, for ``PREFIX_qos.csv``. The driver puts a new log here before
+        :meth:`begin`.
+    decision_log
+        Every decision and its effects, for ``PREFIX_decisions.jsonl``, or None.
+    news_in_parts
+        Whether what happens at one date is told within nanoseconds, in several messages, as on
+        links without latency. The program that starts the engine sets it, if it knows.
     """
 
+    news_in_parts = False
+
     def __init__(self, scheduler: Scheduler) -> None:
-        super().__init__(scheduler.options)
         self.scheduler = scheduler
+        self.options: Any = scheduler.options
+        self.qos_log = QosLog()
+        self.decision_log: DecisionLog | None = None
         self._given_options = scheduler.options
         self._now, self._has_begun = 0.0, False
 
-    # What it is
-
-    @property
-    def summary(self) -> str:  # type: ignore[override]
-        return self.scheduler.summary
-
-    @property
-    def keeps_decisions(self) -> bool:  # type: ignore[override]
-        return self.scheduler.keeps_decisions
-
-    @property
-    def needs_deadlines(self) -> bool:  # type: ignore[override]
-        return self.scheduler.needs_deadlines
-
     @property
     def needs(self) -> EngineNeeds:
+        """Needs of the scheduler, with its options, beside running jobs."""
         return self.scheduler.needs
 
     @property
     def hears_of_cancellations(self) -> bool:
-        """Whether the scheduler takes jobs out of its queue that their users cancel."""
+        """Whether it takes jobs out of its queue that their users cancel; ``live`` needs that."""
         return self._overrides("cancelled")
 
     @property
@@ -273,8 +293,15 @@ class SchedulerModule(DecisionModule):
         return getattr(kind, hook) is not getattr(Scheduler, hook)
 
     def keep_decisions(self) -> bool:
+        """Have every decision noted in :attr:`decision_log`; tell whether the scheduler can.
+
+        Call it before the simulation; :func:`~qops_batsim.running.simulate.write_run` writes the
+        log.
+        """
         self.scheduler.logs = self.scheduler.keeps_decisions
-        return super().keep_decisions()
+        if self.scheduler.logs:
+            self.decision_log = DecisionLog()
+        return self.scheduler.logs
 
     def use_platform(self, platform: Platform) -> None:
         """Use the least grace of this platform, unless another one was given."""
@@ -303,6 +330,7 @@ class SchedulerModule(DecisionModule):
         self.decision_log.follow(machine_size, scheduler.events)
 
     def told_at(self, now: float) -> None:
+        """Note the date of a message (seconds), before its events."""
         self._now = now
         if self._has_begun:
             self.manager.now = now
@@ -363,19 +391,11 @@ class SchedulerModule(DecisionModule):
         manager.grace = manager.news.under_way(in_parts=manager.news_in_parts)
         for job_id in self._cancelled:
             for job in manager.runs_of(job_id):
-                self._cancel(job)
+                self.scheduler.cancelled(job)
         self._cancelled.clear()
         self.scheduler.decide()
         decisions, manager.decisions = manager.decisions, []
         return decisions
-
-    def _cancel(self, job: Job) -> None:
-        if not self.hears_of_cancellations:
-            raise SimulationError(
-                f"job {job.id} was cancelled, and {type(self.scheduler).__name__} does not know "
-                "how to take a job out of its queue; it has to implement cancelled"
-            )
-        self.scheduler.cancelled(job)
 
     # What others ask
 

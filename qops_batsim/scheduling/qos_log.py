@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from qops_batsim.errors import require_type
 from qops_batsim.files import atomic_write
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, Job, QosRequest
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, as_refusal, free_text, sentences
@@ -227,6 +228,7 @@ class QosLog:
 
     def refused(self, job_id: str, reason: object) -> None:
         """Note why a job (full id) is rejected: a Refusal, or a scheduler's own words."""
+        require_type(f"reject of {job_id}: reason", reason, (str, Refusal), "a text or a Refusal")
         self.record(job_id).reasons = (as_refusal(reason),)
 
     def learn(self, records: Mapping[str, QosRecord]) -> None:

@@ -17,13 +17,12 @@ from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.limits import MAX_WHOLE_NUMBER
-from qops_batsim.scheduling.interface import InterfaceError, interface_problem, scheduler_problem
-from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.interface import InterfaceError, scheduler_problem
 from qops_batsim.scheduling.plugins import is_in_file, object_in_file, remember
 from qops_batsim.scheduling.port import SchedulerModule
 
 GROUP = "qops_batsim.schedulers"
-"""Entry-point group in which packages register their decision modules."""
+"""Entry-point group in which packages register their schedulers."""
 
 
 def scheduler_names() -> list[str]:
@@ -31,14 +30,10 @@ def scheduler_names() -> list[str]:
     return sorted(_registered())
 
 
-AnyKind = type[DecisionModule] | type[Scheduler]
-"""Class of a scheduler."""
-
-
-def scheduler_class(name: str) -> AnyKind:
+def scheduler_class(name: str) -> type[Scheduler]:
     """Return the scheduler of a registered name, or of ``FILE.py:CLASS``."""
     found, where = (object_in_file(name), name) if is_in_file(name) else _load(name)
-    if not (isinstance(found, type) and issubclass(found, (Scheduler, DecisionModule))):
+    if not (isinstance(found, type) and issubclass(found, Scheduler)):
         raise InputError(f"scheduler {name!r}: {where} is not a Scheduler; a subclass is expected")
     remember(found)
     return found
@@ -57,21 +52,16 @@ def _load(name: str) -> tuple[object, str]:
         ) from error
 
 
-def kind_of(module: DecisionModule) -> AnyKind:
-    """Return the class of the scheduler that a module is, or stands for."""
-    return type(module.scheduler) if isinstance(module, SchedulerModule) else type(module)
-
-
-def registered_name(kind: AnyKind) -> str | None:
+def registered_name(kind: type[Scheduler]) -> str | None:
     """Return the name under which a class is registered, if it is."""
     value = f"{kind.__module__}:{kind.__qualname__}"
     return next((name for name, entry in _registered().items() if entry.value == value), None)
 
 
 def make_scheduler(
-    scheduler: str | AnyKind | Scheduler | DecisionModule,
+    scheduler: str | type[Scheduler] | Scheduler | SchedulerModule,
     settings: Mapping[str, Any] | None = None,
-) -> DecisionModule:
+) -> SchedulerModule:
     """Return a scheduler with the given options, its interface checked, as engines call it.
 
     Parameters
@@ -82,16 +72,16 @@ def make_scheduler(
     settings
         Options by name; texts are converted to the option's type.
     """
-    if isinstance(scheduler, (Scheduler, DecisionModule)):
+    if isinstance(scheduler, (Scheduler, SchedulerModule)):
         if settings:
             raise InputError(
                 f"options for a {type(scheduler).__name__} that has been made already; its "
                 "class, or its name, is expected beside options"
             )
-        return _checked(scheduler)
+        return _checked(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if isinstance(scheduler, str):
         kind, name = scheduler_class(scheduler), scheduler
-    elif isinstance(scheduler, type) and issubclass(scheduler, (Scheduler, DecisionModule)):
+    elif isinstance(scheduler, type) and issubclass(scheduler, Scheduler):
         kind, name = scheduler, registered_name(scheduler) or scheduler.__name__
     else:
         raise InputError(
@@ -101,15 +91,15 @@ def make_scheduler(
     return _checked(kind(read_options(name, kind, settings or {})))
 
 
-def _checked(made: Scheduler | DecisionModule) -> DecisionModule:
+def _checked(made: Scheduler) -> SchedulerModule:
     """Return what engines call; InterfaceError if it does not look as a scheduler has to."""
-    problem = scheduler_problem(made) if isinstance(made, Scheduler) else interface_problem(made)
+    problem = scheduler_problem(made)
     if problem is not None:
         raise InterfaceError(problem)
-    return SchedulerModule(made) if isinstance(made, Scheduler) else made
+    return SchedulerModule(made)
 
 
-def read_options(name: str, kind: AnyKind, settings: Mapping[str, Any]) -> SchedulerOptions:
+def read_options(name: str, kind: type[Scheduler], settings: Mapping[str, Any]) -> SchedulerOptions:
     """Check and convert a scheduler's options."""
     known = list(kind.Options.__struct_encode_fields__)
     for option in settings:
@@ -139,7 +129,7 @@ def read_options(name: str, kind: AnyKind, settings: Mapping[str, Any]) -> Sched
 _KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def _accepted(kind: AnyKind, option: str, message: str) -> str:
+def _accepted(kind: type[Scheduler], option: str, message: str) -> str:
     """Return what an option accepts, else why it refused a value, for a message."""
     hint = get_type_hints(kind.Options).get(option)
     if get_origin(hint) is Literal:

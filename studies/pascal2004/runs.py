@@ -18,7 +18,7 @@ from qops_batsim.engine.records import JobRecord
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform import make_cluster
 from qops_batsim.schedulers.aroma.scheduler import Aroma, AromaOptions
-from qops_batsim.scheduling.port import SchedulerModule
+from qops_batsim.scheduling import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler, read_options, scheduler_class
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload import (
@@ -158,7 +158,6 @@ def run_trial(trial: Trial, path: Path) -> TrialMeasures:
     if trial.candidates is not None:
         settings |= {"moves": trial.candidates, "stops": trial.candidates}
     module = make_scheduler(kind(read_options(trial.scheduler, kind, settings)))
-    assert isinstance(module, SchedulerModule)
     simulation = simulate(module, workload, make_cluster(HOSTS, speed=SPEED))
     return outcome_of(workload, simulation.ended, module)
 

@@ -27,12 +27,12 @@ import numpy as np
 if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
-from qops_batsim import DecisionModule, Job, QosRequest, read_swf, simulate
+from qops_batsim import Job, QosRequest, read_swf, simulate
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.experiments import find_trace
 from qops_batsim.jobs import COMPLETED_KILLED
 from qops_batsim.platform import make_cluster
-from qops_batsim.scheduling import make_scheduler
+from qops_batsim.scheduling import SchedulerModule, make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload import SwfLog, Workload, convert_log
 from studies.logs import KTH
@@ -180,7 +180,7 @@ def overruns() -> None:
         show("all", option, int(jobs), int(kills), lost, waits, int(late))
 
 
-def starts_late(module: DecisionModule, record: JobRecord) -> bool:
+def starts_late(module: SchedulerModule, record: JobRecord) -> bool:
     """Whether a job has started after the latest start it was promised."""
     latest = module.qos_log.record(record.job.id).latest_start
     return latest is not None and record.start > latest + PLAN_TOLERANCE

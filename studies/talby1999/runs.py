@@ -15,13 +15,12 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from qops_batsim import DecisionModule, Job, QosRequest
+from qops_batsim import Job, QosRequest, Scheduler
 from qops_batsim.experiments import Interval, outcomes_of, ratio_of_means
-from qops_batsim.platform import Platform, make_cluster
+from qops_batsim.platform import make_cluster
 from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob
-from qops_batsim.protocol.events import JobCompleted, Notify
-from qops_batsim.scheduling import make_scheduler
-from qops_batsim.scheduling.module import System
+from qops_batsim.protocol.events import JobCompleted
+from qops_batsim.scheduling import SchedulerModule, make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload import Records, Repairs, SwfLog, Workload, convert_log
 from studies.request import StudyRequest
@@ -31,7 +30,7 @@ from studies.talby1999 import study
 from studies.talby1999.study import MONTHS, PROCESSORS, Case, MonthsBy, Reading
 
 
-class SlotClock(DecisionModule):
+class SlotClock(SchedulerModule):
     """A scheduler that is woken only when a job arrives or a time slot of its plan begins.
 
     The paper's simulator works so, as far as its numbers tell: its conservative column is that of a
@@ -44,47 +43,29 @@ class SlotClock(DecisionModule):
     The scheduler must start each job on hosts of its own. All else is passed on at once.
     """
 
-    def __init__(self, scheduler: DecisionModule) -> None:
-        super().__init__(scheduler.options)
-        self._scheduler = scheduler
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__(scheduler)
         self._jobs: dict[str, Job] = {}
         self._expected_ends: list[tuple[float, str]] = []
         self._calls: list[float] = []
         self._unnoticed: list[JobCompleted] = []
         self._awake = False
 
-    def use_platform(self, platform: Platform) -> None:
-        self._scheduler.use_platform(platform)
-
-    def told_at(self, now: float) -> None:
-        self._scheduler.told_at(now)
-
-    def begin(self, system: System) -> None:
-        """Start with nothing running."""
-        self._scheduler.qos_log = self.qos_log
-        self._scheduler.begin(system)
-
     def submitted(self, job: Job) -> None:
         self._awake = True
         self._jobs[job.id] = job
-        self._scheduler.submitted(job)
+        super().submitted(job)
 
     def completed(self, event: JobCompleted) -> None:
         """Keep it until the scheduler is woken."""
         self._unnoticed.append(event)
 
-    def progressed(self, progress: Mapping[str, Mapping[str, Any]]) -> None:
-        self._scheduler.progressed(progress)
-
     def killed(self, job_ids: list[str]) -> None:
         self._awake = True
-        self._scheduler.killed(job_ids)
+        super().killed(job_ids)
 
-    def notified(self, notification: Notify) -> None:
-        self._scheduler.notified(notification)
-
-    def end(self) -> None:
-        self._scheduler.end()
+    def call(self) -> None:
+        """Pass over a call: the slots know the dates."""
 
     def decide(self, now: float) -> list[Decision]:
         """Let the scheduler decide if this date wakes it."""
@@ -93,9 +74,9 @@ class SlotClock(DecisionModule):
         self._awake = False
         for event in self._unnoticed:
             self._jobs.pop(event.job_id)
-            self._scheduler.completed(event)
+            super().completed(event)
         self._unnoticed.clear()
-        decisions = self._scheduler.decide(now)
+        decisions = super().decide(now)
         for decision in list(decisions):
             if isinstance(decision, CallMeLater):
                 heapq.heappush(self._calls, decision.timestamp)
@@ -110,7 +91,7 @@ class SlotClock(DecisionModule):
         begins = False
         while self._calls and self._calls[0] <= now + PLAN_TOLERANCE:
             heapq.heappop(self._calls)
-            self._scheduler.call()
+            super().call()
             begins = True
         while self._expected_ends and self._expected_ends[0][0] <= now + PLAN_TOLERANCE:
             _, job_id = heapq.heappop(self._expected_ends)
@@ -118,13 +99,13 @@ class SlotClock(DecisionModule):
         return begins
 
 
-def module_of(case: Case, place: int) -> DecisionModule:
-    """Return the decision module of a case for the month of this number, from 0."""
+def module_of(case: Case, place: int) -> SchedulerModule:
+    """Return the scheduler of a case for the month of this number, from 0, as engines call it."""
     options = dict(case.options)
     if case.average_waits:
         options["average_wait"] = case.average_waits[place]
     module = make_scheduler(case.scheduler, options)
-    return SlotClock(module) if case.notice == "slots" else module
+    return SlotClock(module.scheduler) if case.notice == "slots" else module
 
 
 PREFERRED = 5

@@ -15,7 +15,7 @@ import pytest
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol import decisions as d
-from qops_batsim.scheduling.module import DecisionModule
+from support.scripted_module import ScriptedModule
 
 JobEvent = Enum("JobEvent", ["SUBMITTED", "COMPLETED"])
 HostEvent = Enum("HostEvent", ["STATE_CHANGED"])
@@ -94,7 +94,7 @@ class FakeSimulator:
         self.is_running = False
 
 
-class Spy(DecisionModule):
+class Spy(ScriptedModule):
     """Notes what it is told and decides what the test puts into ``next``, message by message."""
 
     def __init__(self) -> None:

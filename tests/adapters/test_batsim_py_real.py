@@ -176,12 +176,12 @@ def test_calls_and_kills(run: Run, small: Example, outputs: Path) -> None:
         ("3", "COMPLETED_KILLED", "12.090000", "24.090000"),
     ]
     assert result["notes"] == [
-        ["no_more_static_job_to_submit", None],
-        ["COMPLETED_KILLED", -1],
-        ["killed", ["w0!0"]],
-        ["COMPLETED_SUCCESSFULLY", 0],
-        ["COMPLETED_KILLED", -1],
-        ["killed", ["w0!3"]],
+        ["all submitted", ""],
+        ["COMPLETED_KILLED", "w0!0"],
+        ["killed", "w0!0"],
+        ["COMPLETED_SUCCESSFULLY", "w0!1"],
+        ["COMPLETED_KILLED", "w0!3"],
+        ["killed", "w0!3"],
     ]
     assert result["metadata"] == ["cut at 12", None, "cut at 24"]
 

@@ -17,7 +17,9 @@ from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol.events import Answer, JobCompleted, Notify
-from qops_batsim.scheduling.module import DecisionModule, System
+from qops_batsim.schedulers.fcfs import Fcfs
+from qops_batsim.scheduling.port import System
+from support.scripted_module import ScriptedModule
 
 
 class BatsimScheduler:
@@ -31,11 +33,11 @@ class State(Enum):
     COMPLETED_KILLED = 6
 
 
-class Spy(DecisionModule):
+class Spy(ScriptedModule):
     """Notes what it is told and decides what the test puts into ``next``."""
 
-    def __init__(self, options: Any = None) -> None:
-        super().__init__(options)
+    def __init__(self) -> None:
+        super().__init__()
         self.told: list[Any] = []
         self.next: list[d.Decision] = []
 
@@ -63,6 +65,10 @@ class Spy(DecisionModule):
     def decide(self, now: float) -> list[d.Decision]:
         self.told.append(("decide", now))
         return self.next
+
+
+class Mine(Fcfs):
+    """A scheduler in a file."""
 
 
 class FakeBatsim:
@@ -99,8 +105,9 @@ class FakeBatsim:
 
 
 @pytest.fixture
-def scheduler() -> Any:
-    made = scheduler_with(BatsimScheduler)({"scheduler": f"{__file__}:Spy"})
+def scheduler(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(pybatsim, "make_scheduler", lambda scheduler, settings: Spy())
+    made = scheduler_with(BatsimScheduler)({"scheduler": "spy"})
     made.bs = FakeBatsim()
     made.bs.scheduler = made
     return made
@@ -248,7 +255,7 @@ def test_options_reach_module_and_base_class() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"scheduler": f"{__file__}:Spy", "x": 1}, "has no option 'x'"),
+        ({"scheduler": f"{__file__}:Mine", "x": 1}, "has no option 'x'"),
         ({"scheduler": "easi"}, "unknown scheduler 'easi'; did you mean 'easy'?"),
         ({"order": "fcfs"}, """-o '{"scheduler": "easy"}' is expected, or another of aroma, """),
     ],

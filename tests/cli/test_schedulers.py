@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from qops_batsim.cli.schedulers import describe_options
-from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
+from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.scheduling.registry import scheduler_names
 
 Cli = Callable[..., Any]
@@ -75,7 +76,7 @@ def test_units_defaults_and_types_of_options() -> None:
         limit: int | None = None
         windows: list[int] = msgspec.field(default_factory=list)
 
-    class Module(DecisionModule):
+    class Module(Scheduler):
         pass
 
     Module.Options = Options

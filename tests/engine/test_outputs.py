@@ -24,13 +24,14 @@ from qops_batsim.protocol.events import Notify
 from qops_batsim.running.contract import cases
 from qops_batsim.running.run import run
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.module import DecisionModule, System
+from qops_batsim.scheduling.port import System
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from support.output_oracles import plain_jobs, plain_machine_states, plain_schedule
+from support.scripted_module import ScriptedModule
 
 
-class Crowd(DecisionModule):
+class Crowd(ScriptedModule):
     """Starts every job at once on the lowest hosts, many on one; rejects what is too wide."""
 
     def begin(self, system: System) -> None:

@@ -24,8 +24,9 @@ from qops_batsim.protocol.decisions import (
 from qops_batsim.protocol.events import Event, JobCompleted, Notify
 from qops_batsim.protocol.messages import Message
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.module import DecisionModule, System
+from qops_batsim.scheduling.port import System
 from qops_batsim.workload.model import Workload
+from support.scripted_module import ScriptedModule
 
 
 class OnlyMessages:
@@ -38,7 +39,7 @@ class OnlyMessages:
         return self._driver.exchange(message)
 
 
-class Whims(DecisionModule):
+class Whims(ScriptedModule):
     """Starts jobs in order of arrival, and from some decision on does other things as well.
 
     ``wrong`` is what it answers at last, if anything.
@@ -168,7 +169,7 @@ def test_what_is_refused_is_refused_in_the_same_words(wrong: Decision) -> None:
 
 
 def test_jobs_that_are_never_started_are_named() -> None:
-    class Idle(DecisionModule):
+    class Idle(ScriptedModule):
         def decide(self, now: float) -> list[Decision]:
             return []
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import traceback
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from qops_batsim import check_scheduler
-from qops_batsim.core.scheduler import ResourceManager
+from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob, RejectJob
 from qops_batsim.running import contract
 from qops_batsim.running.contract import SchedulerContractError
+from qops_batsim.schedulers.deadline import DeadlineScheduler
 from qops_batsim.schedulers.easy import Easy
 from qops_batsim.schedulers.fcfs import Fcfs
-from qops_batsim.scheduling.interface import scheduler_problem
-from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions
+from qops_batsim.schedulers.queue import QueueScheduler
+from qops_batsim.scheduling.interface import InterfaceError, scheduler_problem
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_names
-from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 
 UNLIMITED = 1e6
 """Seconds for a case where the time limit is not what is tested, on whatever machine."""
@@ -50,16 +53,13 @@ class Forgetful(Fcfs):
             super().arrived(job)
 
 
-class Greedy(SpaceSharingScheduler):
+class Greedy(QueueScheduler):
     """Starts every job on the same hosts at once."""
 
     def arrived(self, job: Job) -> None:
-        self._decisions.append(ExecuteJob(job.id, HostSet.first(job.processors)))
+        self.start(job, HostSet.first(job.processors))
 
-    def left(self, job: Job) -> None:
-        pass
-
-    def schedule(self, now: float) -> None:
+    def schedule(self) -> None:
         pass
 
 
@@ -86,11 +86,13 @@ class Raising(Fcfs):
         raise KeyError("mine")
 
 
-class Restless(DecisionModule):
+class Restless(Scheduler):
     """Starts nothing, and asks to be called for ever."""
 
-    def decide(self, now: float) -> list[Decision]:
-        return [CallMeLater(now + 1)]
+    kills = True  # So that it is told in messages.
+
+    def decide(self) -> None:
+        self.manager.call_at(self.manager.now + 1.0)
 
 
 class Calling(Fcfs):
@@ -123,7 +125,7 @@ class Endless(Fcfs):
     ("kind", "message"),
     [
         (Forgetful, "case 'equal arrivals': .*deadlock"),
-        (Greedy, "case 'equal arrivals': .*it is computing"),
+        (Greedy, "case 'equal arrivals': job w0!1, .* cannot start on hosts 0-1 at 0 s"),
         (Moody, "case 'one job': two runs differ on the same input"),
         (Raising, "case 'no job': KeyError: 'mine'"),
         (Restless, "case 'no job': at .* s, after 20480 decisions, the simulation has not ended"),
@@ -132,7 +134,7 @@ class Endless(Fcfs):
     ],
 )
 def test_broken_schedulers_are_found(
-    kind: type[DecisionModule], message: str, monkeypatch: pytest.MonkeyPatch
+    kind: type[Scheduler], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kind is Endless:
         monkeypatch.setattr(contract, "CASE_SECONDS", 0.5)
@@ -169,7 +171,7 @@ def _three(self: object, first: object, second: object) -> None:
     """Take too much."""
 
 
-async def _later(self: object, now: float) -> None:
+async def _later(self: object) -> None:
     """Answer later."""
 
 
@@ -179,17 +181,14 @@ async def _later(self: object, now: float) -> None:
         (Fcfs, {"schedul": _ignore}, "Mine.schedul is called by nothing; did you mean 'schedule'"),
         (Fcfs, {"arrive": _ignore}, "Mine.arrive is called by nothing; did you mean 'arrived'"),
         (Fcfs, {"job_arrived": _ignore}, "did you mean 'arrived'"),
-        (DecisionModule, {"decides": _ignore}, "did you mean 'decide'"),
+        (Scheduler, {"decides": _ignore}, "did you mean 'decide'"),
         (Easy, {"kye": _ignore}, r"Mine overrides no hook of Easy, .* its kye \(nearest: key"),
         (Easy, {"priority": _ignore, "Options": OwnOptions}, r"calls its priority \(nearest: "),
         (Easy, {"rank": property(_one)}, r"nothing calls its rank .*hooks: .* key, "),
         (Fcfs, {"order": staticmethod(_ignore)}, "nothing calls its order"),
-        (DecisionModule, {}, "Mine has no method decide"),
-        (
-            SpaceSharingScheduler,
-            {"arrived": _ignore, "left": _ignore},
-            "Mine has no method schedule",
-        ),
+        (Scheduler, {"ended": _ignore}, "Mine has no method decide"),
+        (QueueScheduler, {"arrived": _ignore, "ended": _ignore}, "Mine has no method schedule"),
+        (DeadlineScheduler, {"ended": _ignore}, "Mine has no method admit"),
         (Fcfs, {"ended": _one}, r"Mine.ended\(self.*cannot be called as ended\(job"),
         (Fcfs, {"schedule": _three}, r"Mine.schedule\(self.*cannot be called as schedule"),
         (Fcfs, {"schedule": _later}, "Mine.schedule is .*; an ordinary method is expected"),
@@ -198,7 +197,7 @@ async def _later(self: object, now: float) -> None:
     ],
 )
 def test_a_wrong_interface_is_found_before_anything_runs(
-    base: type[DecisionModule], methods: dict[str, object], message: str
+    base: type[Scheduler], methods: dict[str, object], message: str
 ) -> None:
     with pytest.raises(SchedulerContractError, match=message) as caught:
         check_scheduler(type("Mine", (base,), {"__module__": "elsewhere", **methods}))
@@ -226,26 +225,62 @@ def test_methods_of_a_schedulers_own_are_no_misspelt_hooks() -> None:
         assert scheduler_problem(own()) is None
 
 
-def test_what_is_no_module_is_refused() -> None:
-    with pytest.raises(SchedulerContractError, match="int is no subclass of Scheduler"):
-        check_scheduler(lambda: 3)  # type: ignore[arg-type, return-value]
+def _takes(arguments: str) -> Callable[..., None]:
+    """Return a method that takes these arguments."""
+    made: dict[str, Any] = {}
+    exec(f"def method(self, {arguments}): pass", made)
+    method: Callable[..., None] = made["method"]
+    return method
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("base", "methods", "message"),
     [
-        (None, "decide returned None .NoneType.; a list of decisions is expected"),
-        (["w0!1"], "decide returned 'w0!1' .str. among its decisions"),
-        ([ExecuteJob], "decide returned a value of type .* among its decisions"),
-        ([ExecuteJob("a", [1])], r"ExecuteJob: alloc is \[1\] .list.; HostSet is expected"),  # type: ignore[arg-type]
-        ([RejectJob(Job("a", 0, 1, "p"))], "RejectJob: job_id is .*Job.; str is expected"),  # type: ignore[arg-type]
-        ([CallMeLater("5")], "CallMeLater: timestamp is '5' .str.; float is expected"),  # type: ignore[arg-type]
+        (QueueScheduler, {"left": "job", "schedule": ""}, "left(job): ended(job)"),
+        (
+            QueueScheduler,
+            {"withdraw": "job_id", "schedule": ""},
+            "withdraw(job_id): cancelled(job)",
+        ),
+        (QueueScheduler, {"schedule": "now"}, "schedule(now): schedule()"),
+        (QueueScheduler, {"begin": "system", "schedule": ""}, "begin(system): begin(manager)"),
+        (Scheduler, {"resized": "", "decide": ""}, "resized(): hosts_changed(announced)"),
+        (Scheduler, {"arrived": "job", "decide": ""}, "arrived(job): submitted(job)"),
+        (Scheduler, {"killed": "job_ids", "decide": ""}, "killed(job_ids): killed(job)"),
+        (Scheduler, {"completed": "event", "decide": ""}, "completed(event): ended(job)"),
+        (
+            DeadlineScheduler,
+            {"new_plan": "size", "admit": "job"},
+            "new_plan(machine_size): empty_plan(machine_size)",
+        ),
+        (DeadlineScheduler, {"admit": "request"}, "admit(request): admit(job)"),
+        (Easy, {"key": "job", "hears_of_others": ""}, "hears_of_others: joined(job)"),
     ],
 )
-def test_wrong_decisions_are_found(answer: list[Decision], message: str) -> None:
-    class Wrong(DecisionModule):
-        def decide(self, now: float) -> list[Decision]:
-            return answer
+def test_a_name_of_before_is_an_error_that_tells_the_new_one(
+    base: type[Scheduler], methods: dict[str, str], message: str
+) -> None:
+    own = {name: _takes(arguments) for name, arguments in methods.items()}
+    told = f" is a name of before; instead of {message}"
+    with pytest.raises(InterfaceError, match=re.escape(told)):
+        make_scheduler(type("Mine", (base,), {"__module__": "elsewhere", **own}))
 
-    with pytest.raises(SchedulerContractError, match=f"case 'no job': at 0.000000 s: {message}"):
-        check_scheduler(Wrong)
+
+def test_a_helper_beside_a_hook_may_be_like_another_hook() -> None:
+    class Ordered(Easy):
+        """Has a helper that its key calls."""
+
+        def orders(self, job: Job) -> float:
+            return -job.processors
+
+        def key(self, job: Job) -> float:
+            return self.orders(job)
+
+    Ordered.__module__ = "elsewhere"
+    with pytest.warns(UserWarning, match="Ordered.orders is no hook; did you mean 'order'?"):
+        assert scheduler_problem(Ordered()) is None
+
+
+def test_what_is_no_module_is_refused() -> None:
+    with pytest.raises(SchedulerContractError, match="int is no subclass of Scheduler"):
+        check_scheduler(lambda: 3)  # type: ignore[arg-type, return-value]

@@ -22,10 +22,10 @@ from qops_batsim.running.launch import (
 )
 from qops_batsim.running.releases import batsim_arguments
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload import read_workload
 from support.fake_batsim import running, write_fake, write_player
+from support.scripted_module import ScriptedModule
 
 WORKLOAD = {
     "nb_res": 4,
@@ -308,7 +308,7 @@ sys.exit(1)
     time.sleep(0.1)
 
 
-class Broken(DecisionModule):
+class Broken(ScriptedModule):
     def __init__(self, error):
         super().__init__()
         self.error = error

@@ -10,6 +10,7 @@ import pytest
 
 from qops_batsim.advice.explain import Explanation, explain
 from qops_batsim.analysis.metrics.run_metrics import compute_metrics
+from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.engine.options import ExternalEvent, read_external_events
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import REJECTED, Job, QosRequest
@@ -17,9 +18,7 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.run import Run, run
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.module import System
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
 PLANNERS = ["conservative", "slack", "qops", "msb", "mrt", "fqops", "foresight"]
@@ -128,24 +127,21 @@ def test_the_work_of_a_killed_job_can_be_cancelled() -> None:
 
 
 def test_schedulers_that_cannot_take_jobs_out_say_so() -> None:
-    class Fifo(SpaceSharingScheduler):
-        def begin(self, system: System) -> None:
-            super().begin(system)
+    class Fifo(Scheduler):
+        def begin(self, manager: ResourceManager) -> None:
+            super().begin(manager)
             self.queue: list[Job] = []
 
-        def arrived(self, job: Job) -> None:
+        def submitted(self, job: Job) -> None:
             self.queue.append(job)
 
-        def left(self, job: Job) -> None:
-            pass
-
-        def schedule(self, now: float) -> None:
-            while self.queue and self.queue[0].processors <= self.free_count:
-                self.start(self.queue.pop(0))
+        def decide(self) -> None:
+            while self.queue and self.queue[0].processors <= self.manager.free:
+                self.manager.start(self.queue.pop(0))
 
     with pytest.raises(SimulationError, match="w0!B was cancelled, and Fifo does not know"):
         simulate(Fifo(), THREE, make_cluster(4), events=cancelled((5, "B")))
-    with pytest.raises(SimulationError, match="w0!B was cancelled, and AROMA does not know"):
+    with pytest.raises(SimulationError, match="w0!B was cancelled, and Aroma does not know"):
         simulate("aroma", THREE, make_cluster(4), events=cancelled((5, "B")))
 
 

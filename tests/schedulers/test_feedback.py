@@ -21,7 +21,7 @@ from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.run import run as run_and_verify
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.fqops import Fqops, FqopsOptions
-from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from support import admission_oracles as oracles
@@ -195,7 +195,7 @@ def fqops(**options: Any) -> Any:
 # Drawn schedules. A column is a second and a row a processor.
 
 
-def module_run(machine: int, jobs: list[Job], module: DecisionModule) -> dict[str, Any]:
+def module_run(machine: int, jobs: list[Job], module: SchedulerModule) -> dict[str, Any]:
     simulation = simulate(module, workload_of(machine, jobs), make_cluster(machine))
     return {
         record.local_id: None if record.state == REJECTED else record.start

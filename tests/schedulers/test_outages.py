@@ -17,9 +17,8 @@ from qops_batsim.protocol.decisions import Decision
 from qops_batsim.schedulers.conservative import Conservative, ConservativeOptions
 from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.schedulers.standing import Standing
-from qops_batsim.scheduling.module import System
 from qops_batsim.scheduling.news import News
-from qops_batsim.scheduling.port import SchedulerModule
+from qops_batsim.scheduling.port import SchedulerModule, System
 from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of
@@ -48,7 +47,7 @@ def test_runs_in_the_loop_of_events_and_by_messages_are_the_same(reserve: str, s
 class Appending(PlanScheduler):
     """Plans a new job behind what is planned; refuses it if it would be late."""
 
-    def new_plan(self, machine_size: int) -> Plan:
+    def empty_plan(self, machine_size: int) -> Plan:
         return Plan(machine_size, keeps_promises=True)
 
     def answer(self, job: Job) -> None:

@@ -49,7 +49,7 @@ from qops_batsim.running.releases import batsim_arguments
 from qops_batsim.running.run import run as run_and_verify
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from support.decision_process import decision_process, scheduler_process
@@ -58,14 +58,14 @@ from support.exact_jobs import job, workload_of
 Many = Callable[[int], range]
 
 
-def killer(**options: Any) -> DecisionModule:
+def killer(**options: Any) -> SchedulerModule:
     return make_scheduler("fqops", {"kill_and_restart": True, **options})
 
 
 Runs = dict[str, tuple[float, float] | None]
 
 
-def run(machine: int, jobs: list[Job], module: DecisionModule) -> Runs:
+def run(machine: int, jobs: list[Job], module: SchedulerModule) -> Runs:
     """Run and return start and end of each run of each job, None if rejected."""
     simulation = simulate(module, workload_of(machine, jobs), make_cluster(machine))
     return {
@@ -79,7 +79,7 @@ def read_rows(path: Path) -> list[list[str]]:
         return list(csv.reader(stream))
 
 
-def rows_of(module: DecisionModule) -> dict[str, tuple[str, ...]]:
+def rows_of(module: SchedulerModule) -> dict[str, tuple[str, ...]]:
     return {f"{row[1]}!{row[0]}": row for row in module.qos_log.rows()}
 
 
@@ -463,7 +463,7 @@ def test_registration_is_finished_acknowledged_or_not(
 class Engine:
     """An engine by hand: tells events, keeps decisions."""
 
-    def __init__(self, module: DecisionModule, hosts: int) -> None:
+    def __init__(self, module: SchedulerModule, hosts: int) -> None:
         self.driver = ModuleDriver(module)
         described = [HostDescription(index, f"h{index}") for index in range(hosts)]
         begins = SimulationBegins(

@@ -28,7 +28,7 @@ import msgspec
 
 import {helper}
 from qops_batsim.schedulers.easy import Easy
-from qops_batsim.scheduling.module import SchedulerOptions
+from qops_batsim.core.options import SchedulerOptions
 
 
 class Options(SchedulerOptions, frozen=True, kw_only=True):

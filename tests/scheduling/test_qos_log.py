@@ -23,14 +23,14 @@ from qops_batsim.protocol.events import (
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.qos_log import QOS_COLUMNS, QosLog, QosRecord, write_qos_log
 from qops_batsim.scheduling.refusal import free_text, missed_deadline, sentence
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
+from support.scripted_module import ScriptedModule
 
 
-class Scripted(DecisionModule):
+class Scripted(ScriptedModule):
     """Decides what the test says, message by message."""
 
     def __init__(self, *answers):

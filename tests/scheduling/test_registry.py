@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 import pytest
 
+from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
@@ -26,8 +27,7 @@ from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.schedulers.conservative import Conservative
 from qops_batsim.schedulers.fcfs import Fcfs
 from qops_batsim.scheduling.driver import ModuleDriver
-from qops_batsim.scheduling.module import DecisionModule, SchedulerOptions, System
-from qops_batsim.scheduling.port import SchedulerModule
+from qops_batsim.scheduling.port import SchedulerModule, System
 from qops_batsim.scheduling.registry import (
     make_scheduler,
     parse_settings,
@@ -35,6 +35,7 @@ from qops_batsim.scheduling.registry import (
     scheduler_class,
     scheduler_names,
 )
+from support.scripted_module import ScriptedModule
 
 
 class Options(SchedulerOptions, frozen=True, kw_only=True):
@@ -43,13 +44,17 @@ class Options(SchedulerOptions, frozen=True, kw_only=True):
     share: float = 0.5
 
 
-class Listener(DecisionModule):
-    """Writes down what it is told."""
+class Configured(Fcfs):
+    """Has options."""
 
     Options = Options
 
-    def __init__(self, options: SchedulerOptions | None = None) -> None:
-        super().__init__(options)
+
+class Listener(ScriptedModule):
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.heard: list[str] = []
 
     def begin(self, system: System) -> None:
@@ -94,7 +99,7 @@ def test_an_unknown_name_suggests_the_nearest() -> None:
 def test_options_are_converted_and_checked() -> None:
     settings = parse_settings(["k_factor=3", "order=earliest_deadline", "share=1"])
     assert settings == {"k_factor": 3, "order": "earliest_deadline", "share": 1}
-    read = read_options("listener", Listener, settings)
+    read = read_options("configured", Configured, settings)
     assert read == Options(k_factor=3, order="earliest_deadline", share=1.0)
 
 
@@ -110,7 +115,7 @@ def test_options_are_converted_and_checked() -> None:
 )
 def test_wrong_options_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        read_options("listener", Listener, settings)
+        read_options("configured", Configured, settings)
 
 
 @pytest.mark.parametrize("text", ["k_factor", "=3", ""])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim import DeadlineScheduler, Job, SpaceSharingScheduler, run, simulate
+from qops_batsim import DeadlineScheduler, Job, QueueScheduler, run, simulate
 from qops_batsim.errors import SimulationError
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.scheduling.availability import AvailabilityProfile
@@ -15,59 +15,66 @@ UNKNOWN = Job("w0!99", 0.0, 1, "delay10")
 
 CALLS: list[tuple[Any, str]] = [
     (
-        lambda it, job: it.reject(job, None),
+        lambda it, job: it.manager.reject(job, None),
         "reject of w0!1: reason is None .NoneType.; a text or a",
     ),
-    (lambda it, job: it.reject(job, 5), "reject of w0!1: reason is 5 .int.; a text or a Refusal"),
-    (lambda it, job: it.reject(job.id, "no"), "reject: job is 'w0!1' .str.; a Job that waits"),
-    (lambda it, job: it.reject(None, "no"), "reject: job is None .NoneType.; a Job that waits"),
-    (lambda it, job: it.reject(UNKNOWN, "no"), "job 'w0!99', which does not exist"),
-    (lambda it, job: (it.start(job), it.reject(job, "no")), "'w0!1' cannot be rejected: it is RUN"),
+    (
+        lambda it, job: it.manager.reject(job, 5),
+        "reject of w0!1: reason is 5 .int.; a text or a Refusal",
+    ),
+    (lambda it, job: it.manager.reject(None, "no"), "None cannot be rejected at 0 s; a job is"),
+    (lambda it, job: it.manager.reject(UNKNOWN, "no"), "job w0!99, .* was not submitted yet"),
+    (
+        lambda it, job: (it.start(job), it.manager.reject(job, "no")),
+        "job w0!1, .* cannot be rejected at 0 s: it runs already",
+    ),
     (lambda it, job: it.start(job, [0, 1]), r"start of w0!1: hosts is \[0, 1\] .list.; a HostSet"),
     (
         lambda it, job: it.start(job, "0-1"),
         "start of w0!1: hosts is '0-1' .str.; a HostSet or None",
     ),
-    (lambda it, job: it.start(job.id), "start: job is 'w0!1' .str.; a Job that waits is expected"),
-    (lambda it, job: it.start(None), "start: job is None .NoneType.; a Job that waits is expected"),
-    (lambda it, job: it.start(job, HostSet.parse("8-9")), "w0!1 .* cannot start on hosts 8-9"),
+    (lambda it, job: it.start(None), "None cannot start at 0 s; a job is expected"),
+    (lambda it, job: it.start(job, HostSet.parse("8-9")), "w0!1, .* cannot start on hosts 8-9"),
     (
         lambda it, job: it.start(job, HostSet.parse("0")),
-        "w0!1 asks for 2 .* cannot start on hosts 0",
+        "w0!1, which asks for 2 .* cannot start on hosts 0",
     ),
+    (lambda it, job: (it.start(job), it.start(job)), "w0!1, .* cannot start at 0 s: it runs alr"),
     (lambda it, job: it.start(UNKNOWN), "w0!99"),
-    (lambda it, job: it.returning("w0!77"), "job_id is 'w0!77'; a job that runs is expected"),
-    (lambda it, job: it.availability(None), "start is None .NoneType.; a number of seconds"),
+    (lambda it, job: it.manager.kill(job), "job w0!1, .* cannot be killed at 0 s: it waits"),
+    (lambda it, job: it.manager.kill(None), "None cannot be killed at 0 s; a job is expected"),
 ]
 
 
-class _Calls(SpaceSharingScheduler):
+class _Calls(QueueScheduler):
     """Does something wrong with the first job."""
 
-    def begin(self, system: Any) -> None:
-        super().begin(system)
-        self.queue: list[Job] = []
-
-    def arrived(self, job: Job) -> None:
-        self.queue.append(job)
-
-    def left(self, job: Job) -> None:
-        pass
-
-    def schedule(self, now: float) -> None:
-        if self.queue:
-            self.act(self.queue[0])
+    def schedule(self) -> None:
+        for job in self.queue:
+            self.act(job)
 
     def act(self, job: Job) -> None:
         raise NotImplementedError
 
 
+@pytest.mark.parametrize("kills", [False, True])
 @pytest.mark.parametrize(("act", "message"), CALLS)
-def test_a_wrong_call_is_one_error(act: Any, message: str, tmp_path: Any) -> None:
-    kind = type("Wrong", (_Calls,), {"act": act})
+def test_a_wrong_call_is_one_error(act: Any, message: str, kills: bool, tmp_path: Any) -> None:
+    # One that kills is told in messages.
+    kind = type("Wrong", (_Calls,), {"act": act, "kills": kills})
     with pytest.raises(SimulationError, match=message):
         run(kind, "tiny_8", out=tmp_path / "x")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_attribute_of_before_tells_what_took_its_place() -> None:
+    kind = type("Wrong", (_Calls,), {"act": lambda it, job: it.running_jobs()})
+    with pytest.raises(AttributeError, match="running_jobs") as caught:
+        simulate(kind, "tiny_8")
+    (note,) = caught.value.__notes__
+    assert note == (
+        "self.running_jobs() of before: self.running: jobs by expected end, with start and end"
+    )
 
 
 @pytest.mark.parametrize(

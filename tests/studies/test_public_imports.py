@@ -41,7 +41,6 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
             "jobs": "REJECTED",
             "schedulers.aroma.application": "Application",
             "schedulers.aroma.scheduler": "Aroma AromaOptions",
-            "scheduling.port": "SchedulerModule",
             "scheduling.registry": "make_scheduler read_options scheduler_class",
             "timing": "PLAN_TOLERANCE",
         },
@@ -53,8 +52,7 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
         },
         "talby1999/runs.py": {
             "protocol.decisions": "CallMeLater Decision ExecuteJob",
-            "protocol.events": "JobCompleted Notify",
-            "scheduling.module": "System",
+            "protocol.events": "JobCompleted",
             "timing": "PLAN_TOLERANCE",
         },
     },

@@ -14,11 +14,10 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments.report import StudyReport
 from qops_batsim.jobs import Job
 from qops_batsim.platform.generate import make_cluster
-from qops_batsim.protocol.decisions import CallMeLater
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.schedulers.queue import QueueScheduler
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.swf import SwfLog, read_swf
 from studies.request import StudyRequest
@@ -57,14 +56,14 @@ def workload_of(jobs: list[tuple[float, int, float, float]], processors: int) ->
 
 
 def starts_of(
-    module: DecisionModule, jobs: list[tuple[float, int, float, float]], processors: int
+    module: SchedulerModule, jobs: list[tuple[float, int, float, float]], processors: int
 ) -> dict[int, float]:
     workload = workload_of(jobs, processors)
     ended = simulate(module, workload, make_cluster(processors)).ended
     return {int(record.local_id): record.start for record in ended}
 
 
-def textbook() -> DecisionModule:
+def textbook() -> SchedulerModule:
     return make_scheduler("conservative", {"reserve": "processors"})
 
 
@@ -88,7 +87,7 @@ def test_an_early_end_is_noticed_when_the_slot_ends() -> None:
     #    0         100
     jobs = [(0.0, 2, 10.0, 100.0), (1.0, 2, 40.0, 50.0)]
     assert starts_of(textbook(), jobs, 2) == {1: 0.0, 2: 10.0}
-    assert starts_of(SlotClock(textbook()), jobs, 2) == {1: 0.0, 2: 100.0}
+    assert starts_of(SlotClock(textbook().scheduler), jobs, 2) == {1: 0.0, 2: 100.0}
 
 
 def test_an_early_end_is_noticed_when_a_job_arrives() -> None:
@@ -96,7 +95,7 @@ def test_an_early_end_is_noticed_when_a_job_arrives() -> None:
     # 1 |1...2222
     #    0   40  80
     jobs = [(0.0, 2, 10.0, 100.0), (1.0, 2, 40.0, 50.0), (40.0, 1, 30.0, 30.0)]
-    assert starts_of(SlotClock(textbook()), jobs, 2) == {1: 0.0, 2: 40.0, 3: 90.0}
+    assert starts_of(SlotClock(textbook().scheduler), jobs, 2) == {1: 0.0, 2: 40.0, 3: 90.0}
 
 
 def test_an_early_end_is_noticed_when_another_slot_ends() -> None:
@@ -104,7 +103,7 @@ def test_an_early_end_is_noticed_when_another_slot_ends() -> None:
     # 1 |1....33333         and 3, which was planned at 100, starts.
     #    0    50
     jobs = [(0.0, 1, 10.0, 100.0), (0.0, 1, 50.0, 50.0), (1.0, 2, 50.0, 50.0)]
-    assert starts_of(SlotClock(textbook()), jobs, 2) == {1: 0.0, 2: 0.0, 3: 50.0}
+    assert starts_of(SlotClock(textbook().scheduler), jobs, 2) == {1: 0.0, 2: 0.0, 3: 50.0}
 
 
 def test_the_planned_end_of_a_job_that_is_known_to_have_ended_wakes_no_scheduler() -> None:
@@ -118,26 +117,31 @@ def test_the_planned_end_of_a_job_that_is_known_to_have_ended_wakes_no_scheduler
         (40.0, 2, 40.0, 200.0),
         (41.0, 3, 30.0, 30.0),
     ]
-    assert starts_of(SlotClock(textbook()), jobs, 3) == {1: 0.0, 2: 0.0, 3: 40.0, 4: 120.0}
+    assert starts_of(SlotClock(textbook().scheduler), jobs, 3) == {
+        1: 0.0,
+        2: 0.0,
+        3: 40.0,
+        4: 120.0,
+    }
 
 
-class Later(SpaceSharingScheduler):
+class Later(QueueScheduler):
     """Starts every job 7 s after it arrived, by a call that it asks for."""
 
+    begun = True
+
     def arrived(self, job: Job) -> None:
-        self.waiting = job
+        super().arrived(job)
         self.begun = False
 
-    def left(self, job: Job) -> None:
-        pass
+    def called(self) -> None:
+        for job in self.queue:
+            self.start(job)
 
-    def call(self) -> None:
-        self.start(self.waiting)
-
-    def schedule(self, now: float) -> None:
+    def schedule(self) -> None:
         if not self.begun:
             self.begun = True
-            self._decisions.append(CallMeLater(now + 7.0))
+            self.manager.call_at(self.manager.now + 7.0)
 
 
 def test_a_call_that_the_scheduler_asks_for_wakes_it() -> None:
@@ -148,7 +152,7 @@ def test_only_the_news_is_late_not_the_run() -> None:
     """The clock changes what a scheduler knows, so runs last as long as they do without."""
     jobs = random_jobs(3)
     workload = workload_of(jobs, 8)
-    ended = simulate(SlotClock(textbook()), workload, make_cluster(8)).ended
+    ended = simulate(SlotClock(textbook().scheduler), workload, make_cluster(8)).ended
     assert len(ended) == len(jobs)
     for record in ended:
         _, _, run_time, walltime = jobs[int(record.local_id) - 1]
@@ -158,7 +162,7 @@ def test_only_the_news_is_late_not_the_run() -> None:
 def test_exact_estimates_make_the_clock_invisible() -> None:
     for seed in range(20):
         jobs = [(at, width, run, run) for at, width, run, _ in random_jobs(seed)]
-        assert starts_of(SlotClock(textbook()), jobs, 8) == starts_of(textbook(), jobs, 8)
+        assert starts_of(SlotClock(textbook().scheduler), jobs, 8) == starts_of(textbook(), jobs, 8)
 
 
 # Months

@@ -13,7 +13,7 @@ from typing import Any
 from batsim_py import JobEvent, SimulatorHandler
 
 from qops_batsim.adapters.batsim_py import ModuleAgent, run_scheduler
-from qops_batsim.scheduling.module import DecisionModule
+from support.scripted_module import ScriptedModule
 from support.time_limit import TimeLimit, TimeLimitOptions
 
 
@@ -25,16 +25,19 @@ def scheduler(name: str, settings: dict[str, Any], **start: Any) -> dict[str, An
 
 def time_limit(limit: float, **start: Any) -> dict[str, Any]:
     """Run a module that kills and asks for calls, in a loop of one's own."""
-    module = TimeLimit(TimeLimitOptions(limit=limit))
+    scheduler = TimeLimit(TimeLimitOptions(limit=limit))
     simulator = SimulatorHandler()
-    agent = ModuleAgent(simulator, module)
+    agent = ModuleAgent(simulator, scheduler)
     finished: list[Any] = []
     simulator.subscribe(JobEvent.COMPLETED, finished.append)
     simulator.start(**start)
     while simulator.is_running:
         agent.act()
         simulator.proceed_time()
-    return {"notes": module.notes, "metadata": [job.metadata.get("metadata") for job in finished]}
+    return {
+        "notes": scheduler.notes,
+        "metadata": [job.metadata.get("metadata") for job in finished],
+    }
 
 
 def first_fit(**start: Any) -> dict[str, Any]:
@@ -53,7 +56,7 @@ def first_fit(**start: Any) -> dict[str, Any]:
     return {}
 
 
-class Watcher(DecisionModule):
+class Watcher(ScriptedModule):
     """Starts nothing; tells what it was told, and fails when asked to."""
 
     def __init__(self, fail: bool) -> None:

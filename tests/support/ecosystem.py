@@ -22,7 +22,7 @@ from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform import Platform, read_platform, write_platform
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.running.simulate import simulate
-from qops_batsim.scheduling.module import DecisionModule
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.workload import read_workload
 from qops_batsim.workload.batsim_json import write_workload
 from qops_batsim.workload.model import Workload
@@ -98,7 +98,7 @@ class Example:
 
     def simulate(
         self,
-        scheduler: str | DecisionModule,
+        scheduler: str | SchedulerModule,
         settings: Mapping[str, Any] | None = None,
         engine: EngineOptions | None = None,
     ) -> Simulation:
@@ -107,7 +107,7 @@ class Example:
 
     def jobs_csv(
         self,
-        scheduler: str | DecisionModule,
+        scheduler: str | SchedulerModule,
         settings: Mapping[str, Any] | None = None,
         engine: EngineOptions | None = None,
     ) -> str:

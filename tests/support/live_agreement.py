@@ -13,7 +13,6 @@ from qops_batsim.live.fates import decided_fates
 from qops_batsim.live.journal import Entry, Journal
 from qops_batsim.live.report import embedded_fates, seen_workload
 from qops_batsim.protocol.events import JobCompleted
-from qops_batsim.scheduling.module import DecisionModule
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler
 
@@ -37,7 +36,7 @@ def agreement(journal: Journal, run_times: Mapping[str, float] | None = None) ->
     seen, decided = [job for job, _ in journal.seen()], decided_fates(entries)
     source, run_times = str(journal.path), run_times or {}
 
-    def module() -> DecisionModule:
+    def module() -> SchedulerModule:
         return make_scheduler(about.scheduler, about.options)
 
     embedded = embedded_fates(seen_workload(about, seen, entries, run_times, source), module())
@@ -88,7 +87,7 @@ def told_dates(
     return told, occupied
 
 
-def _told_late(module: DecisionModule, submitted: Mapping[str, float]) -> DecisionModule:
+def _told_late(module: SchedulerModule, submitted: Mapping[str, float]) -> SchedulerModule:
     """Return the same scheduler, whose news of submissions is late: they were at these dates."""
     assert isinstance(module, SchedulerModule)
 

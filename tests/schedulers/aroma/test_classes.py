@@ -16,7 +16,7 @@ from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.aroma import scheduler
 from qops_batsim.schedulers.aroma.mapping import Mapper
 from qops_batsim.schedulers.aroma.work import can_be_stopped, remainder
-from qops_batsim.scheduling.module import System
+from qops_batsim.scheduling.port import System
 from qops_batsim.scheduling.registry import make_scheduler
 from support.aroma_oracles import SPEED, machine, records, run, spans, work
 

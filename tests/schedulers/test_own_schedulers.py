@@ -12,8 +12,8 @@ from qops_batsim.protocol.events import HostDescription
 from qops_batsim.running.contract import check_scheduler
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.easy import Easy
-from qops_batsim.scheduling.module import System
-from qops_batsim.scheduling.space_sharing import SpaceSharingScheduler
+from qops_batsim.schedulers.queue import QueueScheduler
+from qops_batsim.scheduling.port import SchedulerModule, System
 from qops_batsim.workload.model import Workload, delay_profile
 
 
@@ -21,52 +21,62 @@ def machine(hosts: int) -> System:
     return System(hosts=tuple(HostDescription(id=i, name=f"h{i}") for i in range(hosts)))
 
 
-def job(name: str, processors: int, date: float = 0.0, estimate: float = 10.0) -> Job:
-    return Job(name, date, processors, "p", walltime=estimate)
+class Idle(QueueScheduler):
+    """Starts what the test starts."""
 
-
-class Fcfs(SpaceSharingScheduler):
-    """Nothing but the base."""
-
-    def schedule(self, now: float) -> None:
+    def schedule(self) -> None:
         pass
 
 
+class Centre:
+    """Four hosts, and a scheduler that was told of jobs."""
+
+    def __init__(self) -> None:
+        self.scheduler = Idle()
+        self.module = SchedulerModule(self.scheduler)
+        self.module.begin(machine(4))
+
+    def job(self, name: str, processors: int, estimate: float = 10.0) -> Job:
+        job = Job(name, 0.0, processors, "p", walltime=estimate)
+        self.module.submitted(job)
+        return job
+
+
 def test_a_job_wider_than_the_free_hosts_cannot_start() -> None:
-    module = Fcfs()
-    module.begin(machine(4))
-    module.start(job("A", 3))
-    with pytest.raises(SimulationError, match=r"job B asks for 2 .* 1 hosts are free \(3\)"):
-        module.start(job("B", 2))
-    assert module.free_hosts == HostSet.parse("3")
+    it = Centre()
+    it.scheduler.start(it.job("A", 3))
+    with pytest.raises(SimulationError, match=r"job B, which asks for 2 .* \(1 hosts are free\)"):
+        it.scheduler.start(it.job("B", 2))
+    assert HostSet(it.module.manager.free_mask()) == HostSet.parse("3")
 
 
 @pytest.mark.parametrize("hosts", ["0-1", "2", "1-3"])
 def test_given_hosts_have_to_be_free_and_as_many_as_asked(hosts: str) -> None:
-    module = Fcfs()
-    module.begin(machine(4))
-    module.start(job("A", 2))
-    with pytest.raises(SimulationError, match=f"job B asks for 2 .* on hosts {hosts} at 0 s"):
-        module.start(job("B", 2), HostSet.parse(hosts))
+    it = Centre()
+    it.scheduler.start(it.job("A", 2))
+    with pytest.raises(SimulationError, match=f"job B, .* 2 .* start on hosts {hosts} at 0 s"):
+        it.scheduler.start(it.job("B", 2), HostSet.parse(hosts))
 
 
 def test_a_job_cannot_start_twice() -> None:
-    module = Fcfs()
-    module.begin(machine(4))
-    module.start(job("A", 2))
+    it = Centre()
+    job = it.job("A", 2)
+    it.scheduler.start(job)
     with pytest.raises(SimulationError, match=r"job A, which asks for 2 .* it runs already"):
-        module.start(job("A", 2))
+        it.scheduler.start(job)
 
 
 def test_running_jobs_and_the_availability_profile() -> None:
-    module = Fcfs()
-    module.begin(machine(4))
-    module.decide(5.0)
-    module.start(job("A", 3, estimate=20))
-    (running,) = module.running_jobs()
-    assert (running.job.id, running.start, str(running.hosts)) == ("A", 5, "0-2")
-    assert module.availability(15.0).steps() == [(15, 1), (25, 4)]
-    assert module.availability(40.0).steps() == [(40, 4)]
+    it = Centre()
+    it.module.told_at(5.0)
+    it.scheduler.start(it.job("A", 3, estimate=20))
+    (running,) = it.scheduler.running
+    hosts = HostSet(it.module.manager.hosts_of(running))
+    assert (running.id, running.start, str(hosts)) == ("A", 5, "0-2")
+    it.module.told_at(15.0)
+    assert it.scheduler.availability().steps() == [(15, 1), (25, 4)]
+    it.module.told_at(40.0)
+    assert it.scheduler.availability().steps() == [(40, 4)]
 
 
 class ShortestFirst(Easy):
