@@ -228,6 +228,8 @@ def main() -> None:
 def run_app(make: Callable[[], typer.Typer], program: str) -> None:
     """Build a command line and run it to its exit code."""
     console.program = program
+    # NumPy's linear algebra is not used, but its threads would spin for a while on all cores.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     no_garbage_collection_at_exit()
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # It was closed from the beginning, as by >&-.

@@ -161,7 +161,8 @@ class Msb(DeadlineScheduler):
                 job.key = deadline_key(job, self.by_laxity)
             sort_by_key(order, 1, len(order))
         self.bound_behind(0)
-        best, starts = order, list[float]()
+        best = order
+        starts: list[float] = []
         self.following = 0
         while self.following <= count:
             while position < self.following:

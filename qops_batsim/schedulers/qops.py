@@ -231,7 +231,8 @@ class Qops(DeadlineScheduler):
         O(N log N + log N × (N + K × N) × steps).
         """
         count, kept, point, chosen, cheapest = len(line), 0, 0, -1, _INFINITY
-        now, base, in_order = self.plan.nominal(), self.base, list[Job]()
+        now, base = self.plan.nominal(), self.base
+        in_order: list[Job] = []
         self.blamed = new
         base.copy_from(self.running)
         while True:
@@ -287,7 +288,7 @@ class Qops(DeadlineScheduler):
         self.set_key(new)
         new.rank = count
         bounds.classify(new)
-        found = list[Job]()
+        found: list[Job] = []
         for job in self.last_order:
             if job.rank < count and line[job.rank] is job:
                 found.append(job)

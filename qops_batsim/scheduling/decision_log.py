@@ -7,6 +7,7 @@ is logged unless :meth:`~qops_batsim.scheduling.port.SchedulerModule.keep_decisi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -18,6 +19,9 @@ from qops_batsim.scheduling.decision_events import (
     LogHeader,
 )
 from qops_batsim.version import __version__
+
+BLOCK = 1024
+"""Events that are put into words and written at once."""
 
 
 class DecisionLog:
@@ -54,7 +58,7 @@ class DecisionLog:
 def format_decisions(
     log: DecisionLog, *, run_id: str, scheduler: str, options: dict[str, Any]
 ) -> Iterator[bytes]:
-    """Yield the lines of ``_decisions.jsonl``; ``scheduler`` is a registered name."""
+    """Yield the lines of ``_decisions.jsonl``, some at once; ``scheduler`` is a registered name."""
     header = LogHeader(
         format=FORMAT,
         version=VERSION,
@@ -64,6 +68,7 @@ def format_decisions(
         package_version=__version__,
         run_id=run_id,
     )
-    yield msgspec.json.encode(header) + b"\n"
-    for line in log.lines():
-        yield line + b"\n"
+    encoder, events = msgspec.json.Encoder(), log.events()
+    yield encoder.encode_lines([header])
+    while block := list(islice(events, BLOCK)):
+        yield encoder.encode_lines(block)

@@ -40,7 +40,7 @@ _ASKED = attrgetter(
 )
 """Return the fields of a request that a submission tells."""
 
-_NOTHING_ASKED = QosRequest()
+_NOTHING_ASKED, _AS_ASKED = QosRequest(), AdmissionAnswer()
 
 
 def submissions_of(
@@ -96,7 +96,28 @@ def events_of(
     while row is not None:
         kind, slot, other, code, date, first, second, third = row
         row = next(left, None)
-        if kind == rows.MOVED:
+        # The frequent ones first.
+        if kind == rows.STARTED:
+            late = second if second != 0.0 else None
+            yield Started(date=date, job=name(slot), end=_finite(first), late=late)
+        elif kind == rows.ENDED:
+            yield Ended(date=date, job=name(slot, code), early=_finite(first))
+        elif kind == rows.SUBMITTED:
+            yield Submitted(date=date, **job_of(slot)._asdict())
+        elif kind == rows.ADMITTED:
+            answer = worded.get(slot, _AS_ASKED)
+            offer = answer.offer
+            yield Admitted(
+                date=date,
+                job=name(slot),
+                start=_finite(first),
+                deadline=_finite(second),
+                target=_other(third, second),
+                offered=offer is not None,
+                blamed=None if offer is None or answer.blamed < 0 else name(answer.blamed),
+                **fields_of(None if offer is None else offer.refusal),
+            )  # fmt: skip
+        elif kind == rows.MOVED:
             by, moves, cause = [], [], CAUSES[code]
             while row is not None and row[0] == rows.BLAMED:
                 by.append(name(row[1], row[3]))
@@ -111,29 +132,14 @@ def events_of(
                 under.append((name(row[1], row[3]), row[2]))
                 row = next(left, None)
             yield Resized(date=date, present=int(first), final=bool(code), under=under)
-        elif kind == rows.SUBMITTED:
-            yield Submitted(date=date, **job_of(slot)._asdict())
         elif kind == rows.REFUSED:
-            answer = worded.get(slot)
-            if answer is None:
+            answer = worded.get(slot, _AS_ASKED)
+            if answer is _AS_ASKED:
                 refusal = refusal_of(code, job_of(slot).processors, int(first), int(second))
                 answer = AdmissionAnswer(refusal)
             whose = name(other) if other >= 0 else None
             why, offered = fields_of(answer.refusal), answer.offered
             yield Refused(date=date, job=name(slot), blamed=whose, offered=offered, **why)
-        elif kind == rows.ADMITTED:
-            answer = worded.get(slot, AdmissionAnswer())
-            offer = answer.offer
-            yield Admitted(
-                date=date,
-                job=name(slot),
-                start=_finite(first),
-                deadline=_finite(second),
-                target=_other(third, second),
-                offered=offer is not None,
-                blamed=None if offer is None or answer.blamed < 0 else name(answer.blamed),
-                **fields_of(None if offer is None else offer.refusal),
-            )  # fmt: skip
         elif kind == rows.KILLED:
             victim, kills[slot] = name(slot, code), code + 1
             again, by_job = name(slot), name(other)
@@ -147,9 +153,6 @@ def events_of(
             yield Dropped(date=date, job=name(slot), **fields_of(refusal))
         elif kind == rows.LATE_NEWS:
             yield LateNews(date=date)
-        elif kind == rows.STARTED:
-            late = second if second != 0.0 else None
-            yield Started(date=date, job=name(slot), end=_finite(first), late=late)
         elif kind == rows.SLIPPED:
             yield Slipped(date=date, job=name(slot), end=_finite(first))
         elif kind == rows.OUTLIVED:
@@ -159,8 +162,6 @@ def events_of(
             if second:
                 loss = Refusal(kind=RefusalKind.HOSTS_LOST, date=third, hosts=int(second))
             yield Late(date=date, job=name(slot), deadline=_finite(first), **fields_of(loss))
-        elif kind == rows.ENDED:
-            yield Ended(date=date, job=name(slot, code), early=_finite(first))
 
 
 def _other(target: float, promise: float) -> float | None:

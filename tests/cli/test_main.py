@@ -164,6 +164,26 @@ def test_the_package_is_a_command_too() -> None:
     assert done.stdout.startswith(f"qops-batsim {qops_batsim.__version__} (")
 
 
+@pytest.mark.parametrize("given", [None, "3"])
+def test_commands_start_no_threads_for_linear_algebra_unless_told(given: str | None) -> None:
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": given or ""}
+    if given is None:
+        del environment["OPENBLAS_NUM_THREADS"]
+    tell = """
+import os, sys
+from qops_batsim.cli.main import main
+sys.argv = ["qops-batsim", "--version"]
+try:
+    main()
+finally:
+    print(os.environ["OPENBLAS_NUM_THREADS"], "numpy" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", tell], env=environment, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines()[-1] == f"{given or 1} False"
+
+
 @pytest.mark.parametrize("words", GROUPS, ids=" ".join)
 def test_an_unknown_command_is_one_line(cli: Cli, words: tuple[str, ...]) -> None:
     assert "nonsense" in refused(cli(*words, "nonsense"))
