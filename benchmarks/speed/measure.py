@@ -26,6 +26,9 @@ class Used(NamedTuple):
     printed: str = ""
 
 
+NO_BYTE_CODE = "PYTHONDONTWRITEBYTECODE"
+"""Variable of the environment with which Python compiles all sources in each run anew."""
+
 LAUNCH = """
 import json, os, subprocess, sys
 process = subprocess.Popen(sys.argv[2:], stdout=sys.stderr)
@@ -45,7 +48,11 @@ class Started:
         number, self._report = tempfile.mkstemp()
         os.close(number)
         launch = [sys.executable, "-S", "-c", LAUNCH, self._report, *command]
-        self._process = subprocess.Popen(launch, stderr=subprocess.PIPE, text=True, **options)
+        # As users have it: Python compiles its sources in the first run only.
+        environment = {name: value for name, value in os.environ.items() if name != NO_BYTE_CODE}
+        self._process = subprocess.Popen(
+            launch, stderr=subprocess.PIPE, text=True, env=environment, **options
+        )
 
     def used(self) -> Used:
         """Return what it took; SystemExit with what it said if it failed."""

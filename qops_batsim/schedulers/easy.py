@@ -314,6 +314,8 @@ class Easy(QueueScheduler):
                     if count == 0:
                         first = place
                     count += 1
+                    if free == 0:
+                        break
                 elif not is_reserved and needed <= present:
                     if self.has_limits and not self.may_start(job):
                         continue
