@@ -1,4 +1,4 @@
-"""Our decision modules inside other people's Batsim tools."""
+"""Our schedulers inside other people's Batsim tools."""
 
 from __future__ import annotations
 

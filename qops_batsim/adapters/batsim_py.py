@@ -1,4 +1,4 @@
-"""Decision modules inside a batsim-py simulation (batsim-py 1.0.5).
+"""Schedulers inside a batsim-py simulation (batsim-py 1.0.5).
 
 batsim-py starts the process named ``batsim`` on PATH, which may be the embedded
 engine (``qops-batsim engine --install``), speaks the protocol with it, and keeps its own
@@ -28,14 +28,14 @@ from qops_batsim.protocol import events as e
 from qops_batsim.protocol.messages import Message, Stamped
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.scheduling.registry import AnyScheduler, make_scheduler
 
 UNKNOWN_RETURN_CODE = -1
 """Return code told for a job without success: batsim-py does not keep the real one."""
 
 
 class ModuleAgent:
-    """A decision module that schedules a batsim-py simulation.
+    """A scheduler of a batsim-py simulation.
 
     Make it before the simulation starts, and let it act whenever the simulation
     has stopped at an event::
@@ -54,7 +54,7 @@ class ModuleAgent:
     simulator
         batsim-py's ``SimulatorHandler``.
     scheduler
-        A registered name, or a decision module of your own.
+        A registered name, or a scheduler of your own.
     settings
         The scheduler's options by name; only with a registered name.
     """
@@ -62,7 +62,7 @@ class ModuleAgent:
     def __init__(
         self,
         simulator: Any,
-        scheduler: str | SchedulerModule,
+        scheduler: AnyScheduler,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         from batsim_py import HostEvent, JobEvent, SimulatorEvent
@@ -237,14 +237,14 @@ def engine_watched(simulator: Any) -> Iterator[None]:
 
 def run_scheduler(
     simulator: Any,
-    scheduler: str | SchedulerModule,
+    scheduler: AnyScheduler,
     settings: Mapping[str, Any] | None = None,
     *,
     platform: str,
     workload: str,
     **start: Any,
 ) -> SchedulerModule:
-    """Run a whole batsim-py simulation with a decision module, and return the module.
+    """Run a whole batsim-py simulation with a scheduler, and return what it was called through.
 
     The simulation is closed at the end, also after an error, so that no process
     is left behind.

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.options import (
     EngineOptions,
     ExternalEvent,
@@ -23,7 +22,7 @@ from qops_batsim.platform.network import longest_round_trip, unlinked_hosts
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.schedulers.fqops import FqopsOptions
 from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import registered_name
+from qops_batsim.scheduling.registry import AnyScheduler, registered_name
 from qops_batsim.shipped import (
     DEFAULT_DEADLINE_WORKLOAD,
     DEFAULT_SHARING_PLATFORM,
@@ -36,9 +35,6 @@ from qops_batsim.timing import GRACE, least_grace
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import too_early
 from qops_batsim.workload.model import Workload
-
-AnyScheduler = str | type[Scheduler] | Scheduler | SchedulerModule
-"""A registered name, ``FILE.py:CLASS``, a class, or a module that is ready."""
 
 AnyWorkload = Workload | str | PathLike[str]
 """A workload, the path of its file, or the name of a shipped one."""

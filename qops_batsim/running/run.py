@@ -30,7 +30,6 @@ from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import (
     AnyEvents,
     AnyPlatform,
-    AnyScheduler,
     AnyWorkload,
     as_file,
     default_inputs,
@@ -58,7 +57,7 @@ from qops_batsim.scheduling.plugins import (
     scheduler_of_data,
 )
 from qops_batsim.scheduling.port import SchedulerModule
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.scheduling.registry import AnyScheduler, make_scheduler
 from qops_batsim.workload.model import Workload
 
 ENGINES = ("embedded", "batsim")
@@ -205,7 +204,7 @@ def run(
     Parameters
     ----------
     scheduler
-        A registered name, ``"my_file.py:MyScheduler"``, or a decision module or class.
+        A registered name, ``"my_file.py:MyScheduler"``, or a scheduler or class.
     workload, platform
         An object, the path of a file, or the name of a shipped one. Default: a shipped
         workload that shows the scheduler, and as many equal hosts as it is for.

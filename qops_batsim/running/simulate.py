@@ -31,7 +31,6 @@ from qops_batsim.running.in_loop import goes_in_loop, run_in_loop
 from qops_batsim.running.inputs import (
     AnyEvents,
     AnyPlatform,
-    AnyScheduler,
     AnyWorkload,
     load_events,
     load_platform,
@@ -41,7 +40,7 @@ from qops_batsim.scheduling.decision_log import format_decisions
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.qos_log import format_qos
-from qops_batsim.scheduling.registry import make_scheduler
+from qops_batsim.scheduling.registry import AnyScheduler, make_scheduler
 from qops_batsim.version import __version__
 from qops_batsim.workload.model import Workload
 
@@ -62,8 +61,8 @@ def simulate(
     Parameters
     ----------
     scheduler
-        A registered name, ``"my_file.py:MyScheduler"``, or a decision module or class
-        of your own.
+        A registered name, ``"my_file.py:MyScheduler"``, or a scheduler or class of your
+        own.
     workload
         The jobs: a workload, the path of one, or the name of a shipped one.
     platform

@@ -25,30 +25,21 @@ BLOCK = 1024
 
 
 class DecisionLog:
-    """The decisions of one simulation: events, or where these can be had."""
+    """The decisions of one simulation, which its scheduler logs.
+
+    Attributes
+    ----------
+    events
+        Returns the events so far in order.
+    """
 
     def __init__(self) -> None:
         self.processors = 0
-        self._events: list[Event] = []
-        self._source: Callable[[], Iterator[Event]] = lambda: iter(self._events)
-
-    def begin(self, machine_size: int) -> None:
-        """Start anew."""
-        self.processors = machine_size
-        self._events.clear()
+        self.events: Callable[[], Iterator[Event]] = lambda: iter(())
 
     def follow(self, machine_size: int, events: Callable[[], Iterator[Event]]) -> None:
-        """Have the events of a scheduler that logs by itself, as it returns them."""
-        self.begin(machine_size)
-        self._source = events
-
-    def note(self, event: Event) -> None:
-        """Append an event."""
-        self._events.append(event)
-
-    def events(self) -> Iterator[Event]:
-        """Return the events so far in order."""
-        return self._source()
+        """Have the events of a scheduler, as it returns them."""
+        self.processors, self.events = machine_size, events
 
     def lines(self) -> Iterator[bytes]:
         """Return the events so far, one JSON object each, in order."""

@@ -1,4 +1,4 @@
-"""Turning messages into calls of a decision module, and its decisions into messages."""
+"""Turning messages into calls of a scheduler, and its decisions into messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ those of an earlier one take effect at once. So they are dated by so much earlie
 
 
 class ModuleDriver:
-    """The decision side of an exchange, played by a decision module.
+    """The decision side of an exchange, played by a scheduler.
 
     The same driver serves the embedded engine in process and any engine over a
     socket. Events that no module needs (answers, messages of jobs, power states)

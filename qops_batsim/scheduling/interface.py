@@ -61,7 +61,7 @@ def scheduler_problem(scheduler: Scheduler) -> str | None:
         _old_name(kind, own),
         _unknown_name(kind, base, own),
         *(_hook_problem(kind, name) for name in kind.HOOKS if name in own),
-        _missing_hook(kind),
+        None if "decide" in own else _missing_hook(kind),
     ]
     return next((problem for problem in problems if problem is not None), None)
 

@@ -1,6 +1,6 @@
 """Log of the quality of service of each job: ``PREFIX_qos.csv``.
 
-The driver of a decision module fills the log with what goes over the protocol:
+The driver of a scheduler fills the log with what goes over the protocol:
 submissions, starts, rejections and kills. What only the module knows (offers,
 reasons, charges) it adds itself, with :meth:`QosLog.record`.
 """

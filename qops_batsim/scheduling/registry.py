@@ -24,6 +24,9 @@ from qops_batsim.scheduling.port import SchedulerModule
 GROUP = "qops_batsim.schedulers"
 """Entry-point group in which packages register their schedulers."""
 
+AnyScheduler = str | type[Scheduler] | Scheduler | SchedulerModule
+"""A registered name, ``FILE.py:CLASS``, a class, or a scheduler that is ready."""
+
 
 def scheduler_names() -> list[str]:
     """Return the names of all registered schedulers, ours and other packages'."""
@@ -59,7 +62,7 @@ def registered_name(kind: type[Scheduler]) -> str | None:
 
 
 def make_scheduler(
-    scheduler: str | type[Scheduler] | Scheduler | SchedulerModule,
+    scheduler: AnyScheduler,
     settings: Mapping[str, Any] | None = None,
 ) -> SchedulerModule:
     """Return a scheduler with the given options, its interface checked, as engines call it.
