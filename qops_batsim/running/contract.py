@@ -253,7 +253,8 @@ def _named(case: str) -> Iterator[None]:
     except QopsError as error:
         raise SchedulerContractError(f"case {case!r}: {error}") from error
     except Exception as error:
-        message = f"case {case!r}: {type(error).__name__}: {error}"
+        told = "; ".join((str(error), *getattr(error, "__notes__", ())))
+        message = f"case {case!r}: {type(error).__name__}: {told}"
         raise SchedulerContractError(message) from error
 
 

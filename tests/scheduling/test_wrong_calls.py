@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from qops_batsim import DeadlineScheduler, Job, QueueScheduler, run, simulate
 from qops_batsim.errors import SimulationError
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.running.contract import SchedulerContractError, check_scheduler
 from qops_batsim.scheduling.availability import AvailabilityProfile
 
 UNKNOWN = Job("w0!99", 0.0, 1, "delay10")
@@ -75,6 +77,8 @@ def test_an_attribute_of_before_tells_what_took_its_place() -> None:
     assert note == (
         "self.running_jobs() of before: self.running: jobs by expected end, with start and end"
     )
+    with pytest.raises(SchedulerContractError, match=f"'running_jobs'; {re.escape(note)}"):
+        check_scheduler(kind)
 
 
 @pytest.mark.parametrize(
