@@ -13,16 +13,33 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from qops_batsim import QopsError
-from qops_batsim.experiments import Claim, StudyRuns, run_study, study_of
+from qops_batsim.experiments import (
+    Claim,
+    Study,
+    StudyRuns,
+    deadline_facts,
+    run_study,
+    study_inputs,
+    study_of,
+    with_need,
+)
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
 Settings = dict[str, Any]
 
 
-def arguments(main: str, doc: str | None) -> argparse.ArgumentParser:
-    """Return the parser of a study's ``__main__.py``, with the options that all studies have."""
+EASY, NEED = "easy", "need"
+
+
+def arguments(main: str, doc: str | None, *, by_need: bool = False) -> argparse.ArgumentParser:
+    """Return the parser of a study's ``__main__.py``, with the options that all studies have.
+
+    A study that can be made ``by_need`` lets its user choose how deadlines are made.
+    """
     name = Path(main).resolve().parent.name
     parser = argparse.ArgumentParser(
         prog=f"python studies/{name}",
@@ -33,6 +50,9 @@ def arguments(main: str, doc: str | None) -> argparse.ArgumentParser:
     parser.add_argument("--out", type=Path, default=Path("out") / name, help="finished runs")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--write", type=Path, help="page to put the tables into")
+    if by_need:
+        text = "make deadlines from EASY's schedule (default), or by need"
+        parser.add_argument("--deadlines", choices=(EASY, NEED), default=EASY, help=text)
     return parser
 
 
@@ -75,6 +95,23 @@ def grid_runs(grid: Settings, out: Path, workers: int = 1) -> StudyRuns:
     if errors:
         raise SystemExit(f"{out}: runs failed: {'; '.join(sorted(errors))}")
     return found
+
+
+def with_deadlines(study: Study, by: str) -> Study:
+    """Return a study with the kind of deadlines that ``--deadlines`` asks for."""
+    return with_need(study) if by == NEED else study
+
+
+def deadlines_text(study: Study) -> str:
+    """Return by what a study's deadlines are made, how tight they are, and what EASY meets."""
+    cases, runs = study_inputs(study)
+    scenarios = dict.fromkeys(case.scenario for case in cases)
+    found = [deadline_facts(runs.workload(each)) for each in scenarios]
+    counted = ("deadlines", "hurried", "met", "unwaited")
+    counts = {name: sum(getattr(each, name) for each in found) for name in counted}
+    text = msgspec.structs.replace(found[0], **counts).text
+    made = "by need" if study.need else "from EASY's schedule"
+    return f"Deadlines are made {made}. Of all workloads: {text}."
 
 
 def told(every: int = 20) -> Callable[[int, int], None]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from qops_batsim.cli.inputs import duration
 from qops_batsim.cli.options import manual
-from qops_batsim.errors import InputError, shown
+from qops_batsim.errors import InputError, require_one_of, shown
 
 if TYPE_CHECKING:
     from qops_batsim.dates import Calendar
     from qops_batsim.workload.need import FactorClass, NeedChoices, NeedMix
+
+ValueT = TypeVar("ValueT")
 
 _of_need = manual(
     """
@@ -27,8 +28,8 @@ _of_need = manual(
     --at TIMES: Times of day when results are looked for. Default: 9:00,13:00,17:00.
     --days DAYS: Working days. Default: mon,tue,wed,thu,fri.
     --slack TIME: Fixed slack. Default: 20m.
-    --begins DATE: Date of second 0 of the workload (1996-06-26, 1996-06-26T08:00). Default: its own
-        calendar.
+    --begins DATE: Date of second 0 of a workload without calendar (1996-06-26,
+        1996-06-26T08:00).
     --time-zone NAME: Time zone of --begins (Europe/Stockholm). Default: UTC.
     """
 )
@@ -40,8 +41,6 @@ Slack = Annotated[str | None, _of_need("--slack", show_default=False)]
 Begins = Annotated[str | None, _of_need("--begins", show_default=False)]
 TimeZone = Annotated[str | None, _of_need("--time-zone", show_default=False)]
 
-_TIME_OF_DAY = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
-
 
 def need_choices(texts: dict[str, str | None], others: dict[str, Any]) -> NeedChoices:
     """Return the choices that options stand for: those above as texts, and ``others`` by field."""
@@ -49,10 +48,10 @@ def need_choices(texts: dict[str, str | None], others: dict[str, Any]) -> NeedCh
 
     read: dict[str, Callable[[str], Any]] = {
         "mix": _mix,
-        "factors": _factors,
-        "at": _times,
+        "factors": lambda text: tuple(map(_factor, _words(text))),
+        "at": lambda text: tuple(map(_time, _words(text))),
         "days": _words,
-        "slack": _slack,
+        "slack": lambda text: duration(text, "--slack", zero=False),
     }
     given = {name: texts[name] for name in read}
     found = {name: read[name](text) for name, text in given.items() if text is not None}
@@ -69,65 +68,51 @@ def _words(text: str) -> tuple[str, ...]:
 def _mix(text: str) -> NeedMix:
     from qops_batsim.workload.need import NeedMix
 
-    shares: dict[str, float] = {}
-    for each in _words(text):
-        kind, _, share = each.partition("=")
-        if kind not in NeedMix.__struct_fields__ or kind in shares:
-            raise _unread("--mix", each, "factor=0.5,hours=0.3,slack=0.2, each once")
-        shares[kind] = _number("--mix", share)
-    return NeedMix(**shares)
+    parts = [each.partition("=") for each in _words(text)]
+    for kind, _, _ in parts:
+        require_one_of("--mix", kind, NeedMix.__struct_fields__)
+    return NeedMix(**{kind: _number("--mix", share) for kind, _, share in parts})
 
 
-def _factors(text: str) -> tuple[FactorClass, ...]:
+def _factor(text: str) -> FactorClass:
     from qops_batsim.workload.need import FactorClass
 
-    found = []
-    for each in _words(text):
-        parts = each.split(":")
-        if len(parts) not in (2, 3):
-            raise _unread("--factors", each, "UP_TO:MEDIAN:SPREAD, the last without UP_TO,")
-        median, spread = (_number("--factors", part) for part in parts[-2:])
-        up_to = duration(parts[0], "--factors") if len(parts) == 3 else None
-        found.append(FactorClass(up_to, median, spread))
-    return tuple(found)
+    parts = text.split(":")
+    if len(parts) not in (2, 3):
+        raise InputError(
+            f"--factors: {shown(text)} is not accepted; UP_TO:MEDIAN:SPREAD is expected"
+        )
+    border = duration(parts[0], "--factors") if len(parts) == 3 else None
+    median, spread = (_number("--factors", each) for each in parts[-2:])
+    return FactorClass(border, median, spread)
 
 
-def _times(text: str) -> tuple[time, ...]:
-    found = []
-    for each in _words(text):
-        match = _TIME_OF_DAY.fullmatch(each)
-        if match is None:
-            raise _unread("--at", each, "times of day as 9:00,17:30")
-        found.append(time(int(match[1]), int(match[2])))
-    return tuple(found)
-
-
-def _slack(text: str) -> float:
-    return duration(text, "--slack", zero=False)
+def _time(text: str) -> time:
+    expected = "a time of day as 9:00"
+    return _read("--at", text, lambda each: time.fromisoformat(each.zfill(5)), expected)
 
 
 def _calendar(begins: str | None, time_zone: str | None) -> Calendar | None:
     from qops_batsim.dates import Calendar
     from qops_batsim.workload.model import plain_number
 
+    if begins is None and time_zone is not None:
+        raise InputError(f"--time-zone is {shown(time_zone)}, without the date (--begins)")
     if begins is None:
-        if time_zone is not None:
-            raise InputError(f"--time-zone is {shown(time_zone)}, without the date (--begins)")
         return None
-    zone = time_zone or "UTC"
-    Calendar(0, zone).check("--time-zone")
-    with suppress(ValueError, OverflowError):
-        start = Calendar(0, zone).seconds(datetime.fromisoformat(begins))
-        return Calendar(plain_number(start), zone)
-    raise _unread("--begins", begins, "a date as 1996-06-26 or 1996-06-26T08:00")
+    utc = Calendar(0, time_zone or "UTC")
+    utc.check("--time-zone")
+    expected = "a date as 1996-06-26 or 1996-06-26T08:00"
+    date = _read("--begins", begins, datetime.fromisoformat, expected)
+    return utc.later(plain_number(utc.seconds(date)))
 
 
 def _number(option: str, text: str) -> float:
+    return _read(option, text, float, "a number")
+
+
+def _read(option: str, text: str, convert: Callable[[str], ValueT], expected: str) -> ValueT:
+    """Return what a text stands for, or raise an InputError."""
     with suppress(ValueError):
-        return float(text)
-    raise _unread(option, text, "a number")
-
-
-def _unread(option: str, text: str, expected: str) -> InputError:
-    verb = "is" if expected.startswith("a ") else "are"
-    return InputError(f"{option}: {shown(text)} is not accepted; {expected} {verb} expected")
+        return convert(text)
+    raise InputError(f"{option}: {shown(text)} is not accepted; {expected} is expected")

@@ -28,8 +28,7 @@ from qops_batsim.parameters import (
 if TYPE_CHECKING:
     from qops_batsim.workload.model import Workload
 
-EASY, NEED = "easy", "need"
-SCALED = "scaled"
+EASY, NEED, SCALED = "easy", "need", "scaled"
 
 app = typer.Typer(no_args_is_help=True, help="Read, check, convert and make workloads.")
 
@@ -302,6 +301,11 @@ def deadlines(
         _refuse(by, stringency=stringency != STRINGENCY.default, reference=reference != SCALED)
         needs = need.need_choices(texts, others)
         workload = read_source(source, out)
+        if needs.calendar is not None and workload.calendar is not None:
+            raise InputError(
+                f"--begins is {begins}, but {source} tells that it begins "
+                f"{workload.calendar.text(0)}"
+            )
         result = give_deadlines_by_need(workload, needs, keep_estimates=users, at_least=at_least)
         response_times = None
     else:

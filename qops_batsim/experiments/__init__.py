@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.study import Study as Study
     from qops_batsim.experiments.study import read_study as read_study
     from qops_batsim.experiments.study import study_of as study_of
+    from qops_batsim.experiments.study import with_need as with_need
     from qops_batsim.experiments.study import with_schedulers as with_schedulers
     from qops_batsim.experiments.study_report import StudySummary as StudySummary
     from qops_batsim.experiments.study_report import page_tables as page_tables
@@ -119,7 +120,7 @@ else:
             "deadline_workload": "DeadlineFacts deadline_facts",
             "listed_cases": "StudyLog Window",
             "scores": "ScoreBound ScoredRuns bound_key",
-            "study": "Study read_study study_of with_schedulers",
+            "study": "Study read_study study_of with_need with_schedulers",
             "study_report": "StudySummary page_tables summaries",
             "study_runs": "CellOutcome StudyRuns run_study study_inputs",
             "traces": "find_trace trace_digest usual_places",

@@ -51,6 +51,7 @@ from qops_batsim.timing import least_grace
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.estimates import EstimateChoices, users_estimates, with_estimates
 from qops_batsim.workload.model import Workload
+from qops_batsim.workload.need import NeedChoices
 from qops_batsim.workload.scale import PAPER_JOBS
 
 BLIND = ("fcfs", "easy", "conservative")
@@ -70,6 +71,9 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     With ``estimates``, exact ones are replaced by those of a model after the deadlines are given,
     which these are ``deadlines_by``: EASY with ``"exact"`` estimates, or EASY with the ``"users"``,
     and no user's deadline is earlier than submission + walltime then.
+
+    With a ``need``, deadlines are made by it, and not by EASY; share, artificial deadlines and seed
+    are those of the scenario.
     """
 
     log: str
@@ -87,11 +91,13 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
     # What is unset is no part of a key: kept runs are older than these.
     deadlines_by: str | msgspec.UnsetType = msgspec.UNSET
     estimates: EstimateChoices | msgspec.UnsetType = msgspec.UNSET
+    need: NeedChoices | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def draws(self) -> bool:
         """Whether the seed matters for the jobs: only then are other seeds repetitions."""
-        return 0 < self.share < 1 or (self.method == "duplication" and self.load > 1)
+        by_need = self.need is not msgspec.UNSET and self.share > 0
+        return by_need or 0 < self.share < 1 or (self.method == "duplication" and self.load > 1)
 
     def canonical(self) -> Scenario:
         """Return the scenario that stands for all those that are the same workload.
@@ -104,7 +110,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
             changes |= {each.name: each.default for each in (ARTIFICIAL, RELAXATION)}
         elif self.artificial == "none":
             changes["relaxation"] = RELAXATION.default
-        if self.share == 0:
+        if self.share == 0 or self.need is not msgspec.UNSET:
             changes["stringency"] = STRINGENCY.default
         return msgspec.structs.replace(self, **changes)
 
@@ -113,8 +119,8 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
         It has them for all jobs: so the seed matters only where jobs are submitted again.
         """
-        same = msgspec.structs.replace(self, share=1.0, stringency=STRINGENCY.default)
-        return same.canonical()
+        by_easy: dict[str, Any] = {"stringency": STRINGENCY.default, "need": msgspec.UNSET}
+        return msgspec.structs.replace(self, share=1.0, **by_easy).canonical()
 
     def without_estimates(self) -> Scenario:
         """Return the scenario that stands for all those that differ in estimates and deadlines."""
@@ -126,15 +132,17 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         return (self.deadlines_by, self.estimates) != (msgspec.UNSET, msgspec.UNSET)
 
     @property
-    def choices(self) -> DeadlineChoices:
+    def choices(self) -> DeadlineChoices | NeedChoices:
         """Rules by which jobs get deadlines."""
-        return DeadlineChoices(
-            stringency=self.stringency,
-            share=self.share,
-            artificial=self.artificial,
-            relaxation=self.relaxation,
-            seed=self.seed,
-        )
+        others: dict[str, Any] = {
+            "share": self.share,
+            "artificial": self.artificial,
+            "relaxation": self.relaxation,
+            "seed": self.seed,
+        }
+        if isinstance(self.need, NeedChoices):
+            return msgspec.structs.replace(self.need, **others)
+        return DeadlineChoices(stringency=self.stringency, **others)
 
 
 class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):

@@ -58,8 +58,13 @@ class Measured:
     reference: str
     keep_estimates: bool
 
-    def give(self, choices: DeadlineChoices, *, at_least: str | None = None) -> Workload:
-        """Return the workload with deadlines."""
+    def give(
+        self, choices: DeadlineChoices | NeedChoices, *, at_least: str | None = None
+    ) -> Workload:
+        """Return the workload with deadlines, by need without regard to the schedule."""
+        if isinstance(choices, NeedChoices):
+            about: dict[str, Any] = {"keep_estimates": self.keep_estimates, "at_least": at_least}
+            return give_deadlines_by_need(self.workload, choices, **about)
         at_least = at_least or _at_least(self.keep_estimates)
         result = assign_deadlines(self.prepared, self.response_times, choices, at_least=at_least)
         told = {"reference": {"scheduler": "easy", "workload": self.reference}}
@@ -164,9 +169,9 @@ def deadline_facts(
         response_times = easy_response_times(workload, of_all=False)
     columns, run_times = workload.columns, np.array(run_times_until_killed(workload))
     given = columns.asked("deadline") - columns.submission_times
-    asked = columns.requests or [None] * len(given)
     of_users = np.isfinite(given) & [
-        each is not None and each.has_user_deadline is not False for each in asked
+        each is not None and each.has_user_deadline is not False
+        for each in columns.requests or [None] * len(given)
     ]
     planned = np.where(np.isfinite(columns.estimates), columns.estimates, run_times)
     responses = np.array([response_times.get(each, np.inf) for each in columns.ids])

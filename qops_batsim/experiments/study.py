@@ -28,6 +28,7 @@ from typing import Any, Literal
 import msgspec
 
 from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, AdmissionMetrics
+from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, did_you_mean, require, require_one_of, shown
 from qops_batsim.experiments.best_lines import LINES
 from qops_batsim.experiments.deadline_runs import (
@@ -70,6 +71,7 @@ from qops_batsim.parameters import (
 from qops_batsim.scheduling.plugins import AllowedCode, scheduler_of_data
 from qops_batsim.workload.estimates import RANDOM, EstimateChoices
 from qops_batsim.workload.model import check_counts, check_seed
+from qops_batsim.workload.need import NeedChoices
 from qops_batsim.workload.scale import METHODS
 
 
@@ -134,7 +136,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     ``"count"`` the promise is counted. Without ``platform`` there are as many equal hosts as a log
     is for; with ``message_delays`` (the default) Batsim's own messages take their time on one with
     latencies. Where ``cases`` are listed, they are run instead of the grid, and scored
-    (:class:`~.scores.Score`).
+    (:class:`~.scores.Score`). With a ``need``, deadlines are made by it, and not from EASY's
+    schedule.
     """
 
     name: str
@@ -159,6 +162,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     platform: str = ""
     message_delays: bool = True
     cases: tuple[ListedCase, ...] = ()
+    need: NeedChoices | None = None
 
     @property
     def key(self) -> str:
@@ -367,6 +371,8 @@ def _scenario(point: Point, window: Window, seed: int, study: Study) -> Scenario
         seed=seed,
         **{axis.name: getattr(point, axis.column) for axis in AXES},
     )
+    if study.need is not None:
+        scenario = msgspec.structs.replace(scenario, need=study.need)
     if point.case:
         return with_users_estimates(scenario) if point.estimates == USERS else scenario
     if not study.has_models:
@@ -437,6 +443,23 @@ def with_schedulers(study: Study, schedulers: Iterable[str]) -> Study:
     grown = msgspec.structs.replace(study, schedulers=(*study.schedulers, *more))
     grown.check()
     return grown
+
+
+MONDAY = Calendar(4 * 86_400, "UTC")
+"""Dates of a log that does not tell them: second 0 is the midnight before a Monday."""
+
+
+def with_need(study: Study, need: NeedChoices | None = None) -> Study:
+    """Return a study whose deadlines are made by need (None: the default), and that says so.
+
+    Logs without a calendar begin at midnight before a Monday, unless the need tells another one.
+    """
+    # As it is read again: keys of runs tell whole numbers from others.
+    need = msgspec.convert(msgspec.to_builtins(need or NeedChoices()), NeedChoices)
+    need = msgspec.structs.replace(need, calendar=need.calendar or MONDAY)
+    changed = msgspec.structs.replace(study, name=f"{study.name}, deadlines by need", need=need)
+    changed.check()
+    return changed
 
 
 def study_of(given: dict[str, Any], *, source: str, code: AllowedCode = True) -> Study:

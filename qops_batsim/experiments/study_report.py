@@ -83,11 +83,12 @@ class StudySummary(msgspec.Struct, frozen=True, kw_only=True):
 
 def method_text(runs: StudyRuns) -> str:
     """Return how intervals and verdicts of a table are made, in words."""
+    by_need = "Deadlines are made by need, from no schedule. " if runs.study.need else ""
     if runs.study.cases:
-        return score_method(runs)
+        return by_need + score_method(runs)
     return (
-        "Means with 95 % intervals (Student) over the windows of a log, each the mean of its "
-        "seeds; with a single window over its seeds, which says nothing about other windows. "
+        f"{by_need}Means with 95 % intervals (Student) over the windows of a log, each the mean of "
+        "its seeds; with a single window over its seeds, which says nothing about other windows. "
         f"{_estimates_text(runs)} "
         f"Verdicts: {runs.study.metrics[0]} against {runs.study.base} on the same "
         f"workloads; at most {RISK} for one wrong verdict or more in the table (Holm); not "

@@ -49,7 +49,7 @@ ARTIFICIAL_BY_NEED = ("run-time", "none")
 
 WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
-_GREATEST_SPREAD = 10.0
+_ABOVE_0 = f"a number above 0 and up to {MAX_SECONDS:g} is accepted"
 
 
 class NeedMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -88,10 +88,10 @@ class NeedChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     mix: NeedMix = NeedMix(factor=0.5, hours=0.3, slack=0.2)
     factors: tuple[FactorClass, ...] = (
-        FactorClass(600, 5, 1),
-        FactorClass(3600, 3, 1),
-        FactorClass(28_800, 1.5, 1),
-        FactorClass(None, 0.75, 1),
+        FactorClass(600.0, 5.0, 1.0),
+        FactorClass(3600.0, 3.0, 1.0),
+        FactorClass(28_800.0, 1.5, 1.0),
+        FactorClass(None, 0.75, 1.0),
     )
     """Classes of jobs by ascending times, the last for all others."""
     at: tuple[time, ...] = (time(9), time(13), time(17))
@@ -109,7 +109,7 @@ class NeedChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     seed: int = 1
     """Chooses whose users set a deadline, by which need, and draws the factors."""
     calendar: Calendar | None = None
-    """The dates of the workload's seconds, which it has from then on. Default: as it tells."""
+    """The dates of the seconds of a workload that does not tell them, and then does."""
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
@@ -121,8 +121,7 @@ class NeedChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         require(bool(self.days), "days", self.days, "one or more as mon are expected")
         for day in self.days:
             require_one_of("days", day, WEEKDAYS)
-        accepted = f"a number above 0 and up to {MAX_SECONDS:g} is accepted"
-        require(0 < self.slack <= MAX_SECONDS, "slack", self.slack, accepted)
+        require(0 < self.slack <= MAX_SECONDS, "slack", self.slack, _ABOVE_0)
         check_others(self.share, self.artificial, ARTIFICIAL_BY_NEED, self.relaxation, self.seed)
         if self.calendar is not None:
             self.calendar.check("time zone")
@@ -138,10 +137,9 @@ def _check_factors(factors: tuple[FactorClass, ...]) -> None:
             "last class for all others, are expected"
         )
     for each in factors:
-        accepted = "a number above 0 is accepted"
-        require(0 < each.median < math.inf, "factors: median", each.median, accepted)
-        accepted = f"a number from 0 to {_GREATEST_SPREAD:g} is accepted"
-        require(0 <= each.spread <= _GREATEST_SPREAD, "factors: spread", each.spread, accepted)
+        require(0 < each.median <= MAX_SECONDS, "factors: median", each.median, _ABOVE_0)
+        accepted = "a number from 0 to 10 is accepted"
+        require(0 <= each.spread <= 10, "factors: spread", each.spread, accepted)
 
 
 def assign_deadlines_by_need(
@@ -167,7 +165,7 @@ def assign_deadlines_by_need(
     choices = choices or NeedChoices()
     choices.check()
     require_one_of("at least", at_least, AT_LEAST)
-    calendar = choices.calendar or workload.calendar
+    calendar = workload.calendar or choices.calendar
     if choices.mix.hours and calendar is None:
         raise InputError(
             f"{workload.source}: does not tell the date of its second 0, which deadlines by "
@@ -179,18 +177,18 @@ def assign_deadlines_by_need(
     for job, run_time in jobs_until_killed(workload):
         if at_least == "estimate" and job.estimate < math.inf:
             run_time = max(run_time, job.estimate)
-        need, deadline = needs.get(job.id), None
+        need = needs.get(job.id)
+        seconds: float | None = run_time
         if need is None:
             seconds = artificial_time(choices.artificial, choices.relaxation, run_time)
         elif need == "factor":
-            waits = _factor(choices, run_time, job.id) * run_time
-            seconds = run_time + (math.ceil(waits) if waits <= MAX_SECONDS else waits)
-        else:
-            seconds = run_time + (choices.slack if need == "slack" else 0)
-        if seconds is not None:
-            deadline = plain_number(job.submission_time + seconds)
-        if need == "hours" and deadline is not None and calendar is not None:
-            deadline = plain_number(first_at_work(deadline, calendar, choices))
+            seconds = run_time + math.ceil(_factor(choices, run_time, job.id) * run_time)
+        elif need == "slack":
+            seconds = run_time + choices.slack
+        due = None if seconds is None else job.submission_time + seconds
+        if need == "hours" and due is not None and calendar is not None:
+            due = first_at_work(due, calendar, choices)
+        deadline = None if due is None else plain_number(due)
         jobs.append(with_deadline(job, deadline, need is not None, workload=workload))
     step = {"step": "deadlines", "by": "need", **_recorded(choices)}
     made = derived(workload, jobs, None, {**step, "at_least": at_least})
@@ -201,13 +199,9 @@ def assign_deadlines_by_need(
 def _recorded(choices: NeedChoices) -> dict[str, object]:
     """Return the choices that matter, but for the calendar, which the workload has."""
     step = recorded(choices)
-    del step["calendar"]
     of_use = {"factor": ("factors",), "hours": ("at", "days"), "slack": ("slack",)}
-    for kind, names in of_use.items():
-        if not step["mix"][kind]:
-            for name in names:
-                del step[name]
-    return step
+    of_none = {name for kind in of_use if not step["mix"][kind] for name in of_use[kind]}
+    return {name: step[name] for name in step if name not in {"calendar", *of_none}}
 
 
 def _needs(by_users: frozenset[str], choices: NeedChoices) -> dict[str, str]:
@@ -238,10 +232,9 @@ def first_at_work(seconds: float, calendar: Calendar, choices: NeedChoices) -> f
     """Return the first second from one on that is a time of day on a working day of the choices."""
     calendar.date(seconds + 9 * DAY)  # Which says so where dates end.
     begin = calendar.date(seconds).date()
-    dates = (begin + timedelta(days) for days in range(9))
     found = (
         calendar.seconds(datetime.combine(date, moment))
-        for date in dates
+        for date in (begin + timedelta(days) for days in range(9))
         if WEEKDAYS[date.weekday()] in choices.days
         for moment in choices.at
     )

@@ -2,6 +2,7 @@
 
     python studies/benchmark --workers 2 --write studies/benchmark/tables.md
     python studies/benchmark --quick
+    python studies/benchmark --deadlines need --quick
     python studies/benchmark --bounds --workers 2
 
 The last one searches the workloads of all versioned cases and of their twins of the published seed,
@@ -36,14 +37,23 @@ from qops_batsim.experiments import (
     study_inputs,
     with_schedulers,
 )
-from studies.shared import arguments, print_or_put, run_main, settings_of, told
+from studies.shared import (
+    arguments,
+    deadlines_text,
+    print_or_put,
+    run_main,
+    settings_of,
+    told,
+    with_deadlines,
+)
 
 BOUNDS = Path(__file__).parents[2] / "qops_batsim" / "experiments" / "benchmark_bounds.json"
 
 
 def tables(runs: StudyRuns) -> str:
     """Return the tables of the study in Markdown."""
-    return "\n\n".join("\n".join(each.markdown()) for each in page_tables(runs))
+    tables = ("\n".join(each.markdown()) for each in page_tables(runs))
+    return "\n\n".join((deadlines_text(runs.study), *tables))
 
 
 def search(out: Path, workers: int) -> None:
@@ -63,7 +73,7 @@ def search(out: Path, workers: int) -> None:
 
 
 def main() -> None:
-    parser = arguments(__file__, __doc__)
+    parser = arguments(__file__, __doc__, by_need=True)
     parser.add_argument("--bounds", action="store_true", help="make the kept bounds again")
     asked = parser.parse_args()
     if asked.bounds:
@@ -73,7 +83,9 @@ def main() -> None:
         read_study("benchmark", quick=asked.quick),
         settings_of(__file__, quick=asked.quick)["schedulers"],
     )
-    runs = run_study(study, asked.out, workers=asked.workers, on_progress=told(), retry=True)
+    study = with_deadlines(study, asked.deadlines)
+    out = asked.out / asked.deadlines if study.need else asked.out
+    runs = run_study(study, out, workers=asked.workers, on_progress=told(), retry=True)
     print_or_put(tables(runs), asked.write)
 
 

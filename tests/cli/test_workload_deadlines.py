@@ -190,6 +190,9 @@ def test_deadlines_by_need_are_what_the_library_makes(cli: Cli, tmp_path: Path) 
     assert out.read_text() == expected
     # The workload has the calendar from then on.
     assert read_workload(out).calendar == choices.calendar
+    result = cli("workload", "deadlines", out, again, *options)
+    assert result.exit_code == 2
+    assert "tells that it begins 1996-06-26 08:00:00" in result.err
     result = cli("workload", "deadlines", out, again, *options[:-8], "--estimates", "exact")
     assert result.exit_code == 0, result.err
     assert json.loads(again.read_text())["jobs"] == json.loads(expected)["jobs"]
@@ -216,14 +219,17 @@ def test_what_easy_meets_by_construction_is_told(cli: Cli, tmp_path: Path) -> No
         (("--by", "need", "--reference", "unscaled"), "--reference is of no use for deadlines by"),
         (("--by", "need", "--artificial", "turnaround"), "(known: none, run-time)"),
         (("--by", "need"), "tiny_8.json: does not tell the date of its second 0, which"),
-        (("--by", "need", "--mix", "factors=1"), "--mix: 'factors=1' is not accepted; factor=0.5,"),
-        (("--by", "need", "--mix", "slack=1,slack=0"), "--mix: 'slack=0' is not accepted"),
+        (("--by", "need", "--mix", "factors=1"), "--mix is 'factors'; did you mean 'factor'?"),
+        (("--by", "need", "--mix", "slack=1,slack=0"), "add up to 0; shares that add up to 1"),
         (("--by", "need", "--mix", "slack=all"), "--mix: 'all' is not accepted; a number is"),
         (("--by", "need", "--mix", "slack=0.5"), "add up to 0.5; shares that add up to 1"),
         (("--by", "need", "--factors", "3"), "--factors: '3' is not accepted; UP_TO:MEDIAN:SPR"),
         (("--by", "need", "--factors", "x:1:1,1:1"), "--factors"),
         (("--by", "need", "--factors", "1h:1:1"), "up to 3600 s; ascending times, and a last"),
-        (("--by", "need", "--at", "25:00"), "--at: '25:00' is not accepted; times of day as 9:00"),
+        (
+            ("--by", "need", "--at", "25:00"),
+            "--at: '25:00' is not accepted; a time of day as 9:00 is",
+        ),
         (("--by", "need", "--days", "monday"), "days is 'monday'; did you mean 'mon'?"),
         (("--by", "need", "--slack", "0"), "--slack is 0; more than 0 is expected"),
         (("--by", "need", "--begins", "May"), "--begins: 'may' is not accepted; a date as 1996-"),

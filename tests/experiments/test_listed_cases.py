@@ -17,6 +17,7 @@ from qops_batsim.engine.options import outages_of
 from qops_batsim.errors import InputError
 from qops_batsim.experiments import study as module
 from qops_batsim.experiments import study_runs
+from qops_batsim.experiments.best_lines import BEST_KNOWN
 from qops_batsim.experiments.deadline_runs import DeadlineRuns, contestants_of
 from qops_batsim.experiments.listed_cases import (
     DRAWN,
@@ -36,11 +37,19 @@ from qops_batsim.experiments.scores import (
     kept_bounds,
     score_of,
 )
-from qops_batsim.experiments.study import Study, read_study, with_schedulers
+from qops_batsim.experiments.study import MONDAY, Study, read_study, with_need, with_schedulers
 from qops_batsim.experiments.study_report import report_of
-from qops_batsim.experiments.study_runs import StudyRuns, run_study, with_others
+from qops_batsim.experiments.study_runs import (
+    StudyRuns,
+    read_study_runs,
+    run_study,
+    study_inputs,
+    with_others,
+)
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.need import FactorClass, NeedChoices, NeedMix
+from studies.shared import deadlines_text, with_deadlines
 from support.listed_cases import few_cases
 
 KNOWN = msgspec.convert(tomllib.loads((module.SHIPPED / "benchmark.toml").read_text()), CaseList)
@@ -311,3 +320,53 @@ def test_a_bound_leaves_the_jobs_without_deadline_out() -> None:
     found = ScoredRuns(deadline_runs).bound(module.Scenario(log=""))
     assert found.bound == pytest.approx(dict.fromkeys(("jobs", "work", "charge"), 50.0))
     assert found.best_known == pytest.approx(found.bound)
+
+
+def test_deadlines_by_need_are_another_study(
+    small: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(study_runs, "find_spec", lambda name: None)  # No bounds are searched for.
+    small = of(small, "easy", "qops")
+    by_need = with_deadlines(small, "need")
+    assert with_deadlines(small, "easy") == small
+    assert by_need.name == f"{small.name}, deadlines by need"
+    assert by_need.key != small.key
+    run_study(small, tmp_path / "out")
+    made = run_study(by_need, tmp_path / "out")
+    found = read_study_runs(tmp_path / "out")
+    assert found.study == by_need
+    assert found.outcomes == made.outcomes
+    assert len(made.outcomes) > 8
+    assert all(each.metrics for each in made.outcomes if each.cell.contestant != BEST_KNOWN)
+    # Whole numbers are the same study.
+    whole = NeedChoices(slack=60, mix=NeedMix(slack=1), factors=(FactorClass(None, 1, 1),))
+    again = msgspec.json.decode(msgspec.json.encode(with_need(small, whole)), type=Study)
+    assert again.key == with_need(small, whole).key
+    cases, runs = study_inputs(by_need)
+    told = runs.workload(cases[0].scenario).provenance
+    # The stand-ins tell no dates; only a part of the jobs have a deadline of their user.
+    assert runs.workload(cases[0].scenario).calendar == MONDAY
+    while told.get("step") != "deadlines":
+        told = told["made_from"]
+    assert (told["by"], told["share"], told["seed"]) == ("need", 0.8, by_need.cases[0].seed)
+    assert deadlines_text(by_need).startswith("Deadlines are made by need. Of all workloads: less")
+    assert ", none by construction, and starts" in deadlines_text(by_need)
+    assert ", by construction, and starts" in deadlines_text(small)
+
+
+def test_by_need_the_seed_matters_and_the_stringency_does_not(small: Study) -> None:
+    slack = NeedChoices(mix=NeedMix(slack=1))
+    one, other = (
+        case.scenario
+        for each in (small, with_need(small, slack))
+        for case in study_inputs(of(each, "easy"))[0][:1]
+    )
+    assert other.need == msgspec.structs.replace(slack, calendar=MONDAY)
+    lax = msgspec.structs.replace(other, stringency=0.9)
+    assert lax.canonical() == other.canonical()
+    assert other.without_deadlines() == one.without_deadlines()
+    whole = msgspec.structs.replace(other, share=1.0, load=1.0, seed=5)
+    assert whole.draws
+    assert whole.canonical().seed == 5
+    with pytest.raises(InputError, match="mix: factor 0, hours 0 and slack 0.5 add up to 0.5"):
+        with_need(small, NeedChoices(mix=NeedMix(slack=0.5)))

@@ -143,6 +143,8 @@ def test_one_value_stands_for_a_list_and_tables_for_texts() -> None:
         (TEXT + "deadline_shares = 0.5\nartificial = 'x'", "artificial is 'x'"),
         (TEXT + "loads = []", "Cannot overwrite a value"),
         (TEXT.replace("[1.0, 1.4]", "[]"), "no load to compare"),
+        (f"need = {{mix = {{slack = 0.5}}}}\n{TEXT}", "factor 0, hours 0 and slack 0.5 add up to"),
+        (f"need = {{mx = 1}}\n{TEXT}", "unknown field `mx`"),
     ],
 )
 def test_a_mistake_in_a_file_is_told(tmp_path: Path, text: str, message: str) -> None:
