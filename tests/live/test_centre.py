@@ -94,7 +94,7 @@ def test_no_user_ends_it_by_cancelling_a_job(scheduler: str, tmp_path: Path) -> 
     """With any scheduler that hears of cancellations; another one is refused before it begins."""
     told = {"scheduler": scheduler, "partition": None, "settings": (), "margin": 0.0}
     if scheduler == "aroma":
-        with pytest.raises(InputError, match="'aroma' cannot decide live.* withdraw"):
+        with pytest.raises(InputError, match="'aroma' cannot decide live.* cancelled is expected"):
             about_journal(LIVE, **told, poll=1.0)
         return
     options = about_journal(LIVE, **told, poll=1.0).options
