@@ -14,11 +14,14 @@ class ShortestFirst(Easy):
         return float(job.estimate)
 
 
-HOOK = "schedule" if hasattr(Easy, "schedule") else "decide"
+def _with_date(self: Any, now: float) -> Any:
+    return Easy.schedule(self, now)
 
 
-def _as_before(self: Any, *now: float) -> Any:
-    return getattr(Easy, HOOK)(self, *now)
+def _without(self: Any) -> Any:
+    return Easy.schedule(self)
 
 
-Overridden = type("Overridden", (Easy,), {HOOK: _as_before, "__doc__": "EASY, called in Python."})
+# 0.1.0 passes the date, and has no hook ``order``.
+schedule = _without if hasattr(Easy, "order") else _with_date
+Overridden = type("Overridden", (Easy,), {"schedule": schedule, "__doc__": "EASY, in Python."})
