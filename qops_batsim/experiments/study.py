@@ -130,7 +130,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     a user's deadline, and draw random estimates. The models of ``estimates``, with which schedulers
     plan, and what ``deadlines_by`` says are axes as in :class:`~.deadline_runs.Scenario`.
     Differences refer to the contestant named ``baseline`` ("": the first). Of
-    the ``metrics``, which tables show and pictures draw, the first one is judged. Where ``bound``
+    the ``metrics``, which tables show and pictures draw, the first one is judged, of the
+    contestants that ``verdicts`` name, or of all. Where ``bound``
     is set, each workload is searched for the best possible, for so many units of deterministic
     time. With ``on_broken_promise`` ``"fail"`` a run whose scheduler breaks a promise fails, with
     ``"count"`` the promise is counted. Without ``platform`` there are as many equal hosts as a log
@@ -155,6 +156,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     reference: str = "scaled"
     baseline: str = ""
     metrics: tuple[str, ...] = ("unadmitted_jobs", "unadmitted_work", "utilization")
+    verdicts: tuple[str, ...] = ()
     deadlines_by: tuple[str, ...] = ()
     estimates: tuple[EstimateChoices, ...] = ()
     bound: float | None = None
@@ -256,6 +258,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             for window in windows:
                 check_counts(window.skip, window.first or None)
             _check_apart(log.name, windows)
+            if not self.cases:
+                _check_sizes(log.name, windows)
         for method, load in product(self.methods, self.loads):
             require_one_of("method", method, METHODS)
             least = 1.0 if method == "duplication" else MIN_EXPANSION
@@ -274,7 +278,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
                 )
         for point in self.points():
             _scenario(point, Window(), 1, self).choices.check()
-        require_one_of("baseline", self.base, [each.name for each in self.schedulers])
+        names = [each.name for each in self.schedulers]
+        require_one_of("baseline", self.base, names)
+        for name in self.verdicts:
+            require_one_of("verdicts", name, [each for each in names if each != self.base])
         for metric in self.metrics:
             if metric in PROMISE_METRICS and not self.has_models:
                 raise InputError(f"metric is {metric!r}; it needs estimates or deadlines_by, too")
@@ -359,6 +366,17 @@ def _check_apart(log: str, windows: Sequence[Window]) -> None:
                 f"windows of log {log}: {one} and {other} share jobs; "
                 "windows that begin where another has ended are expected"
             )
+
+
+def _check_sizes(log: str, windows: Sequence[Window]) -> None:
+    """Refuse windows of several sizes: a mean over windows counts each alike."""
+    sizes = {window.first: str(window) for window in windows}
+    if len(sizes) > 1:
+        one, other = list(sizes.values())[:2]
+        raise InputError(
+            f"windows of log {log}: {one} and {other} are of several sizes, and each would count "
+            "as much as the other; windows of equally many jobs are expected"
+        )
 
 
 def _scenario(point: Point, window: Window, seed: int, study: Study) -> Scenario:

@@ -17,6 +17,7 @@ from qops_batsim.experiments.score_report import score_figure, score_method, sco
 from qops_batsim.experiments.statistics import (
     LEAST,
     RISK,
+    Interval,
     Means,
     difference,
     directions,
@@ -67,7 +68,8 @@ class StudySummary(msgspec.Struct, frozen=True, kw_only=True):
 
     Repetitions are ``over`` windows of the log, each the mean of its seeds, or with a single
     window over seeds. ``verdict`` says of the study's first metric whether it is higher or
-    lower than the baseline's, ``chance`` with which probability chance explains that.
+    lower than the baseline's, or that the runs are equal, ``chance`` with which probability
+    chance explains it.
     """
 
     point: Point
@@ -92,9 +94,16 @@ def method_text(runs: StudyRuns) -> str:
         f"{_estimates_text(runs)} "
         f"Verdicts: {runs.study.metrics[0]} against {runs.study.base} on the same "
         f"workloads; at most {RISK} for one wrong verdict or more in the table (Holm); not "
-        f"judged below {LEAST} repetitions, nor on refusals who refuses nothing."
+        f"judged below {LEAST} repetitions, nor on refusals who refuses nothing, nor equal runs."
+        f"{_asked_text(runs)}"
         f"{broken_text(runs.outcomes)}"
     )
+
+
+def _asked_text(runs: StudyRuns) -> str:
+    """Return a sentence on whom the study judges, if it names any."""
+    names = ", ".join(runs.study.verdicts)
+    return f" Judged are {names} only, as the study says." if names else ""
 
 
 def _estimates_text(runs: StudyRuns) -> str:
@@ -163,17 +172,44 @@ def summaries(runs: StudyRuns) -> list[StudySummary]:
                 },
             )
         )
-    # Who refuses nothing is not tested on refusals: that would change the verdicts of others.
-    metric = runs.study.metrics[0]
+    return _judged(runs, found, groups)
+
+
+def _judged(
+    runs: StudyRuns,
+    found: Sequence[StudySummary],
+    groups: Mapping[tuple[Point, str], Sequence[CellOutcome]],
+) -> list[StudySummary]:
+    """Return summaries with verdicts where schedulers can differ, and the study asks for one.
+
+    Who refuses nothing is not tested on refusals, nor against a baseline that refuses nothing.
+    Equal runs are one statement, and none if they equal the baseline's. So neither such a
+    scheduler nor a second name of another one changes the verdicts of the rest.
+    """
+    study = runs.study
+    metric, base = study.metrics[0], study.base
     on_refusals = "unadmitted_jobs" if metric.startswith("unadmitted") else "jobs"
-    tested = {e.cell.contestant for e in runs.outcomes if e.value(on_refusals)} - {*LINES}
-    judged = directions(
-        each.difference.get(metric) if each.scheduler in tested else None for each in found
-    )
-    return [
-        msgspec.structs.replace(each, verdict=verdict, chance=chance)
-        for each, (verdict, chance) in zip(found, judged, strict=True)
-    ]
+    able = {e.cell.contestant for e in runs.outcomes if e.value(on_refusals)} - {*LINES}
+    asked = able.intersection(study.verdicts or able) if base in able else set()
+    numbers = {
+        key: tuple((e.cell.window, e.cell.seed, e.metrics) for e in group)
+        for key, group in groups.items()
+    }
+    statements: dict[Any, Interval | None] = {}
+    for each in found:
+        own = numbers[each.point, each.scheduler]
+        if each.scheduler in asked and own != numbers[each.point, base]:
+            statements.setdefault((each.point, own), each.difference.get(metric))
+    verdicts = dict(zip(statements, directions(statements.values()), strict=True))
+    judged = []
+    for each in found:
+        own = numbers[each.point, each.scheduler]
+        verdict, chance = "", None
+        if each.scheduler in asked:
+            alike = "equal" if each.scheduler != base else ""
+            verdict, chance = verdicts.get((each.point, own), (alike, None))
+        judged.append(msgspec.structs.replace(each, verdict=verdict, chance=chance))
+    return judged
 
 
 def _pairs(

@@ -99,7 +99,7 @@ def test_where_nothing_is_drawn_there_is_one_number(changes: dict[str, Any], cou
         ([(0, 0), (5000, 100)], True),
         ([(100, 50), (0, 101)], True),
         ([(0, 100), (100, 100)], False),
-        ([(200, 0), (0, 200)], False),
+        ([(200, 100), (0, 100)], False),
     ],
 )
 def test_windows_that_share_jobs_are_refused(windows: list[tuple[int, int]], share: bool) -> None:

@@ -1,0 +1,203 @@
+"""Verdicts on made-up studies whose effects are known: how many are wrong, how many decided.
+
+    python benchmarks/known_effects.py [--families 2000] [--skewed]
+
+A family is what is judged together: a study of windows, loads and schedulers, or the claims of a
+section. Its effects are drawn: none, a small one, or a large one, which is 1.5 times as large as
+differences vary from window to window. Levels and noise are exponential. With ``--skewed`` the
+contestants vary twice as much as the baseline, so that differences are skewed as well (1.2), which
+Student's distribution does not allow for.
+A family is wrong if one verdict says that something is higher or lower, or confirms it, where
+it is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import msgspec
+
+from qops_batsim.analysis.metrics.admission import AdmissionMetrics
+from qops_batsim.errors import InputError
+from qops_batsim.experiments.claims import (
+    CONFIRMED,
+    NOT_CONFIRMED,
+    as_checks,
+    jointly_judged,
+    sign_claim,
+)
+from qops_batsim.experiments.deadline_runs import Contestant
+from qops_batsim.experiments.listed_cases import StudyLog, Window
+from qops_batsim.experiments.study import InputIdentities, Study
+from qops_batsim.experiments.study_report import summaries
+from qops_batsim.experiments.study_runs import CellOutcome, Description, StudyRuns
+
+BASE = "msb"
+SPREAD = 1.0
+"""Standard deviation of a difference between windows (points)."""
+
+SMALL, LARGE = 0.2 * SPREAD, 1.5 * SPREAD
+LOADS = (1.2, 1.4)
+JOBS, SHIFT = 5000, 25
+
+USELESS = ("easy", "fcfs", "msb again", "first again")
+"""Two that never refuse, the baseline and a contestant under second names."""
+
+Effects = dict[str, float]
+Verdicts = dict[tuple[float, str], str]
+
+
+def effects_of(generator: random.Random, count: int = 4) -> Effects:
+    """Draw the true difference of each contestant from the baseline."""
+    sizes = [0.0, 0.0, SMALL, -SMALL, LARGE, -LARGE]
+    return {f"contestant {number}": generator.choice(sizes) for number in range(count)}
+
+
+def made_up(
+    seed: int,
+    effects: Effects,
+    others: Sequence[str] = (),
+    verdicts: Sequence[str] = (),
+    *,
+    skewed: bool = False,
+) -> StudyRuns:
+    """Return the runs of a study of 10 to 20 disjoint windows, each with two seeds.
+
+    What a contestant refuses does not depend on who else takes part.
+    """
+    count = random.Random(f"{seed} windows").randint(10, 20)
+    names = [BASE, *effects, *others]
+    study = Study(
+        name="known effects",
+        logs=(StudyLog(name="log", file="log.swf"),),
+        schedulers=tuple(Contestant(name=name, scheduler=BASE) for name in names),
+        windows=tuple(Window(skip=JOBS * place, first=JOBS) for place in range(count)),
+        loads=LOADS,
+        seeds=(1, 2),
+        baseline=BASE,
+        verdicts=tuple(verdicts),
+    )
+    first = next(iter(effects))
+    found = []
+    for cell in study.cells():
+        who = {"msb again": BASE, "first again": first}.get(cell.contestant, cell.contestant)
+        refused = 0.0
+        if who not in USELESS:
+            place = (seed, cell.window.skip, cell.point.load)
+            level = 10 + 3 * random.Random(f"{place}").expovariate(1)
+            own = 0.5**0.5 if not skewed else 0.2**0.5 if who == BASE else 0.8**0.5
+            window = own * SPREAD * (random.Random(f"{place} {who}").expovariate(1) - 1)
+            drawn = random.Random(f"{place} {who} {cell.seed}").gauss(0, 0.1 * SPREAD)
+            refused = level + effects.get(who, 0.0) + window + drawn
+        found.append(CellOutcome(cell=cell, metrics=metrics_of(refused)))
+    known = InputIdentities(logs={"log": ""}, schedulers=dict.fromkeys(names, ((), "")))
+    about = Description(package_version="", key="", study=study, identities=known)
+    return StudyRuns(about, found)
+
+
+def metrics_of(refused: float) -> AdmissionMetrics:
+    """Return metrics of a run that refused so many jobs (%)."""
+    rest = dict.fromkeys(AdmissionMetrics.__struct_fields__)
+    whole = {**rest, "jobs": JOBS, "deadline_jobs": JOBS, "kills": 0, "unadmitted_jobs": refused}
+    return msgspec.convert(whole, AdmissionMetrics)
+
+
+def verdicts_of(runs: StudyRuns) -> Verdicts:
+    """Return the verdicts by load and scheduler."""
+    return {(each.point.load, each.scheduler): each.verdict for each in summaries(runs)}
+
+
+def judged_family(seed: int, count: Counter[str], *, skewed: bool = False) -> None:
+    """Judge a study with and without others, and count what is wrong, decided and changed."""
+    effects = effects_of(random.Random(f"{seed} effects"))
+    alone = verdicts_of(made_up(seed, effects, skewed=skewed))
+    own = {key: verdict for key, verdict in alone.items() if key[1] != BASE}
+    count["families"] += 1
+    count["wrong"] += any(
+        (verdict == "higher" and effects[name] <= 0) or (verdict == "lower" and effects[name] >= 0)
+        for (_, name), verdict in own.items()
+    )
+    large = [verdict for (_, name), verdict in own.items() if abs(effects[name]) == LARGE]
+    count["large effects"] += len(large)
+    count["decided"] += sum(verdict in ("higher", "lower") for verdict in large)
+    beside = verdicts_of(made_up(seed, effects, USELESS, skewed=skewed))
+    count["changed by useless contestants"] += any(beside[key] != alone[key] for key in alone)
+    noisy = [f"further {number}" for number in range(4)]
+    named = verdicts_of(made_up(seed, effects, noisy, tuple(effects), skewed=skewed))
+    count["changed by contestants that are not named"] += any(
+        named[key] != alone[key] for key in alone
+    )
+
+
+def judged_section(seed: int, count: Counter[str]) -> None:
+    """Judge the claims of a section, that each number is above 0, with and without our checks."""
+    generator = random.Random(f"{seed} section")
+    effects, claims = effects_of(generator, 6), []
+    for name, effect in effects.items():
+        values = [
+            effect + SPREAD * (generator.expovariate(1) - generator.expovariate(1)) / 2**0.5
+            for _ in range(generator.randint(10, 20))
+        ]
+        claims.append(sign_claim(name, name, values, 1, section="1"))
+    judged = jointly_judged(claims)
+    count["families"] += 1
+    # Nothing is neither more nor less: both verdicts on it are wrong.
+    count["wrong"] += any(
+        (each.verdict == CONFIRMED and effects[each.id] <= 0)
+        or (each.verdict == NOT_CONFIRMED and effects[each.id] >= 0)
+        for each in judged
+    )
+    large = [each for each in judged if abs(effects[each.id]) == LARGE]
+    count["large effects"] += len(large)
+    count["decided"] += sum(each.verdict in (CONFIRMED, NOT_CONFIRMED) for each in large)
+    checks = [msgspec.structs.replace(each, id=f"{each.id}, elsewhere") for each in claims]
+    beside = jointly_judged([*claims, *as_checks(checks)])
+    count["changed by checks of ours"] += beside[: len(claims)] != judged
+
+
+def overlapping(seed: int) -> Study:
+    """Return a study of windows that begin 25 jobs after each other, as were once taken."""
+    windows = tuple(Window(skip=SHIFT * place, first=JOBS) for place in range(20))
+    study = made_up(seed, effects_of(random.Random(seed))).study
+    return msgspec.structs.replace(study, windows=windows)
+
+
+def refused_overlap(seed: int, count: Counter[str]) -> None:
+    """Offer windows that overlap, and count whether they are refused."""
+    try:
+        overlapping(seed).check()
+    except InputError as error:
+        count["overlapping windows refused"] += "share jobs" in str(error)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--families", type=int, default=2000)
+    parser.add_argument("--skewed", action="store_true", help="skewed differences, studies alone")
+    asked = parser.parse_args()
+    families = asked.families
+    bench: dict[str, Callable[[int, Counter[str]], None]] = {
+        "studies": partial(judged_family, skewed=asked.skewed)
+    }
+    if not asked.skewed:
+        bench["sections of claims"] = judged_section
+    for what, judged in bench.items():
+        count: Counter[str] = Counter()
+        for seed in range(families):
+            judged(seed, count)
+        wrong, decided = count["wrong"] / families, count["decided"] / count["large effects"]
+        print(f"{families} {what}: wrong {wrong:.2%}, large effects decided {decided:.1%}")
+        for name, number in count.items():
+            print(f"  {name}: {number}")
+    offered: Counter[str] = Counter()
+    for seed in range(20):
+        refused_overlap(seed, offered)
+    print(f"20 studies of overlapping windows: {offered['overlapping windows refused']} refused")
+
+
+if __name__ == "__main__":
+    main()
