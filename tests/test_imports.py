@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "economics": set(),
     "scheduling": {"platform", "protocol", "economics"},
     "schedulers": {"platform", "economics", "scheduling"},
-    "engine": {"platform", "protocol", "workload.model", "scheduling.capacity"},
+    "engine": {"platform", "protocol", "workload.model", "scheduling.capacity", "scheduling.port"},
     "analysis": {"platform", "workload", "economics"},
     "running": _BELOW_RUNNING,
     "optimum": _BELOW_RUNNING | {"running"},

@@ -198,7 +198,7 @@ class Scheduler:
     needs_deadlines
         Whether it is of interest only where jobs have deadlines.
     kills
-        Whether it may kill jobs, with its options: it is told of events in messages then.
+        Whether it may kill jobs, with its options: an engine follows each of them then.
     HOOKS
         The methods that a class may override, with the names of their arguments.
 

@@ -23,9 +23,14 @@ cdef class FreeHosts:
     @cython.locals(later=Py_ssize_t)
     cdef void remove(self, Py_ssize_t place) noexcept
 
+cdef class Turns:
+    cdef long long began
+    cpdef long long next(self) noexcept
+
 cdef class EmbeddedManager(ResourceManager):
     cdef FreeHosts hosts
-    cdef long long began, busy
+    cdef Turns turns
+    cdef long long busy
     cdef Py_ssize_t calls
     cdef readonly Py_ssize_t changes, used  # how much of the arrays below is used
     cdef list started, rejected, jobs
@@ -73,14 +78,16 @@ cdef class Submissions:
     cdef Job job(self, Py_ssize_t index)
 
 cdef class Loop:
-    cdef readonly EmbeddedManager manager
+    cdef readonly ResourceManager manager
+    cdef EmbeddedManager sleepers  # the manager where jobs only sleep, else None
+    cdef Turns turns
     cdef Submissions submissions
     cdef double[::1] run_times
     cdef Waits waits
     cdef readonly double[::1] starts, finishes
     cdef readonly long long[::1] ended
     cdef readonly Py_ssize_t ended_count
-    cdef list jobs, events, cancelled
+    cdef list events, cancelled
     cdef object physics
     cdef readonly list happened_dates
     cdef dict given_up
@@ -90,7 +97,7 @@ cdef class Loop:
     cdef double next_date
     @cython.locals(messages=Py_ssize_t)
     cpdef run(self, Scheduler scheduler, object on_progress)
-    @cython.locals(manager=EmbeddedManager, waits=Waits, date=double)
+    @cython.locals(manager=ResourceManager, waits=Waits, date=double)
     cdef bint next_message(self, Scheduler scheduler) except -1
     cdef tell_closing(self, Scheduler scheduler)
     @cython.locals(waits=Waits, submits=bint)
@@ -100,15 +107,10 @@ cdef class Loop:
     cdef end(self, Scheduler scheduler, Py_ssize_t index, long long number, double date)
     @cython.locals(index=Py_ssize_t)
     cdef end_job(self, Scheduler scheduler, Job job)
-    cdef tell_ended(self, Scheduler scheduler)
     @cython.locals(waits=Waits)
     cdef drop_withdrawn(self)
-    cpdef next_number(self)
-    cpdef wait_until(self, double date, long long number)
     @cython.locals(submissions=Submissions, index=Py_ssize_t, latest=double, job=Job)
     cdef submit(self, Scheduler scheduler)
     @cython.locals(manager=EmbeddedManager, job=Job, index=Py_ssize_t, date=double, place=Py_ssize_t)
     cdef carry_out(self)
-    @cython.locals(manager=EmbeddedManager, job=Job, call=Py_ssize_t)
-    cdef carry_out_physically(self)
     cdef void note_ended(self, Py_ssize_t index) noexcept

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qops_batsim.core.hosts import HostBits
 from qops_batsim.core.job import OVER, WAITING, Job, WrittenFields
@@ -22,14 +22,11 @@ from qops_batsim.protocol.events import (
     JOB_CANCELLED,
     MACHINES_AWAY,
     MACHINES_BACK,
-    MAINTENANCE,
+    NO_MORE_EXTERNAL_EVENTS,
     Notify,
 )
-from qops_batsim.scheduling.capacity import Capacity
+from qops_batsim.scheduling.capacity import note_hosts
 from qops_batsim.timing import SAME_DATE, SHORTEST_CALL_DELAY
-
-if TYPE_CHECKING:
-    from qops_batsim.engine.physics import Physics
 
 MESSAGES_PER_REPORT = 1024
 """Messages from one report of progress to the next."""
@@ -145,17 +142,29 @@ class FreeHosts:
             above = low - 1
 
 
+class Turns:
+    """Numbers of waits, in the order in which they begin."""
+
+    def __init__(self) -> None:
+        self.began = 0
+
+    def next(self) -> int:
+        """Return the number of a wait that begins now."""
+        self.began += 1
+        return self.began - 1
+
+
 class EmbeddedManager(ResourceManager):
-    """The resource manager of the embedded engine: hosts, and what was asked for in a message.
+    """The resource manager of jobs that sleep: hosts, and what was asked for in a message.
 
     ``jobs`` are those that run, by index. Where hosts go away, ``away`` are those that are not
     there, under maintenance as well, and ``taken`` those that jobs have, there or not (bits).
     """
 
-    def __init__(self, machine_size: int, jobs: int) -> None:
+    def __init__(self, machine_size: int, jobs: int, turns: Turns) -> None:
         super().__init__(machine_size)
-        self.hosts = FreeHosts(machine_size)
-        self.began, self.calls, self.busy, self.changes, self.used = 1, 0, 0, 0, 0
+        self.hosts, self.turns = FreeHosts(machine_size), turns
+        self.calls, self.busy, self.changes, self.used = 0, 0, 0, 0
         self.started: list[Job] = []
         self.rejected: list[Job] = []
         self.metadata: dict[int, str] = {}
@@ -189,11 +198,11 @@ class EmbeddedManager(ResourceManager):
         else:
             self.take_these(job, self.bits_of(job, hosts))
         self.pieces[index] = self.used - self.offsets[index]
-        self.numbers[index] = self.began
-        self.began += 1
+        self.numbers[index] = self.turns.next()
         if self.has_outages:
             self.taken |= self.hosts_of(job)
         self.note_busy(job.processors)
+        self.jobs[index] = job
         self.started.append(job)
 
     def take_lowest(self, missing: int) -> None:
@@ -298,6 +307,12 @@ class EmbeddedManager(ResourceManager):
         self.qos_log.refused(job.id, reason)
         self.rejected.append(job)
 
+    def kill_job(self, job: Job) -> None:
+        raise self.refused(job, "be killed, as its scheduler does not say that it kills")
+
+    def register(self, job: Job, profile: Any = None) -> None:
+        raise self.refused(job, "be registered, as its scheduler does not say that it needs that")
+
     def note_metadata(self, job: Job, text: str) -> None:
         self.metadata[job.index] = text
 
@@ -306,8 +321,7 @@ class EmbeddedManager(ResourceManager):
             self.call_dates = grown("d", self.call_dates)
             self.call_numbers = grown("q", self.call_numbers)
         self.call_dates[self.calls] = max(date, self.now + _SHORTEST_CALL_DELAY)
-        self.call_numbers[self.calls] = self.began
-        self.began += 1
+        self.call_numbers[self.calls] = self.turns.next()
         self.calls += 1
 
 
@@ -463,20 +477,26 @@ class Loop:
         submissions: Submissions,
         run_times: array[float],
         events: list[tuple[float, Notify]] | None = None,
-        physics: Physics | None = None,
+        physics: Any = None,
     ) -> None:
         self.submissions, self.run_times, self.waits = submissions, run_times, Waits()
-        self.physics: Any = physics
-        count = self.submissions.size
-        self.manager = EmbeddedManager(machine_size, count)
+        self.physics = physics
+        self.turns, count = Turns(), self.submissions.size
+        self.next, self.submitter = 0, self.turns.next()
+        self.sleepers: Any = None
+        if physics is None:
+            self.sleepers = EmbeddedManager(machine_size, count, self.turns)
+            self.manager: ResourceManager = self.sleepers
+        else:
+            physics.use_waits(self.waits, self.turns)
+            self.manager, count = physics.manager, 0
         self.starts = array("d", [float("nan")]) * count
         self.finishes = array("d", [float("nan")]) * count
         self.ended, self.ended_count = array("q", bytes(8 * count)), 0
-        self.jobs = self.manager.jobs
-        self.next, self.submitter = 0, 0
-        self.next_date = max(0.0, self.submissions.dates[0]) if count else INFINITY
+        self.next_date = max(0.0, self.submissions.dates[0]) if self.submissions.size else INFINITY
         self.told = self.told_before = 0
-        self.all_submitted, self.all_happened = count == 0, events is not None and not events
+        self.all_submitted = self.submissions.size == 0
+        self.all_happened = events is not None and not events
         self.events, self.happened = list(events or ()), 0
         self.happened_dates: list[float] = []
         self.cancelled: list[str] = []
@@ -487,9 +507,9 @@ class Loop:
             if notice.type == JOB_CANCELLED
         }
         if self.events:
-            self.manager.expect_outages()
-            self.waits.push(max(0.0, self.events[0][0]), self.manager.began, EVENT)
-            self.manager.began += 1
+            self.waits.push(max(0.0, self.events[0][0]), self.turns.next(), EVENT)
+            if physics is None:
+                self.sleepers.expect_outages()
 
     def run(self, scheduler: Scheduler, on_progress: Callable[[int], None]) -> None:
         """Run until nothing is left to happen; tell now and then how many jobs have ended.
@@ -516,7 +536,7 @@ class Loop:
         if self.all_submitted or self.all_happened:
             self.tell_closing(scheduler)
         if self.physics is not None:
-            self.tell_ended(scheduler)
+            self.told += self.physics.tell_all(scheduler)
         while self.told == 0:
             if self.physics is not None:
                 self.physics.settle()
@@ -553,7 +573,7 @@ class Loop:
         """Tell that no more jobs will be submitted, or that no more hosts will leave or return."""
         if self.all_happened:
             self.all_happened = False
-            self.known_capacity().is_final = True
+            note_hosts(self.manager, Notify.of(NO_MORE_EXTERNAL_EVENTS))
             scheduler.hosts_changed(0)
             self.told += 1
         if self.all_submitted:
@@ -564,18 +584,13 @@ class Loop:
     def tell_cancelled(self, scheduler: Scheduler) -> None:
         """Tell which jobs users have cancelled, of those that were submitted."""
         for job_id in self.cancelled:
-            if self.given_up[job_id] is not None:
-                scheduler.cancelled(self.given_up[job_id])
+            known = [self.given_up[job_id]]
+            if self.physics is not None:
+                known = self.physics.manager.runs_of(job_id)
+            for job in known:
+                if job is not None:
+                    scheduler.cancelled(job)
         self.cancelled.clear()
-
-    def known_capacity(self) -> Capacity:
-        """Return which hosts are away, or will be."""
-        manager = self.manager
-        if manager.capacity is None:
-            manager.capacity = Capacity(manager.machine_size)
-            manager.capacity.is_planned = manager.plans
-        found: Capacity = manager.capacity
-        return found
 
     def happen(self, scheduler: Scheduler) -> None:
         """Carry out the external events of this date, and wait for the date of the next ones."""
@@ -584,8 +599,7 @@ class Loop:
         while self.happened < len(events):
             date = events[self.happened][0]
             if date > latest:
-                self.waits.push(date, manager.began, EVENT)
-                manager.began += 1
+                self.waits.push(date, self.turns.next(), EVENT)
                 return
             self.happened += 1
             self.happened_dates.append(manager.now)
@@ -597,23 +611,22 @@ class Loop:
 
     def apply_event(self, scheduler: Scheduler, notice: Notify) -> None:
         """Carry out one external event, and tell the scheduler."""
-        manager = self.manager
         if notice.type == JOB_CANCELLED:
             self.cancelled.append(str(notice.fields["job_id"]))
-        elif notice.type in (MACHINES_AWAY, MACHINES_BACK, MAINTENANCE):
-            hosts = HostSet.parse(str(notice.fields["resources"]))
-            if notice.type != MAINTENANCE and not hosts:
+            self.told += 1
+            return
+        if notice.type in (MACHINES_AWAY, MACHINES_BACK):
+            hosts = HostSet.parse(str(notice.fields["resources"])).mask
+            if not hosts:
                 return
-            if notice.type == MACHINES_AWAY:
-                manager.away |= hosts.mask
-            elif notice.type == MACHINES_BACK:
-                manager.away &= ~hosts.mask
-            lost = self.known_capacity().note(notice)
-            manager.count_free()
-            assert lost is not None
-            scheduler.hosts_changed(len(lost) if notice.type == MAINTENANCE else 0)
-        else:
+            if self.physics is None:
+                away = self.sleepers.away & ~hosts
+                self.sleepers.away = away | hosts if notice.type == MACHINES_AWAY else away
+        announced = note_hosts(self.manager, notice)
+        if announced is None:
             scheduler.notified(notice)
+        else:
+            scheduler.hosts_changed(announced)
         self.told += 1
 
     def note_closing(self) -> None:
@@ -649,12 +662,12 @@ class Loop:
     def end(self, scheduler: Scheduler, index: int, number: int, date: float) -> None:
         """End a job, or come to the date of a call; by the wait of that number and date."""
         if index >= 0:
-            self.end_job(scheduler, self.jobs[index])
+            self.end_job(scheduler, self.sleepers.jobs[index])
         elif index == _EVENT:
             self.happen(scheduler)
         elif index == _PHYSICS:
             self.physics.end_wait(number, date)
-            self.tell_ended(scheduler)
+            self.told += self.physics.tell_all(scheduler)
         else:
             self.told += 1
             scheduler.called()
@@ -662,21 +675,13 @@ class Loop:
     def end_job(self, scheduler: Scheduler, job: Job) -> None:
         """End a job."""
         index = job.index
-        self.jobs[index] = None
-        self.manager.release(job)
+        self.sleepers.jobs[index] = None
+        self.sleepers.release(job)
         job.phase = _OVER
         self.finishes[index] = self.manager.now
         self.note_ended(index)
         self.told += 1
         scheduler.ended(job)
-
-    def tell_ended(self, scheduler: Scheduler) -> None:
-        """Tell of the jobs that the physics has ended."""
-        ended = self.physics.untold
-        if ended:
-            for job in ended:
-                self.end_job(scheduler, job)
-            ended.clear()
 
     def drop_withdrawn(self) -> None:
         """Leave out those waits of the physics that come next and that it has withdrawn."""
@@ -685,15 +690,6 @@ class Loop:
             if self.physics.waits_for(waits.numbers[0], waits.dates[0]):
                 break
             waits.pop()
-
-    def next_number(self) -> int:
-        """Return the number of a wait of the physics that begins now."""
-        self.manager.began += 1
-        return self.manager.began - 1
-
-    def wait_until(self, date: float, number: int) -> None:
-        """Have a wait of the physics end at a date (seconds), unless it is withdrawn."""
-        self.waits.push(date, number, _PHYSICS)
 
     def submit(self, scheduler: Scheduler) -> None:
         """Submit the jobs of this date, and wait for that of the next ones."""
@@ -709,23 +705,22 @@ class Loop:
             self.told += 1
             index += 1
         self.next = index
-        self.submitter = self.manager.began
         if index < submissions.size:
-            self.next_date = submissions.dates[index]
-            self.manager.began += 1
+            self.next_date, self.submitter = submissions.dates[index], self.turns.next()
         else:
             self.next_date, self.all_submitted = INFINITY, True
             self.note_closing()
 
     def carry_out(self) -> None:
         """Wait for the ends of the jobs that were started, and for calls."""
-        manager = self.manager
         if self.physics is not None:
-            self.carry_out_physically()
-        elif manager.started:
+            self.ended_count = self.physics.carry_out()
+            return
+        manager = self.sleepers
+        if manager.started:
             for job in manager.started:
                 index = job.index
-                self.starts[index], self.jobs[index] = manager.now, job
+                self.starts[index] = manager.now
                 date = manager.now + self.run_times[index]
                 self.waits.push(date, manager.numbers[index], index)
             manager.started.clear()
@@ -736,22 +731,6 @@ class Loop:
             for job in manager.rejected:
                 self.note_ended(job.index)
             manager.rejected.clear()
-
-    def carry_out_physically(self) -> None:
-        """Start and reject jobs; calls among the starts wait from between their first waits on."""
-        manager, call = self.manager, 0
-        for job in manager.started:
-            while call < manager.calls and manager.call_numbers[call] < manager.numbers[job.index]:
-                manager.call_numbers[call] = self.next_number()
-                call += 1
-            self.jobs[job.index] = job
-            self.physics.start_job(job, manager.hosts_of(job))
-        while call < manager.calls:
-            manager.call_numbers[call] = self.next_number()
-            call += 1
-        manager.started.clear()
-        for job in manager.rejected:
-            self.physics.reject_job(job)
 
     def note_ended(self, index: int) -> None:
         """Note that nothing more becomes of a job."""

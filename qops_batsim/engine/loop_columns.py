@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
-from qops_batsim.engine.loop import Loop, Submissions
+from qops_batsim.engine.loop import EmbeddedManager, Loop, Submissions
 from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.engine.physics import Physics
 from qops_batsim.jobs import Job
@@ -72,15 +72,13 @@ def loop_of(
         SubmittedFields(listed),
     )
     notices = None if events is None else [(each.timestamp, notice_of(each)) for each in events]
-    loop = Loop(hosts, submissions, _floats(jobs.run_times), notices, physics)
-    if physics is not None:
-        physics.use_loop(loop, events or ())
-    return loop
+    return Loop(hosts, submissions, _floats(jobs.run_times), notices, physics)
 
 
 def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
     """Return what became of the jobs of a run that is over, which the loop forgets."""
     manager = loop.manager
+    assert isinstance(manager, EmbeddedManager)
     ended = np.array(loop.ended[: loop.ended_count], np.int64)
     pieces, first = np.asarray(manager.pieces)[ended], np.asarray(manager.offsets)[ended]
     offsets = np.zeros(len(ended) + 1, np.int64)

@@ -1,42 +1,35 @@
 """What jobs do beyond sleeping on hosts of their own, for the loop of events.
 
-They compute, communicate, read and write files and use energy; a job may be a sequence of all that.
+They compute, communicate, read and write files, use energy, share hosts, are killed and registered;
+a job may be a sequence of steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
 from qops_batsim.core.job import Job
-from qops_batsim.engine.decisions import check_hosts
-from qops_batsim.engine.options import ExternalEvent
-from qops_batsim.engine.records import JobRecord
+from qops_batsim.core.scheduler import Scheduler
+from qops_batsim.engine.decisions import apply_decision
+from qops_batsim.engine.loop import PHYSICS, Turns
+from qops_batsim.engine.loop import Waits as Heap
 from qops_batsim.engine.submitters import carry_out_event
 from qops_batsim.engine.waits import Wait, Waits
 from qops_batsim.engine.world import World
-from qops_batsim.jobs import REJECTED, SUBMITTED
-from qops_batsim.platform.hostset import HostSet
-
-
-class WaitingLoop(Protocol):
-    """What a physics needs of its loop."""
-
-    def next_number(self) -> int:
-        """Return the number of a wait that begins now."""
-
-    def wait_until(self, date: float, number: int) -> None:
-        """Have a wait end at a date (seconds), unless it is withdrawn."""
+from qops_batsim.jobs import SUBMITTED
+from qops_batsim.protocol.events import JobCompleted, JobKilled, RequestedCall
+from qops_batsim.scheduling.port import MessageManager
 
 
 class LoopWaits(Waits):
     """Waits in the heap of a loop, where they have their place among all others."""
 
-    __slots__ = ("_expected", "_loop")
+    __slots__ = ("_expected", "_heap_of_loop", "_turns")
 
-    def __init__(self, loop: WaitingLoop) -> None:
+    def __init__(self, heap: Heap, turns: Turns) -> None:
         super().__init__()
-        self._loop = loop
+        self._heap_of_loop, self._turns = heap, turns
         self._expected: dict[int, Wait] = {}
 
     def at(self, date: float, action: Callable[[Any], None], argument: Any = None) -> Wait:
@@ -45,7 +38,7 @@ class LoopWaits(Waits):
         return wait
 
     def some_time(self, action: Callable[[Any], None], argument: Any) -> Wait:
-        return Wait(float("nan"), self._loop.next_number(), action, argument)
+        return Wait(float("nan"), self._turns.next(), action, argument)
 
     def reschedule(self, wait: Wait, now: float, seconds: float, rate: float = 0.0) -> None:
         wait.date = now + seconds
@@ -55,7 +48,7 @@ class LoopWaits(Waits):
     def _expect(self, wait: Wait, date: float) -> None:
         wait.date = date
         self._expected[wait.number] = wait
-        self._loop.wait_until(date, wait.number)
+        self._heap_of_loop.push(date, wait.number, PHYSICS)
 
     def has(self, number: int, date: float) -> bool:
         """Return whether a wait still ends at a date (seconds): it was not withdrawn or moved."""
@@ -79,15 +72,15 @@ class Physics(World):
 
     Attributes
     ----------
-    untold
-        The jobs that have ended, as long as the scheduler has not heard of it.
+    manager
+        What collects the decisions on each message, to be set before :meth:`use_waits`.
     """
 
-    def use_loop(self, loop: WaitingLoop, events: Sequence[ExternalEvent]) -> None:
-        """Have a loop tell when waits have ended; ``events`` are those that happen in it."""
-        self.waits = self._loop_waits = LoopWaits(loop)
-        self._events = events
-        self.untold: list[Job] = []
+    manager: MessageManager
+
+    def use_waits(self, heap: Heap, turns: Turns) -> None:
+        """Have all waits in the heap of a loop, with numbers of these turns."""
+        self.waits = self._loop_waits = LoopWaits(heap, turns)
 
     def waits_for(self, number: int, date: float) -> bool:
         """Return whether a wait still ends at a date (seconds)."""
@@ -101,25 +94,36 @@ class Physics(World):
         """Begin to keep what is known of a job that is submitted now."""
         if self.energy is not None:
             self.energy.note_submission(self.now)
+        self.manager.jobs[job.id] = job
         self.new_record(job.id.partition("!")[0], job).state = SUBMITTED
-
-    def start_job(self, job: Job, hosts: int) -> None:
-        """Start a job on hosts (bits); SimulationError if these cannot take it."""
-        record, given = self.records[job.id], HostSet(hosts)
-        check_hosts(self, job, given)
-        self.start(record, given)
-
-    def reject_job(self, job: Job) -> None:
-        """Reject a job."""
-        record = self.records[job.id]
-        record.state = REJECTED
-        self.ended.append(record)
 
     def happen(self, number: int) -> None:
         """Have one of the external events happen."""
-        carry_out_event(self, self._events[number])
+        carry_out_event(self, (self.options.external_events or ())[number])
 
-    def completed(self, record: JobRecord) -> None:
-        record.job.state = record.state
-        self.ended.append(record)
-        self.untold.append(record.job)
+    def tell_all(self, scheduler: Scheduler) -> int:
+        """Tell the scheduler what has happened since; return how many events that were."""
+        if not self.outbox:
+            return 0
+        events, _ = self.empty_outbox()
+        for event in events:
+            if isinstance(event, JobCompleted):
+                job = self.manager.end(event.job_id, event.job_state)
+                if job is not None:
+                    scheduler.ended(job)
+                    self.manager.forget(job)
+            elif isinstance(event, RequestedCall):
+                scheduler.called()
+            elif isinstance(event, JobKilled):
+                self.manager.qos_log.kills.update(event.job_ids)
+                self.manager.tell_progress(scheduler, event.job_progress)
+                self.manager.tell_killed(scheduler, event.job_ids)
+        return len(events)
+
+    def carry_out(self) -> int:
+        """Carry out what was decided; return how many jobs have ended so far."""
+        manager = self.manager
+        decisions, manager.decisions = manager.decisions, []
+        for decision in decisions:
+            apply_decision(self, decision)
+        return len(self.ended)

@@ -36,7 +36,7 @@ from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.jobs import RUNNING, SUBMITTED, Job
-from qops_batsim.platform.hostset import HostSet, WrittenHosts
+from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Host, Platform
 from qops_batsim.protocol.decisions import Decision, ExecuteJob
 from qops_batsim.protocol.events import (
@@ -134,9 +134,6 @@ def deadlock_report(world: World) -> str:
 
 ENDED_PER_PROGRESS_REPORT = 256
 
-MANY_HOSTS = 1_000
-"""On more hosts than that, those of jobs that have ended are kept as texts."""
-
 
 class Deadlock(SimulationError):
     """Jobs are left and nothing will happen any more; ``simulation`` has what ended before."""
@@ -163,7 +160,7 @@ class Simulation:
         Called now and then with the number of jobs ended so far.
     for_loop
         Have it be run by :class:`~qops_batsim.engine.loop.Loop`, which can do so if messages take
-        no time, and neither hosts are shared nor jobs registered; see :attr:`physics`.
+        no time; see :attr:`physics`.
 
     Attributes
     ----------
@@ -218,9 +215,6 @@ class Simulation:
         # With energy, actors also read meters, one a round: that decides who comes first.
         always = options.energy or not options.rules.begins_first
         has_actors = self.has_message_delays or (sends and always)
-        for_loop = for_loop and not (
-            options.compute_sharing or options.dynamic_jobs or options.forward_profiles
-        )
         kind = NetworkedWorld if has_actors else Physics if for_loop else World
         self._world = world = kind(platform, options)
         self.options, self.hosts, self.energy = world.options, world.hosts, world.energy
@@ -475,9 +469,6 @@ class Simulation:
 
     def _report_progress(self) -> None:
         ended = self._world.ended
-        if len(self.hosts) > MANY_HOSTS:
-            for record in ended[self._next_report - ENDED_PER_PROGRESS_REPORT :]:
-                record.hosts = WrittenHosts(record.hosts)
         self._next_report = len(ended) + ENDED_PER_PROGRESS_REPORT
         if self._on_progress is not None:
             self._on_progress(len(ended))

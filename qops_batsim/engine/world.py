@@ -40,10 +40,13 @@ from qops_batsim.jobs import (
     SUBMITTED,
     Job,
 )
-from qops_batsim.platform.hostset import HostSet
+from qops_batsim.platform.hostset import HostSet, WrittenHosts
 from qops_batsim.platform.model import Platform
 from qops_batsim.protocol.events import Event, JobCompleted, JobKilled, JobSubmitted, RequestedCall
 from qops_batsim.workload.model import JobColumns, Workload
+
+MANY_HOSTS = 1_000
+"""On more hosts than that, those of jobs that have ended are kept as texts."""
 
 
 class World:
@@ -113,6 +116,9 @@ class World:
         """Return the events to be told, and their dates (seconds), which are told thereby."""
         told = self.outbox, self.told_at
         self.outbox, self.told_at = [], []
+        if len(self.hosts) > MANY_HOSTS:
+            for record in self.ended[self.ended_before :]:
+                record.hosts = WrittenHosts(record.hosts)
         self.ended_before = len(self.ended)
         return told
 

@@ -30,7 +30,6 @@ from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.parameters import COUNT, is_strict
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.protocol.decisions import Decision
 from qops_batsim.running.simulate import default_engine, publish_run, simulate
 from qops_batsim.scheduling.interface import InterfaceError
 from qops_batsim.scheduling.port import SchedulerModule
@@ -295,14 +294,15 @@ def _check_case(
 def _run(
     module: SchedulerModule, case: ContractCase, compute_sharing: bool | None
 ) -> tuple[Simulation, SchedulerModule]:
-    _limit_answers(module)
     reports = 0
 
     def report(ended: int) -> None:
         nonlocal reports
         reports += 1
         if reports * MESSAGES_PER_REPORT >= MOST_DECISIONS:
-            raise _endless()
+            raise SchedulerContractError(
+                f"after {MOST_DECISIONS} decisions, the simulation has not ended"
+            )
 
     simulation = simulate(
         module,
@@ -314,28 +314,6 @@ def _run(
         on_progress=report,
     )
     return simulation, module
-
-
-def _endless(date: str = "") -> SchedulerContractError:
-    """Return the error of a simulation that decisions keep from ending."""
-    return SchedulerContractError(
-        f"{date}after {MOST_DECISIONS} decisions, the simulation has not ended"
-    )
-
-
-def _limit_answers(module: SchedulerModule) -> None:
-    """Stop a module that decides without end, after :data:`MOST_DECISIONS` answers."""
-    decide = module.decide
-    answered = 0
-
-    def checked(now: float) -> list[Decision]:
-        nonlocal answered
-        answered += 1
-        if answered > MOST_DECISIONS:
-            raise _endless(f"at {now:.6f} s, ")
-        return decide(now)
-
-    module.decide = checked  # type: ignore[method-assign]
 
 
 @contextmanager

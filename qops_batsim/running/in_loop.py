@@ -12,21 +12,15 @@ from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE
 from qops_batsim.engine.physics import Physics
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, REJECTED
-from qops_batsim.scheduling.driver import system_of
+from qops_batsim.scheduling.driver import check_needs, system_of
 from qops_batsim.scheduling.news import News
-from qops_batsim.scheduling.port import SchedulerModule
+from qops_batsim.scheduling.port import MessageManager, SchedulerModule
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
 from qops_batsim.tables import Words
 from qops_batsim.workload.model import Workload
 
 if TYPE_CHECKING:
-    from qops_batsim.engine.delay_jobs import Outcome
-
-
-def goes_in_loop(module: SchedulerModule) -> bool:
-    """Return whether a scheduler does nothing that only an engine of messages can carry out."""
-    needs = module.needs
-    return not (module.scheduler.kills or needs.dynamic_jobs or needs.compute_sharing)
+    from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
 
 
 def run_in_loop(
@@ -36,14 +30,30 @@ def run_in_loop(
     on_progress: Callable[[int], None] | None,
 ) -> bool:
     """Run a simulation in the loop of events if that can; return whether it did."""
-    if not goes_in_loop(module):
+    report, physics = on_progress or ignore, simulation.physics
+    if physics is None:
         return False
-    jobs, physics = simulation.delay_jobs(events=True), simulation.physics
-    report = on_progress or ignore
+    scheduler, needs = module.scheduler, module.needs
+    jobs = None
+    if not (scheduler.kills or needs.dynamic_jobs or needs.compute_sharing):
+        jobs = simulation.delay_jobs(events=True)
     if jobs is None:
-        if physics is not None:
-            run_physics(simulation, physics, workload, module, report)
-        return physics is not None
+        run_physics(simulation, physics, workload, module, report)
+    else:
+        run_sleeps(simulation, jobs, workload, module, report)
+    if module.decision_log is not None:
+        module.follow(len(simulation.hosts))
+    return True
+
+
+def run_sleeps(
+    simulation: Simulation,
+    jobs: DelayJobs,
+    workload: Workload,
+    module: SchedulerModule,
+    report: Callable[[int], None],
+) -> None:
+    """Run a simulation whose jobs only sleep, on hosts of their own, to their ends."""
     from qops_batsim.engine.loop_columns import loop_of, outcome_of
 
     events = simulation.options.external_events
@@ -51,8 +61,6 @@ def run_in_loop(
     manager = loop.manager
     manager.qos_log, manager.news = module.qos_log, News.of(module.options)
     loop.run(module.scheduler, report)
-    if module.decision_log is not None:
-        module.follow(manager.machine_size)
     outcome = outcome_of(loop, jobs)
     for event, date in zip(events or (), loop.happened_dates, strict=False):
         if event.type in (UNAVAILABLE, AVAILABLE) and event.hosts:
@@ -60,7 +68,6 @@ def run_in_loop(
     simulation.finish(lambda: outcome, manager.now, loop.ended_count)
     log_jobs(module.qos_log, workload, outcome)
     report(loop.ended_count)
-    return True
 
 
 def run_physics(
@@ -70,22 +77,18 @@ def run_physics(
     module: SchedulerModule,
     report: Callable[[int], None],
 ) -> None:
-    """Run a simulation whose jobs do more than sleep."""
+    """Run a simulation whose jobs do more."""
     from qops_batsim.engine.loop_columns import loop_of
 
-    events, system = simulation.options.external_events, system_of(simulation.beginning())
-    jobs = simulation.jobs_in_order()
+    beginning = simulation.beginning()
+    check_needs(module, beginning, any_engine=True)
+    physics.manager = manager = MessageManager(system_of(beginning))
+    manager.qos_log = log = module.qos_log
+    manager.news = News.of(module.options, manager.system.profiles)
+    jobs, events = simulation.jobs_in_order(), simulation.options.external_events
     loop = loop_of(jobs, workload.jobs, len(simulation.hosts), events, physics)
-    manager, log = loop.manager, module.qos_log
-    manager.qos_log, manager.system = log, system
-    manager.news = News.of(module.options, system.profiles)
     loop.run(module.scheduler, report)
-    if module.decision_log is not None:
-        module.follow(manager.machine_size)
-    records = list(physics.records.values())  # In the order of submission, as indices are.
-    for index, text in manager.metadata.items():
-        records[index].metadata = text
-    for record in records:
+    for record in physics.records.values():
         log.jobs.append(record.job)
         if record.start == record.start:
             log.started.append(record.job.id)

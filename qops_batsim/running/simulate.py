@@ -27,7 +27,7 @@ from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.renamed import note_successor
-from qops_batsim.running.in_loop import goes_in_loop, run_in_loop
+from qops_batsim.running.in_loop import run_in_loop
 from qops_batsim.running.inputs import (
     AnyEvents,
     AnyPlatform,
@@ -174,14 +174,11 @@ def _simulate(
         engine = msgspec.structs.replace(engine, profile_reuse=True)
     driver = ModuleDriver(module, any_engine=True)
     # One that hears of messages in its own way is told in messages.
-    in_loop = type(module) is SchedulerModule and goes_in_loop(module)
+    in_loop = type(module) is SchedulerModule
     simulation = Simulation(platform, [workload], driver, engine, on_progress, for_loop=in_loop)
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, len(simulation.hosts))
-    is_over = False
-    if isinstance(module, SchedulerModule) and in_loop:
-        is_over = run_in_loop(simulation, workload, module, on_progress)
-    if not is_over:
+    if not (in_loop and run_in_loop(simulation, workload, module, on_progress)):
         simulation.run()
     return simulation
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import (
     MACHINES_AWAY,
@@ -28,6 +29,18 @@ class Window(NamedTuple):
         """Return the window that a notification announces."""
         hosts = HostSet.parse(str(notice.fields.get("resources", "")))
         return cls(hosts, float(notice.fields["start"]), float(notice.fields["end"]))
+
+
+def note_hosts(manager: ResourceManager, notice: Notify) -> int | None:
+    """Note what is told of hosts; return how many will leave, None if nothing is told."""
+    capacity = manager.capacity or Capacity(manager.machine_size)
+    capacity.is_planned = manager.plans
+    lost = capacity.note(notice)
+    if lost is None and notice.type != NO_MORE_EXTERNAL_EVENTS:
+        return None
+    manager.capacity = capacity
+    manager.count_free()
+    return len(lost) if lost is not None and notice.type == MAINTENANCE else 0
 
 
 class Capacity:

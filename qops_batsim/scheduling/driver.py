@@ -109,26 +109,9 @@ class ModuleDriver:
         self._jobs, self._started = self.log.jobs, self.log.started
 
     def _begins(self, event: SimulationBegins) -> None:
-        self._check_needs(event)
+        check_needs(self.module, event, any_engine=self._any_engine)
         self._begin_log()
         self.module.begin(system_of(event))
-
-    def _check_needs(self, event: SimulationBegins) -> None:
-        if event.config.redis_enabled:
-            raise InputError(
-                "the engine was started with --enable-redis: it describes its jobs there only, and "
-                "our schedulers read messages; start it without"
-            )
-        needs = self.module.needs
-        missing = missing_options(needs, event)
-        if not missing or (self._any_engine and needs.dispensable):
-            return
-        kind = type(self.module.scheduler)
-        why = f"{needs.why}, but " if needs.why else ""
-        raise InputError(
-            f"scheduler {registered_name(kind) or kind.__name__!r}: {why}the engine was not "
-            f"started with {' '.join(missing)}"
-        )
 
     def _killed(self, event: JobKilled) -> None:
         self.log.kills.update(event.job_ids)
@@ -139,6 +122,25 @@ class ModuleDriver:
 def _with_full_id(decision: RegisterJob) -> Job:
     job = decision.job
     return job if job.id == decision.job_id else job.renamed(decision.job_id)
+
+
+def check_needs(module: SchedulerModule, event: SimulationBegins, *, any_engine: bool) -> None:
+    """Check that an engine has what a scheduler cannot do without; InputError if not."""
+    if event.config.redis_enabled:
+        raise InputError(
+            "the engine was started with --enable-redis: it describes its jobs there only, and "
+            "our schedulers read messages; start it without"
+        )
+    needs = module.needs
+    missing = missing_options(needs, event)
+    if not missing or (any_engine and needs.dispensable):
+        return
+    kind = type(module.scheduler)
+    why = f"{needs.why}, but " if needs.why else ""
+    raise InputError(
+        f"scheduler {registered_name(kind) or kind.__name__!r}: {why}the engine was not "
+        f"started with {' '.join(missing)}"
+    )
 
 
 def system_of(event: SimulationBegins) -> System:

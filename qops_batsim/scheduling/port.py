@@ -27,18 +27,16 @@ from qops_batsim.protocol.decisions import (
 from qops_batsim.protocol.events import (
     JOB_CANCELLED,
     JOB_RUNS,
-    MAINTENANCE,
-    NO_MORE_EXTERNAL_EVENTS,
     NO_MORE_STATIC_JOBS,
     HostDescription,
     JobCompleted,
     Notify,
 )
-from qops_batsim.scheduling.capacity import Capacity
+from qops_batsim.scheduling.capacity import note_hosts
 from qops_batsim.scheduling.decision_log import DecisionLog
 from qops_batsim.scheduling.news import Hearing, News, with_least_grace
 from qops_batsim.scheduling.qos_log import QosLog
-from qops_batsim.timing import on_grid
+from qops_batsim.timing import SHORTEST_CALL_DELAY, on_grid
 
 if TYPE_CHECKING:
     from qops_batsim.platform.model import Platform
@@ -170,6 +168,8 @@ class MessageManager(ResourceManager):
         self.decisions.append(SetJobMetadata(job.id, text))
 
     def call_at(self, date: float) -> None:
+        if date <= self.now:
+            date = self.now + SHORTEST_CALL_DELAY
         asked = self.news.reachable(date, self.now, len(self.decisions))
         self.decisions.append(CallMeLater(asked))
 
@@ -226,16 +226,21 @@ class MessageManager(ResourceManager):
         """Forget the hosts of a job that has ended, which its scheduler was told of."""
         del self._hosts[job.id]
 
-    def note(self, notice: Notify) -> int | None:
-        """Note what is told of hosts; return how many will leave, None if nothing is told."""
-        capacity = self.capacity or Capacity(self.machine_size)
-        capacity.is_planned = self.plans
-        lost = capacity.note(notice)
-        if lost is None and notice.type != NO_MORE_EXTERNAL_EVENTS:
-            return None
-        self.capacity = capacity
-        self.count_free()
-        return len(lost) if lost is not None and notice.type == MAINTENANCE else 0
+    def tell_progress(
+        self, scheduler: Scheduler, progress: Mapping[str, Mapping[str, Any]]
+    ) -> None:
+        """Tell how far killed jobs had come."""
+        for job_id, told in progress.items():
+            job = self.dying.get(job_id)
+            if job is not None:
+                scheduler.progressed(job, told)
+
+    def tell_killed(self, scheduler: Scheduler, job_ids: list[str]) -> None:
+        """Tell that kills were carried out."""
+        for job_id in job_ids:
+            job = self.dying.pop(job_id, None)
+            if job is not None:
+                scheduler.killed(job)
 
     def _set_free(self, mask: int) -> None:
         self._free, self.free = mask, mask.bit_count()
@@ -352,16 +357,10 @@ class SchedulerModule:
         self.manager.forget(job)
 
     def progressed(self, progress: Mapping[str, Mapping[str, Any]]) -> None:
-        for job_id, told in progress.items():
-            job = self.manager.dying.get(job_id)
-            if job is not None:
-                self.scheduler.progressed(job, told)
+        self.manager.tell_progress(self.scheduler, progress)
 
     def killed(self, job_ids: list[str]) -> None:
-        for job_id in job_ids:
-            job = self.manager.dying.pop(job_id, None)
-            if job is not None:
-                self.scheduler.killed(job)
+        self.manager.tell_killed(self.scheduler, job_ids)
 
     def call(self) -> None:
         self.scheduler.called()
@@ -375,7 +374,7 @@ class SchedulerModule:
         elif notification.type == JOB_RUNS:
             self.scheduler.joined(self.manager.join(notification.fields))
         else:
-            announced = self.manager.note(notification)
+            announced = note_hosts(self.manager, notification)
             if announced is None:
                 self.scheduler.notified(notification)
             else:

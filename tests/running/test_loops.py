@@ -1,10 +1,11 @@
-"""The loop of events against both others: the same schedule, files and log, to the byte."""
+"""The loop of events against messages: the same schedule, files and log, to the byte."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import hypothesis.strategies as st
@@ -13,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 
 from qops_batsim.core.scheduler import Scheduler
-from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import add_outputs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event
 from qops_batsim.protocol.messages import Message
@@ -32,6 +33,7 @@ from qops_batsim.shipped import find_input
 from qops_batsim.workload import read_workload
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.scale import subset
+from support.aroma_oracles import machine, work
 
 
 class SmallestFirst(Easy):
@@ -129,10 +131,10 @@ class Loops:
         scheduler: Named,
         options: Any,
         *,
-        announces: bool = True,
+        engine: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.workload, self.machine = workload, make_cluster(hosts)
-        self.scheduler, self.options, self.announces = scheduler, options, announces
+        self.scheduler, self.options, self.engine = scheduler, options, engine
 
     def outputs(self, loop: str) -> dict[str, Any]:
         """Return the files of a run, and what Python users see."""
@@ -140,13 +142,11 @@ class Loops:
         module.keep_decisions()
         driver = ModuleDriver(module, any_engine=True)
         peer = OnlyMessages(driver) if loop == "messages" else driver
-        engine = msgspec.structs.replace(
-            default_engine(module), acknowledge_dynamic_jobs=self.announces
-        )
-        simulation = Simulation(self.machine, [self.workload], peer, engine)
+        engine = msgspec.structs.replace(default_engine(module), **self.engine)
+        in_loop = loop == "loop"
+        simulation = Simulation(self.machine, [self.workload], peer, engine, for_loop=in_loop)
         assert isinstance(module, SchedulerModule)
-        # What is killed and runs again takes messages.
-        if loop == "loop" and not module.needs.dynamic_jobs:
+        if in_loop:
             assert run_in_loop(simulation, self.workload, module, None)
         else:
             simulation.run()
@@ -161,7 +161,13 @@ class Loops:
             told["decisions"] = list(module.decision_log.events())
         return told | {
             "changes": simulation.computing_changes,
-            "log": (driver.log.jobs, sorted(driver.log.started), driver.log.rejected),
+            "log": (
+                # One that was registered and then announced is in it twice.
+                list({job.id: None for job in driver.log.jobs}),
+                sorted(driver.log.started),
+                driver.log.rejected,
+                driver.log.kills,
+            ),
             "now": simulation.now,
             "repr": repr(simulation),
         }
@@ -169,7 +175,7 @@ class Loops:
     def check(self) -> str:
         """Compare all loops; return the table of jobs."""
         plain = self.outputs("messages")
-        for loop in ("loop", "delays"):
+        for loop in ("loop", "direct"):
             for what, told in self.outputs(loop).items():
                 assert told == plain[what], (loop, what)
         return plain["_jobs.csv"].decode()
@@ -352,7 +358,8 @@ def test_killed_jobs_run_again(scheduler: str, announces: bool, saves: bool) -> 
     options = {"kill_and_restart": True, "kill_after": 0.0, "max_kills_per_job": None}
     if scheduler == "foresight":
         options |= {"restart_price": 9.0, "admission_price": 0.0}
-    jobs = Loops(killing(90, saves=saves), 5, scheduler, options, announces=announces).check()
+    engine = {"acknowledge_dynamic_jobs": announces}
+    jobs = Loops(killing(90, saves=saves), 5, scheduler, options, engine=engine).check()
     assert "#1,w0" in jobs
     assert "#2,w0" in jobs
     # What is left of work that was saved has a profile of its own.
@@ -372,46 +379,30 @@ def test_more_runs_are_killed_than_jobs_come() -> None:
     assert jobs_table.count("COMPLETED_KILLED") == 48
 
 
-def test_what_could_not_be_registered_again_takes_the_plain_loop() -> None:
-    engine = EngineOptions(dynamic_jobs=True)
-    for name, estimate in (("1#1", 2.0), ("1", 1e-7)):
-        profile, delay = delay_profile(2.0)
-        jobs = [Job(name, 0.0, 1, profile, None, QosRequest(estimated_runtime=estimate))]
-        workload = Workload(jobs=jobs, profiles={profile: delay}, processors=1)
-        module = make_scheduler("fqops", {"kill_and_restart": True})
-        driver = ModuleDriver(module, any_engine=True)
-        simulation = Simulation(make_cluster(1), [workload], driver, engine)
-        assert isinstance(module, SchedulerModule)
-        assert not run_in_loop(simulation, workload, module, None)
+@pytest.mark.parametrize(("name", "estimate"), [("1#1", 2.0), ("1", 1e-7)])
+def test_what_could_not_be_registered_again(name: str, estimate: float) -> None:
+    profile, delay = delay_profile(2.0)
+    jobs = [Job(name, 0.0, 1, profile, None, QosRequest(estimated_runtime=estimate))]
+    workload = Workload(jobs=jobs, profiles={profile: delay}, processors=1)
+    Loops(workload, 1, "fqops", {"kill_and_restart": True}).check()
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        EngineOptions(compute_sharing=True),
-        EngineOptions(energy=True),
-        EngineOptions(dynamic_jobs=True),
-    ],
-)
-def test_whatever_else_may_happen_takes_the_plain_loop(options: EngineOptions) -> None:
-    workload = read_workload(find_input("tiny_8", "workloads"))
-    module = make_scheduler("slurm")
-    driver = ModuleDriver(module, any_engine=True)
-    hosts = tuple(
-        msgspec.structs.replace(each, properties={"wattage_per_state": "1:2"})
-        for each in make_cluster(8).compute_hosts
-    )
-    machine = msgspec.structs.replace(make_cluster(8), compute_hosts=hosts)
-    simulation = Simulation(machine, [workload], driver, options)
-    assert isinstance(module, SchedulerModule)
-    assert not run_in_loop(simulation, workload, module, None)
+@pytest.mark.parametrize("option", ["compute_sharing", "forward_profiles"])
+def test_what_an_engine_may_be_told(option: str) -> None:
+    Loops(shipped("tiny_8"), 8, "slurm", {}, engine={option: True}).check()
 
 
-def test_jobs_that_compute_take_the_plain_loop() -> None:
-    profiles = {"p": {"type": "parallel_homogeneous", "cpu": 1e9, "com": 0}}
-    workload = Workload(jobs=[Job("1", 0.0, 1, "p")], profiles=profiles, processors=1)
-    module = make_scheduler("slurm")
-    driver = ModuleDriver(module, any_engine=True)
-    simulation = Simulation(make_cluster(1), [workload], driver)
-    assert isinstance(module, SchedulerModule)
-    assert not run_in_loop(simulation, workload, module, None)
+def test_jobs_that_share_hosts_and_go_on_as_others() -> None:
+    workload = read_workload(find_input("aroma_mixed", "workloads"))
+    loops = Loops(workload, workload.processors, "aroma", {"stops": 3})
+    loops.machine = read_platform(find_input("aroma_grid", "platforms"))
+    loops.machine = msgspec.structs.replace(loops.machine, master=None)
+    loops.check()
+
+
+def test_a_stopped_application_goes_on_as_another_job() -> None:
+    long = {"service_class": "dedicated", "seconds": 50}
+    urgent = {"service_class": "high_priority", "seconds": 5}
+    loops = Loops(work(long, {**urgent, "at": 10}, {**urgent, "at": 30}), 1, "aroma", {})
+    loops.machine = machine([1.0])
+    assert "0#2" in loops.check()

@@ -11,7 +11,7 @@ import pytest
 
 from qops_batsim.core.job import Job
 from qops_batsim.core.plan import Plan
-from qops_batsim.engine.loop import EmbeddedManager
+from qops_batsim.engine.loop import EmbeddedManager, Turns
 from qops_batsim.errors import InputError
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.schedulers.conservative import Conservative, ConservativeOptions
@@ -125,7 +125,7 @@ def test_a_fresh_scheduler_goes_on_from_a_standing(kind: str, seed: int) -> None
 
 def test_a_standing_of_another_version_is_refused() -> None:
     scheduler = Conservative(ConservativeOptions(reserve="processors"))
-    manager = EmbeddedManager(HOSTS, 1)
+    manager = EmbeddedManager(HOSTS, 1, Turns())
     manager.news, manager.qos_log = News(), QosLog()
     scheduler.begin(manager)
     standing = scheduler.standing()

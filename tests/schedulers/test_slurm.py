@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from qops_batsim.core.hosts import HostBits
-from qops_batsim.engine.loop import EmbeddedManager
+from qops_batsim.engine.loop import EmbeddedManager, Turns
 from qops_batsim.engine.options import ExternalEvent, maintenance_events
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, Job
@@ -264,7 +264,7 @@ def naive_choice(hosts: set[int], wanted: int) -> set[int]:
 def begun(hosts: int, options: SlurmOptions | None = None) -> Slurm:
     """Return a scheduler on an idle machine."""
     scheduler = Slurm(options)
-    scheduler.begin(EmbeddedManager(hosts, 9))
+    scheduler.begin(EmbeddedManager(hosts, 9, Turns()))
     return scheduler
 
 

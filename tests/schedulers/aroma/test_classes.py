@@ -318,7 +318,8 @@ def test_unavailable_hosts_are_not_used() -> None:
 
 def test_ends_of_strangers_are_passed_over() -> None:
     module = make_scheduler("aroma")
-    simulate(module, work({}), ONE)
+    module.begin(System(hosts=(HostDescription(0, "one"),), compute_sharing=True))
+    module.told_at(100.0)
     module.completed(JobCompleted("w9!1", "COMPLETED_SUCCESSFULLY", 0, HostSet.parse("0")))
     assert module.decide(100.0) == []
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from qops_batsim.engine.options import ExternalEvent
+from qops_batsim.jobs import QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.registry import make_scheduler
@@ -132,7 +133,8 @@ def test_next_to_no_work_is_done_by_its_deadline(seconds, kind) -> None:
     if kind == "delay":
         delay = max(seconds, 1e-9)
         jobs.profiles[jobs.jobs[1].profile] = {"type": "delay", "delay": delay}
-        jobs.jobs[1].estimate = delay
+        asked = jobs.jobs[1].qos or QosRequest()
+        jobs.jobs[1].qos = msgspec.structs.replace(asked, estimated_runtime=delay)
     simulation, _ = run(jobs, ONE, stops=0)
     found = spans(simulation)
     assert found["1"][0] == 1
