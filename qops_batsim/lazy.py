@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from qops_batsim.renamed import successor
-
 
 def lazy_names(
     package: str, modules: Mapping[str, str]
@@ -31,6 +29,8 @@ def lazy_names(
 
     def find(name: str) -> Any:
         if name not in where:
+            from qops_batsim.renamed import successor
+
             now = successor(name)
             if now is not None:
                 # An AttributeError would lose its text in ``from qops_batsim import ...``.

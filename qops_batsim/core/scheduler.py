@@ -122,6 +122,8 @@ class ResourceManager:
 
     def record(self, job: Job) -> Any:
         """Return the notes about a job for ``PREFIX_qos.csv``, a QosRecord. O(1)."""
+        if job is None:
+            raise self.refused(job, "be recorded")
         return self.qos_log.record(self.original_id(job))
 
     def note_metadata(self, job: Job, text: str) -> None:

@@ -43,7 +43,7 @@ from qops_batsim import Easy
 
 
 class Slow(Easy):
-    def begin(self, system):
+    def begin(self, manager):
         os.write(1, b"%d\\n" % os.getpid())  # at once: two workers write
         time.sleep(60)
 """

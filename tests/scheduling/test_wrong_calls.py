@@ -45,6 +45,7 @@ CALLS: list[tuple[Any, str]] = [
     (lambda it, job: it.start(UNKNOWN), "w0!99"),
     (lambda it, job: it.manager.kill(job), "job w0!1, .* cannot be killed at 0 s: it waits"),
     (lambda it, job: it.manager.kill(None), "None cannot be killed at 0 s; a job is expected"),
+    (lambda it, job: it.manager.record(None), "None cannot be recorded at 0 s; a job is expected"),
 ]
 
 
@@ -62,7 +63,7 @@ class _Calls(QueueScheduler):
 @pytest.mark.parametrize("kills", [False, True])
 @pytest.mark.parametrize(("act", "message"), CALLS)
 def test_a_wrong_call_is_one_error(act: Any, message: str, kills: bool, tmp_path: Any) -> None:
-    # One that kills is told in messages.
+    # Jobs of one that kills do not run in columns.
     kind = type("Wrong", (_Calls,), {"act": act, "kills": kills})
     with pytest.raises(SimulationError, match=message):
         run(kind, "tiny_8", out=tmp_path / "x")
