@@ -1,4 +1,4 @@
-"""Names of before that users' schedulers may still have, and what takes their place.
+"""Former names that users' schedulers may still have, and their successors.
 
 The same table stands in the changelog.
 """
@@ -50,11 +50,11 @@ RENAMED: dict[str, str] = {
     "request.waiting": "`self.plan.waiting`",
     "request.target": "`job.target`",
 }
-"""What took their place by the names of before, of methods with their arguments."""
+"""Successors by former name; methods stand with their arguments."""
 
 
 def successor(name: str) -> str | None:
-    """Return what took the place of a name of before, as a message tells it."""
+    """Return the successor of a former name as a message tells it, None if it is no such name."""
     told = RENAMED.get(name)
     return None if told is None else told.replace("`", "")
 
@@ -67,7 +67,7 @@ def note_successor(error: AttributeError) -> None:
 
 
 def hooks_before() -> dict[str, tuple[str, list[str]]]:
-    """Return the entry and the arguments of each hook of before by its name."""
+    """Return the entry and the arguments of each former hook, by its name."""
     found = {}
     for entry in RENAMED:
         name, _, arguments = entry.rstrip(")").partition("(")

@@ -43,7 +43,7 @@ TimeZone = Annotated[str | None, _of_need("--time-zone", show_default=False)]
 
 
 def need_choices(texts: dict[str, str | None], others: dict[str, Any]) -> NeedChoices:
-    """Return the choices that options stand for: those above as texts, and ``others`` by field."""
+    """Return the choices from the texts of the options above, and ``others`` by field."""
     from qops_batsim.workload.need import NeedChoices
 
     read: dict[str, Callable[[str], Any]] = {

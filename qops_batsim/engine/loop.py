@@ -143,7 +143,7 @@ class FreeHosts:
 
 
 class Turns:
-    """Numbers of waits, in the order in which they begin."""
+    """A counter that numbers waits in the order in which they begin."""
 
     def __init__(self) -> None:
         self.began = 0
@@ -155,7 +155,7 @@ class Turns:
 
 
 class EmbeddedManager(ResourceManager):
-    """The resource manager of jobs that sleep: hosts, and what was asked for in a message.
+    """The resource manager of a run whose jobs only sleep.
 
     ``jobs`` are those that run, by index. Where hosts go away, ``away`` are those that are not
     there, under maintenance as well, and ``taken`` those that jobs have, there or not (bits).
@@ -553,7 +553,7 @@ class Loop:
         return True
 
     def come_to(self, scheduler: Scheduler, soon: float) -> None:
-        """Tell what happens up to a date, which is the present one, but for rounding errors."""
+        """Process all events of the present date; those up to ``soon`` differ by rounding only."""
         waits = self.waits
         while True:
             submits = self.next_date <= soon

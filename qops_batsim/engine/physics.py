@@ -79,7 +79,7 @@ class Physics(World):
     manager: MessageManager
 
     def use_waits(self, heap: Heap, turns: Turns) -> None:
-        """Have all waits in the heap of a loop, with numbers of these turns."""
+        """Keep all waits in the heap of a loop, numbered by its turns."""
         self.waits = self._loop_waits = LoopWaits(heap, turns)
 
     def waits_for(self, number: int, date: float) -> bool:
@@ -91,18 +91,18 @@ class Physics(World):
         self._loop_waits.end_one(number, date)
 
     def submit_job(self, job: Job) -> None:
-        """Begin to keep what is known of a job that is submitted now."""
+        """Record the submission of a job."""
         if self.energy is not None:
             self.energy.note_submission(self.now)
         self.manager.jobs[job.id] = job
         self.new_record(job.id.partition("!")[0], job).state = SUBMITTED
 
     def happen(self, number: int) -> None:
-        """Have one of the external events happen."""
+        """Carry out one of the external events."""
         carry_out_event(self, (self.options.external_events or ())[number])
 
     def tell_all(self, scheduler: Scheduler) -> int:
-        """Tell the scheduler what has happened since; return how many events that were."""
+        """Tell the scheduler the events since its last decisions; return their number."""
         if not self.outbox:
             return 0
         events, _ = self.empty_outbox()
@@ -121,7 +121,7 @@ class Physics(World):
         return len(events)
 
     def carry_out(self) -> int:
-        """Carry out what was decided; return how many jobs have ended so far."""
+        """Carry out the decisions; return how many jobs have ended so far."""
         manager = self.manager
         decisions, manager.decisions = manager.decisions, []
         for decision in decisions:

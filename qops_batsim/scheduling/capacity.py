@@ -32,7 +32,7 @@ class Window(NamedTuple):
 
 
 def note_hosts(manager: ResourceManager, notice: Notify) -> int | None:
-    """Note what is told of hosts; return how many will leave, None if nothing is told."""
+    """Record a notice about hosts; return how many will leave, None if it is about none."""
     capacity = manager.capacity or Capacity(manager.machine_size)
     capacity.is_planned = manager.plans
     lost = capacity.note(notice)

@@ -67,7 +67,7 @@ def scheduler_problem(scheduler: Scheduler) -> str | None:
 
 
 def _old_name(kind: type[Scheduler], own: Mapping[str, Any]) -> str | None:
-    """Return which hook of before a class overrides, and what took its place."""
+    """Return the error of a class that overrides a former hook, None if it has none."""
     for name, (entry, arguments) in hooks_before().items():
         if name not in own:
             continue

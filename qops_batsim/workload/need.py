@@ -72,10 +72,11 @@ class NeedMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class FactorClass(NamedTuple):
-    """How long users of some jobs wait, in times of the job's own: a lognormal number.
+    """A class of jobs by length, with a lognormal factor: how long their users wait.
 
-    They are the jobs of a time ``up_to`` so many seconds that are in no class before; None: all.
-    ``spread`` is the standard deviation of the number's logarithm.
+    It holds the jobs of at most ``up_to`` seconds that no earlier class holds; None: all others.
+    The factor multiplies a job's own time. It has this ``median``; ``spread`` is the standard
+    deviation of its logarithm.
     """
 
     up_to: float | None
@@ -205,7 +206,7 @@ def _recorded(choices: NeedChoices) -> dict[str, object]:
 
 
 def _needs(by_users: frozenset[str], choices: NeedChoices) -> dict[str, str]:
-    """Return the need of each job with a user's deadline: exact shares of a random order."""
+    """Draw the need of each job with a user's deadline; the shares are exact."""
     ordered = sorted(by_users, key=lambda job_id: (_uniform(choices.seed, "need", job_id), job_id))
     to_hours = round(choices.mix.factor * len(ordered))
     to_slack = round((choices.mix.factor + choices.mix.hours) * len(ordered))
@@ -216,7 +217,7 @@ def _needs(by_users: frozenset[str], choices: NeedChoices) -> dict[str, str]:
 
 
 def _factor(choices: NeedChoices, seconds: float, job_id: str) -> float:
-    """Return how many times its own time a job may wait."""
+    """Draw how long a job may wait, as a multiple of its own time."""
     found = next(each for each in choices.factors if each.up_to is None or seconds <= each.up_to)
     normal = NormalDist().inv_cdf(_uniform(choices.seed, "factor", job_id))
     return found.median * math.exp(found.spread * normal)
@@ -229,7 +230,7 @@ def _uniform(seed: int, what: str, job_id: str) -> float:
 
 
 def first_at_work(seconds: float, calendar: Calendar, choices: NeedChoices) -> float:
-    """Return the first second from one on that is a time of day on a working day of the choices."""
+    """Return the first of the chosen times of a working day at or after a date (seconds)."""
     calendar.date(seconds + 9 * DAY)  # Which says so where dates end.
     begin = calendar.date(seconds).date()
     found = (

@@ -112,7 +112,8 @@ class Nominal:
 
     def replay(self, now: float, date: float) -> None:
         """Start and end in the book what starts and ends up to a date, told or not."""
-        book, unfit = self._book, set[Placement]()
+        book = self._book
+        unfit: set[Placement] = set()
         while (found := self._next(now - self.slip, date, unfit)) is not None:
             placement, comes = found
             if comes and not self._fits(placement):
