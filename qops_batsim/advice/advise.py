@@ -210,7 +210,9 @@ class Advice:
 
     def charge(self, case: AdviceCase, penalty: float) -> Charge:
         """Return core-hours and QoS charges less so many penalties, of all windows together."""
-        paid = total(run.total.income(penalty) for run in self.of(case))
+        paid = total(
+            run.total.income(penalty, self.choices.prices.unused_promise) for run in self.of(case)
+        )
         return Charge(resource=paid.resource / HOUR, qos=paid.qos)
 
     def break_even(self, penalty: float) -> BreakEven:

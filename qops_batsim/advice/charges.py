@@ -159,6 +159,7 @@ class ChargeComparison(msgspec.Struct, frozen=True, kw_only=True):
             "categories": msgspec.to_builtins(self.prices.categories),
             "slowdown_bound": self.prices.slowdown_bound,
             "penalty": self.prices.penalty,
+            "unused_promise": self.prices.unused_promise,
             "runs": [{"run": each.run, **msgspec.to_builtins(each.report)} for each in self.runs],
         }
         if self.break_even is not None:
@@ -203,7 +204,8 @@ def charge_runs(
         runs.append(RunCharges(run=name, jobs=jobs, report=report))
     crossing = None
     if against is not None:
-        crossing = break_even(*(each.report.total.income(prices.penalty) for each in runs))
+        rates = prices.penalty, prices.unused_promise
+        crossing = break_even(*(each.report.total.income(*rates) for each in runs))
     return ChargeComparison(prices=prices, runs=runs, break_even=crossing)
 
 

@@ -54,7 +54,9 @@ def charges(
     the job was in, where queues have prices. QoS charge: mean slowdown of
     the job's category / slowdown that its admitted deadline grants; only for jobs whose
     user asked for a deadline, and it was promised and kept. One that was missed, promised or
-    not, costs its QoS charge. A job that was killed and started anew is charged once.
+    not, costs its QoS charge. A job that was killed and started anew is charged once. With
+    `unused_promise` in the prices, promised work that was given back or not used costs a share
+    of its price.
 
     Examples:
 
@@ -98,17 +100,19 @@ def _print(found: ChargeComparison) -> None:
         rate = f"{prices.rate:g} {prices.unit} a core-hour"
     totals = [each.report.total for each in found.runs]
     missed, kills = any(each.missed for each in totals), any(each.kills for each in totals)
+    unused = prices.unused_promise > 0
     for each in found.runs:
         report = each.report
-        rows = [_cells(row, missed, kills) for row in (*report.categories, report.total)]
+        rows = [_cells(row, missed, kills, unused) for row in (*report.categories, report.total)]
         print_table(f"Charges of {each.run}", [*rows[0]], [[*row.values()] for row in rows])
         if report.queues:
             title = f"Charges of {each.run} by queue"
-            rows = [_cells(row, missed, kills, kind="queue") for row in report.queues]
+            rows = [_cells(row, missed, kills, unused, kind="queue") for row in report.queues]
             print_table(title, [*rows[0]], [[*row.values()] for row in rows])
+    extra = f" + {prices.unused_promise:g} of it for unused promises" if unused else ""
     for each in found.runs:
         say(
-            f"profit of {each.run}: {each.report.profit:,.2f} ({rate} + {per_qos:g} * "
+            f"profit of {each.run}: {each.report.profit:,.2f} ({rate}{extra} + {per_qos:g} * "
             + (f"(QoS charge - {prices.penalty:g} * penalty))" if missed else "QoS charge)")
         )
     if found.break_even is not None:
@@ -116,7 +120,7 @@ def _print(found: ChargeComparison) -> None:
 
 
 def _cells(
-    row: CategoryCharges, missed: bool, kills: bool, kind: str = "category"
+    row: CategoryCharges, missed: bool, kills: bool, unused: bool, kind: str = "category"
 ) -> dict[str, str]:
     cells = {kind: row.category}
     if kind == "category":
@@ -131,6 +135,8 @@ def _cells(
         cells |= {"missed": f"{row.missed:,}", "penalty": f"{row.penalty:,.2f}"}
     if kills:
         cells |= {"kills": f"{row.kills:,}", "wasted proc-h": f"{row.wasted_work / _HOUR:,.1f}"}
+    if unused:
+        cells["unused proc-h"] = f"{row.unused_work / _HOUR:,.1f}"
     return cells
 
 

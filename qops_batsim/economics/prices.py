@@ -40,6 +40,9 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Price of a QoS charge of 1.
     penalty
         How many times its QoS charge a missed deadline costs the centre.
+    unused_promise
+        Share of the price of its work that promised work costs which is not used: all work of a
+        promise that is given back, and what an estimate is longer than the run.
     slowdown_bound
         Run times below it (seconds) count as this much in slowdowns; None: as they are.
     categories
@@ -52,13 +55,14 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     core_hour: float | None = None
     qos_charge: float | None = None
     penalty: float = 1.0
+    unused_promise: float = 0.0
     slowdown_bound: float | None = None
     categories: Categories = Categories()
     function: PriceFunction = islam2004
 
     def check(self, where: str = "prices") -> None:
         """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
-        for name in ("core_hour", "qos_charge", "penalty"):
+        for name in ("core_hour", "qos_charge", "penalty", "unused_promise"):
             value = getattr(self, name)
             fits = value is None or 0 <= value < math.inf
             require(fits, f"{where}: {name}", value, "a number from 0 up is accepted")

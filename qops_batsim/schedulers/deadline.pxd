@@ -7,6 +7,9 @@ from qops_batsim.schedulers.planning cimport PlanScheduler
 from qops_batsim.timing cimport end_of, on_grid
 
 cdef double _INFINITY, _DEADLINE_TOLERANCE
+cdef int _RUNNING, _OVER
+
+cpdef bint has_own_promise(Job job)
 
 cpdef bint meets(double start, double duration, double target) noexcept
 
@@ -19,6 +22,7 @@ cdef class DeadlineScheduler(PlanScheduler):
     cdef readonly Profile running, base, draft
     cdef readonly list order
     cdef bint has_profile
+    cdef double most_hours
     cpdef begin(self, ResourceManager manager)
     cpdef decide(self)
     cpdef reserve_start(self, Job job)
@@ -30,6 +34,8 @@ cdef class DeadlineScheduler(PlanScheduler):
     cpdef admit_found(self, Job job)
     @cython.locals(plan=Plan, left=double)
     cpdef why_impossible(self, Job job)
+    @cython.locals(plan=Plan, each=Job, held=double, left=double, work=double, most=double)
+    cpdef why_limited(self, Job job)
     @cython.locals(now=double)
     cpdef prepare(self)
     @cython.locals(plan=Plan)

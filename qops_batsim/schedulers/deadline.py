@@ -12,8 +12,8 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from qops_batsim.core.job import Job
-from qops_batsim.core.options import SchedulerOptions
+from qops_batsim.core.job import OVER, RUNNING, Job
+from qops_batsim.core.options import PlannerOptions, SchedulerOptions
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.profile import Profile
 from qops_batsim.core.scheduler import ResourceManager
@@ -24,6 +24,13 @@ from qops_batsim.scheduling.refusal import Refusal, RefusalKind, no_time
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid
 
 _INFINITY, _DEADLINE_TOLERANCE = math.inf, DEADLINE_TOLERANCE
+_RUNNING, _OVER = RUNNING, OVER
+
+HOLDERS = {"user": "user", "account": "group"}
+"""Fields of a job that tell who holds its promise, by value of the option ``promise_holder``."""
+
+ROUNDING = 1e-9
+"""Part of a limit by which sums of work may exceed it."""
 
 Order = Annotated[
     Literal["least_laxity", "earliest_deadline"],
@@ -32,6 +39,35 @@ Order = Annotated[
         "ties by arrival"
     ),
 ]
+
+
+class DeadlineOptions(PlannerOptions, frozen=True, kw_only=True):
+    """Base of the options of schedulers that promise deadlines."""
+
+    promise_limit: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(
+            description="most work that one user or account may hold promises for at a time, in "
+            "hours of the whole machine: 6 are a quarter of it for a day; none for any amount",
+            extra={"unit": "h"},
+        ),
+    ] = None
+    promise_holder: Annotated[
+        Literal["user", "account"],
+        Meta(
+            description="whose promises are added up: by the field user or group of jobs; those "
+            "without the field are not limited"
+        ),
+    ] = "user"
+
+
+def has_own_promise(job: Job) -> bool:
+    """Return whether the user of a job has asked for what it is promised."""
+    if job.qos is None:
+        return False
+    return job.fixed_start < _INFINITY or (
+        job.deadline < _INFINITY and job.qos.has_user_deadline is not False
+    )
 
 
 def meets(start: float, duration: float, target: float) -> bool:
@@ -96,12 +132,15 @@ class DeadlineScheduler(PlanScheduler):
     ''
     """
 
+    Options: type[SchedulerOptions] = DeadlineOptions
     keeps_decisions = True
     needs_deadlines = True
     HOOKS: ClassVar[dict[str, str]] = {**PlanScheduler.HOOKS, "admit": "job"}
 
     def __init__(self, options: SchedulerOptions | None = None) -> None:
         PlanScheduler.__init__(self, options)
+        limit = getattr(self.options, "promise_limit", None)
+        self.most_hours = _INFINITY if limit is None else float(limit)
 
     def empty_plan(self, machine_size: int) -> Plan:
         """Return an empty plan that keeps its promises."""
@@ -201,6 +240,33 @@ class DeadlineScheduler(PlanScheduler):
         if job.duration > left + _DEADLINE_TOLERANCE:
             return no_time(job.duration, left, job.target)
         return None
+
+    def why_limited(self, job: Job) -> Refusal | None:
+        """Return why the holder of a new job's promise gets no more, else None. O(plan).
+
+        Held is the work of waiting jobs, and of running ones what is expected to be left of it.
+        """
+        if self.most_hours == _INFINITY or not has_own_promise(job):
+            return None
+        field = HOLDERS[self.options.promise_holder]
+        holder, plan, held = job.fields.get(field), self.plan, 0.0
+        if holder is None:
+            return None
+        claimed = [claim.job for claim in plan.claims]
+        for each in [*plan.waiting, *plan.running, *claimed]:
+            if each is None or each.phase == _OVER or each.fields.get(field) != holder:
+                continue
+            if has_own_promise(each):
+                left = each.duration
+                if each.phase == _RUNNING:
+                    left = max(each.end - plan.nominal(), 0.0)
+                held += each.processors * left
+        work, most = job.processors * job.duration, self.most_hours * 3600.0 * plan.machine_size
+        if held + work <= most * (1.0 + ROUNDING):
+            return None
+        return Refusal(
+            kind=RefusalKind.PROMISE_LIMIT, name=str(holder), work=work, held=held, most=most
+        )
 
     def prepare(self) -> None:
         """Hold late jobs to what is planned now, and write what the running jobs leave free."""

@@ -8,17 +8,24 @@ from typing import Annotated
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
-from qops_batsim.core.options import PlannerOptions, SchedulerOptions
+from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.schedulers.deadline import DeadlineScheduler, Order, deadline_key, lift, meets
+from qops_batsim.schedulers.deadline import (
+    DeadlineOptions,
+    DeadlineScheduler,
+    Order,
+    deadline_key,
+    lift,
+    meets,
+)
 from qops_batsim.scheduling.refusal import missed_deadline
 from qops_batsim.timing import end_of
 
 _INFINITY = math.inf
 
 
-class MrtOptions(PlannerOptions, frozen=True, kw_only=True):
+class MrtOptions(DeadlineOptions, frozen=True, kw_only=True):
     """Options of :class:`Mrt`."""
 
     order: Order = "least_laxity"

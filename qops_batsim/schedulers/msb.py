@@ -8,11 +8,17 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
-from qops_batsim.core.options import PlannerOptions, SchedulerOptions
+from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.profile import Profile
 from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.schedulers.deadline import DeadlineScheduler, deadline_key, lift, meets
+from qops_batsim.schedulers.deadline import (
+    DeadlineOptions,
+    DeadlineScheduler,
+    deadline_key,
+    lift,
+    meets,
+)
 from qops_batsim.scheduling.refusal import missed_deadline
 from qops_batsim.timing import end_of
 
@@ -25,7 +31,7 @@ LEAST_SLACK = 1.0
 _INFINITY, _FOREVER, _LEAST_SLACK = math.inf, FOREVER, LEAST_SLACK
 
 
-class MsbOptions(PlannerOptions, frozen=True, kw_only=True):
+class MsbOptions(DeadlineOptions, frozen=True, kw_only=True):
     """Options of :class:`Msb`."""
 
     order: Annotated[

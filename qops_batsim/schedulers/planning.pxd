@@ -33,6 +33,7 @@ cdef class PlanScheduler(Scheduler):
     cdef start_due(self)
     cpdef compress(self)
     cpdef note_start(self, Job job)
+    cpdef why_limited(self, Job job)
     cpdef answer(self, Job job)
     cpdef note_admission(self, Job job, object offer=*)
     cpdef refused(self, Job job, object refusal, object offer=*)

@@ -208,7 +208,10 @@ class PlanScheduler(Scheduler):
                 if log is not None:
                     log.look(plan.waiting, plan.running, plan.starting)
                     log.submitted(job)
-                if job.fixed_start < _INFINITY:
+                refusal = self.why_limited(job)
+                if refusal is not None:
+                    self.refused(job, refusal)
+                elif job.fixed_start < _INFINITY:
                     self.reserve_start(job)
                 else:
                     self.answer(job)
@@ -239,6 +242,10 @@ class PlanScheduler(Scheduler):
             return too_wide(job.processors, plan.machine_size)
         if plan.is_final and job.processors > plan.present:
             return self.hosts_gone(job)
+        return None
+
+    def why_limited(self, job: Job) -> Refusal | None:
+        """Return why a new job's user gets no further promise, None if they may have one."""
         return None
 
     def hosts_gone(self, job: Job) -> Refusal:

@@ -8,11 +8,18 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
-from qops_batsim.core.options import PlannerOptions, SchedulerOptions
+from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.plan import sort_by_key
 from qops_batsim.core.profile import FitBounds, Profile
 from qops_batsim.core.scheduler import ResourceManager
-from qops_batsim.schedulers.deadline import DeadlineScheduler, Order, deadline_key, lift, meets
+from qops_batsim.schedulers.deadline import (
+    DeadlineOptions,
+    DeadlineScheduler,
+    Order,
+    deadline_key,
+    lift,
+    meets,
+)
 from qops_batsim.schedulers.user_past import UserPast
 from qops_batsim.scheduling.refusal import missed_deadline
 from qops_batsim.timing import DEADLINE_TOLERANCE, end_of, on_grid, up_to_grid
@@ -46,7 +53,7 @@ _KEPT, _SHORTEST_STRIDE = KEPT, SHORTEST_STRIDE
 _PRICE_TOLERANCE, _ROUNDING = PRICE_TOLERANCE, ROUNDING
 
 
-class QopsOptions(PlannerOptions, frozen=True, kw_only=True):
+class QopsOptions(DeadlineOptions, frozen=True, kw_only=True):
     """Options of :class:`Qops`."""
 
     order: Order = "least_laxity"

@@ -57,6 +57,8 @@ class RefusalKind(StrEnum):
     """Its processors are not free at the start that it asks for."""
     NO_FIXED_STARTS = "no_fixed_starts"
     """The scheduler promises no start at a date."""
+    PROMISE_LIMIT = "promise_limit"
+    """Its user or account would hold promises for more work than one may."""
 
     @property
     def code(self) -> int:
@@ -120,12 +122,15 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost, worth, price
         Of a job that is too dear: expected jobs turned away, their equivalent of its own, and how
         often each of those counts.
+    work, held, most
+        Of a promise beyond a limit: work of the job, work that its user or account holds promises
+        for already, and the limit (processor-seconds).
     offer, offered, tolerance, slack_factor
         What became of an offer, the offered deadline, the factors of the user and of the scheduler.
     broken
         The promise that could not be kept.
     name
-        Of the application, or of the job as which a stopped one goes on.
+        Of the application, of the job as which a stopped one goes on, or of the user or account.
     text
         Words of a scheduler's own.
     """
@@ -146,6 +151,9 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cost: float = 0.0
     worth: float = 0.0
     price: float = 1.0
+    work: float = 0.0
+    held: float = 0.0
+    most: float = 0.0
     offer: OfferOutcome = OfferOutcome.NONE
     offered: float | None = None
     tolerance: float = 0.0
@@ -317,6 +325,14 @@ def _start_taken(r: Refusal, moment: _Moment) -> str:
     return f"{asked}, and its processors are free for so long from {moment(r.offered)} on"
 
 
+def _promise_limit(r: Refusal, _: _Moment) -> str:
+    work, held, most = (f"{each / 3600:,.6g}" for each in (r.work, r.held, r.most))
+    return (
+        f"needs {work} processor-hours, and {r.name} holds promises for {held} of the {most} that "
+        "one may hold"
+    )
+
+
 _REASONS: dict[RefusalKind, Callable[[Refusal, _Moment], str]] = {
     RefusalKind.NONE: lambda r, _: "",
     RefusalKind.FREE_TEXT: lambda r, _: r.text,
@@ -337,6 +353,7 @@ _REASONS: dict[RefusalKind, Callable[[Refusal, _Moment], str]] = {
     RefusalKind.CANCELLED: lambda r, _: "its user cancelled it",
     RefusalKind.START_TAKEN: _start_taken,
     RefusalKind.NO_FIXED_STARTS: lambda r, moment: f"no start at {moment(r.date or 0)} is promised",
+    RefusalKind.PROMISE_LIMIT: _promise_limit,
 }
 
 

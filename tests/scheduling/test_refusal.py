@@ -87,6 +87,11 @@ K = RefusalKind
             Refusal(kind=K.PART_TOO_WIDE, name="d"),
             "another job of application d is too wide",
         ),
+        (
+            Refusal(kind=K.PROMISE_LIMIT, name="ann", work=7200.0, held=36_000.0, most=40_000.0),
+            "needs 2 processor-hours, and ann holds promises for 10 of the 11.1111 that one may "
+            "hold",
+        ),
         (Refusal(kind=K.KILLED_FOR_IT, blamed="w0!A"), "w0!A was killed for it"),
         (
             Refusal(kind=K.KILLED_AT_ESTIMATE, estimate=18567.0),

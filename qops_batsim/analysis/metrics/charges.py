@@ -50,7 +50,8 @@ class JobCharge(msgspec.Struct, frozen=True, kw_only=True):
     ``work`` are the processor-seconds of that run, ``wasted`` those of the ``kills``. The
     ``penalty`` is the QoS charge of the deadline that the job has missed, None if it missed none.
     The ``queue`` is that of a scheduler with priced queues, else ``""``, and its price the multiple
-    of the usual charge.
+    of the usual charge. ``unused`` are processor-seconds that its user was promised by a deadline
+    and did not use: all if the promise was given back, else what the estimate was too long.
     """
 
     id: str
@@ -62,6 +63,7 @@ class JobCharge(msgspec.Struct, frozen=True, kw_only=True):
     penalty: float | None = None
     queue: str = ""
     queue_price: float = 1.0
+    unused: float = 0.0
 
 
 class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +72,7 @@ class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
     ``slowdown`` is the mean in the reference run (None without jobs, and for the total). Jobs that
     ran to their end are charged; work is in processor-seconds, and that of the ``kills``, the runs
     that the scheduler killed, is wasted. The ``penalty`` is what the missed deadlines would have
-    brought.
+    brought. ``unused_work`` was promised and not used.
     """
 
     category: str
@@ -83,10 +85,17 @@ class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
     wasted_work: float
     missed: int
     penalty: float
+    unused_work: float = 0.0
 
-    def income(self, penalty: float) -> Charge:
-        """Return the charges less so many times the penalty of each missed deadline."""
-        return Charge(resource=self.charge.resource, qos=self.charge.qos - penalty * self.penalty)
+    def income(self, penalty: float, unused_promise: float = 0.0) -> Charge:
+        """Return the charges less so many times the penalty of each missed deadline.
+
+        Promised work that was not used costs such a share of its resource charge.
+        """
+        return Charge(
+            resource=self.charge.resource + unused_promise * self.unused_work,
+            qos=self.charge.qos - penalty * self.penalty,
+        )
 
 
 class ChargeReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -148,6 +157,10 @@ def charge_jobs(
     late = outcomes.is_late(outcomes.finish, target, grace)
     missed = of_user & (late | (np.isnan(outcomes.charged_time) & np.isfinite(target)))
     kept = np.where(of_user & ~missed, outcomes.promised, np.nan)
+    estimates = np.concatenate([each.columns.estimates for each in outcomes.workloads])
+    used = np.where(outcomes.given_back, 0.0, outcomes.charged_time)
+    unused = outcomes.processors * np.maximum(estimates - used, 0.0)
+    has_promise = (of_user | outcomes.given_back) & np.isfinite(outcomes.promised)
     columns = (
         outcomes.processors,
         outcomes.charged_time,
@@ -157,6 +170,7 @@ def charge_jobs(
         outcomes.killed_runs,
         outcomes.wasted,
         np.ones(len(kept)) if outcomes.prices is None else outcomes.prices,
+        np.where(has_promise & np.isfinite(unused), unused, 0.0),
     )
     alone = {
         outcomes.ids[row]: ReferenceJob(outcomes.run_time[row], math.nan, outcomes.processors[row])
@@ -165,9 +179,9 @@ def charge_jobs(
     references = {**alone, **references}
     charged = []
     queues = outcomes.queues or [""] * len(kept)
-    for job_id, queue, processors, run_time, arrival, promise, broken, kills, wasted, factor in zip(
-        outcomes.ids, queues, *(column.tolist() for column in columns), strict=True
-    ):
+    rows = zip(outcomes.ids, queues, *(column.tolist() for column in columns), strict=True)
+    for job_id, queue, processors, run_time, arrival, promise, broken, kills, *others in rows:
+        wasted, factor, not_used = others
         reference = _reference(references, job_id, processors)
         category = table.categories.label(reference.run_time, processors)
         told = {"category": category, "processors": processors, "arrival": arrival}
@@ -190,6 +204,7 @@ def charge_jobs(
                 penalty=penalty,
                 queue=queue,
                 queue_price=factor,
+                unused=not_used,
             )
         )
     return charged
@@ -261,7 +276,7 @@ def charge_report(
     return ChargeReport(
         categories=tuple(_sum_up(name, means[name], jobs) for name, jobs in groups.items()),
         total=everything,
-        profit=prices.profit(everything.income(prices.penalty)),
+        profit=prices.profit(everything.income(prices.penalty, prices.unused_promise)),
         queues=tuple(_sum_up(name, None, jobs) for (_, name), jobs in sorted(by_queue.items())),
     )
 
@@ -311,4 +326,5 @@ def _sum_up(name: str, slowdown: float | None, jobs: Sequence[JobCharge]) -> Cat
         wasted_work=math.fsum(each.wasted for each in jobs),
         missed=sum(each.penalty is not None for each in jobs),
         penalty=math.fsum(each.penalty or 0.0 for each in jobs),
+        unused_work=math.fsum(each.unused for each in jobs),
     )

@@ -61,6 +61,7 @@ class JobOutcomes:
     ``predicted`` are run times that were planned with in place of estimates, likewise.
     ``queues`` and ``prices`` are those of a scheduler with priced queues, each price a multiple of
     the usual charge (1 for a job in no queue); without, there are none.
+    ``given_back`` tells which promises of deadlines their users gave back: they cancelled the job.
     ``drift`` is what the delays of messages added up to while a job waited whose promise would be
     broken without (seconds; see :mod:`~qops_batsim.analysis.results.message_drift`).
     """
@@ -86,6 +87,7 @@ class JobOutcomes:
     queues: Sequence[str] = ()
     prices: Floats | None = None
     drift: Floats | float = 0.0
+    given_back: Booleans | bool = False
 
     def is_late(self, came: Floats, promised: Floats, grace: float) -> Booleans:
         """Return which dates are later than promised by more than ``grace`` and drift explain."""
@@ -214,7 +216,9 @@ def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]
         found = replace(found, promised=np.array(given), drift=0.0)
     if result.cancelled:
         # Of these no deadline was met or refused.
-        found.of_user[np.isin(found.ids, list(result.cancelled))] = False
+        cancelled = np.isin(found.ids, list(result.cancelled))
+        found = replace(found, given_back=cancelled & found.of_user)
+        found.of_user[cancelled] = False
     return found
 
 
