@@ -15,6 +15,7 @@ cdef sort_by_trial(list jobs, Py_ssize_t first, Py_ssize_t end)
 
 cdef class Qops(DeadlineScheduler):
     cdef public bint by_laxity
+    cdef bint by_start
     cdef bint has_key, stops_at_failure, new_job_first, undoes_all, undoes_by_start
     cdef bint predicts
     cdef int insertion
@@ -43,7 +44,7 @@ cdef class Qops(DeadlineScheduler):
     cdef list in_order(self, list line, Job new)
     @cython.locals(order=list, job=Job)
     cdef bint try_point(self, list line, list in_order, Job new, Py_ssize_t point) except -1
-    @cython.locals(order=list, draft=Profile, base=Profile, profile=Profile, bounds=FitBounds, known=FitBounds, number=Py_ssize_t, job=Job, placed=Py_ssize_t, touched=Py_ssize_t, end=Py_ssize_t, violations=Py_ssize_t, due=double, stride=Py_ssize_t, middle=Py_ssize_t, now=double, start=double, soonest=double)
+    @cython.locals(order=list, draft=Profile, base=Profile, profile=Profile, bounds=FitBounds, known=FitBounds, number=Py_ssize_t, job=Job, placed=Py_ssize_t, touched=Py_ssize_t, end=Py_ssize_t, violations=Py_ssize_t, due=double, stride=Py_ssize_t, middle=Py_ssize_t, late=Py_ssize_t, now=double, start=double, soonest=double)
     cdef bint place_line(self, Py_ssize_t point) except -1
     @cython.locals(draft=Profile, bounds=FitBounds, needed=Py_ssize_t, after=double, room=Py_ssize_t, start=double)
     cdef double fit_beside(self, Job job, double now) except? -1

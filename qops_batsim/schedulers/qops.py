@@ -15,7 +15,6 @@ from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.schedulers.deadline import (
     DeadlineOptions,
     DeadlineScheduler,
-    Order,
     deadline_key,
     lift,
     meets,
@@ -56,7 +55,15 @@ _PRICE_TOLERANCE, _ROUNDING = PRICE_TOLERANCE, ROUNDING
 class QopsOptions(DeadlineOptions, frozen=True, kw_only=True):
     """Options of :class:`Qops`."""
 
-    order: Order = "least_laxity"
+    order: Annotated[
+        Literal["least_laxity", "earliest_deadline", "scheduled_start"],
+        Meta(
+            description="order in which jobs are placed: by deadline minus estimate, or by "
+            "deadline, ties by arrival; or the new job, and then the others by planned start, "
+            "where a critical job goes before the others and these stay in order, as the authors' "
+            "talk has it (with undo=all, slides 12 and 13)"
+        ),
+    ] = "least_laxity"
     k_factor: Annotated[
         int,
         Meta(ge=0, description="most deadline violations repaired at one insertion point"),
@@ -157,6 +164,7 @@ class Qops(DeadlineScheduler):
         DeadlineScheduler.__init__(self, options)
         chosen = self.options
         self.by_laxity = chosen.order == "least_laxity"
+        self.by_start = chosen.order == "scheduled_start"
         self.k_factor, self.share = chosen.k_factor, float(chosen.headroom)
         self.stops_at_failure = chosen.on_failure == "reject"
         self.new_job_first = chosen.new_job == "first"
@@ -166,6 +174,7 @@ class Qops(DeadlineScheduler):
         by = {"work": BY_WORK, "response": BY_RESPONSE, "slack": BY_SLACK}[chosen.best_by]
         self.insertion = {"first": FIRST, "best": by, "last": LAST}[chosen.insertion]
         self.has_key = type(self).key is not Qops.key
+        self.by_start = self.by_start and not self.has_key
 
     def begin(self, manager: ResourceManager) -> None:
         """Start with an empty plan."""
@@ -181,7 +190,8 @@ class Qops(DeadlineScheduler):
     def key(self, job: Job) -> float:
         """Return what jobs are placed by, the least first, ties by arrival.
 
-        Asked of each waiting job in each search. Not overridden: the option ``order``.
+        Asked of each waiting job in each search. Not overridden: the option ``order``; where that
+        is the scheduled start, jobs are placed by no key.
         """
         return deadline_key(job, self.by_laxity)
 
@@ -281,9 +291,9 @@ class Qops(DeadlineScheduler):
             job.trial = job.start
 
     def in_order(self, line: list[Job], new: Job) -> list[Job]:
-        """Return all jobs in the order of their keys, with their ranks in the line. O(N log N).
+        """Return all jobs in the order in which they are placed, with their ranks in the line.
 
-        It is linear where the waiting jobs are those of the last time.
+        O(N log N), and linear where the waiting jobs are those of the last time.
         """
         count, bounds = len(line), self.bounds
         for rank in range(count):
@@ -295,6 +305,8 @@ class Qops(DeadlineScheduler):
         self.set_key(new)
         new.rank = count
         bounds.classify(new)
+        if self.by_start:
+            return [new, *line]
         found: list[Job] = []
         for job in self.last_order:
             if job.rank < count and line[job.rank] is job:
@@ -352,10 +364,12 @@ class Qops(DeadlineScheduler):
             # In another order than they were placed in, no kept profile is that of the first jobs.
             self.go_back(point, middle, end if self.undoes_by_start else stride)
             lift(order, placed, middle)
+            placed, late = middle, placed
+            if self.by_start:
+                continue
             # Behind the last one that was ever late all are in order, and behind all others.
-            touched = end if self.new_job_first else max(touched, placed + 1)
+            touched = end if self.new_job_first else max(touched, late + 1)
             sort_by_key(order, middle + 1, touched)
-            placed = middle
         return True
 
     def fit_beside(self, job: Job, now: float) -> float:

@@ -327,6 +327,7 @@ READINGS = (
     _reading("qops", on_failure="reject"),
     _reading("qops", new_job="first"),
     *(_reading("qops", undo=undo) for undo in ("starting_later", "all")),
+    _reading("qops", order="scheduled_start", undo="all"),
     *(_reading("qops", insertion="best", best_by=by) for by in ("work", "response", "slack")),
     _reading("qops", on_failure="reject", insertion="last"),
     _reading("msb"),

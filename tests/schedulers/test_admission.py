@@ -191,6 +191,27 @@ def test_the_order_of_qops_is_an_option() -> None:
     assert found.starts == {"A": 0, "B": 4, "C": 7, "D": None}
 
 
+# One processor. E asks at 3; D, C and B wait, each of which came before those that waited. The late
+# job goes to the head of the list, and all others stay in order (slide 13 of the talk).
+#
+#   E first       |AAAAEEDDCC     C would end at 10, and has deadline 9
+#   C to the head |AAAACCEEDD     D would end at 10, and has deadline 9
+#   D to the head |AAAADDCCEEBB
+TALK = [Row(0, 1, 4), Row(1, 1, 2, 30), Row(2, 1, 2, 9), Row(2, 1, 2, 9), Row(3, 1, 2, 10)]
+
+
+def test_qops_of_the_talk_puts_the_new_job_and_then_late_ones_to_the_head() -> None:
+    talk = {"order": "scheduled_start", "undo": "all", "on_failure": "reject"}
+    before = run("qops", 1, TALK[:4], **talk).starts
+    assert before == {"A": 0, "B": 8, "C": 6, "D": 4}
+    found = run("qops", 1, TALK, k_factor=2, **talk)
+    assert found.starts == {"A": 0, "B": 10, "C": 6, "D": 4, "E": 8}
+    assert run("qops", 1, TALK, k_factor=1, **talk).refused == ["E"]
+    # The position of the new job is backed off: behind D one repair is enough.
+    talk["on_failure"] = "next_point"
+    assert run("qops", 1, TALK, k_factor=1, **talk).starts == found.starts
+
+
 # Two processors, all asked for before 5. E has deadline 14, D 15 and C 16; by laxity they
 # come as C, D, E, and however they are repaired, one is late. At the second insertion
 # point, behind B, E may be the first; D then is repaired to come before C.

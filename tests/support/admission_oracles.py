@@ -110,17 +110,20 @@ def qops(
 ) -> Answer:
     """Figure 3 of Islam et al. (2003), with the choices of ``docs/design.md``.
 
+    With the order ``"scheduled_start"`` it is the algorithm of the talk, slides 12 and 13.
     ``give_up_hopeless`` ends an insertion point at a job that would be late directly
     behind the jobs that stay where they are; it changes who is blamed, nothing else.
     ``headroom`` is a share of the machine, for jobs with more laxity than ``patient``; another
     way to place a job may be given instead.
     """
-    key = ORDERS[order]
+    key = ORDERS.get(order)
     last = None
     plans: list[tuple[float, Answer]] = []
     for point in insertion_points(len(case.waiting)):
         stay = {job.slot: start for job, start in case.waiting[:point]}
-        to_place = sorted([job for job, _ in case.waiting[point:]] + [case.new], key=key)
+        to_place = [case.new] + [job for job, _ in case.waiting[point:]]
+        if key is not None:
+            to_place.sort(key=key)
         if new_job == "first" and point > 0:
             to_place.remove(case.new)
             to_place.insert(0, case.new)
@@ -181,7 +184,7 @@ def _qops_at(
     case: Case,
     stay: dict[int, float],
     to_place: list[Asking],
-    key: Callable[[Asking], tuple[float, int]],
+    key: Callable[[Asking], tuple[float, int]] | None,
     k_factor: int,
     undo: str,
     give_up_hopeless: bool,
@@ -205,7 +208,7 @@ def _qops_at(
         middle = 0 if undo == "all" else len(placed) // 2
         again = [j for j, _ in placed[middle:]] + to_place
         placed = placed[:middle]
-        to_place = [job, *sorted(again, key=key)]
+        to_place = [job, *(again if key is None else sorted(again, key=key))]
     return Answer(stay | {job.slot: start for job, start in placed}, None, point)
 
 
