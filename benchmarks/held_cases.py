@@ -182,7 +182,7 @@ FURTHER: dict[str, list[Settings]] = {
             "max_kills_per_job": 1,
             "insertion": "last",
         },
-        {"kill_and_restart": True, "restart_price": 9.0, "max_waste": 4000.0, "urgent": 1800.0},
+        {"kill_and_restart": True, "restart_price": 9.0, "urgent": 1800.0},
         {"run_times": "predicted", "insertion": "best", "best_by": "slack", "on_failure": "reject"},
         {"insertion": "best", "best_by": "response", "new_job": "first", "undo": "all"},
     ],

@@ -26,6 +26,7 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.schedulers.deadline import DeadlineScheduler
 from qops_batsim.schedulers.foresight import Foresight
 from qops_batsim.schedulers.planning import PlanScheduler
+from qops_batsim.schedulers.restarting import RestartingQops
 from qops_batsim.scheduling.answers import AdmissionAnswer
 from qops_batsim.scheduling.capacity import Capacity, Window
 from qops_batsim.scheduling.decision_events import Submitted
@@ -181,14 +182,16 @@ class PlanAsker:
         """Return whether the scheduler keeps a plan, which can be asked."""
         return isinstance(self._scheduler, PlanScheduler)
 
-    def _recall(self, scheduler: Foresight) -> None:
+    def _recall(self, scheduler: RestartingQops) -> None:
         """Tell a scheduler that learns from arrivals of those before this state."""
         for each in self.state.jobs.values():
             asked, left = each.asked, or_infinite(each.asked.deadline) - each.asked.date
             duration = duration_on_grid(or_infinite(asked.estimate))
             fits = 1 <= asked.processors <= self.machine_size
+            if fits and asked.start is None:
+                scheduler.count(asked.processors, duration)
             # What could not end in time was refused without a search.
-            if fits and duration <= left + DEADLINE_TOLERANCE:
+            if isinstance(scheduler, Foresight) and fits and duration <= left + DEADLINE_TOLERANCE:
                 scheduler.market.learn(asked.date, asked.processors, duration, left)
 
     def commitments(self) -> list[Commitment]:
@@ -252,7 +255,7 @@ class PlanAsker:
         plan = scheduler.plan
         if state.late_news:
             scheduler.hear_late()
-        if isinstance(scheduler, Foresight):
+        if isinstance(scheduler, RestartingQops):
             self._recall(scheduler)
         held = [_held(story) for story in state.held]
         if state.present is not None:

@@ -8,15 +8,14 @@ from qops_batsim.schedulers.queue cimport width_of
 from qops_batsim.schedulers.restarting cimport RestartingQops
 
 cdef double _INFINITY, _HOUR, _LARGE, _EXPOSED, _LONGEST_GAP
-cdef Py_ssize_t _WIDTHS, _CLASSES, _MOST_TRIED, _MOST_VICTIMS
-cdef double _MOMENT
+cdef Py_ssize_t _WIDTHS, _CLASSES
 
 cdef class Urgent:
     cdef public double count, processors, seconds, worth
     cdef void fade(self, double kept) noexcept
 
 cdef class Market:
-    cdef double blocking, weight, urgent, placement_price, restart_price, most_waste, keep
+    cdef double blocking, weight, urgent, placement_price, keep
     cdef bint by_charge
     cdef readonly double last_hour, span, jobs, measure, work
     cdef readonly list classes
@@ -25,8 +24,6 @@ cdef class Market:
     cdef double[::1] states, sums, loads, rates, lengths
     cdef double measure_of(self, Py_ssize_t processors, double duration, double left) noexcept
     cdef double worth_of(self, double measure) noexcept
-    @cython.locals(own=double, mean=double, share=double)
-    cpdef double wasted_for(self, Py_ssize_t processors, double duration) except? -1
     @cython.locals(measure=double, length=Py_ssize_t, width=Py_ssize_t, urgent=Urgent)
     cpdef learn(self, double now, Py_ssize_t processors, double duration, double left)
     @cython.locals(hour=double, hours=double)
@@ -57,10 +54,3 @@ cdef class Foresight(RestartingQops):
     @cython.locals(market=Market, left=double, cost=double, worth=double)
     cpdef try_admission(self, Job job)
     cpdef answer(self, Job job)
-    @cython.locals(now=double, market=Market, tried=Py_ssize_t, most=double, free=Py_ssize_t, victim=Job, is_enough=bint, victims=list)
-    cdef bint kill_for(self, Job new) except -1
-    cdef bint goes_on(self, Job job, double now) noexcept
-    @cython.locals(victims=list, wasted=double, best=Job, place=Py_ssize_t, victim=Job)
-    cdef list choose_several(self, Py_ssize_t missing, double most, double now)
-    @cython.locals(best=Job, each=Job, is_chosen=bint, victim=Job)
-    cdef Job youngest_beside(self, list victims, double wasted, double most, double now)

@@ -16,11 +16,11 @@ from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.schedulers.qops import Qops, QopsOptions
 from qops_batsim.schedulers.queue import width_of
 from qops_batsim.schedulers.restarting import (
-    MOST_VICTIMS,
     KillAfter,
     KillAndRestart,
     MaxKills,
     RestartingQops,
+    RestartPrice,
 )
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
@@ -45,20 +45,10 @@ EXPOSED = 14400.0
 LONGEST_GAP = 10_000
 """After so many hours without arrivals nothing is left of what was learned."""
 
-MOST_TRIED = 40
-"""No more running jobs are tried one by one."""
-
-MOMENT = 1.0
-"""A job that ends within so many seconds is not killed."""
-
-ARRIVALS_SHARE = 0.9
-"""Share of the mean work of the arrivals in what may be wasted; the rest is of the job's own."""
-
 BLOCKED = (RefusalKind.OWN_DEADLINE, RefusalKind.OTHER_DEADLINE)
 """Why a job is refused for which there is no plan."""
 
 _INFINITY, _HOUR, _LARGE, _EXPOSED, _LONGEST_GAP = math.inf, HOUR, LARGE, EXPOSED, LONGEST_GAP
-_MOST_TRIED, _MOMENT, _MOST_VICTIMS = MOST_TRIED, MOMENT, MOST_VICTIMS
 _WIDTHS, _CLASSES = WIDTHS, len(LENGTHS)
 
 
@@ -118,22 +108,7 @@ class ForesightOptions(QopsOptions, frozen=True, kw_only=True):
     kill_and_restart: KillAndRestart = False
     max_kills_per_job: MaxKills = None
     kill_after: KillAfter = 1.0
-    restart_price: Annotated[
-        float,
-        Meta(
-            ge=0,
-            le=1e6,
-            description="most work that a kill may waste, as a share of nine tenths of the mean "
-            "work of the arrivals and a tenth of the work of the job that it is for",
-        ),
-    ] = 0.5
-    max_waste: Annotated[
-        Annotated[float, Meta(ge=0, le=1e18)] | None,
-        Meta(
-            description="most work that the kills for one job may waste; none for any amount",
-            extra={"unit": "processor-seconds"},
-        ),
-    ] = None
+    restart_price: RestartPrice = 0.5
 
 
 class Urgent:
@@ -182,8 +157,7 @@ class Market:
     def __init__(self, options: ForesightOptions, machine_size: int) -> None:
         self.blocking, self.weight, self.urgent = options.blocking, options.weight, options.urgent
         self.by_charge = options.worth == "charge"
-        self.placement_price, self.restart_price = options.placement_price, options.restart_price
-        self.most_waste = _INFINITY if options.max_waste is None else options.max_waste
+        self.placement_price = options.placement_price
         self.keep = max(0.0, 1.0 - HOUR / options.memory)
         self.last_hour, self.span = -1.0, 0.0
         self.jobs = self.measure = self.work = 0.0
@@ -206,13 +180,6 @@ class Market:
         if self.measure <= 0.0:
             return 1.0
         return 1.0 - self.weight + self.weight * measure * self.jobs / self.measure
-
-    def wasted_for(self, processors: int, duration: float) -> float:
-        """Return how much work may be wasted for a job (processor-seconds)."""
-        own = processors * duration
-        mean = self.work / self.jobs if self.jobs > 0.0 else own
-        share = ARRIVALS_SHARE * mean + (1.0 - ARRIVALS_SHARE) * own
-        return min(self.restart_price * share, self.most_waste)
 
     # What is learned
 
@@ -414,81 +381,10 @@ class Foresight(RestartingQops):
 
     def answer(self, job: Job) -> None:
         """Take a new job into the plan, by killing others if need be, or reject it."""
+        self.count(job.processors, job.requested)
         refusal = self.attempt(job)
         if refusal is None:
             return
         is_blocked = isinstance(refusal, Refusal) and refusal.kind in BLOCKED
         if not (self.kills and is_blocked and self.kill_for(job)):
             self.refused(job, refusal)
-
-    # Kills
-
-    def kill_for(self, new: Job) -> bool:
-        """Take a new job into the plan by killing running ones, if that is worth it.
-
-        Those that have used least are tried first, each by itself, as long as they have used no
-        more than :meth:`Market.wasted_for`; then several together.
-        """
-        now, market, tried = self.plan.nominal(), self.market, 0
-        most = market.wasted_for(new.processors, new.duration)
-        free = self.running.free[0]
-        self.leave_headroom(self.plan.running, new)
-        victim = self.next_victim(None, now)
-        while victim is not None and tried < _MOST_TRIED and self.lost_work(victim, now) <= most:
-            tried += 1
-            is_enough = free + victim.processors >= new.processors
-            if self.goes_on(victim, now) and is_enough and self.kill_all(new, [victim]):
-                return True
-            victim = self.next_victim(victim, now)
-        victims = self.choose_several(new.processors - free, most, now)
-        return len(victims) > 1 and self.kill_all(new, victims)
-
-    def goes_on(self, job: Job, now: float) -> bool:
-        """Return whether a running job goes on for more than a moment."""
-        return job.start + job.duration > now + _MOMENT
-
-    def choose_several(self, missing: int, most: float, now: float) -> list[Job]:
-        """Return the youngest running jobs that have so many processors together.
-
-        None if there are not enough that have used no more than ``most`` work together. Those
-        without which the others are enough are given back, those that have used most first.
-        O(running).
-        """
-        victims: list[Job] = []
-        wasted = 0.0
-        while missing > 0 and len(victims) < _MOST_VICTIMS:
-            best = self.youngest_beside(victims, wasted, most, now)
-            if best is None:
-                return []
-            victims.append(best)
-            missing -= best.processors
-            wasted += self.lost_work(best, now)
-        if missing > 0:
-            return []
-        for place in range(len(victims) - 1, -1, -1):
-            victim = victims[place]
-            if missing + victim.processors <= 0:
-                missing += victim.processors
-                del victims[place]
-        return victims
-
-    def youngest_beside(
-        self, victims: list[Job], wasted: float, most: float, now: float
-    ) -> Job | None:
-        """Return the youngest other job that may be killed as well, None if none may."""
-        best: Job | None = None
-        for each in self.plan.running:
-            if wasted + self.lost_work(each, now) > most or not self.goes_on(each, now):
-                continue
-            is_chosen = False
-            for victim in victims:
-                is_chosen = is_chosen or victim is each
-            if is_chosen or not self.may_be_killed(each, now):
-                continue
-            if best is not None:
-                if each.start < best.start:
-                    continue
-                if each.start == best.start and each.number > best.number:
-                    continue
-            best = each
-        return best

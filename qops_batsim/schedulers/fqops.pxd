@@ -31,5 +31,3 @@ cdef class Fqops(RestartingQops):
     cdef keep_draft(self)
     @cython.locals(job=Job, place=Py_ssize_t)
     cdef take_kept_draft(self)
-    @cython.locals(now=double, victim=Job)
-    cdef bint kill_for(self, Job new) except -1

@@ -21,7 +21,13 @@ from qops_batsim.economics.tolerance import (
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.schedulers.deadline import meets
 from qops_batsim.schedulers.qops import QopsOptions
-from qops_batsim.schedulers.restarting import KillAfter, KillAndRestart, MaxKills, RestartingQops
+from qops_batsim.schedulers.restarting import (
+    KillAfter,
+    KillAndRestart,
+    MaxKills,
+    RestartingQops,
+    RestartPrice,
+)
 from qops_batsim.scheduling.answers import Offer
 from qops_batsim.scheduling.refusal import OfferOutcome, Refusal, as_refusal
 from qops_batsim.timing import end_of
@@ -73,6 +79,7 @@ class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
     kill_and_restart: KillAndRestart = False
     max_kills_per_job: MaxKills = None
     kill_after: KillAfter = 1.0
+    restart_price: RestartPrice = None
 
 
 class Fqops(RestartingQops):
@@ -127,6 +134,7 @@ class Fqops(RestartingQops):
 
     def answer(self, job: Job) -> None:
         """Take a new job into the plan, with an offered deadline if need be, or reject it."""
+        self.count(job.processors, job.requested)
         refusal = self.attempt(job)
         if refusal is not None:
             self.answer_otherwise(job, as_refusal(refusal))
@@ -193,23 +201,6 @@ class Fqops(RestartingQops):
                 self.find_earliest(job)
         self.promise(job, offered, lag)
         self.adopt()
-
-    def kill_for(self, new: Job) -> bool:
-        """Take a new job into the plan by killing a running one, if that will do (section 8).
-
-        Running jobs are tried in the order of the processor-seconds that they have used: if the new
-        job can be admitted without one of them, and that one, run again from scratch, still ends in
-        time, it is killed. O(running) pairs of searches.
-        """
-        now = self.plan.nominal()
-        # The search has given the waiting jobs and the new one their headroom.
-        self.leave_headroom(self.plan.running, new)
-        victim = self.next_victim(None, now)
-        while victim is not None:
-            if self.kill_all(new, [victim]):
-                return True
-            victim = self.next_victim(victim, now)
-        return False
 
     # The earliest deadline
 

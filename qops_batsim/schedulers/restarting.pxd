@@ -9,6 +9,7 @@ from qops_batsim.timing cimport on_grid
 
 cdef double _INFINITY, _DEADLINE_TOLERANCE, _PLAN_TOLERANCE
 cdef int _BY_KILL
+cdef Py_ssize_t _MOST_VICTIMS
 
 cdef class Restart:
     cdef readonly Job victim, again, sake
@@ -20,7 +21,8 @@ cdef class RestartingQops(Qops):
     cdef readonly bint kills
     cdef bint registers, no_more_jobs
     cdef Py_ssize_t most_kills
-    cdef double youngest
+    cdef double youngest, restart_price
+    cdef readonly double arrivals, work
     cdef readonly list chosen, under_way, dead
     cpdef begin(self, ResourceManager manager)
     cpdef submitted(self, Job job)
@@ -42,6 +44,13 @@ cdef class RestartingQops(Qops):
     cdef bint may_be_killed(self, Job job, double now) except -1
     @cython.locals(victim=Job, each=Job)
     cdef Job next_victim(self, Job last, double now)
+    cpdef count(self, Py_ssize_t processors, double duration)
+    @cython.locals(now=double, most=double, free=Py_ssize_t, victim=Job, victims=list)
+    cdef bint kill_for(self, Job new) except -1
+    @cython.locals(victims=list, wasted=double, best=Job, place=Py_ssize_t, victim=Job)
+    cdef list choose_several(self, Py_ssize_t missing, double most, double now)
+    @cython.locals(best=Job, each=Job, is_chosen=bint, victim=Job)
+    cdef Job youngest_beside(self, list victims, double most, double now)
     @cython.locals(now=double, restarts=list, victim=Job, restart=Restart, found=bint)
     cdef bint kill_all(self, Job new, list victims) except -1
     @cython.locals(saved=double, again=Job)

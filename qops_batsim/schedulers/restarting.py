@@ -40,10 +40,19 @@ KillAfter = Annotated[
     seconds("run time before which no job is killed", ge=0, le=MAX_SECONDS),
 ]
 
+RestartPrice = Annotated[
+    Annotated[float, Meta(ge=0, le=1e6)] | None,
+    Meta(
+        description="most work that the kills for one job may waste, as a share of the mean work "
+        "of the jobs that have arrived; none for any amount, and one kill at a time, as the paper "
+        "has it"
+    ),
+]
+
 MOST_VICTIMS = 8
 """No more jobs are killed for one."""
 
-_INFINITY, _BY_KILL = math.inf, BY_KILL
+_INFINITY, _BY_KILL, _MOST_VICTIMS = math.inf, BY_KILL, MOST_VICTIMS
 _DEADLINE_TOLERANCE, _PLAN_TOLERANCE = DEADLINE_TOLERANCE, PLAN_TOLERANCE
 
 
@@ -98,6 +107,9 @@ class RestartingQops(Qops):
         self.kills = bool(getattr(chosen, "kill_and_restart", False))
         self.most_kills = -1 if most is None else most
         self.youngest = float(getattr(chosen, "kill_after", 1.0))
+        price = getattr(chosen, "restart_price", None)
+        self.restart_price = _INFINITY if price is None else float(price)
+        self.learns = self.learns or self.restart_price < _INFINITY
 
     @property
     def needs(self) -> EngineNeeds:
@@ -114,6 +126,7 @@ class RestartingQops(Qops):
         self.under_way: list[Restart] = []
         self.dead: list[Restart] = []
         self.no_more_jobs = False
+        self.arrivals = self.work = 0.0
 
     # Events
 
@@ -226,6 +239,79 @@ class RestartingQops(Qops):
             if self.may_be_killed(each, now):
                 victim = each
         return victim
+
+    def count(self, processors: int, duration: float) -> None:
+        """Count the work of a job that has arrived."""
+        if duration < _INFINITY:
+            self.arrivals += 1.0
+            self.work += processors * duration
+
+    def kill_for(self, new: Job) -> bool:
+        """Take a new job into the plan by killing running ones, if that will do (section 8).
+
+        1. Running jobs are tried one by one in the order of the work that they would lose: if the
+           new job can be admitted without one, and that one, run again, still ends in time, it is
+           killed. O(running) pairs of searches.
+        2. With a ``restart_price``, those that would lose more are not tried, and if no single
+           one will do, the youngest are killed together that have processors enough.
+        """
+        now, free = self.plan.nominal(), self.running.free[0]
+        most = self.restart_price
+        if most < _INFINITY:
+            most *= self.work / max(self.arrivals, 1.0)
+        # The search has given the waiting jobs and the new one their headroom.
+        self.leave_headroom(self.plan.running, new)
+        victim = self.next_victim(None, now)
+        while victim is not None and self.lost_work(victim, now) <= most:
+            if self.kill_all(new, [victim]):
+                return True
+            victim = self.next_victim(victim, now)
+        if most == _INFINITY:
+            return False
+        victims = self.choose_several(new.processors - free, most, now)
+        return len(victims) > 1 and self.kill_all(new, victims)
+
+    def choose_several(self, missing: int, most: float, now: float) -> list[Job]:
+        """Return the youngest running jobs that have so many processors together.
+
+        None if there are not enough that have used no more than ``most`` work together. Those
+        without which the others are enough are given back, those that have used most first.
+        O(running).
+        """
+        victims: list[Job] = []
+        wasted = 0.0
+        while missing > 0 and len(victims) < _MOST_VICTIMS:
+            best = self.youngest_beside(victims, most - wasted, now)
+            if best is None:
+                return []
+            victims.append(best)
+            missing -= best.processors
+            wasted += self.lost_work(best, now)
+        if missing > 0:
+            return []
+        for place in range(len(victims) - 1, -1, -1):
+            victim = victims[place]
+            if missing + victim.processors <= 0:
+                missing += victim.processors
+                del victims[place]
+        return victims
+
+    def youngest_beside(self, victims: list[Job], most: float, now: float) -> Job | None:
+        """Return the youngest other job that may be killed and loses no more than ``most``."""
+        best: Job | None = None
+        for each in self.plan.running:
+            is_chosen = False
+            for victim in victims:
+                is_chosen = is_chosen or victim is each
+            if is_chosen or self.lost_work(each, now) > most or not self.may_be_killed(each, now):
+                continue
+            if best is not None:
+                if each.start < best.start:
+                    continue
+                if each.start == best.start and each.number > best.number:
+                    continue
+            best = each
+        return best
 
     # Plans
 
