@@ -6,6 +6,7 @@ cdef double _INFINITY, _NO_DATE, _SAME_DATE
 cdef int _COMING
 cdef HostBits _NO_HOSTS
 
+@cython.no_gc
 cdef class Job:
     # what searches look at, side by side: a long queue is larger than the fastest memory
     cdef public int phase, corrections

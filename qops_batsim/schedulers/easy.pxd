@@ -26,7 +26,7 @@ cdef class Easy(QueueScheduler):
     @cython.locals(free=Py_ssize_t, queue=Queue)
     cpdef schedule(self)
     cdef prepare(self)
-    @cython.locals(jobs=list, manager=ResourceManager, job=Job, now=double, extra=Py_ssize_t, count=Py_ssize_t, first=Py_ssize_t, used=Py_ssize_t, present=Py_ssize_t, begin=Py_ssize_t, block=Py_ssize_t, before=Py_ssize_t, place=Py_ssize_t, needed=Py_ssize_t, latest=double, end=double, is_reserved=bint, is_short=bint)
+    @cython.locals(jobs=list, manager=ResourceManager, job=Job, now=double, extra=Py_ssize_t, count=Py_ssize_t, first=Py_ssize_t, used=Py_ssize_t, present=Py_ssize_t, block=Py_ssize_t, behind=Py_ssize_t, before=Py_ssize_t, place=Py_ssize_t, needed=Py_ssize_t, latest=double, end=double, is_reserved=bint, is_short=bint)
     cdef start_in_order(self, Queue queue, Py_ssize_t free)
     @cython.locals(manager=ResourceManager, job=Job, now=double, extra=Py_ssize_t, present=Py_ssize_t, place=Py_ssize_t, index=Py_ssize_t, needed=Py_ssize_t, latest=double, end=double, is_reserved=bint, has_keys=bint, order=int, best=double, key=double, wait=double)
     cdef choose(self, list queue, Py_ssize_t free)

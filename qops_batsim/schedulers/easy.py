@@ -286,15 +286,21 @@ class Easy(QueueScheduler):
         for block in range((used + _BLOCK - 1) // _BLOCK):
             if free == 0:
                 break
-            before, begin = count, block * _BLOCK
+            before, place = count, block * _BLOCK
             if not is_short:
                 if is_reserved:
                     if not queue.may_start(block, free, extra, now, latest):
                         continue
                 elif queue.narrowest[block] > max(free, present):
                     continue
-            for place in range(begin, min(used, begin + _BLOCK)):
+            behind = min(used, place + _BLOCK)
+            while free > 0:
+                if is_reserved and not is_short and place < behind:
+                    place = queue.next_fit(place, free, extra, now, latest)
+                if place >= behind:
+                    break
                 job = jobs[place]
+                place += 1
                 if job.phase != _WAITING:
                     continue
                 needed = job.processors
@@ -311,11 +317,11 @@ class Easy(QueueScheduler):
                         self.hold(job)
                         continue
                     self.start(job)
+                    if not is_short:
+                        queue.leave(place - 1)
                     if count == 0:
-                        first = place
+                        first = place - 1
                     count += 1
-                    if free == 0:
-                        break
                 elif not is_reserved and needed <= present:
                     if self.has_limits and not self.may_start(job):
                         continue
@@ -323,7 +329,6 @@ class Easy(QueueScheduler):
                     latest = self.shadow_of(needed, free) + max(manager.grace, _PLAN_TOLERANCE)
                     extra = self.extra
             if count > before and not is_short:
-                queue.waiting -= count - before
                 queue.count_block(block)
         if count > 0 and is_short:
             queue.close_up(first)

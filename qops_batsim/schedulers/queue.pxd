@@ -11,12 +11,14 @@ cdef long long _NO_WIDTH
 @cython.locals(width=Py_ssize_t)
 cpdef Py_ssize_t width_of(Py_ssize_t processors) noexcept
 
+@cython.final
 cdef class Queue:
     cdef readonly list jobs
     cdef public Py_ssize_t first, new
     cdef Py_ssize_t waiting, summarized, blocks
-    cdef long long[::1] narrowest
-    cdef double[::1] shortest
+    cdef long long[::1] narrowest, widths
+    cdef double[::1] shortest, durations
+    cdef make_room(self)
     @cython.locals(place=Py_ssize_t, job=Job)
     cpdef list listed(self)
     cpdef append(self, Job job)
@@ -26,14 +28,17 @@ cdef class Queue:
     cpdef close_up(self, Py_ssize_t first)
     @cython.locals(count=Py_ssize_t, place=Py_ssize_t, job=Job)
     cdef count_new(self)
-    @cython.locals(place=Py_ssize_t, job=Job)
-    cdef count_block(self, Py_ssize_t block)
+    cdef void leave(self, Py_ssize_t place) noexcept
+    @cython.locals(place=Py_ssize_t)
+    cdef void count_block(self, Py_ssize_t block) noexcept
     @cython.locals(width=Py_ssize_t)
     cdef void forget(self, Py_ssize_t block) noexcept
-    @cython.locals(place=Py_ssize_t, end=Py_ssize_t)
-    cdef count_job(self, Py_ssize_t block, Job job)
-    @cython.locals(narrowest="long long", shortest=double)
+    @cython.locals(processors="long long", duration=double, block=Py_ssize_t, size=Py_ssize_t, end=Py_ssize_t)
+    cdef void count_place(self, Py_ssize_t place) noexcept
+    @cython.locals(narrowest="long long")
     cdef bint may_start(self, Py_ssize_t block, Py_ssize_t free, Py_ssize_t extra, double now, double latest) noexcept
+    @cython.locals(width="long long", end=Py_ssize_t)
+    cdef Py_ssize_t next_fit(self, Py_ssize_t place, Py_ssize_t free, Py_ssize_t extra, double now, double latest) noexcept
 
 cdef class QueueScheduler(Scheduler):
     cdef readonly Queue queue

@@ -19,8 +19,11 @@ BLOCK = 64
 WIDTHS = 16
 """Classes of jobs by processors: 1, 2, up to 4, up to 8 and so on; the last one is of all."""
 
+NO_WIDTH = 2**62
+"""Processors of a job that has left: more than there can be."""
+
 INFINITY, _WAITING = math.inf, WAITING
-_BLOCK, _WIDTHS, _NO_WIDTH = BLOCK, WIDTHS, 2**62
+_BLOCK, _WIDTHS, _NO_WIDTH = BLOCK, WIDTHS, NO_WIDTH
 
 
 def too_wide(processors: int, machine_size: int) -> Refusal:
@@ -56,6 +59,9 @@ class Queue:
         Jobs in the summaries.
     summarized
         Places that summaries count, 0 as long as the queue is short.
+    widths, durations
+        By place that summaries count: the processors and the duration (seconds) of its job, side by
+        side, since jobs of a long queue lie apart; :data:`NO_WIDTH` where the job has left.
     narrowest
         By block: the fewest processors of its jobs.
     shortest
@@ -65,8 +71,13 @@ class Queue:
     def __init__(self) -> None:
         self.jobs: list[Job] = []
         self.new, self.first, self.waiting, self.summarized, self.blocks = 0, 0, 0, 0, 16
-        self.narrowest = array("q", bytes(8 * self.blocks))
-        self.shortest = array("d", bytes(8 * self.blocks * _WIDTHS))
+        self.make_room()
+
+    def make_room(self) -> None:
+        """Make empty summaries. O(blocks)."""
+        room = bytes(8 * self.blocks)
+        self.narrowest, self.shortest = array("q", room), array("d", room * _WIDTHS)
+        self.widths, self.durations = array("q", room * _BLOCK), array("d", room * _BLOCK)
 
     def __iter__(self) -> Iterator[Job]:
         return iter(self.listed())
@@ -126,25 +137,31 @@ class Queue:
         count = len(self.jobs)
         if count > self.blocks * _BLOCK:
             self.blocks = 2 * (count // _BLOCK + 1)
-            self.narrowest = array("q", bytes(8 * self.blocks))
-            self.shortest = array("d", bytes(8 * self.blocks * _WIDTHS))
+            self.make_room()
             self.waiting = self.summarized = 0
         for place in range(self.summarized, count):
             if place % _BLOCK == 0:
                 self.forget(place // _BLOCK)
             job = self.jobs[place]
             if job.phase == _WAITING:
-                self.count_job(place // _BLOCK, job)
+                self.widths[place], self.durations[place] = job.processors, job.duration
+                self.count_place(place)
                 self.waiting += 1
+            else:
+                self.widths[place] = _NO_WIDTH
         self.summarized = count
+
+    def leave(self, place: int) -> None:
+        """Note that the job of a place has left; :meth:`count_block` has to follow. O(1)."""
+        self.widths[place] = _NO_WIDTH
+        self.waiting -= 1
 
     def count_block(self, block: int) -> None:
         """Summarize a block that jobs have left. O(1)."""
         self.forget(block)
-        for place in range(block * _BLOCK, min(len(self.jobs), (block + 1) * _BLOCK)):
-            job = self.jobs[place]
-            if job.phase == _WAITING:
-                self.count_job(block, job)
+        for place in range(block * _BLOCK, min(self.summarized, (block + 1) * _BLOCK)):
+            if self.widths[place] < _NO_WIDTH:
+                self.count_place(place)
 
     def forget(self, block: int) -> None:
         """Make the summary of a block that of no job. O(1)."""
@@ -152,13 +169,14 @@ class Queue:
         for width in range(_WIDTHS):
             self.shortest[block * _WIDTHS + width] = INFINITY
 
-    def count_job(self, block: int, job: Job) -> None:
-        """Count a job in the summary of a block. O(1)."""
-        self.narrowest[block] = min(self.narrowest[block], job.processors)
-        place, end = block * _WIDTHS + width_of(job.processors), (block + 1) * _WIDTHS
-        while place < end and self.shortest[place] > job.duration:
-            self.shortest[place] = job.duration
-            place += 1
+    def count_place(self, place: int) -> None:
+        """Count a waiting job in the summary of its block. O(1)."""
+        processors, duration, block = self.widths[place], self.durations[place], place // _BLOCK
+        self.narrowest[block] = min(self.narrowest[block], processors)
+        size, end = block * _WIDTHS + width_of(processors), (block + 1) * _WIDTHS
+        while size < end and self.shortest[size] > duration:
+            self.shortest[size] = duration
+            size += 1
 
     def may_start(self, block: int, free: int, extra: int, now: float, latest: float) -> bool:
         """Return whether a job of a block may start beside the one that is reserved for. O(1).
@@ -166,13 +184,33 @@ class Queue:
         It ends by the latest date, or needs no more than the extra processors.
         """
         narrowest = self.narrowest[block]
+        if narrowest <= min(free, extra):
+            return True
         if narrowest > free:
             return False
-        shortest = self.shortest[block * _WIDTHS + width_of(free)]
-        return narrowest <= extra or now + shortest <= latest
+        return now + self.shortest[block * _WIDTHS + width_of(free)] <= latest
+
+    def next_fit(self, place: int, free: int, extra: int, now: float, latest: float) -> int:
+        """Return the first place from one on, in its block, whose job may start so.
+
+        The first place behind the block without any. O(1).
+        """
+        end = min(self.summarized, (place // _BLOCK + 1) * _BLOCK)
+        while place < end:
+            width = self.widths[place]
+            if width <= free and (width <= extra or now + self.durations[place] <= latest):
+                break
+            place += 1
+        return place
 
     def check(self) -> None:
         """Raise an AssertionError unless the summaries are those of the jobs."""
+        for place in range(self.summarized):
+            job, width = self.jobs[place], self.widths[place]
+            if job.phase == _WAITING:
+                assert job.duration == self.durations[place], f"place {place}: duration"
+            known = job.processors if job.phase == _WAITING else _NO_WIDTH
+            assert width == known, f"place {place}: width"
         for block in range((self.summarized + _BLOCK - 1) // _BLOCK):
             end = min((block + 1) * _BLOCK, self.summarized)
             there = [each for each in self.jobs[block * _BLOCK : end] if each.phase == _WAITING]
