@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import fmean
-
 from qops_batsim import read_swf
 from qops_batsim.workload import SwfLog
 from studies.request import StudyRequest
@@ -28,17 +26,13 @@ BATCH_PARTITION, WHOLE_LOG = 430, 338
 SDSC_PROCESSORS, KTH_PROCESSORS = 128, 100
 
 
-SHIFT = 25
-"""Jobs by which the stretch of a log begins later with each seed.
+def jobs_before(seed: int, every: int) -> int:
+    """Return how many jobs of a log lie before the stretch of a seed, if one begins every so many.
 
-These stretches are nearly the same jobs, so they are no repetitions: where a seed draws nothing, as
-at load 1, a study has one number, their mean (:func:`repeated`).
-"""
-
-
-def repeated(values: list[float], *, drawn: bool) -> list[float]:
-    """Return numbers by seed where seeds draw something, else their mean as the only one."""
-    return values if drawn or not values else [fmean(values)]
+    Stretches share no job, so that they are repetitions. The first one is the paper's, or a part of
+    it.
+    """
+    return every * (seed - 1)
 
 
 def read_log(request: StudyRequest, file: str) -> SwfLog:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,12 +18,14 @@ import msgspec
 from qops_batsim import QopsError
 from qops_batsim.experiments import (
     Claim,
+    PageTable,
     Study,
     StudyRuns,
     deadline_facts,
     run_study,
     study_inputs,
     study_of,
+    whole_claims,
     with_need,
 )
 
@@ -142,6 +144,21 @@ class Quantity(NamedTuple):
     metric: str
     label: str
     scale: float = 1.0
+
+
+def stretch_table(claims: Sequence[Claim], first: Sequence[Claim]) -> PageTable:
+    """Return what a paper's claims are judged by, beside the number of the paper's own stretch.
+
+    That is one number, which says nothing of others; both are of the part that decides.
+    """
+    there = {each.id: each for each in first}
+    rows = [
+        [each.id, each.text, *(claim_value(it) for it in (there[each.decided_by or each.id], each))]
+        for each in whole_claims(claims, ours=False)
+        if each.kind == "mean" and each.value is not None
+    ]
+    heads = ["id", "claim", "the paper's stretch", "all stretches"]
+    return PageTable(title="The paper's own stretch", headings=heads, rows=rows)
 
 
 def relative_difference(measured: float, paper: float) -> float:

@@ -204,14 +204,12 @@ def scale(
           --load 1.3 --method expansion
     """
     from qops_batsim.workload.batsim_json import write_workload
-    from qops_batsim.workload.model import shortage
     from qops_batsim.workload.scale import scale_load, subset
 
     whole = read_source(source, out)
     trace = subset(whole, first=first or None, skip=skip)
     scaled = scale_load(trace, load, method=method, seed=seed, same_time=same_time)
     write_workload(scaled, out)
-    warn(shortage(len(trace.jobs), first, skip))
     added = len(scaled.jobs) - len(trace.jobs)
     duplicates = f", {added} of them duplicates" if method == "duplication" else ""
     say(f"{out}: {len(scaled.jobs)} jobs on {scaled.processors} processors{duplicates}")

@@ -414,11 +414,9 @@ def _events_of(
 def _tell(conversion: Conversion, read: str, odd: Sequence[RepairCount], out: Path | None) -> None:
     """Print the records read, repaired and written."""
     from qops_batsim.workload.conversion import DONE
-    from qops_batsim.workload.model import shortage
 
     workload = conversion.workload
     say(read)
-    warn(shortage(len(workload.jobs), workload.provenance["first"], workload.provenance["skip"]))
     if workload.provenance["window"] is not None:
         say(f"submitted in the window: {conversion.records_in_window}")
     if odd:

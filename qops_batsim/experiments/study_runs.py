@@ -52,7 +52,7 @@ from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import load_platform
 from qops_batsim.version import __version__
 from qops_batsim.workload.estimates import told_estimates
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.model import Workload, stretch_of
 from qops_batsim.workload.traces import read_trace
 
 if TYPE_CHECKING:
@@ -288,12 +288,7 @@ def _inputs(
             jobs = max(last) if len(last) == len(windows) else None
             trace = read_trace(path, processors=log.processors, first=jobs).workload
         for window in windows:
-            if max(window.skip + 1, window.skip + window.first) > len(trace.jobs):
-                raise InputError(
-                    f"{source}: has {len(trace.jobs)} usable jobs, too few for window "
-                    f"{{skip = {window.skip}, first = {window.first}}} of log {log.name}; windows "
-                    "of as many jobs as are asked for are expected"
-                )
+            stretch_of(source, len(trace.jobs), window.skip, window.first or None)
         check_runnable(trace, source, windows)
         # Two names may have one log, of which the longer stretch is needed.
         longest = traces.setdefault(names[log.name], trace)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from qops_batsim.workload.model import delay_profile as delay_profile
     from qops_batsim.workload.need import NeedChoices as NeedChoices
     from qops_batsim.workload.need import NeedMix as NeedMix
+    from qops_batsim.workload.scale import subset as subset
     from qops_batsim.workload.service_classes import APART as APART
     from qops_batsim.workload.service_classes import TOGETHER as TOGETHER
     from qops_batsim.workload.service_classes import ClassChoices as ClassChoices
@@ -56,6 +57,7 @@ else:
             "log": "Records",
             "model": "Workload delay_profile",
             "need": "NeedChoices NeedMix",
+            "scale": "subset",
             "service_classes": (
                 "APART QOS_CLASSES TOGETHER ClassChoices LogFacts application_of "
                 "assign_classes name_queues"

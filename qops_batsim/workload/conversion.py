@@ -40,10 +40,10 @@ from qops_batsim.workload.model import (
     JobTable,
     Workload,
     WrittenJobs,
-    check_counts,
     check_processors,
     delay_profile,
     plain_number,
+    stretch_of,
 )
 
 _NEXT_JOB = "},\n"
@@ -108,11 +108,10 @@ def convert_log(
     The machine has ``processors``, by default what the log says. The
     ``**window`` says which submissions to keep (:class:`~qops_batsim.workload.conversion.Bounds`),
     ``repairs`` what to do with unusable records, ``skip`` and ``first`` how many usable jobs to
-    leave out at the beginning and to keep after that (None: all). With ``rebase``, submissions
-    count from the first job, otherwise they are the log's own seconds.
+    leave out at the beginning and to keep after that (None: all; fewer are an error). With
+    ``rebase``, submissions count from the first job, otherwise they are the log's own seconds.
     """
     repairs = repairs or Repairs()
-    check_counts(skip, first)
     if not len(log.records):
         raise _nothing(log)
     size_is = log.size_is if processors is None else ""
@@ -126,12 +125,7 @@ def convert_log(
         raise InputError(
             f"{log.source}: none of {len(inside)} jobs is left after the repairs{_did(counts)}"
         )
-    records: Records = usable[skip : None if first is None else skip + first]
-    if not len(records):
-        raise InputError(
-            f"{log.source}: skip is {skip}, but the window holds {len(usable)} usable jobs; "
-            "a smaller number is expected"
-        )
+    records: Records = usable[stretch_of(log.source, len(usable), skip, first)]
     shift = plain_number(records["submit_time"][0]) if rebase else 0
     workload = _workload(log, records, processors, shift)
     counts = [*log.left_out, *counts]

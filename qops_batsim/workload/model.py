@@ -176,12 +176,27 @@ def check_counts(skip: int, first: int | None) -> None:
     require(first is None or first > 0, "first", first, "a whole number above 0 is expected")
 
 
-def shortage(found: int, asked: int | None, skip: int = 0, what: str = "jobs") -> str:
-    """Return a warning if fewer jobs were found than asked for, else an empty text."""
+def stretch_of(source: str, count: int, skip: int, first: int | None) -> slice:
+    """Return the place of the ``first`` jobs (None: all) after ``skip`` others among ``count``.
+
+    Fewer than are asked for are an :class:`~qops_batsim.errors.InputError`: a shorter stretch is
+    another experiment, and in a mean it would count as much as a whole one.
+    """
+    check_counts(skip, first)
+    if count - skip < (first or 1):
+        asked = f"skip = {skip}" if first is None else f"skip = {skip}, first = {first}"
+        raise InputError(
+            f"{source}: has {count} usable jobs, too few for window {{{asked}}}; a window of as "
+            "many jobs as are asked for, and of at least one, is expected"
+        )
+    return slice(skip, None if first is None else skip + first)
+
+
+def shortage(found: int, asked: int | None, what: str) -> str:
+    """Return a warning if fewer things were found than asked for, else an empty text."""
     if not asked or found >= asked:
         return ""
-    behind = f" after the first {skip:,}" if skip else ""
-    return f"{asked:,} {what} were asked for, but there are only {found:,}{behind}"
+    return f"{asked:,} {what} were asked for, but there are only {found:,}"
 
 
 class JobColumns(NamedTuple):

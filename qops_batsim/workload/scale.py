@@ -18,7 +18,7 @@ from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
 from qops_batsim.workload.delay_jobs import ProfileTable, changed_job, derived, run_times
 from qops_batsim.workload.lublin import random_stream
-from qops_batsim.workload.model import Workload, check_counts, plain_number
+from qops_batsim.workload.model import Workload, plain_number, stretch_of
 
 METHODS = ("duplication", "expansion")
 
@@ -174,8 +174,9 @@ PAPER_JOBS = 5000
 def subset(workload: Workload, *, first: int | None = None, skip: int = 0) -> Workload:
     """Return some consecutive jobs of a workload, sorted by submission.
 
-    They are the ``first`` jobs, or as many as there are (None: all), after ``skip`` others.
-    Jobs with equal submissions keep the order of the file. Dates stay as they are.
+    They are the ``first`` jobs (None: all) after ``skip`` others; fewer than that are an
+    :class:`~qops_batsim.errors.InputError`. Jobs with equal submissions keep the order of the file.
+    Dates stay as they are.
 
     Examples
     --------
@@ -183,13 +184,7 @@ def subset(workload: Workload, *, first: int | None = None, skip: int = 0) -> Wo
     >>> [job.id for job in subset(read_workload("tiny_8"), first=2, skip=3).jobs]
     ['4', '5']
     """
-    check_counts(skip, first)
-    ordered = sorted(workload.jobs, key=lambda job: job.submission_time)
-    jobs = ordered[skip : None if first is None else skip + first]
-    if not jobs:
-        raise InputError(
-            f"{workload.source}: skip is {skip}, but the workload holds {len(ordered)} jobs; "
-            "a smaller number, and at least one job, is expected"
-        )
+    place = stretch_of(workload.source, len(workload.jobs), skip, first)
+    jobs = sorted(workload.jobs, key=lambda job: job.submission_time)[place]
     step = {"step": "subset", "skip": skip, "first": first, "jobs": len(jobs)}
     return derived(workload, jobs, None, step)

@@ -1,16 +1,18 @@
-"""EASY with each order of its queue, and EASY++, on whole logs (README.md).
+"""EASY with each order of its queue, and EASY++, on logs and on stretches of them (README.md).
 
     python studies/easy_orders [--quick] [--write studies/easy_orders/README.md]
 
 Means over all jobs, planned with the users' estimates: wait (seconds) and bounded slowdown (10 s).
-Logs are read from QOPS_SHARED (default ../shared).
+Changes are those of stretches that share no job, each on an empty machine. Logs are read from
+QOPS_SHARED (default ../shared).
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,38 +20,120 @@ if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim import simulate
-from qops_batsim.experiments import find_trace
+from qops_batsim.experiments import (
+    CONFIRMED,
+    Claim,
+    changes,
+    find_trace,
+    jointly_judged,
+    markdown_table,
+    sign_claim,
+)
 from qops_batsim.platform import make_cluster
 from qops_batsim.scheduling import make_scheduler
-from qops_batsim.workload import read_trace
+from qops_batsim.workload import Workload, read_trace, subset
+from studies.logs import jobs_before
 from studies.shared import Settings, arguments, print_or_put, run_main, settings_of
 
 
-def cells(settings: Settings, log: str) -> dict[str, str]:
-    """Return the columns of a log by run."""
-    file, processors = settings["logs"][log]
+class Means(NamedTuple):
+    """Means of a run over all jobs: wait (s) and bounded slowdown."""
+
+    wait: float
+    slowdown: float
+
+
+def means_of(options: Mapping[str, Any], workload: Workload) -> Means:
+    """Return the means of a run of EASY."""
+    machine = make_cluster(workload.processors)
+    ended = simulate(make_scheduler("easy", options), workload, machine).ended_jobs
+    waits, lasted = ended.starts - ended.submission_times, ended.finishes - ended.starts
+    slowdowns = np.maximum(1.0, (waits + lasted) / np.maximum(lasted, 10.0))
+    return Means(float(waits.mean()), float(slowdowns.mean()))
+
+
+class Runs(NamedTuple):
+    """Means of each run on a log, and on each of its stretches."""
+
+    whole: dict[str, Means]
+    stretches: dict[str, list[Means]]
+
+
+def runs_on(settings: Settings, log: str) -> Runs:
+    """Make the runs of a log on a machine."""
+    file, processors, jobs = settings["logs"][log]
     workload = read_trace(find_trace(file, Path()), processors=processors).workload
-    machine = make_cluster(processors)
-    found: dict[str, str] = {}
+    count = len(workload.jobs) // jobs
+    parts = [subset(workload, skip=jobs_before(n + 1, jobs), first=jobs) for n in range(count)]
     runs: dict[str, dict[str, Any]] = settings["runs"]
-    for name, options in runs.items():
-        ended = simulate(make_scheduler("easy", options), workload, machine).ended_jobs
-        waits, lasted = ended.starts - ended.submission_times, ended.finishes - ended.starts
-        slowdowns = np.maximum(1.0, (waits + lasted) / np.maximum(lasted, 10.0))
-        found[name] = f"{waits.mean():,.0f} | {slowdowns.mean():.1f}"
-    return found
+    return Runs(
+        {name: means_of(options, workload) for name, options in runs.items()},
+        {name: [means_of(options, part) for part in parts] for name, options in runs.items()},
+    )
+
+
+def judged(found: Mapping[str, Runs], base: str) -> dict[tuple[str, str, str], Claim]:
+    """Return by run, log and metric its change against a run by stretch (%), judged together."""
+    claims = {}
+    for log, runs in found.items():
+        for name, own in runs.stretches.items():
+            for metric in Means._fields if name != base else ():
+                both = (
+                    [getattr(each, metric) for each in of] for of in (own, runs.stretches[base])
+                )
+                # The side on which the mean lies: chance is the same for both.
+                less = changes(*both)
+                sign = 1 if sum(less) > 0 else -1
+                key = (name, log, metric)
+                claims[key] = sign_claim(
+                    *(" ".join(key), "", less, sign), relative=True, family="orders"
+                )
+    verdicts = jointly_judged(list(claims.values()))
+    return dict(zip(claims, verdicts, strict=True))
+
+
+def change_text(claim: Claim) -> str:
+    """Return a change with its interval, marked if chance does not explain it."""
+    if claim.value is None or claim.interval is None:
+        return "-"
+    mark = "*" if claim.verdict == CONFIRMED else ""
+    return "{:+.0f}{} [{:+.0f}, {:+.0f}]".format(claim.value, mark, *claim.interval)
+
+
+def tables(settings: Settings, found: Mapping[str, Runs]) -> Iterator[str]:
+    """Yield the means on whole logs, and the changes by stretch."""
+    base = next(iter(settings["runs"]))
+    heads = [f"{log}: {what}" for log in found for what in ("wait (s)", "slowdown")]
+    rows = [
+        [name]
+        + [
+            cell
+            for runs in found.values()
+            for cell in (f"{runs.whole[name].wait:,.0f}", f"{runs.whole[name].slowdown:.1f}")
+        ]
+        for name in settings["runs"]
+    ]
+    yield from markdown_table(["whole logs", *heads], rows)
+    claims = judged(found, base)
+    for metric, title in (("slowdown", "bounded slowdown"), ("wait", "wait")):
+        heads = [
+            f"{log}, {len(runs.stretches[base])} of {settings['logs'][log][2]:,} jobs"
+            for log, runs in found.items()
+        ]
+        rows = [
+            [name, *(change_text(claims[name, log, metric]) for log in found)]
+            for name in settings["runs"]
+            if name != base
+        ]
+        yield ""
+        yield from markdown_table([f"{title} against {base} (%)", *heads], rows)
 
 
 def main() -> None:
     asked = arguments(__file__, __doc__).parse_args()
     settings = settings_of(__file__, quick=asked.quick)
-    logs = [log for log, told in settings["logs"].items() if told]
-    columns = [cells(settings, log) for log in logs]
-    head = " | ".join(f"{log}: wait (s) | slowdown" for log in logs)
-    text = f"| | {head} |\n|---|{'---:|' * 2 * len(logs)}\n"
-    for name in settings["runs"]:
-        text += f"| {name} | {' | '.join(column[name] for column in columns)} |\n"
-    print_or_put(text, asked.write)
+    found = {log: runs_on(settings, log) for log, told in settings["logs"].items() if told}
+    print_or_put("\n".join(tables(settings, found)) + "\n", asked.write)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 """Claims of Islam et al. (2003) as tests: what sections 4 and 5 say that can be measured.
 
 A claim is about a difference of schedulers, or of settings, on the same workloads: averaged over
-loads for each seed, with an interval over the seeds. *High* loads are those from 1.4 up. Claims
-about a size are judged on the size; "about" leaves 2.5 points to both sides, "comparable" 1 point
-of utilization or 5 % of response time. Where something is said to be more or less, less than half
-a point, or 2 % of a response time or slowdown, is no difference. What the report says "in
-general", or of a trend, is judged on the mean over its cells or on the slope. Claims about mixed
-jobs (sections 5.2 and 5.3) are judged with the artificial deadlines of the text and, where ids end
-in ``-slides`` and the rule matters most, with those of the authors' talk, as families of their
-own; so are those about other windows of a log.
+loads for each stretch of the log, with an interval over the stretches. *High* loads are those from
+1.4 up. Claims about a size are judged on the size; "about" leaves 2.5 points to both sides,
+"comparable" 1 point of utilization or 5 % of response time. Where something is said to be more or
+less, less than half a point, or 2 % of a response time or slowdown, is no difference. What the
+report says "in general", or of a trend, is judged on the mean over its cells or on the slope.
+Claims about mixed jobs (sections 5.2 and 5.3) are judged with the artificial deadlines of the text
+and, where ids end in ``-slides`` and the rule matters most, with those of the authors' talk, as
+families of their own; so are those about other windows of a log.
 
 Claims that are a comparison, or several of a kind, stand in ``claims.toml``, which tells its form;
 those whose number is made in another way are here.
@@ -40,7 +40,6 @@ from qops_batsim.experiments import (
     differences,
     ends_of,
     invariant_claim,
-    nested_interval,
     range_claim,
     slopes,
 )
@@ -269,8 +268,8 @@ class Judge:
         that both reach. None if a seed has no such range.
         """
         found = []
-        for seed, _ in enumerate(self.values(at, first, metric, self.loads[-1])):
-            curves = [self._curve(at, name, metric, seed) for name in (first, second)]
+        for place, _ in enumerate(self.values(at, first, metric, self.loads[-1])):
+            curves = [self._curve(at, name, metric, place) for name in (first, second)]
             low, high = (max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves))
             if not low < high:
                 return []
@@ -279,13 +278,9 @@ class Judge:
             found.append(float(np.log(one / other).mean()))
         return found
 
-    def _curve(self, at: Scenario, name: str, metric: str, seed: int) -> tuple[Values, Values]:
+    def _curve(self, at: Scenario, name: str, metric: str, place: int) -> tuple[Values, Values]:
         rows = sorted(
-            tuple(
-                # Where nothing is drawn there is one number for all seeds.
-                (values := self.values(at, name, each, load))[min(seed, len(values) - 1)]
-                for each in (USED, metric)
-            )
+            tuple(self.values(at, name, each, load)[place] for each in (USED, metric))
             for load in self.loads
         )
         return [row[0] for row in rows], [row[1] for row in rows]
@@ -460,27 +455,27 @@ def _windows(results: Results) -> Iterator[Claim]:
     """
     study = results.study
     contestants = (("qops", ()), ("qops-earliest-deadline", EARLIEST_DEADLINE))
-    loads, seeds = ", ".join(f"{load:g}" for load in study.window_loads), study.window_seeds
+    loads = ", ".join(f"{load:g}" for load in study.window_loads)
     sites = dict.fromkeys(source.site for source in study.windows)
     for site, (name, settings), rival in product(sites, contestants, RIVALS):
-        groups = []
+        found = []
         for source in study.windows:
             if source.site == site:
                 columns = []
                 for load in study.window_loads:
-                    own = results.strict(source, load, seeds, _JOBS, "qops", settings)
+                    own = results.strict(source, load, (1,), _JOBS, "qops", settings)
                     columns.append(
-                        differences(own, results.strict(source, load, seeds, _JOBS, rival))
+                        differences(own, results.strict(source, load, (1,), _JOBS, rival))
                     )
-                groups.append(averages(columns))
+                found += averages(columns)
         text = (
-            f"unadmitted jobs, {name} less {rival.upper()}, on {len(groups)} other windows "
+            f"unadmitted jobs, {name} less {rival.upper()}, on {len(found)} other windows "
             f"of {site} (S = 0.2, mean over loads {loads}; points)"
         )
         yield range_claim(
             f"windows.{site}.{name}.{rival}",
             text,
-            nested_interval(groups),
+            found,
             *ends_of(-1),
             section="5.1",
             family=f"windows of {site}",

@@ -52,7 +52,7 @@ from studies.islam2003.study import (
 )
 from studies.logs import read_log
 from studies.request import StudyRequest
-from studies.shared import Quantity
+from studies.shared import Quantity, stretch_table
 
 
 def run(request: StudyRequest) -> StudyReport:
@@ -75,14 +75,16 @@ def run_with(study: Study, request: StudyRequest) -> StudyReport:
 def report_on(traces: Mapping[str, Workload], study: Study, request: StudyRequest) -> StudyReport:
     """Run a study on traces, the jobs of whole logs (type ``delay``) by machine."""
     results = run_study(traces, study, request)
+    judged = jointly_judged(_judged(results))
+    own = run_study(traces, study.of_paper, request) if study.paper_jobs else results.on_first
     return StudyReport(
         study="islam2003",
         quick=request.quick,
         choices=choices(study),
         data=all_values(results),
-        tables=tables(results),
-        figures=figures(results),
-        claims=jointly_judged(_judged(results)),
+        tables=[stretch_table(judged, claims(own)), *tables(results)],
+        figures=figures(own if study.paper_jobs else results),
+        claims=judged,
         runs=(results.runs, results.packed),
     )
 

@@ -6,7 +6,7 @@ Every scheduler runs on the very same workloads, so differences between them are
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
 from statistics import fmean
@@ -49,7 +49,6 @@ from studies.islam2003.study import (
     Study,
     case_of,
 )
-from studies.logs import repeated
 from studies.request import StudyRequest
 from studies.run_table import RunTable
 
@@ -98,13 +97,17 @@ class Results:
     bounds: Mapping[BoundCase, Mapping[str, Unadmitted]] = field(default_factory=dict)
     bound: float | None = None
 
+    @property
+    def on_first(self) -> Results:
+        """The runs on the first stretch."""
+        return replace(self, study=msgspec.structs.replace(self.study, seeds=self.study.seeds[:1]))
+
     def of(self, cases: Sequence[DeadlineCase], metric: str) -> list[float]:
         """Return a number of each run; empty where it has no meaning or is not made."""
         wanted = [case.canonical() for case in cases]
         if not self.study.is_whole and not all(case in self.runs for case in wanted):
             return []
-        found = self.runs.numbers(wanted, metric)
-        return repeated(found, drawn=any(case.scenario.draws for case in cases))
+        return self.runs.numbers(wanted, metric)
 
     def values(self, at: Scenario, scheduler: str, metric: str, load: float) -> list[float]:
         """Return a number of a scheduler at a load over the seeds."""
@@ -248,7 +251,7 @@ def windows(results: Results) -> Iterator[dict[str, Any]]:
         READINGS[1],
     )
     for each in product(study.windows, study.window_loads, compared):
-        yield _compared(results, *each, study.window_seeds)
+        yield _compared(results, *each, (1,))
 
 
 def _compared(

@@ -22,8 +22,8 @@ from studies.logs import (
     KTH_PROCESSORS,
     SDSC,
     SDSC_PROCESSORS,
-    SHIFT,
     WHOLE_LOG,
+    jobs_before,
 )
 from studies.specification import read_specification
 
@@ -113,6 +113,9 @@ FIGURES = [
 LOADS = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6)
 """Section 4.2, and the axes of the talk's pictures."""
 
+JUDGED_LOADS = LOADS[::2]
+"""Loads at which claims are judged, on every stretch."""
+
 JOBS = 5000
 """Of each log (section 4.1)."""
 
@@ -140,13 +143,15 @@ EARLIEST_DEADLINE: ChangedOptions = (("order", "earliest_deadline"),)
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of a log on a machine: the file's name, processors, and jobs to leave out.
 
-    That is the stretch of the first seed (``SHIFT``).
+    That is the stretch of the first seed; one begins ``every`` so many jobs (0: where the one
+    before has ended).
     """
 
     file: str
     processors: int
     skip: int = 0
     first: int = JOBS
+    every: int = 0
 
     @property
     def site(self) -> str:
@@ -171,7 +176,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             kind,
             log=self.machine,
-            skip=self.skip + SHIFT * (seed - 1),
+            skip=self.skip + jobs_before(seed, self.every or self.first),
             first=self.first,
             load=load,
             method=kind.method if load > 1 else "duplication",
@@ -200,8 +205,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     ``sources`` are those of the figures; ``readings`` are compared on ``reading_sources`` at
     ``reading_loads``, with deadlines for all jobs and S = 0.2. ``windows`` are stretches of logs
-    that did not choose any default, and repetitions of their log; each has ``window_seeds``.
-    Packed schedules have the ``laxities`` and the ``seeds``. ``figures`` are the paper's numbers of
+    that did not choose any default, and repetitions of their log. Packed schedules have the
+    ``laxities`` and the ``seeds``. ``figures`` are the paper's numbers of
     those that are made, if not all.
     """
 
@@ -214,10 +219,29 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     readings: tuple[Reading, ...] = ()
     windows: tuple[Source, ...] = ()
     window_loads: tuple[float, ...] = ()
-    window_seeds: tuple[int, ...] = ()
     laxities: tuple[float, ...] = ()
+    # Jobs of the paper's stretch, and its loads, if the sources have fewer.
+    paper_jobs: int = 0
+    paper_loads: tuple[float, ...] = ()
     # Left out of reports that have all.
     figures: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def of_paper(self) -> Study:
+        """The figures on the paper's own stretch, once."""
+        jobs = self.paper_jobs
+        sources = {
+            name: msgspec.structs.replace(each, first=jobs or each.first)
+            for name, each in self.sources.items()
+        }
+        return msgspec.structs.replace(
+            self,
+            sources=sources,
+            loads=self.paper_loads or self.loads,
+            seeds=self.seeds[:1],
+            reading_sources=(),
+            windows=(),
+        )
 
     @property
     def is_whole(self) -> bool:
@@ -275,8 +299,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         for source, load, seed in product(self.reading_sources, self.reading_loads, self.seeds):
             found = source.scenario(STRICT, load, seed)
             yield from (case_of(found, by.scheduler, by.settings) for by in self.readings)
-        for source, load, seed in product(self.windows, self.window_loads, self.window_seeds):
-            found = source.scenario(STRICT, load, seed)
+        for source, load in product(self.windows, self.window_loads):
+            found = source.scenario(STRICT, load, 1)
             yield from (case_of(found, name) for name in ADMISSION)
             yield case_of(found, "qops", EARLIEST_DEADLINE)
 
@@ -340,11 +364,17 @@ READINGS = (
 )
 """Ways to read the paper, the chosen ones first of each scheduler."""
 
-_SDSC = Source(file=SDSC, processors=SDSC_PROCESSORS)
-_NARROW = Source(file=CTC, processors=WHOLE_LOG)
-
 WINDOW = 2500
-"""Jobs of a window that did not choose any default."""
+"""Jobs of a stretch: half of the paper's, of which there are ten in each log."""
+
+_CTC, _NARROW, _SDSC = (
+    Source(file=file, processors=processors, first=WINDOW, every=JOBS)
+    for file, processors in (
+        (CTC, BATCH_PARTITION),
+        (CTC, WHOLE_LOG),
+        (SDSC, SDSC_PROCESSORS),
+    )
+)
 
 
 def _windows(file: str, processors: int, begin: int, end: int) -> Iterator[Source]:
@@ -354,11 +384,13 @@ def _windows(file: str, processors: int, begin: int, end: int) -> Iterator[Sourc
 
 
 FULL = Study(
-    sources={"CTC": Source(file=CTC, processors=BATCH_PARTITION), "SDSC": _SDSC},
-    loads=LOADS,
-    seeds=tuple(range(1, 21)),
+    sources={"CTC": _CTC, "SDSC": _SDSC},
+    loads=JUDGED_LOADS,
+    seeds=tuple(range(1, 11)),
+    paper_jobs=JOBS,
+    paper_loads=LOADS,
     reading_sources=(_NARROW, _SDSC),
-    reading_loads=(1.2, 1.4, 1.6),
+    reading_loads=(1.4,),
     readings=READINGS,
     # All jobs of the logs, but for those that chose least laxity.
     windows=(
@@ -367,7 +399,6 @@ FULL = Study(
         *_windows(KTH, KTH_PROCESSORS, 0, 28_400),
     ),
     window_loads=(1.2, 1.4),
-    window_seeds=(1, 2),
     laxities=(0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0),
 )
 """All figures, the readings and other windows of the logs."""
@@ -390,7 +421,7 @@ QUICK = Study(
 def choices(study: Study) -> dict[str, str]:
     """Return the choices of a study, in words."""
     machines = ", ".join(
-        f"{log}: the first {source.first:,} jobs of {source.file} on {source.processors} processors"
+        f"{log}: {source.file} on {source.processors} processors"
         for log, source in study.sources.items()
     )
     options = {
@@ -410,6 +441,8 @@ def choices(study: Study) -> dict[str, str]:
         packed_processors=PACKED_PROCESSORS,
         relaxation=RELAXATIONS[0],
         seeds=len(study.seeds),
-        shift=SHIFT,
+        jobs=max(each.first for each in study.sources.values()),
+        every=max(each.every or each.first for each in study.sources.values()),
+        paper_jobs=study.paper_jobs or "that",
         schedulers=settings,
     )

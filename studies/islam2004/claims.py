@@ -1,12 +1,13 @@
 """The claims of Islam et al. (2004) as tests.
 
-Every test is a difference between cases that share their workloads, averaged over loads or
-other parameters for each seed, with an interval over the seeds. Charges and work are compared
-as relative changes (%), by logarithms, so that loads can be averaged. That something changes
-nothing is judged by whether the interval lies within a percent of 0; nor is a smaller change, or
-one of half a point, a rise or a fall. A claim is confirmed if all its parts are, and not confirmed
-if one of them is not; its value is that of the part which decided. The claims of a section on a
-machine are a family. Changes between cases stand in ``study.toml``; what is judged otherwise, here.
+Every test is a difference between cases that share their workloads, averaged over loads or other
+parameters for each stretch of the log, with an interval over the stretches. Charges and work are
+compared as relative changes (%), by logarithms, so that loads can be averaged. That something
+changes nothing is judged by whether the interval lies within a percent of 0; nor is a smaller
+change, or one of half a point, a rise or a fall. A claim is confirmed if all its parts are, and not
+confirmed if one of them is not; its value is that of the part which decided. The claims of a
+section on a machine are a family. Changes between cases stand in ``study.toml``; what is judged
+otherwise, here.
 """
 
 from __future__ import annotations

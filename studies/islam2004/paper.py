@@ -16,6 +16,7 @@ import msgspec
 
 from qops_batsim.economics import PROCESSOR_CLASSES, RUN_TIME_CLASSES
 from qops_batsim.experiments import (
+    Claim,
     Figure,
     PageTable,
     Panel,
@@ -46,7 +47,7 @@ from studies.islam2004.study import (
 )
 from studies.logs import BATCH_PARTITION, CTC, SDSC, SDSC_PROCESSORS, WHOLE_LOG, read_log
 from studies.request import StudyRequest
-from studies.shared import Quantity
+from studies.shared import Quantity, stretch_table
 
 
 def run(request: StudyRequest) -> StudyReport:
@@ -86,16 +87,22 @@ def report_on(parts: Sequence[tuple[Workload, Study]], request: StudyRequest) ->
         choices=choices(parts),
         data={"machines": machines},
     )
+    first: list[Claim] = []
     for trace, study in parts:
         results = run_study(trace, study, request)
         suffix = f"-{trace.processors}" if machines else ""
         machine = f", {trace.processors} processors" if len(parts) > 1 else ""
+        if not machines:
+            paper = study.paper_jobs
+            own = run_study(trace, study.of_paper, request) if paper else results.on_first
+            first = claims(own)
         report.tables = [*report.tables, *tables(results, machine=machine)]
         report.figures = [*report.figures, *figures(results, suffix=suffix, machine=machine)]
         report.claims = [*report.claims, *claims(results, suffix=suffix)]
         report.runs = [*report.runs, results.runs]
         machines[str(trace.processors)] = all_values(results)
     report.claims = jointly_judged(report.claims)
+    report.tables = [stretch_table(report.claims, first), *report.tables]
     return report
 
 

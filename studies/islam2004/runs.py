@@ -7,7 +7,7 @@ cases are paired.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,7 +36,7 @@ from qops_batsim.experiments import (
 from qops_batsim.running import easy_references
 from qops_batsim.workload import Workload
 from studies.islam2004.study import OTHER_EDGES, SCHEDULER, STRINGENCY, Case, Study
-from studies.logs import SHIFT, repeated
+from studies.logs import jobs_before
 from studies.request import StudyRequest
 from studies.run_table import RunTable
 
@@ -97,15 +97,18 @@ class Results:
     study: Study
     runs: RunTable[tuple[Case, int], CaseMeasures]
 
+    @property
+    def on_first(self) -> Results:
+        """The runs on the first stretch."""
+        return replace(self, study=msgspec.structs.replace(self.study, seeds=self.study.seeds[:1]))
+
     def of(self, case: Case) -> list[CaseMeasures]:
         """Return the runs of a case in the order of its seeds."""
         return [self.runs[case.simulated(), seed] for seed in self.study.seeds]
 
     def values(self, case: Case, metric: str) -> list[float]:
         """Return a number of each run of a case."""
-        found = self.runs.numbers(((case.simulated(), seed) for seed in self.study.seeds), metric)
-        drawn = scenario_of(case, 1, 1).draws or case.tolerance == "random"
-        return repeated(found, drawn=drawn)
+        return self.runs.numbers(((case.simulated(), seed) for seed in self.study.seeds), metric)
 
     def accepted_of(self, case: Case, category: str, what: str) -> Interval | None:
         """Return the accepted jobs or work of a category (%), as the mean over seeds."""
@@ -126,22 +129,22 @@ class Results:
 def run_study(trace: Workload, study: Study, request: StudyRequest) -> Results:
     """Run every case with every seed on a trace, the jobs of a log, of type ``delay``."""
     categories = msgspec.to_builtins((Categories(), OTHER_EDGES))
-    size = trace.processors, len(trace.jobs), study.jobs
+    size = trace.processors, len(trace.jobs), study.jobs, study.every
     made_of = [STRINGENCY, categories, trace.provenance, size]
-    work, machine = ChargedRuns(trace, study.jobs), str(trace.processors)
+    work, machine = ChargedRuns(trace, study.jobs, study.every), str(trace.processors)
     runs = request.run(work, study.runs(), CaseMeasures, made_of, processors=machine)
     return Results(study, runs)
 
 
-def scenario_of(case: Case, seed: int, jobs: int) -> Scenario:
-    """Return the workload of a case on the only log, of so many jobs at load 1.
+def scenario_of(case: Case, seed: int, jobs: int, every: int) -> Scenario:
+    """Return the workload of a case on the stretch of a seed, of so many jobs at load 1.
 
     Duplicates are submitted with their originals and have the same deadline, from EASY on the trace
     without duplicates (section 5).
     """
     return Scenario(
         log="",
-        skip=SHIFT * (seed - 1),
+        skip=jobs_before(seed, every),
         first=jobs,
         load=case.load,
         same_time=True,
@@ -153,21 +156,21 @@ def scenario_of(case: Case, seed: int, jobs: int) -> Scenario:
 
 
 class ChargedRuns:
-    """Runs of cases on the workloads of one trace, of so many jobs at load 1.
+    """Runs of cases on stretches of one trace, of so many jobs at load 1, one every so many.
 
     Category slowdowns are those of EASY on the workload with its duplicates, and remembered for the
     last workload.
     """
 
-    def __init__(self, trace: Workload, jobs: int) -> None:
+    def __init__(self, trace: Workload, jobs: int, every: int) -> None:
         self._runs = DeadlineRuns({"": trace})
-        self._jobs = jobs
+        self._stretch = jobs, every
         self._last: tuple[Scenario, Charging] | None = None
 
     def __call__(self, run: tuple[Case, int]) -> CaseMeasures:
         """Return the measures of a run, its schedule checked and its jobs charged."""
         case, seed = run
-        scenario = scenario_of(case, seed, self._jobs)
+        scenario = scenario_of(case, seed, *self._stretch)
         if self._last is None or self._last[0] != scenario:
             self._last = scenario, Charging.of(self._runs.workload(scenario))
         settings = tuple(case.settings(seed).items())

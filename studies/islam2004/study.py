@@ -14,7 +14,6 @@ import msgspec
 from qops_batsim.economics import Categories
 from qops_batsim.scheduling import make_scheduler
 from qops_batsim.workload import Workload
-from studies.logs import SHIFT
 from studies.specification import read_specification
 
 SPECIFICATION = read_specification(Path(__file__).parent)
@@ -34,7 +33,7 @@ DEADLINE_SHARE = 0.2
 """Share of the jobs with a user's deadline in Figures 10 and 11."""
 
 
-FULL_JOBS, QUICK_JOBS = 5000, 1000
+FULL_JOBS, STRETCH, QUICK_JOBS = 5000, 2500, 1000
 
 ToleranceKind = Literal["fixed", "random"]
 
@@ -96,9 +95,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     First what varies in Figures 3 to 5, then in Figures 6 and 7 (the slack factors also in
     Figures 8 to 11), then in Figures 8 to 11 (the share in Figures 10 and 11). Each seed
-    chooses duplicates, random tolerance factors and whose jobs have deadlines, and begins
-    ``SHIFT`` jobs later in the log, of which it has ``jobs``. The
-    ``readings`` are run at the highest load.
+    has a stretch of the log of its own, of so many ``jobs``, one ``every`` so many, and chooses
+    duplicates, random tolerance factors and whose jobs have deadlines. The first one is the
+    paper's, or a part of it: ``paper_jobs``, if not 0, are that of the paper. The ``readings`` are
+    run at the highest load.
     """
 
     loads: tuple[float, ...]
@@ -111,7 +111,15 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     deadline_share: float
     seeds: tuple[int, ...]
     jobs: int = FULL_JOBS
+    every: int = FULL_JOBS
+    paper_jobs: int = 0
     readings: tuple[str, ...] = ()
+
+    @property
+    def of_paper(self) -> Study:
+        """The study on the paper's own stretch, once."""
+        jobs = self.paper_jobs or self.jobs
+        return msgspec.structs.replace(self, jobs=jobs, seeds=self.seeds[:1], readings=())
 
     def tolerance_cases(self, load: float, kind: ToleranceKind = "fixed") -> list[Case]:
         """Return the cases over the tolerance factors."""
@@ -206,7 +214,9 @@ FULL = Study(
     kill_load=KILL_LOAD,
     kill_tolerance_factors=KILL_TOLERANCE_FACTORS,
     deadline_share=DEADLINE_SHARE,
-    seeds=tuple(range(1, 21)),
+    seeds=tuple(range(1, 11)),
+    jobs=STRETCH,
+    paper_jobs=FULL_JOBS,
     readings=tuple(READINGS),
 )
 """All figures, and the readings."""
@@ -218,6 +228,7 @@ COARSE = msgspec.structs.replace(
     slack_tolerance_factors=(2.0, 4.0, 10.0),
     slack_factors=(1.0, 2.0, 6.0),
     readings=(),
+    paper_jobs=0,
 )
 """All figures with few points."""
 
@@ -238,9 +249,10 @@ def choices(parts: Sequence[tuple[Workload, Study]]) -> dict[str, str]:
     said = ", ".join(f"{name} = {value}" for name, value in fixed.items())
     return SPECIFICATION.told_choices(
         jobs=study.jobs,
+        every=study.every,
+        paper_jobs=study.paper_jobs or study.jobs,
         machines=machines,
         others=100 * (1 - study.deadline_share),
         seeds=seeds,
-        shift=SHIFT,
         scheduler=f"{SCHEDULER} with {said}",
     )

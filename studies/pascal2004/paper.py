@@ -32,6 +32,7 @@ from studies.pascal2004.runs import (
     run_trials,
     table1,
     table2,
+    waits_by_stretch,
 )
 from studies.pascal2004.study import (
     ALL,
@@ -62,6 +63,7 @@ def run_with(study: Study, request: StudyRequest) -> StudyReport:
     first = table1(results, study, recorded)
     second = table2(results, study)
     third = candidates(results, study)
+    stretches = waits_by_stretch(results, study)
     return StudyReport(
         study="pascal2004",
         quick=request.quick,
@@ -70,10 +72,11 @@ def run_with(study: Study, request: StudyRequest) -> StudyReport:
             "table1": {"rows": first, "recorded_waits": recorded},
             "table2": {"cases": second},
             "candidates": third,
+            "stretches": stretches,
         },
         tables=tables(first, second, third),
         figures=figures(first, second, third),
-        claims=jointly_judged(claims(first, second, third)),
+        claims=jointly_judged(claims(first, second, third, stretches)),
         runs=(results,),
     )
 

@@ -296,7 +296,11 @@ def table1(results: Results, study: Study, recorded: Mapping[str, Any]) -> list[
     for log, first in sorted(study.places(), key=lambda place: place[1] or 0):
         seeds = study.seeds_of(log, first)
         trials = [trials_of_waits(log, first, seed) for seed in seeds]
-        runs = {name: [results[each[name]] for each in trials] for name in trials[0]}
+        # What no seed draws is one run, and one number.
+        runs = {
+            name: [results[each] for each in dict.fromkeys(each[name] for each in trials)]
+            for name in trials[0]
+        }
         waits = {name: [run.groups[ALL].wait for run in found] for name, found in runs.items()}
         row: dict[str, Any] = {
             "log": log,
@@ -322,6 +326,15 @@ def table1(results: Results, study: Study, recorded: Mapping[str, Any]) -> list[
         }
         rows.append(row)
     return rows
+
+
+def waits_by_stretch(results: Results, study: Study) -> dict[str, list[float]]:
+    """Return the mean wait (s) by scheduler and stretch."""
+    found: dict[str, list[float]] = {}
+    for trials in study.waits_by_stretch():
+        for name, trial in trials.items():
+            found.setdefault(name, []).append(results[trial].groups[ALL].wait or 0.0)
+    return found
 
 
 def table2(results: Results, study: Study) -> list[dict[str, Any]]:

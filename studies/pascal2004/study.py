@@ -10,7 +10,7 @@ import msgspec
 from qops_batsim.experiments import ENOUGH
 from qops_batsim.schedulers.aroma.scheduler import AromaOptions
 from qops_batsim.workload import APART, QOS_CLASSES, TOGETHER
-from studies.logs import SDSC, SHIFT
+from studies.logs import SDSC, jobs_before
 from studies.specification import read_specification
 
 SPECIFICATION = read_specification(Path(__file__).parent)
@@ -55,11 +55,11 @@ RUN_TIME, MEASURED = "run time", "CPU time field"
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """One simulation of the ``first`` usable jobs of a log (None: all).
+    """One simulation of the ``first`` usable jobs of a log (None: all) behind those to ``skip``.
 
     ``every`` is the class of all jobs (None: by queue), ``tasks`` says whether the tasks of a
-    job progress together or apart, and ``seed`` draws the queues of jobs without one, of a stretch
-    that begins ``SHIFT`` jobs later with each. AROMA tries to move,
+    job progress together or apart, and ``seed`` draws the queues of jobs without one, where they
+    matter: other trials are of the first seed. AROMA tries to move,
     and to stop, so many ``candidates`` for one that finds no place (None: its default). NQS has the
     queues that users chose, split by time limits, or one queue ``by_time`` for each requested time.
     """
@@ -72,13 +72,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     tasks: str = TOGETHER
     seed: int = 1
     candidates: int | None = None
-    # What is unset is no part of a key: kept runs are older than this.
-    by_time: bool | msgspec.UnsetType = msgspec.UNSET
-
-    @property
-    def skip(self) -> int:
-        """Jobs of the log before those of the trial."""
-        return SHIFT * (self.seed - 1)
+    by_time: bool = False
+    skip: int = 0
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +84,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     with tasks that progress together. The seeds draw queues for jobs of the rebuilt log, of which
     up to so many are ``repeated`` with each of them. Numbers of ``candidates`` are compared in the
     first of the paper's cases. ``real_queues`` asks for the log's first jobs as well, with the
-    queues that their users chose.
+    queues that their users chose. Table 1 is also made of ``stretches`` of the rebuilt log, one
+    behind the other, each of ``stretch`` jobs.
     """
 
     sizes: tuple[int, ...]
@@ -99,6 +95,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     candidates: tuple[int, ...] = ()
     repeated: int = 10_000
     real_queues: bool = True
+    stretches: int = 0
+    stretch: int = 5000
 
     def seeds_of(self, log: str, first: int | None) -> tuple[int, ...]:
         """Return the seeds of so many jobs of a log.
@@ -129,9 +127,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     def trials_of(self, case: Trial) -> list[Trial]:
         """Return a case of Table 2 with each of its seeds."""
-        return [
-            msgspec.structs.replace(case, seed=seed) for seed in self.seeds_of(case.log, case.first)
-        ]
+        seeds = self.seeds_of(case.log, case.first) if case.every is None else self.seeds[:1]
+        return [msgspec.structs.replace(case, seed=seed) for seed in seeds]
 
     def trials_by_candidates(self) -> dict[int, list[Trial]]:
         """Return the trials with each number of candidates, the default among them.
@@ -160,12 +157,24 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         original = [(ORIGINAL, None)] if self.real_queues else []
         return [*original, *((REBUILT, first) for first in sizes)]
 
+    def waits_by_stretch(self) -> list[dict[str, Trial]]:
+        """Return the trials of Table 1 on each of the stretches."""
+        return [
+            {
+                name: msgspec.structs.replace(trial, skip=jobs_before(seed, self.stretch))
+                for name, trial in trials_of_waits(REBUILT, self.stretch, seed).items()
+            }
+            for seed in range(1, self.stretches + 1)
+        ]
+
     def _trials(self) -> Iterator[Trial]:
         for log, first in self.places():
             for seed in self.seeds_of(log, first):
                 yield from trials_of_waits(log, first, seed).values()
         if self.real_queues:
             yield MEASURED_TRIAL
+        for trials in self.waits_by_stretch():
+            yield from trials.values()
         for case in self.cases():
             yield from self.trials_of(case)
         for trials in self.trials_by_candidates().values():
@@ -177,10 +186,11 @@ def trials_of_waits(log: str, first: int | None, seed: int = 1) -> dict[str, Tri
 
     Beside our NQS that is one with as many queues as requested times, "more fair" by 4.1;
     conservative backfilling has exact estimates, and AROMA all applications in the class dedicated.
+    Only our NQS has the queues that a seed draws.
     """
-    nqs = Trial(log=log, first=first, scheduler="nqs", seed=seed)
+    nqs = Trial(log=log, first=first, scheduler="nqs")
     return {
-        "nqs": nqs,
+        "nqs": msgspec.structs.replace(nqs, seed=seed),
         "fair_nqs": msgspec.structs.replace(nqs, by_time=True),
         "conservative": msgspec.structs.replace(nqs, scheduler="conservative"),
         "aroma": msgspec.structs.replace(nqs, scheduler="aroma", every="dedicated"),
@@ -199,5 +209,6 @@ FULL = Study(
     dedicated_sizes=(21_752,),
     seeds=tuple(range(1, 11)),
     candidates=(0, 2, 64),
+    stretches=10,
 )
 """The first 21,752 usable jobs were submitted within 249 days, as the paper's 35,000 were."""

@@ -49,6 +49,7 @@ TINY = Study(
     deadline_share=0.2,
     seeds=(1, 2),
     jobs=90,
+    every=100,
     readings=("on_failure=reject",),
 )
 
@@ -85,7 +86,8 @@ def test_every_case_is_listed_once() -> None:
 
 def test_every_seed_has_its_own_stretch(trace: Workload) -> None:
     first, second = (
-        DeadlineRuns({"": trace}).workload(scenario_of(Case(load=1.0), seed, 20)) for seed in (1, 2)
+        DeadlineRuns({"": trace}).workload(scenario_of(Case(load=1.0), seed, 20, 25))
+        for seed in (1, 2)
     )
     ids = [job.id for job in trace.jobs]
     assert [job.id for job in first.jobs] == ids[:20]
@@ -122,7 +124,7 @@ def test_runs_are_consistent(results: Results) -> None:
 
 
 def test_slack_beyond_tolerance_is_no_tolerance(trace: Workload) -> None:
-    runs = ChargedRuns(trace, 150)
+    runs = ChargedRuns(trace, 150, 150)
     found = set()
     for factor, slack in ((1.0, 2.0), (2.0, 2.5), (2.0, 6.0), (5.0, 6.0)):
         case = Case(load=1.6, tolerance_factor=factor, slack_factor=slack)
@@ -463,7 +465,7 @@ def test_killing_breaks_no_promise_on_a_real_log(shared: Path, seed: int) -> Non
     trace = convert_log(log, processors=430, first=2 * jobs).workload
     case = Case(load=1.6, deadline_share=0.2, tolerance_factor=4.0, kill_and_restart=True)
     # Raises if a promised deadline is missed.
-    run = ChargedRuns(trace, jobs)((case, seed))
+    run = ChargedRuns(trace, jobs, jobs)((case, seed))
     assert run.kills > 80
 
 

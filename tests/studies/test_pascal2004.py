@@ -282,7 +282,7 @@ def test_numbers_of_the_paper_stand_beside_ours() -> None:
     assert "high_priority" not in first["difference_percent"]["rejected"]
     assert second["paper"]["wait"] == {ALL: 64.68}
     assert all(case["paper"] == {} for case in others)
-    claims = {claim.id: claim for claim in judged(rows, [first, second, *others], [])}
+    claims = {claim.id: claim for claim in judged(rows, [first, second, *others], [], {})}
     assert claims["shorter-waits-10000"].verdict == "too few to judge"
     assert claims["shorter-waits-10000"].value == pytest.approx(100 * (1_002 / 2_000 - 1))
     assert claims["shorter-waits-10000"].paper == pytest.approx(100 * (4_008 / 10_796 - 1))
@@ -291,7 +291,7 @@ def test_numbers_of_the_paper_stand_beside_ours() -> None:
         "fair_nqs_by_seed": [1_503.0] * 10,
         "aroma_by_seed": [1_002.0] * 10,
     }
-    whole, shorter, *single = judged([rows[0], {**rows[1], **many}], [], [])
+    whole, shorter, *single = judged([rows[0], {**rows[1], **many}], [], [], {})
     # Single runs are shown as parts, and decide nothing.
     assert whole.parts == (
         *("shorter-waits-10000", "shorter-waits-10", "shorter-waits-than-recorded"),
@@ -303,7 +303,7 @@ def test_numbers_of_the_paper_stand_beside_ours() -> None:
     assert found.pop("shorter-waits-fair").verdict == "confirmed"
     assert {claim.verdict for claim in found.values()} == {"too few to judge"}
     worse = [rows[0], {**rows[1], **many, "aroma": 10_797.0}]
-    _, doubtful, *_ = judged(worse, [], [])
+    _, doubtful, *_ = judged(worse, [], [], {})
     assert (doubtful.id, doubtful.verdict) == ("shorter-waits-10000", "inconclusive")
     assert claims["shorter-waits-than-recorded"].verdict == "too few to judge"
     assert claims["high-priority-case-1"].verdict == "not confirmed"
@@ -346,7 +346,7 @@ def test_a_share_of_rejects_can_be_another_one(rejected: int, verdict: str) -> N
     case["paper"] = {"wait": waits, "rejected": {"deadline": 21, "high_priority": 0}}
     row = {"jobs": 10, "log": REBUILT, "paper": None, "recorded": None, "aroma": 1.0}
     row |= {f"{name}_by_seed": [1.0] * 10 for name in ("aroma", "nqs", "fair_nqs")}
-    found = {claim.id: claim for claim in judged([row], [case, case], [])}
+    found = {claim.id: claim for claim in judged([row], [case, case], [], {})}
     claim = found["deadline-rejects-case-1"]
     assert claim.value == pytest.approx(share)
     assert claim.expected == pytest.approx((0.21, 0.84))

@@ -241,7 +241,7 @@ def test_months_partition_a_real_log(shared: Path) -> None:
         (STOCKHOLM, {"first": 0}, "first is 0; a whole number above 0"),
         (STOCKHOLM, {"first": -3}, "first is -3; a whole number above 0"),
         (STOCKHOLM, {"skip": -1}, "skip is -1; a whole number from 0 up"),
-        (STOCKHOLM, {"skip": 1}, "skip is 1, but the window holds 1 usable jobs"),
+        (STOCKHOLM, {"skip": 1}, "has 1 usable jobs, too few for window"),
         (STOCKHOLM, {"month": "2000-13"}, "month '2000-13' is not a month; YYYY-MM"),
         (STOCKHOLM, {"month": "0001-01"}, "month '0001-01' is not a month"),
         (STOCKHOLM, {"month": "2000-03", "start": "1"}, "month is given together with from or to"),

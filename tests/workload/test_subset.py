@@ -47,10 +47,13 @@ def test_subset_takes_all_jobs_by_default_and_says_what_it_did() -> None:
     [
         ({"first": 0}, "first is 0; a whole number above 0"),
         ({"skip": -1}, "skip is -1; a whole number from 0 up"),
-        ({"skip": 6}, "skip is 6, but the workload holds 6 jobs"),
+        ({"skip": 6}, "has 6 usable jobs, too few for window {skip = 6}"),
+        ({"skip": 4, "first": 3}, "has 6 usable jobs, too few for window {skip = 4, first = 3}"),
     ],
 )
-def test_subset_refuses_what_leaves_nothing(options: dict[str, int], message: str) -> None:
+def test_subset_refuses_what_leaves_nothing_or_too_few(
+    options: dict[str, int], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         subset(SIX, **options)
 
