@@ -6,7 +6,7 @@ A family is what is judged together: a study of windows, loads and schedulers, o
 section. Its effects are drawn: none, a small one, or a large one, which is 1.5 times as large as
 differences vary from window to window. Levels and noise are exponential. With ``--skewed`` the
 contestants vary twice as much as the baseline, so that differences are skewed as well (1.2), which
-Student's distribution does not allow for.
+Student's distribution by itself does not allow for.
 A family is wrong if one verdict says that something is higher or lower, or confirms it, where
 it is not.
 """

@@ -34,7 +34,8 @@ BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 Settings = dict[str, Any]
 
 
-EASY, NEED = "easy", "need"
+EASY, NEED, BOTH = "easy", "need", "both"
+"""How deadlines are made: from EASY's schedule, by need, each in turn."""
 
 
 def arguments(main: str, doc: str | None, *, by_need: bool = False) -> argparse.ArgumentParser:
@@ -53,8 +54,8 @@ def arguments(main: str, doc: str | None, *, by_need: bool = False) -> argparse.
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--write", type=Path, help="page to put the tables into")
     if by_need:
-        text = "make deadlines from EASY's schedule (default), or by need"
-        parser.add_argument("--deadlines", choices=(EASY, NEED), default=EASY, help=text)
+        text = "make deadlines from EASY's schedule (default), by need, or each in turn"
+        parser.add_argument("--deadlines", choices=(EASY, NEED, BOTH), default=EASY, help=text)
     return parser
 
 
@@ -85,18 +86,25 @@ def _changed(settings: Settings, changes: Settings) -> Settings:
     }
 
 
-def grid_runs(grid: Settings, out: Path, workers: int = 1) -> StudyRuns:
+def grid_runs(grid: Settings, out: Path, workers: int = 1, by: str = EASY) -> StudyRuns:
     """Make the runs of a grid that a directory does not hold yet; return all.
 
-    Logs are looked for where ``qops-batsim`` looks for them (``QOPS_SHARED``, what was fetched).
+    Those with deadlines ``by`` need have a directory of their own in it. Logs are looked for where
+    ``qops-batsim`` looks for them (``QOPS_SHARED``, what was fetched).
     """
-    found = run_study(
-        study_of(grid, source="study.toml"), out, workers=workers, on_progress=told(), retry=True
-    )
+    study = with_deadlines(study_of(grid, source="study.toml"), by)
+    own = out / by if study.need else out
+    found = run_study(study, own, workers=workers, on_progress=told(), retry=True)
     errors = {each.error for each in found.outcomes if each.error is not None}
     if errors:
         raise SystemExit(f"{out}: runs failed: {'; '.join(sorted(errors))}")
     return found
+
+
+def by_turns(asked: argparse.Namespace, made: Callable[[str], str]) -> str:
+    """Return the text that is made with each kind of deadlines that is asked for."""
+    kinds = (EASY, NEED) if asked.deadlines == BOTH else (asked.deadlines,)
+    return "\n\n".join(made(by) for by in kinds)
 
 
 def with_deadlines(study: Study, by: str) -> Study:

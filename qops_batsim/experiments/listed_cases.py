@@ -143,6 +143,7 @@ class CaseList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     share: float
     logs: dict[str, LogOfCases]
     cases: tuple[CaseEntry, ...]
+    verdicts: tuple[str, ...] = ()
 
     def listed(
         self, directory: Path = Path(), *, seed: int | None = None, quick: bool = False

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
+
+import msgspec
 
 from qops_batsim.experiments.best_lines import BEST_KNOWN
 from qops_batsim.experiments.listed_cases import HALVES
 from qops_batsim.experiments.page import PageTable
 from qops_batsim.experiments.report import Figure, Panel, line_of_means
+from qops_batsim.experiments.scores import Score
 from qops_batsim.experiments.statistics import (
     RISK,
     SHARE,
@@ -87,11 +91,22 @@ def score_tables(runs: StudyRuns) -> list[PageTable]:
         for name in ranked
     ]
     others = [each for each in ranked if each != base]
-    found = [[mean_of(cases, name, each, less=base) for each in OBJECTIVES] for name in others]
-    verdicts = iter(directions(each for row in found for each in row))
+    found = {
+        (name, each): mean_of(cases, name, each, less=base)
+        for name in others
+        for each in OBJECTIVES
+    }
+    verdicts = _verdicts(runs, cases, found)
     differences = [
-        [name, *(cell for each in row for cell in (_text(each, "+"), next(verdicts)[0]))]
-        for name, row in zip(others, found, strict=True)
+        [
+            name,
+            *(
+                x
+                for key in product([name], OBJECTIVES)
+                for x in (_text(found[key], "+"), verdicts[key])
+            ),
+        ]
+        for name in others
     ]
     beside = [
         [name, *(_mean_text(mean_of(cases, name, m), unit) for m, unit in BESIDE.values())]
@@ -117,6 +132,36 @@ def score_tables(runs: StudyRuns) -> list[PageTable]:
         ),
         PageTable(title="Beside that", headings=["scheduler", *BESIDE], rows=beside),
     ]
+
+
+def _verdicts(
+    runs: StudyRuns,
+    cases: Sequence[ScoredCase],
+    found: Mapping[tuple[str, str], Interval | None],
+) -> dict[tuple[str, str], str]:
+    """Return what is said of differences by scheduler and objective, where two can differ.
+
+    Who promises nothing is not judged by promises, nor anybody against a baseline of that kind.
+    Equal runs are one statement, and none if they equal the baseline's; who is not asked for is
+    not judged. So adding such a scheduler, or a second name of another one, changes no verdict.
+    """
+    base = runs.study.base
+    able = {each.cell.contestant for each in runs.outcomes if each.value("promised_jobs")}
+    asked = able.intersection(runs.study.verdicts or able) if base in able else set()
+    scores = {name: tuple(_score(case.get(name)) for case in cases) for name in {base, *asked}}
+    judged = {key: scores[key[0]] for key in found if key[0] in asked}
+    statements = {(own, key[1]): found[key] for key, own in judged.items() if own != scores[base]}
+    said = directions(statements)
+    return {
+        key: said.get((judged[key], key[1]), ("equal", None))[0] if key in judged else ""
+        for key in found
+    }
+
+
+def _score(outcome: CellOutcome | None) -> Score | None:
+    """Return the score of a run, without what it took to make it."""
+    found = outcome and outcome.metrics
+    return msgspec.structs.replace(found, cpu_per_job=0.0) if isinstance(found, Score) else None
 
 
 def score_method(runs: StudyRuns) -> str:
@@ -146,9 +191,15 @@ def score_method(runs: StudyRuns) -> str:
         )
     said.append(
         f"Means over cases with 95 % intervals (Student) over logs. Verdicts: against {study.base} "
-        f"on the same cases; at most {RISK} for one wrong verdict or more in the table (Holm)."
+        f"on the same cases; at most {RISK} for one wrong verdict or more in the table (Holm); not "
+        "judged is who promises nothing, nor equal runs." + asked_text(study.verdicts)
     )
     return " ".join(said)
+
+
+def asked_text(names: Sequence[str]) -> str:
+    """Return a sentence on whom a study judges, if it names any."""
+    return f" Judged are {', '.join(names)} only, as the study says." if names else ""
 
 
 def score_figure(runs: StudyRuns) -> Figure:

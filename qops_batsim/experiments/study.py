@@ -450,6 +450,7 @@ def _with_cases(given: dict[str, Any], path: Path, seed: int | None, quick: bool
         baseline=known.baseline,
         metrics=OBJECTIVES,
         cases=cases,
+        verdicts=known.verdicts,
     )
     study.check()
     return study

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,11 +13,17 @@ from qops_batsim.analysis.metrics.admission import PROMISE_METRICS, AdmissionMet
 from qops_batsim.experiments.best_lines import BEST_KNOWN, LINES
 from qops_batsim.experiments.page import PageTable
 from qops_batsim.experiments.report import Figure, Panel, Series, StudyReport, line_of_means
-from qops_batsim.experiments.score_report import score_figure, score_method, score_tables
+from qops_batsim.experiments.score_report import (
+    asked_text,
+    score_figure,
+    score_method,
+    score_tables,
+)
 from qops_batsim.experiments.statistics import (
     LEAST,
     RISK,
     Interval,
+    Limits,
     Means,
     difference,
     directions,
@@ -30,7 +36,7 @@ from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns
 from qops_batsim.parameters import EXACT, USERS
 from qops_batsim.tables import csv_text
 
-SEEDS, WINDOWS = "seeds", "windows"
+SEEDS, WINDOWS, LOGS = "seeds", "windows", "logs"
 
 METRICS = tuple(
     name for name in AdmissionMetrics.__struct_fields__ if name not in ("jobs", "deadline_jobs")
@@ -67,9 +73,9 @@ class StudySummary(msgspec.Struct, frozen=True, kw_only=True):
     """A scheduler at a point: means over the repetitions, and differences to the baseline.
 
     Repetitions are ``over`` windows of the log, each the mean of its seeds, or with a single
-    window over seeds. ``verdict`` says of the study's first metric whether it is higher or
-    lower than the baseline's, or that the runs are equal, ``chance`` with which probability
-    chance explains it.
+    window over seeds, or they are logs (:func:`over_logs`). ``verdict`` says of the study's first
+    metric whether it is higher or lower than the baseline's, or that the runs are equal, ``chance``
+    with which probability chance explains it.
     """
 
     point: Point
@@ -90,20 +96,15 @@ def method_text(runs: StudyRuns) -> str:
         return by_need + score_method(runs)
     return (
         f"{by_need}Means with 95 % intervals (Student) over the windows of a log, each the mean of "
-        "its seeds; with a single window over its seeds, which says nothing about other windows. "
+        "its seeds; with a single window over its seeds, which says nothing about other windows; "
+        "over logs, each the mean of its windows. "
         f"{_estimates_text(runs)} "
         f"Verdicts: {runs.study.metrics[0]} against {runs.study.base} on the same "
         f"workloads; at most {RISK} for one wrong verdict or more in the table (Holm); not "
         f"judged below {LEAST} repetitions, nor on refusals who refuses nothing, nor equal runs."
-        f"{_asked_text(runs)}"
+        f"{asked_text(runs.study.verdicts)}"
         f"{broken_text(runs.outcomes)}"
     )
-
-
-def _asked_text(runs: StudyRuns) -> str:
-    """Return a sentence on whom the study judges, if it names any."""
-    names = ", ".join(runs.study.verdicts)
-    return f" Judged are {names} only, as the study says." if names else ""
 
 
 def _estimates_text(runs: StudyRuns) -> str:
@@ -200,7 +201,7 @@ def _judged(
         own = numbers[each.point, each.scheduler]
         if each.scheduler in asked and own != numbers[each.point, base]:
             statements.setdefault((each.point, own), each.difference.get(metric))
-    verdicts = dict(zip(statements, directions(statements.values()), strict=True))
+    verdicts = directions(statements)
     judged = []
     for each in found:
         own = numbers[each.point, each.scheduler]
@@ -210,6 +211,57 @@ def _judged(
             verdict, chance = verdicts.get((each.point, own), (alike, None))
         judged.append(msgspec.structs.replace(each, verdict=verdict, chance=chance))
     return judged
+
+
+ALL_LOGS = "all logs"
+"""What summaries over logs have in place of a log's name."""
+
+
+def over_logs(runs: StudyRuns, found: Sequence[StudySummary]) -> list[StudySummary]:
+    """Return summaries whose repetitions are logs, each the mean of its windows.
+
+    They tell what to expect of another log; those of one log, of another window of it. Who is
+    judged on a log is judged here, and equal differences are one statement.
+    """
+    metric = runs.study.metrics[0]
+    groups: dict[tuple[Point, str], list[StudySummary]] = {}
+    for each in found:
+        place = msgspec.structs.replace(each.point, log=ALL_LOGS)
+        groups.setdefault((place, each.scheduler), []).append(each)
+    whole = []
+    for (place, name), group in groups.items():
+        own = StudySummary(
+            point=place,
+            scheduler=name,
+            over=LOGS,
+            runs=sum(each.runs for each in group),
+            failed=sum(each.failed for each in group),
+            metrics=_means_over_logs([each.metrics for each in group], limits_of),
+            difference=_means_over_logs([each.difference for each in group], limits_of_difference),
+        )
+        # Without a verdict, or with equal runs, on each log, there is nothing to judge.
+        judged = {each.verdict for each in group} - {"", "equal"}
+        whole.append((own, (place, own.difference[metric]) if judged else None))
+    said = directions({key: key[1] for _, key in whole if key is not None})
+    return [
+        msgspec.structs.replace(own, verdict=said[key][0], chance=said[key][1]) if key else own
+        for own, key in whole
+    ]
+
+
+def _means_over_logs(found: Sequence[Means], limits: Callable[[str], Limits]) -> Means:
+    """Return the means of the means of logs; None where one of them is not known."""
+    return {
+        metric: grouped_interval(
+            (
+                (place, None if own is None else own.mean)
+                for place, own in enumerate(each[metric] for each in found)
+            ),
+            planned=len(found),
+            limits=limits(metric),
+        )
+        for metric in found[0]
+    }
 
 
 def _pairs(
@@ -242,13 +294,22 @@ def csv_of(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def page_tables(runs: StudyRuns) -> list[PageTable]:
-    """Return the tables of a report: one, unless cases are listed.
+    """Return the tables of a report: one, and one over logs if there are several.
 
-    Parameters that do not vary have no column.
+    Where cases are listed there are others.
     """
     if runs.study.cases:
         return score_tables(runs)
     found = summaries(runs)
+    tables = [_table(runs, found, runs.study.name)]
+    if len(runs.study.logs) > 1:
+        title = f"{runs.study.name}, over {len(runs.study.logs)} logs"
+        tables.append(_table(runs, over_logs(runs, found), title))
+    return tables
+
+
+def _table(runs: StudyRuns, found: Sequence[StudySummary], title: str) -> PageTable:
+    """Return a table of summaries; parameters that do not vary have no column."""
     metrics = tuple(dict.fromkeys((*runs.study.metrics, *ALWAYS)))
     varied = [
         name
@@ -272,7 +333,7 @@ def page_tables(runs: StudyRuns) -> list[PageTable]:
                 each.verdict,
             ]
         )
-    return [PageTable(title=runs.study.name, headings=headings, rows=rows)]
+    return PageTable(title=title, headings=headings, rows=rows)
 
 
 def report_of(runs: StudyRuns) -> StudyReport:

@@ -210,8 +210,9 @@ def run_study(
         kept=stores.bounds if stores else None,
         on_progress=on_progress,
     )
-    if directory is not None:
-        return read_study_runs(directory)
+    if stores is not None:
+        # Not what the directory tells: another study may have begun there meanwhile.
+        return stores.runs_of(description)
     return _outcomes(description, cases, found.get, searched.get)
 
 
@@ -233,12 +234,7 @@ def _bound_cases(study: Study, cases: Sequence[DeadlineCase]) -> list[Any]:
 def read_study_runs(directory: str | Path) -> StudyRuns:
     """Return the finished and failed runs of a study's directory."""
     found = read_description(directory)
-    stores = _Stores(Path(directory), found)
-
-    def outcome(case: DeadlineCase) -> Any:
-        return stores.kept.find(case) or stores.failures.find(case)
-
-    return _outcomes(found, _cases_of(found), outcome, stores.bounds.find)
+    return _Stores(Path(directory), found).runs_of(found)
 
 
 def read_description(directory: str | Path) -> Description:
@@ -350,6 +346,14 @@ class _Stores:
         self.kept: KeptRuns[Any] = KeptRuns(directory / "runs", kind, made_of)
         self.failures = KeptRuns(directory / "failed", Failure, made_of)
         self.bounds: KeptRuns[Any] = KeptRuns(directory / "bounds", bound, MADE_OF)
+
+    def runs_of(self, found: Description) -> StudyRuns:
+        """Return the finished and failed runs of a study."""
+
+        def outcome(case: DeadlineCase) -> Any:
+            return self.kept.find(case) or self.failures.find(case)
+
+        return _outcomes(found, _cases_of(found), outcome, self.bounds.find)
 
 
 def _outcomes(

@@ -39,6 +39,7 @@ from qops_batsim.experiments import (
 )
 from studies.shared import (
     arguments,
+    by_turns,
     deadlines_text,
     print_or_put,
     run_main,
@@ -83,10 +84,14 @@ def main() -> None:
         read_study("benchmark", quick=asked.quick),
         settings_of(__file__, quick=asked.quick)["schedulers"],
     )
-    study = with_deadlines(study, asked.deadlines)
-    out = asked.out / asked.deadlines if study.need else asked.out
-    runs = run_study(study, out, workers=asked.workers, on_progress=told(), retry=True)
-    print_or_put(tables(runs), asked.write)
+
+    def made(by: str) -> str:
+        own = with_deadlines(study, by)
+        out = asked.out / by if own.need else asked.out
+        runs = run_study(own, out, workers=asked.workers, on_progress=told(), retry=True)
+        return tables(runs)
+
+    print_or_put(by_turns(asked, made), asked.write)
 
 
 if __name__ == "__main__":

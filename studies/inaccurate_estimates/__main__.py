@@ -1,6 +1,6 @@
 """Inaccurate estimates: tables and the picture (README.md).
 
-    python studies/inaccurate_estimates [--quick] [--workers 2]
+    python studies/inaccurate_estimates [--quick] [--deadlines both] [--workers 2]
         [--write studies/inaccurate_estimates/tables.md] [--draw studies/inaccurate_estimates]
 
 Finished runs are kept, and the study goes on where it was. Logs are read from QOPS_SHARED
@@ -27,7 +27,18 @@ from qops_batsim.experiments import (
     markdown_table,
     mean_interval,
 )
-from studies.shared import arguments, grid_runs, print_or_put, run_main, settings_of
+from studies.shared import (
+    EASY,
+    NEED,
+    Settings,
+    arguments,
+    by_turns,
+    deadlines_text,
+    grid_runs,
+    print_or_put,
+    run_main,
+    settings_of,
+)
 
 SETTINGS = settings_of(__file__)
 MARGINS, LEARNED, KILLED = (tuple(SETTINGS[name]) for name in ("margins", "learned", "killed"))
@@ -310,22 +321,39 @@ def ranked(study: Study) -> list[str]:
     return [model for model in wanted if model in study.models]
 
 
+def by_need(settings: Settings, out: Path, workers: int) -> str:
+    """Return the tables of a smaller grid, with both kinds of deadlines on the same jobs."""
+    parts = []
+    for by in (EASY, NEED):
+        runs = grid_runs(settings["grid"] | settings["few_runs"], out, workers, by)
+        study = Study(runs)
+        parts += [deadlines_text(runs.study), quick_text(study)]
+        parts.append("\n".join(ranking_table(study, study.models)))
+    return "\n\n".join(parts)
+
+
 def main() -> None:
-    parser = arguments(__file__, __doc__)
+    parser = arguments(__file__, __doc__, by_need=True)
     parser.add_argument("--draw", type=Path, help="directory of the picture")
     asked = parser.parse_args()
     settings = settings_of(__file__, quick=asked.quick)
-    if asked.quick:
-        study = Study(grid_runs(settings["grid"], asked.out / "quick", asked.workers))
-        print_or_put(quick_text(study), asked.write)
-        return
-    study = Study(grid_runs(settings["grid"], asked.out / "all", asked.workers))
-    higher = grid_runs(settings["grid_at_1_4"], asked.out / "at-1.4", asked.workers)
-    names = {"users": "deadlines by walltimes", "exact": "deadlines as in 2003"}
-    text = text_of(study, {name: Study(higher, by) for by, name in names.items()})
-    print_or_put(text, asked.write)
-    if asked.draw is not None:
-        draw(study, asked.draw)
+    out = asked.out / ("quick" if asked.quick else "all")
+
+    def made(by: str) -> str:
+        if by == NEED:
+            return by_need(settings, asked.out / "few", asked.workers)
+        runs = grid_runs(settings["grid"], out, asked.workers)
+        study = Study(runs)
+        if asked.quick:
+            return f"{deadlines_text(runs.study)}\n\n{quick_text(study)}"
+        higher = grid_runs(settings["grid_at_1_4"], asked.out / "at-1.4", asked.workers)
+        names = {"users": "deadlines by walltimes", "exact": "deadlines as in 2003"}
+        if asked.draw is not None:
+            draw(study, asked.draw)
+        told = text_of(study, {name: Study(higher, by) for by, name in names.items()})
+        return f"{deadlines_text(runs.study)}\n\n{told}"
+
+    print_or_put(by_turns(asked, made), asked.write)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ from studies.islam2003.study import (
     RULES,
     SHORT,
     TRACES,
+    WITHOUT_ARTIFICIAL,
     LogName,
     Method,
 )
@@ -347,7 +348,11 @@ _OF_TEXT = (
 def claims(results: Results) -> list[Claim]:
     """Return all claims, each before its parts."""
     judge = Judge(results)
-    found = [*_packed(judge), *judge.told("stringency", "fig4", "fig4-especially")]
+    found = [
+        *_artificial(results),
+        *_packed(judge),
+        *judge.told("stringency", "fig4", "fig4-especially"),
+    ]
     found += [*_with_load(judge), *judge.told("fig5"), _convergence(judge)]
     found += judge.told(
         *("fig6-loss", "fig6-drop", "fig6-comparable", "fig6-mrt", "fig7-trend", "fig10-trend")
@@ -368,6 +373,29 @@ def claims(results: Results) -> list[Claim]:
         # The report has the rule of the text; that of the talk, and other windows, are checks.
         found += as_checks(of_rule) if suffix else of_rule
     return [*found, *as_checks(_windows(results))]
+
+
+def _artificial(results: Results) -> Iterator[Claim]:
+    """Yield the answer to the introduction's fourth question, on the deadline jobs of QoPS."""
+    judge, parts = Judge(results, "1"), []
+    for without in WITHOUT_ARTIFICIAL:
+        having = replace(without, artificial=judge.rule)
+        rises = [
+            differences(
+                *(
+                    judge.values(at, "qops", "unadmitted_deadline_jobs", load)
+                    for at in (having, without)
+                )
+            )
+            for load in judge.above
+        ]
+        share = f"{100 * without.share:g}"
+        text = (
+            f"unadmitted deadline jobs, {share} %: with artificial deadlines less without (points)"
+        )
+        parts.append(judge.claim(f"starvation.{share}", text, averages(rises), -POINTS, POINTS))
+    text = "artificial deadlines of the other jobs do not affect the true deadline jobs"
+    yield from judge.combined("starvation", text, parts)
 
 
 def _packed(judge: Judge) -> Iterator[Claim]:

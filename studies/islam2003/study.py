@@ -113,8 +113,8 @@ FIGURES = [
 LOADS = (1.0, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6)
 """Section 4.2, and the axes of the talk's pictures."""
 
-JUDGED_LOADS = LOADS[::2]
-"""Loads at which claims are judged, on every stretch."""
+FEW_LOADS = LOADS[::2]
+"""Those of the study; a part of the figures can be made with all."""
 
 JOBS = 5000
 """Of each log (section 4.1)."""
@@ -220,9 +220,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     windows: tuple[Source, ...] = ()
     window_loads: tuple[float, ...] = ()
     laxities: tuple[float, ...] = ()
-    # Jobs of the paper's stretch, and its loads, if the sources have fewer.
+    # Jobs of the paper's stretch, if the sources have fewer.
     paper_jobs: int = 0
-    paper_loads: tuple[float, ...] = ()
     # Left out of reports that have all.
     figures: tuple[int, ...] | msgspec.UnsetType = msgspec.UNSET
 
@@ -237,7 +236,6 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(
             self,
             sources=sources,
-            loads=self.paper_loads or self.loads,
             seeds=self.seeds[:1],
             reading_sources=(),
             windows=(),
@@ -299,11 +297,19 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         for source, load, seed in product(self.reading_sources, self.reading_loads, self.seeds):
             found = source.scenario(STRICT, load, seed)
             yield from (case_of(found, by.scheduler, by.settings) for by in self.readings)
+        for kind, load, seed in product(WITHOUT_ARTIFICIAL, self.loads, self.seeds):
+            if self.is_whole:
+                yield case_of(self.sources[kind.log].scenario(kind, load, seed), "qops")
         for source, load in product(self.windows, self.window_loads):
             found = source.scenario(STRICT, load, 1)
             yield from (case_of(found, name) for name in ADMISSION)
             yield case_of(found, "qops", EARLIEST_DEADLINE)
 
+
+WITHOUT_ARTIFICIAL = tuple(
+    Scenario(log="CTC", share=share, artificial="none") for share in (0.8, 0.2)
+)
+"""Mixed jobs of which the others have no deadline at all (the introduction's fourth question)."""
 
 STRICT = Scenario(log="")
 """Workloads with load by duplication, deadlines for all jobs and S = 0.2."""
@@ -364,11 +370,14 @@ READINGS = (
 )
 """Ways to read the paper, the chosen ones first of each scheduler."""
 
-WINDOW = 2500
-"""Jobs of a stretch: half of the paper's, of which there are ten in each log."""
+STRETCH, WINDOW = 1500, 2500
+"""Jobs of a stretch, and of a window that did not choose any default.
+
+Of the paper's 5,000 jobs there are ten stretches in each log, too; they take five times as long.
+"""
 
 _CTC, _NARROW, _SDSC = (
-    Source(file=file, processors=processors, first=WINDOW, every=JOBS)
+    Source(file=file, processors=processors, first=STRETCH, every=JOBS)
     for file, processors in (
         (CTC, BATCH_PARTITION),
         (CTC, WHOLE_LOG),
@@ -385,10 +394,9 @@ def _windows(file: str, processors: int, begin: int, end: int) -> Iterator[Sourc
 
 FULL = Study(
     sources={"CTC": _CTC, "SDSC": _SDSC},
-    loads=JUDGED_LOADS,
+    loads=FEW_LOADS,
     seeds=tuple(range(1, 11)),
     paper_jobs=JOBS,
-    paper_loads=LOADS,
     reading_sources=(_NARROW, _SDSC),
     reading_loads=(1.4,),
     readings=READINGS,

@@ -24,6 +24,7 @@ from qops_batsim.experiments import (
     Told,
     as_checks,
     averages,
+    by_seed,
     changes,
     claim_with_parts,
     differences,
@@ -46,15 +47,20 @@ Pairs = Sequence[tuple[Case, Case]]
 def claims(results: Results, *, suffix: str = "") -> list[Claim]:
     """Return the claims, each followed by its parts; ``suffix`` ends their ids.
 
-    The paper's own are (a) to (g), (p), and that charges change at every step; what is said of
+    The paper's own are (a) to (k), (p), and that charges change at every step; what is said of
     another machine, told by a ``suffix``, and all else are robustness checks of ours.
     """
     judge = Judge(results, suffix)
-    own = {"a": judge.dip_and_rise(), "g": judge.heavy_gain()}
+    own = {
+        "a": judge.dip_and_rise(),
+        "g": judge.heavy_gain(),
+        "j": judge.slack_by_weight(),
+        "k": judge.waste(),
+    }
     found: list[Claim] = []
-    for name in "abcdefgp":
+    for name in "abcdefgjkp":
         found += judge.whole(name, own.get(name) or judge.told(name))
-    found += judge.monotone()
+    found += [*judge.all_accepted(), *judge.monotone()]
     checks = [*judge.whole("p.ways", judge.told("p.ways")), *judge.further(), *judge.readings()]
     return as_checks([*found, *checks]) if suffix else [*found, *as_checks(checks)]
 
@@ -101,7 +107,9 @@ class Judge:
             "kills, low TF": self._kill_pairs(1.0, [low]),
             "kills, high TF": self._kill_pairs(1.0, [high]),
             "kills, few deadlines": self._kill_pairs(self.study.deadline_share, kill_factors),
-            "best for QoS": [(self._at_kill_load(self.best), self._at_kill_load(self.first))],
+            "best for QoS": [
+                (self.study.at_kill_load(self.best), self.study.at_kill_load(self.first))
+            ],
             **{f"income, {name}": [(one, other)] for name, ((_, one), (_, other)) in ways.items()},
         }
 
@@ -138,13 +146,7 @@ class Judge:
         """Return the parts of (g), judged at the dip, which categories explain in section 6.1."""
         lowest, found = self._dip(), []
         for name, heavy, sign in (("g.heavy", True, +1), ("g.light", False, -1)):
-            columns = [
-                [
-                    after.accepted_of(heavy=heavy) - before.accepted_of(heavy=heavy)
-                    for after, before in zip(*map(self.results.of, pair), strict=True)
-                ]
-                for pair in self._steps(self.first, lowest)
-            ]
+            columns = [self._by_weight(pair, heavy) for pair in self._steps(self.first, lowest)]
             which = "more" if heavy else "less"
             text = (
                 f"{'more' if sign > 0 else 'fewer'} jobs of categories with {which} work a job "
@@ -154,16 +156,76 @@ class Judge:
             found.append(self._claim(name, text, averages(columns), sign, margin=POINTS))
         return found
 
+    def slack_by_weight(self) -> list[Claim]:
+        """Return the parts of (j): whose jobs artificial slack admits, and whose it drops."""
+        found = []
+        for name, heavy, sign in (("j.light", False, +1), ("j.heavy", True, -1)):
+            columns = [self._by_weight(pair, heavy) for pair in self.pairs["slack"]]
+            text = (
+                f"{'more' if sign > 0 else 'fewer'} jobs of categories with "
+                f"{'more' if heavy else 'less'} work a job than the mean are accepted with slack, "
+                f"{self.names['slack']}, in percentage points of these jobs"
+            )
+            found.append(self._claim(name, text, averages(columns), sign, margin=POINTS))
+        return found
+
+    def waste(self) -> list[Claim]:
+        """Return the parts of (k), in % of all submitted work."""
+        lost, wasted = [], []
+        for killing, plain in self.pairs["kills, high TF"]:
+            work, waste = (self.results.values(killing, each) for each in ("work", "wasted_work"))
+            charges = [self.results.values(each, "resource_charge") for each in (plain, killing)]
+            wasted.append([100 * part / whole for part, whole in by_seed([waste, work])])
+            rows = by_seed([differences(*charges), waste, work])
+            lost.append([100 * (loss - part) / whole for loss, part, whole in rows])
+        where = f"at TF = {self.names['high']:g}, in % of the submitted work"
+        text = f"work is wasted, {where}"
+        less = f"no more of the resource charge is lost than that: lost less wasted, {where}"
+        return [
+            self._claim("k.wasted", text, averages(wasted), +1, margin=POINTS),
+            self._claim("k.lost", less, averages(lost), -1),
+        ]
+
+    def all_accepted(self) -> list[Claim]:
+        """Return the claims about accepted jobs at large TF, at the highest load."""
+        accepted = {
+            factor: self.results.values(self.study.at_kill_load(factor), "accepted_share")
+            for factor in (*self.study.tolerance_factors, *self.study.large_factors)
+        }
+        after = [factor for factor in accepted if factor >= self._dip()]
+        steps = {
+            step: differences(accepted[step[1]], accepted[step[0]]) for step in pairwise(after)
+        }
+        (before, then), worst = min(steps.items(), key=lambda each: sum(each[1]))
+        section, text = SPECIFICATION.sentence("i")
+        text = f"{text}; worst step, from {before:g} to {then:g} (points, load {self._load})"
+        found = [self._claim("i", text, worst, +1)]
+        if self.study.large_factors:
+            most = max(accepted)
+            section, text = SPECIFICATION.sentence("h")
+            text = f"{text}: at TF = {most:g} 99 % or more (%, load {self._load})"
+            told = Told(section=section, family=f"{section}{self.suffix}")
+            found.append(range_claim(f"h{self.suffix}", text, accepted[most], 99.0, **told))
+        return found
+
+    @property
+    def _load(self) -> str:
+        return f"{self.study.kill_load:g}"
+
+    def _by_weight(self, pair: tuple[Case, Case], heavy: bool) -> list[float]:
+        """Return the change of the accepted jobs of heavier, or lighter, categories (points)."""
+        return [
+            after.accepted_of(heavy=heavy) - before.accepted_of(heavy=heavy)
+            for after, before in zip(*map(self.results.of, pair), strict=True)
+        ]
+
     def _dip(self) -> float:
         """Return the TF at which fewest jobs are accepted."""
         between = [factor for factor in self.study.tolerance_factors if 1 < factor <= 4]
         return min(between, key=lambda factor: sum(self._accepted(factor)))
 
-    def _at_kill_load(self, factor: float) -> Case:
-        return Case(load=self.study.kill_load, tolerance_factor=factor)
-
     def _qos_of(self, factor: float) -> Interval:
-        return self.results.interval(self._at_kill_load(factor), "qos_charge")
+        return self.results.interval(self.study.at_kill_load(factor), "qos_charge")
 
     def monotone(self) -> list[Claim]:
         """Return claims that charges change in one direction at every step of TF."""

@@ -33,7 +33,7 @@ DEADLINE_SHARE = 0.2
 """Share of the jobs with a user's deadline in Figures 10 and 11."""
 
 
-FULL_JOBS, STRETCH, QUICK_JOBS = 5000, 2500, 1000
+FULL_JOBS, STRETCH, QUICK_JOBS = 5000, 1500, 1000
 
 ToleranceKind = Literal["fixed", "random"]
 
@@ -97,8 +97,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     Figures 8 to 11), then in Figures 8 to 11 (the share in Figures 10 and 11). Each seed
     has a stretch of the log of its own, of so many ``jobs``, one ``every`` so many, and chooses
     duplicates, random tolerance factors and whose jobs have deadlines. The first one is the
-    paper's, or a part of it: ``paper_jobs``, if not 0, are that of the paper. The ``readings`` are
-    run at the highest load.
+    paper's, or a part of it: ``paper_jobs``, if not 0, are that of the paper. The ``readings``, and
+    the ``large_factors`` of tolerance, are run at the highest load.
     """
 
     loads: tuple[float, ...]
@@ -113,6 +113,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int = FULL_JOBS
     every: int = FULL_JOBS
     paper_jobs: int = 0
+    large_factors: tuple[float, ...] = ()
     readings: tuple[str, ...] = ()
 
     @property
@@ -138,6 +139,10 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             for case in self.slack_cases(self.kill_load, factor)
         ]
 
+    def at_kill_load(self, factor: float) -> Case:
+        """Return the case of a fixed tolerance factor at the highest load."""
+        return Case(load=self.kill_load, tolerance_factor=factor)
+
     def all_kill_cases(self) -> list[Case]:
         """Return the cases of Figures 8 to 11, those without kills before those with them."""
         return [
@@ -157,6 +162,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             for factor in self.slack_tolerance_factors:
                 found += self.slack_cases(load, factor)
         found += self.all_kill_cases()
+        found += [self.at_kill_load(factor) for factor in self.large_factors]
         for reading in self.readings:
             found += [case for pair in self.reading_pairs(reading).values() for case in pair]
         return list(dict.fromkeys(case.simulated() for case in found))
@@ -217,6 +223,7 @@ FULL = Study(
     seeds=tuple(range(1, 11)),
     jobs=STRETCH,
     paper_jobs=FULL_JOBS,
+    large_factors=(40.0, 100.0, 400.0),
     readings=tuple(READINGS),
 )
 """All figures, and the readings."""
@@ -229,6 +236,7 @@ COARSE = msgspec.structs.replace(
     slack_factors=(1.0, 2.0, 6.0),
     readings=(),
     paper_jobs=0,
+    large_factors=(),
 )
 """All figures with few points."""
 

@@ -202,8 +202,8 @@ MEASURED_TRIAL = msgspec.structs.replace(
 )
 """AROMA alone on the original log, by the field of CPU times."""
 
-QUICK = Study(sizes=(10_000,), real_queues=False)
-"""The quick part: the smaller number of jobs, with drawn queues."""
+QUICK = Study(sizes=(10_000,), real_queues=False, stretches=10)
+"""The quick part: the smaller number of jobs, with drawn queues, and Table 1 by stretch."""
 FULL = Study(
     sizes=(10_000, 35_000),
     dedicated_sizes=(21_752,),

@@ -1,6 +1,7 @@
 """Queues with prices beside EASY and QoPS (README.md).
 
     python studies/priced_queues [--quick] [--write studies/priced_queues/README.md]
+    python studies/priced_queues --deadlines need --write studies/priced_queues/need.md
 
 Means over the windows with 95 % intervals. Paid is processors × run time × price, in % of what all
 jobs would pay in a queue of price 1; turnaround is the mean of the jobs that ran (hours). Logs are
@@ -12,6 +13,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 
@@ -22,29 +24,38 @@ if __name__ == "__main__":  # the checkout, which has the studies
 
 from qops_batsim import simulate
 from qops_batsim.analysis import fates, outcomes_of_simulation
-from qops_batsim.experiments import AMOUNT, SHARE, find_trace, mean_interval
-from qops_batsim.experiments.deadline_workload import deadline_workload
+from qops_batsim.experiments import (
+    AMOUNT,
+    SHARE,
+    Study,
+    mean_interval,
+    study_inputs,
+    study_of,
+)
 from qops_batsim.platform import make_cluster
 from qops_batsim.scheduling import make_scheduler
-from qops_batsim.workload import DeadlineChoices, Workload, read_trace
-from studies.shared import Settings, arguments, print_or_put, run_main, settings_of
+from qops_batsim.workload import Workload
+from studies.shared import (
+    Settings,
+    arguments,
+    by_turns,
+    deadlines_text,
+    print_or_put,
+    run_main,
+    settings_of,
+    with_deadlines,
+)
 
 QUEUES = ("premium", "regular", "low")
 COLUMNS = ("met", "turnaround", "paid", *QUEUES, *(f"met in {name}" for name in QUEUES))
 
 
-def measure(
-    settings: Settings, trace: Workload, skip: int, load: float, share: float
-) -> dict[str, dict[str, float]]:
-    """Return the columns of each scheduler on a window of a log."""
-    choices = DeadlineChoices(stringency=settings["stringency"], share=share, seed=1)
-    workload = deadline_workload(
-        trace, choices, load=load, skip=skip, first=settings["jobs"], keep_estimates=False
-    )
+def measure(settings: Settings, workload: Workload) -> dict[str, dict[str, float]]:
+    """Return the columns of each scheduler on a workload."""
     found = {}
     for scheduler in settings["schedulers"]:
         module = make_scheduler(scheduler)
-        done = simulate(module, workload, make_cluster(trace.processors))
+        done = simulate(module, workload, make_cluster(workload.processors))
         outcomes = outcomes_of_simulation(done.ended_jobs, workload)
         met, asked, ran = fates(outcomes).met, outcomes.of_user, ~outcomes.refused
         records = [module.qos_log.record(f"w0!{job_id}") for job_id in outcomes.ids]
@@ -65,13 +76,31 @@ def measure(
     return found
 
 
-def rows_of(settings: Settings, log: str, load: float, share: float) -> list[str]:
-    """Return the lines of the table for a log, a load and a share of users with deadlines."""
+def study_on(settings: Settings, log: str, by: str) -> Study:
+    """Return a log's windows, loads and shares as a study: what makes its workloads."""
     it = settings["logs"][log]
-    trace = read_trace(find_trace(it["file"], Path()), processors=it["processors"]).workload
+    windows = [{"skip": skip, "first": settings["jobs"]} for skip in it["skips"]]
+    grid = {
+        "name": "priced queues",
+        "logs": [{"name": log, "file": it["file"], "processors": it["processors"]}],
+        "windows": windows,
+        "loads": settings["loads"],
+        "deadline_shares": settings["shares"],
+        "stringencies": [settings["stringency"]],
+        "schedulers": settings["schedulers"],
+        "estimates": "exact",
+        "seeds": [1],
+    }
+    return with_deadlines(study_of(grid, source="study.toml"), by)
+
+
+def rows_of(
+    settings: Settings, log: str, load: float, share: float, workloads: Iterable[Workload]
+) -> list[str]:
+    """Return the lines of the table for a log, a load and a share of users with deadlines."""
     values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for skip in it["skips"]:
-        for scheduler, row in measure(settings, trace, skip, load, share).items():
+    for workload in workloads:
+        for scheduler, row in measure(settings, workload).items():
             for column, value in row.items():
                 values[scheduler][column].append(value)
     lines = []
@@ -94,18 +123,30 @@ def rows_of(settings: Settings, log: str, load: float, share: float) -> list[str
     return lines
 
 
-def main() -> None:
-    asked = arguments(__file__, __doc__).parse_args()
-    settings = settings_of(__file__, quick=asked.quick)
+def table(settings: Settings, by: str) -> str:
+    """Return the table with one kind of deadlines."""
     heads = [
         "log", "load", "users with deadlines (%)", "scheduler", "deadlines met (%)",
         "turnaround (h)", "paid (%)", *(f"in {name} (%)" for name in QUEUES),
         *(f"met in {name} (%)" for name in QUEUES),
     ]  # fmt: skip
     lines = [f"| {' | '.join(heads)} |", f"|---|---:|---:|---|{'---:|' * len(COLUMNS)}"]
-    for log, load, share in product(settings["logs"], settings["loads"], settings["shares"]):
-        lines += rows_of(settings, log, load, share)
-    print_or_put("\n".join(lines) + "\n", asked.write)
+    told = []
+    for log in settings["logs"]:
+        study = study_on(settings, log, by)
+        told.append(f"{log}: {deadlines_text(study)}")
+        cases, runs = study_inputs(study)
+        scenarios = dict.fromkeys(case.scenario for case in cases)
+        for load, share in product(settings["loads"], settings["shares"]):
+            own = [each for each in scenarios if (each.load, each.share) == (load, share)]
+            lines += rows_of(settings, log, load, share, map(runs.workload, own))
+    return "\n".join([" ".join(told), "", *lines])
+
+
+def main() -> None:
+    asked = arguments(__file__, __doc__, by_need=True).parse_args()
+    settings = settings_of(__file__, quick=asked.quick)
+    print_or_put(by_turns(asked, lambda by: table(settings, by)) + "\n", asked.write)
 
 
 if __name__ == "__main__":

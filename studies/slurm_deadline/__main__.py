@@ -1,6 +1,7 @@
 """What Slurm's ``--deadline`` costs beside QoPS (README.md).
 
-    python studies/slurm_deadline [--quick] [--workers 2] [--write studies/slurm_deadline/tables.md]
+    python studies/slurm_deadline [--quick] [--deadlines both] [--workers 2]
+        [--write studies/slurm_deadline/tables.md]
 
 Finished runs are kept, and the study goes on where it was. Logs are read from QOPS_SHARED
 (default ../shared).
@@ -9,14 +10,23 @@ Finished runs are kept, and the study goes on where it was. Logs are read from Q
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from qops_batsim.experiments import Interval, StudySummary, markdown_table, summaries
-from studies.shared import Settings, arguments, grid_runs, print_or_put, run_main, settings_of
+from studies.shared import (
+    Settings,
+    arguments,
+    by_turns,
+    deadlines_text,
+    grid_runs,
+    print_or_put,
+    run_main,
+    settings_of,
+)
 
 METRICS = {"unadmitted_jobs": "jobs", "unadmitted_work": "work"}
 USED = "utilization_during_submissions"
@@ -53,28 +63,52 @@ def text(value: Interval | None, sign: str = "") -> str:
     return f"{value.mean:{sign}.1f}{ends}"
 
 
-def main() -> None:
-    asked = arguments(__file__, __doc__).parse_args()
-    settings: Settings = settings_of(__file__, quick=asked.quick)
-    grid, rival = settings["grid"], settings["rival"]
-    out = asked.out / ("quick" if asked.quick else "all")
-    users = list(summaries(grid_runs(grid, out / "users", asked.workers)))
+def passes(found: list[StudySummary], rivals: Mapping[str, str]) -> Iterator[list[str]]:
+    """Yield the differences to QoPS in jobs and work, by how often passes are made."""
+    by_place: dict[str, dict[str, StudySummary]] = {}
+    for each in found:
+        place = f"{each.point.log} {each.point.load:.1f}"
+        by_place.setdefault(place, {})[each.scheduler] = each
+    for place, schedulers in by_place.items():
+        cells = [place]
+        for metric in METRICS:
+            cells += [text(schedulers[name].difference[metric], "+") for name in rivals.values()]
+        yield cells
+
+
+def tables(settings: Settings, out: Path, workers: int, by: str) -> str:
+    """Return the tables with one kind of deadlines."""
+    grid, rival, rivals = settings["grid"], settings["rival"], settings["passes"]
+    made = grid_runs(grid, out / "users", workers, by)
+    users = list(summaries(made))
     lines = list(rows("users'", users, rival))
     if not settings.get("only_users"):
         exact = {name: value for name, value in grid.items() if name != "deadlines_by"}
-        runs = grid_runs(exact | settings["exact"], out / "exact", asked.workers)
+        runs = grid_runs(exact | settings["exact"], out / "exact", workers, by)
         lines += rows("exact", list(summaries(runs)), rival)
     heads = ["estimates", "log, load"]
     for what in METRICS.values():
         heads += [f"{what}: `{rival}`", "`qops`", "difference"]
-    made = [
-        *markdown_table(heads, lines),
-        "",
-        *markdown_table(
-            ["log, load", "scheduler", "late jobs (%)", "used (%)"], list(others(users))
+    by_pass = [f"{what}, {name}" for what in METRICS.values() for name in rivals]
+    parts = [
+        [deadlines_text(made.study)],
+        list(markdown_table(heads, lines)),
+        list(markdown_table(["log, load", *by_pass], list(passes(users, rivals)))),
+        list(
+            markdown_table(
+                ["log, load", "scheduler", "late jobs (%)", "used (%)"], list(others(users))
+            )
         ),
     ]
-    print_or_put("\n".join(made) + "\n", asked.write)
+    return "\n\n".join("\n".join(each) for each in parts)
+
+
+def main() -> None:
+    asked = arguments(__file__, __doc__, by_need=True).parse_args()
+    settings: Settings = settings_of(__file__, quick=asked.quick)
+    out = asked.out / ("quick" if asked.quick else "all")
+    text = by_turns(asked, lambda by: tables(settings, out, asked.workers, by))
+    print_or_put(text + "\n", asked.write)
 
 
 if __name__ == "__main__":

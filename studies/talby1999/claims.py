@@ -38,7 +38,7 @@ from studies.talby1999.runs import (
     monthly_improvements,
     relative_interval,
 )
-from studies.talby1999.study import BASELINE, EASY, Case, Reading
+from studies.talby1999.study import BASELINE, EASY, EXACT, Case, Reading
 
 WITHIN = 3.0
 """Points of difference to the paper's improvement that count as the same."""
@@ -119,6 +119,7 @@ def monthly_claims(years: Years, reading: Reading) -> list[Claim]:
         *_improvements("improvement", equal, base, study.IMPROVEMENT),
         *_improvements("easy", equal, years[EASY], study.NUMBERS["improvement_over_easy"]),
         _in_range("easy-conservative", improvement_interval(base, years[EASY]), 0.0),
+        _positive("overestimation", improvement_interval(base, years[EXACT])),
     ]
     monthly = monthly_improvements(base, equal)
     if monthly:

@@ -22,7 +22,14 @@ from qops_batsim.protocol.decisions import CallMeLater, Decision, ExecuteJob
 from qops_batsim.protocol.events import JobCompleted
 from qops_batsim.scheduling import SchedulerModule, make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload import Records, Repairs, SwfLog, Workload, convert_log
+from qops_batsim.workload import (
+    Records,
+    Repairs,
+    SwfLog,
+    Workload,
+    convert_log,
+    exact_estimates,
+)
 from studies.request import StudyRequest
 from studies.run_table import RunTable
 from studies.shared import relative_difference
@@ -222,7 +229,9 @@ def months_of(log: SwfLog, by: MonthsBy) -> list[tuple[str, Records]]:
     return found
 
 
-def month_workload(log: SwfLog, records: Records, preferred: float, others: float) -> Workload:
+def month_workload(
+    log: SwfLog, records: Records, preferred: float, others: float, exact: bool = False
+) -> Workload:
     """Return a month's jobs, submitted from 0 on, with their priorities.
 
     Run times of 0, which round half a second, become 1 s, so that no job is lost.
@@ -239,7 +248,7 @@ def month_workload(log: SwfLog, records: Records, preferred: float, others: floa
             date, size = job.submission_time, job.processors
             jobs.append(Job(job.id, date, size, job.profile, job.walltime, qos))
         workload.jobs = jobs
-    return workload
+    return exact_estimates(workload) if exact else workload
 
 
 def run_month(case: Case, place: int, month: str, workload: Workload) -> MonthMeasures:
@@ -267,10 +276,10 @@ class _Log:
     def __call__(self, case: Case) -> YearMeasures:
         if case.months_by not in self._months:
             self._months[case.months_by] = months_of(self._log, case.months_by)
-        priorities = case.preferred_priority, case.others_priority
+        changes = case.preferred_priority, case.others_priority, case.exact
         return YearMeasures(
             months=tuple(
-                run_month(case, place, month, month_workload(self._log, records, *priorities))
+                run_month(case, place, month, month_workload(self._log, records, *changes))
                 for place, (month, records) in enumerate(self._months[case.months_by])
             )
         )

@@ -69,7 +69,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     ``months_by`` is the date that says to what month a job belongs
     (:func:`~studies.talby1999.runs.months_of`); ``notice`` when the scheduler gets to
     know that a job has ended: at an arrival or a slot's beginning (:class:`~.runs.SlotClock`), or
-    at once.
+    at once. Estimates are the users', or the run times (``exact``).
     """
 
     scheduler: Literal["easy", "conservative", "slack"]
@@ -79,6 +79,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     others_priority: float = 0.0
     months_by: MonthsBy = "whole"
     notice: Notice = "slots"
+    exact: bool = False
 
 
 def conservative(**changes: Any) -> Case:
@@ -92,6 +93,7 @@ def easy(**changes: Any) -> Case:
 
 
 BASELINE = conservative()
+EXACT = conservative(exact=True)
 EASY = easy()
 
 CONSERVATIVE = tuple(
@@ -202,7 +204,7 @@ READINGS = (CHOSEN, Reading("cheapest", "promise"), Reading("compression", "slac
 
 def first_cases(*, quick: bool) -> list[Case]:
     """Return the cases that need no result of others."""
-    cases = [*CONSERVATIVE, EASY, *([] if quick else [PLAIN_EASY])]
+    cases = [*CONSERVATIVE, EXACT, EASY, *([] if quick else [PLAIN_EASY])]
     for reading in BOTH.values():
         cases += [reading.equal] if quick else reading.all_cases()
     if not quick:

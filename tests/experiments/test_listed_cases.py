@@ -18,7 +18,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.experiments import study as module
 from qops_batsim.experiments import study_runs
 from qops_batsim.experiments.best_lines import BEST_KNOWN
-from qops_batsim.experiments.deadline_runs import DeadlineRuns, contestants_of
+from qops_batsim.experiments.deadline_runs import Contestant, DeadlineRuns, contestants_of
 from qops_batsim.experiments.listed_cases import (
     DRAWN,
     PER_LOG,
@@ -37,9 +37,18 @@ from qops_batsim.experiments.scores import (
     kept_bounds,
     score_of,
 )
-from qops_batsim.experiments.study import MONDAY, Study, read_study, with_need, with_schedulers
+from qops_batsim.experiments.study import (
+    MONDAY,
+    InputIdentities,
+    Study,
+    read_study,
+    with_need,
+    with_schedulers,
+)
 from qops_batsim.experiments.study_report import report_of
 from qops_batsim.experiments.study_runs import (
+    CellOutcome,
+    Description,
     StudyRuns,
     read_study_runs,
     run_study,
@@ -282,6 +291,53 @@ def test_means_have_intervals_over_logs_and_pairs(small: Study) -> None:
     assert "stand in for logs that are not here (kth: kth-sp2; sdsc: sdsc-sp2)" in score_method(
         runs
     )
+
+
+EFFECTS = {"qops": 0.0, "msb": -4.0, "mrt": 0.8}
+USELESS = {"fcfs": "", "slurm": "", "qops again": "qops", "msb again": "msb"}
+"""Two that promise nothing, the baseline and a contestant under second names."""
+
+
+def made_up(*names: str, verdicts: tuple[str, ...] = ()) -> StudyRuns:
+    """Return made-up scores on the cases of the benchmark."""
+    contestants = tuple(Contestant(name=name, scheduler="qops") for name in names)
+    study = msgspec.structs.replace(
+        read_study("benchmark"), schedulers=contestants, verdicts=verdicts
+    )
+    outcomes = []
+    for cell in study.cells():
+        who = USELESS.get(cell.contestant, cell.contestant)
+        draws = random.Random(f"{who} {cell.point.case} {cell.point.half}")
+        share = 80.0 + EFFECTS.get(who, 0.0) + draws.gauss(0, 1.0)
+        nothing = dict.fromkeys(Score.__struct_fields__, share)
+        promised = share if who else 0.0
+        score = Score(**{**nothing, "promised_jobs": promised, "cpu_per_job": len(outcomes)})
+        outcomes.append(CellOutcome(cell=cell, metrics=score))
+    known = InputIdentities(logs={}, schedulers={})
+    return StudyRuns(
+        Description(package_version="", key="", study=study, identities=known), outcomes
+    )
+
+
+def test_useless_contestants_change_no_verdict_in_the_table_of_differences() -> None:
+    alone = _differences(made_up("qops", "msb", "mrt"))
+    beside = _differences(made_up("qops", "msb", "mrt", *USELESS))
+    assert {name: beside[name] for name in alone} == alone
+    assert alone["msb"][2::2] == ["lower"] * 3
+    assert set(alone["mrt"][2::2]) <= {"higher", "inconclusive"}
+    for name in ("fcfs", "slurm"):
+        assert beside[name][2::2] == [""] * 3
+    assert beside["qops again"][2::2] == ["equal"] * 3
+    assert beside["msb again"][1:] == beside["msb"][1:]
+    named = made_up("qops", "msb", "mrt", verdicts=("mrt",))
+    assert _differences(named)["msb"][2::2] == [""] * 3
+    assert "Judged are mrt only" in score_method(named)
+
+
+def _differences(runs: StudyRuns) -> dict[str, list[str]]:
+    """Return the rows of the table of differences by scheduler."""
+    (table,) = (each for each in score_tables(runs) if each.title.startswith("Differences"))
+    return {row[0]: list(row) for row in table.rows}
 
 
 def test_without_bounds_the_table_says_what_is_missing(

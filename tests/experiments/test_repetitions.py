@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics
@@ -15,8 +15,9 @@ from qops_batsim.experiments.claims import averages, differences
 from qops_batsim.experiments.compare import compare
 from qops_batsim.experiments.deadline_runs import Scenario, contestants_of
 from qops_batsim.experiments.listed_cases import StudyLog, Window
+from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.experiments.study import InputIdentities, Study
-from qops_batsim.experiments.study_report import summaries
+from qops_batsim.experiments.study_report import over_logs, page_tables, summaries
 from qops_batsim.experiments.study_runs import CellOutcome, Description, StudyRuns
 from studies.islam2003 import runs as islam2003
 from studies.islam2003 import study as study2003
@@ -116,55 +117,97 @@ def test_windows_that_share_jobs_are_refused(windows: list[tuple[int, int]], sha
         study.check()
 
 
-@pytest.mark.parametrize(
-    ("changes", "draws"),
-    [
-        ({}, False),
-        ({"load": 1.4}, True),
-        ({"load": 1.4, "method": "expansion"}, False),
-        ({"share": 0.5}, True),
-        ({"share": 0.5, "load": 1.4, "method": "expansion"}, True),
-        ({"share": 0.0}, False),
-    ],
-)
-def test_seeds_of_a_paper_are_repetitions_only_where_they_draw(
-    changes: dict[str, Any], draws: bool
-) -> None:
-    """Stretches that begin 25 of 5,000 jobs later with each seed are nearly the same jobs."""
-    kind = msgspec.structs.replace(Scenario(log="SDSC"), **changes)
-    assert kind.draws == draws
-    source = study2003.Source(file="SDSC.swf", processors=128)
-    cases = [
-        study2003.case_of(source.scenario(kind, kind.load, seed), "qops") for seed in (1, 2, 3)
-    ]
+def test_stretches_of_a_paper_are_repetitions_also_where_nothing_is_drawn() -> None:
+    source = study2003.FULL.sources["SDSC"]
+    kind = Scenario(log="SDSC")
+    scenarios = [source.scenario(kind, kind.load, seed) for seed in study2003.FULL.seeds]
+    ends = [(each.skip, each.skip + each.first) for each in scenarios]
+    assert len(ends) >= 10
+    assert all(end <= begin for (_, end), (begin, _) in pairwise(ends))
+    cases = [study2003.case_of(each, "qops") for each in scenarios]
     numbers = {
         case.canonical(): SimpleNamespace(unadmitted_jobs=float(seed))
         for seed, case in enumerate(cases, 1)
     }
     results = islam2003.Results(study2003.QUICK, RunTable(numbers), RunTable({}))  # type: ignore[arg-type]
-    assert results.of(cases, "unadmitted_jobs") == ([1.0, 2.0, 3.0] if draws else [2.0])
+    assert results.of(cases, "unadmitted_jobs") == [float(seed) for seed in study2003.FULL.seeds]
+    of_paper = study2003.FULL.of_paper
+    assert (of_paper.sources["SDSC"].first, of_paper.seeds) == (study2003.JOBS, (1,))
 
 
-@pytest.mark.parametrize(
-    ("case", "draws"),
-    [
-        (study2004.Case(load=1.0), False),
-        (study2004.Case(load=1.0, tolerance="random"), True),
-        (study2004.Case(load=1.0, deadline_share=0.2), True),
-        (study2004.Case(load=1.3), True),
-    ],
-)
-def test_seeds_that_draw_tolerances_are_repetitions(case: study2004.Case, draws: bool) -> None:
+def test_stretches_of_2004_share_no_job() -> None:
+    study = study2004.FULL
     numbers = {
-        (case.simulated(), seed): SimpleNamespace(qos_charge=float(seed))
-        for seed in study2004.QUICK.seeds
+        (study2004.Case(load=1.0), seed): SimpleNamespace(qos_charge=float(seed))
+        for seed in study.seeds
     }
-    results = islam2004.Results(study2004.QUICK, RunTable(numbers))  # type: ignore[arg-type]
-    assert results.values(case, "qos_charge") == ([1.0, 2.0, 3.0] if draws else [2.0])
-    assert (results.interval(case, "qos_charge").known is None) != draws
+    results = islam2004.Results(study, RunTable(numbers))  # type: ignore[arg-type]
+    assert results.interval(study2004.Case(load=1.0), "qos_charge").count == len(study.seeds)
+    skips = [
+        islam2004.scenario_of(study2004.Case(load=1.0), seed, study.jobs, study.every).skip
+        for seed in study.seeds
+    ]
+    assert all(other - one >= study.jobs for one, other in pairwise(skips))
 
 
 def test_one_number_stands_for_all_seeds_beside_others() -> None:
     assert differences([5.0, 6.0], [1.0]) == [4.0, 5.0]
     assert averages([[1.0], [2.0, 4.0]]) == [1.5, 2.5]
     assert averages([[1.0], []]) == []
+
+
+def on_logs(metrics: dict[str, list[float]], others: tuple[str, ...] = ()) -> StudyRuns:
+    """Return made-up runs of ten windows of each of some logs, by what is refused on each log."""
+    logs = len(next(iter(metrics.values())))
+    names = [*metrics, *others]
+    study = Study(
+        name="several logs",
+        logs=tuple(StudyLog(name=f"log {place}", file="x") for place in range(logs)),
+        schedulers=contestants_of(names),
+        windows=tuple(Window(skip=70 * place, first=70) for place in range(10)),
+        seeds=(1,),
+    )
+    found = []
+    for cell in study.cells():
+        place = int(cell.point.log.rpartition(" ")[2])
+        noise = random.Random(str((cell.contestant, cell.point.log, cell.window))).gauss(0, 0.1)
+        own = metrics.get(cell.contestant)
+        rest = dict.fromkeys(AdmissionMetrics.__struct_fields__, 50.0)
+        refused = own[place] + noise if own else 0.0
+        whole = {**rest, "jobs": 70, "deadline_jobs": 70, "kills": 0, "unadmitted_jobs": refused}
+        found.append(CellOutcome(cell=cell, metrics=AdmissionMetrics(**whole)))
+    known = InputIdentities(logs={}, schedulers={})
+    return StudyRuns(Description(package_version="", key="", study=study, identities=known), found)
+
+
+def test_logs_are_units_where_there_are_several() -> None:
+    """On each log QoPS surely differs from MSB; over logs, with both signs, it does not."""
+    runs = on_logs(
+        {"msb": [10.0] * 4, "qops": [9.0, 8.0, 11.0, 12.5], "mrt": [13.0, 13.1, 12.9, 13]}
+    )
+    found = summaries(runs)
+    assert {each.verdict for each in found if each.scheduler == "qops"} == {"higher", "lower"}
+    whole = {each.scheduler: each for each in over_logs(runs, found)}
+    assert {(each.over, each.runs, each.point.log) for each in whole.values()} == {
+        ("logs", 40, "all logs")
+    }
+    own = [each for each in found if each.scheduler == "qops"]
+    means = [each.difference["unadmitted_jobs"].mean for each in own]
+    assert whole["qops"].difference["unadmitted_jobs"] == mean_interval(means, (-100.0, 100.0))
+    assert (whole["qops"].verdict, whole["mrt"].verdict) == ("inconclusive", "higher")
+    assert whole["msb"].verdict == ""
+
+
+def test_who_never_refuses_changes_no_verdict_over_logs() -> None:
+    refused = {"msb": [10.0] * 3, "qops": [9.0, 8.7, 8.8]}
+    alone, beside = (on_logs(refused, others) for others in ((), ("easy", "fcfs")))
+    known = over_logs(alone, summaries(alone))
+    found = {each.scheduler: each for each in over_logs(beside, summaries(beside))}
+    assert [found[each.scheduler] for each in known] == known
+    assert found["easy"].verdict == found["fcfs"].verdict == ""
+
+
+def test_a_study_of_one_log_has_no_table_over_logs() -> None:
+    several = on_logs({"msb": [10.0] * 2, "qops": [9.0, 8.0]})
+    assert [len(each.rows) for each in page_tables(several)] == [4, 2]
+    assert len(page_tables(outcomes((), ("unadmitted_jobs",)))) == 1

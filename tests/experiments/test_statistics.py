@@ -23,6 +23,7 @@ from qops_batsim.experiments.statistics import (
     UNLIMITED,
     Interval,
     Limits,
+    density,
     directions,
     grouped_interval,
     holm,
@@ -34,6 +35,7 @@ from qops_batsim.experiments.statistics import (
     paired_difference,
     quantile,
     significant,
+    skewness,
     upper_tail,
 )
 from qops_batsim.experiments.study_report import METRICS, heading_of
@@ -293,6 +295,55 @@ def test_of_a_family_of_true_null_statements_few_are_rejected() -> None:
 
 def test_differences_have_a_direction_or_none() -> None:
     high, low = [5.0, 5.1, 4.9], [-5.0, -5.1, -4.9]
-    found = directions([*map(mean_interval, (high, low, [1.0, -1.0, 0.1], [3.0, 4.0])), None])
+    values = (high, low, [1.0, -1.0, 0.1], [3.0, 4.0])
+    found = directions(dict(enumerate([*map(mean_interval, values), None]))).values()
     assert [word for word, _ in found] == ["higher", "lower", "inconclusive", "not judged", ""]
     assert [chance is None for _, chance in found] == [False, False, False, True, True]
+
+
+SKEWED = [0.1, 0.2, 0.2, 0.3, 0.3, 0.4, 0.5, 0.6, 0.9, 4.5]
+"""Ten values with a tail upwards."""
+
+
+def test_skewness_of_a_sample() -> None:
+    mean = sum(SKEWED) / 10
+    second, third = (sum((x - mean) ** power for x in SKEWED) / 10 for power in (2, 3))
+    expected = math.sqrt(90) / 8 * third / second**1.5
+    assert skewness(SKEWED, mean) == pytest.approx(expected)
+    assert mean_interval(SKEWED).skew == pytest.approx(expected)
+    assert mean_interval([-x for x in SKEWED]).skew == pytest.approx(-expected)
+    assert mean_interval(SKEWED).scaled(-2.0).skew == pytest.approx(-expected)
+    # Too few to know, or none.
+    assert mean_interval(SKEWED[:9]).skew is mean_interval([1.0] * 10).skew is msgspec.UNSET
+    assert skewness([0.0] * 9 + [1e-150], 1e-151) == pytest.approx(math.sqrt(10))
+
+
+def test_a_verdict_allows_for_skewness_on_one_side_only() -> None:
+    """By the formula: with a tail upwards, means are too low more often than Student's t says."""
+    found = mean_interval(SKEWED)
+    plain = msgspec.structs.replace(found, skew=msgspec.UNSET)
+    assert found.above(0.0) == plain.above(0.0)
+    error = (found.high - found.mean) / quantile(0.95, 9)
+    t = (found.mean - 1.5) / error
+    more = found.skew * (2 * t * t + 1) * density(t, 9) / (3 * math.sqrt(10))
+    assert found.below(1.5) == pytest.approx(upper_tail(-t, 9) + more)
+    assert found.below(1.5) > plain.below(1.5)
+    assert [mean_interval([-x for x in SKEWED]).above(-limit) for limit in (0.7, 1.5)] == [
+        found.below(limit) for limit in (0.7, 1.5)
+    ]
+    assert judge(found, high=1.5).chance > judge(plain, high=1.5).chance
+
+
+def test_the_density_is_the_slope_of_the_tail() -> None:
+    for t in (-2.0, 0.0, 0.7, 3.0):
+        for freedom in (1, 4, 19):
+            slope = (upper_tail(t - 1e-4, freedom) - upper_tail(t + 1e-4, freedom)) / 2e-4
+            assert density(t, freedom) == pytest.approx(slope, rel=1e-5)
+
+
+def test_shares_of_scores_stay_shares() -> None:
+    for metric in ("jobs", "promised_jobs", "kept_charge", "reached_work", "met_jobs", "in_time"):
+        assert limits_of(metric) == (0.0, 100.0)
+        assert limits_of_difference(metric) == (-100.0, 100.0)
+    assert limits_of("gini") == (0.0, 1.0)
+    assert mean_interval([99.0, 100.0, 100.0], limits_of("worst_decile")).high == 100.0

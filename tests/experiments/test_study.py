@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -367,6 +368,27 @@ def test_tables_are_written_in_full(runs: StudyRuns) -> None:
     lines = [text.splitlines() for text in found.values()]
     assert [len(each) for each in lines] == [1 + len(runs.outcomes), 1 + 8]
     assert lines[1][0].endswith("verdict,chance")
+
+
+def test_two_studies_into_one_directory_each_return_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the runs of the first are made, a second one begins and ends there."""
+    one, other = (study(loads=(load,), windows=(Window(first=60),)) for load in (1.0, 1.4))
+    alone = [run_study(each) for each in (one, other)]
+    there: list[StudyRuns] = []
+    made = module.run_cases
+
+    def run_cases(*args: Any, **options: Any) -> Any:
+        if not there:
+            there.append(alone[0])
+            there[0] = run_study(other, tmp_path)
+        return made(*args, **options)
+
+    monkeypatch.setattr(module, "run_cases", run_cases)
+    first = run_study(one, tmp_path)
+    assert [each.study.loads for each in (first, *there)] == [(1.0,), (1.4,)]
+    assert [each.records() for each in (first, *there)] == [each.records() for each in alone]
 
 
 def test_a_directory_without_study_is_told(finished: Path, tmp_path: Path) -> None:

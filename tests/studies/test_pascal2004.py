@@ -93,9 +93,12 @@ def test_every_simulation_is_made_once() -> None:
         trials = study.trials()
         assert len(set(trials)) == len(trials)
     firsts = {trial.first for trial in QUICK.trials()}
-    assert firsts == {10_000}
+    assert firsts == {10_000, 5_000}
     assert {trial.log for trial in QUICK.trials()} == {REBUILT}
-    # Each seed has its own stretch of the log, but for the few jobs that have their queues.
+    # Seeds draw queues, but for the few jobs that have theirs; stretches share no job.
+    skips = [trials["aroma"].skip for trials in FULL.waits_by_stretch()]
+    assert skips == [5_000 * place for place in range(10)]
+    assert {trial.skip for trial in TINY.trials()} == {0}
     seeds = {
         log: {trial.seed for trial in TINY.trials() if trial.log == log}
         for log in (ORIGINAL, REBUILT)
@@ -317,7 +320,7 @@ def test_numbers_of_the_paper_stand_beside_ours() -> None:
     own = {claim.id for claim in whole_claims(list(claims.values()), ours=False)}
     assert own == {
         *("shorter-waits", "guarantees", "dedicated-wait", "high-priority", "deadline-rejects"),
-        *("classes-cost-waits", "mapping-time"),
+        *("classes-cost-waits", "mapping-time", "mapping-increases"),
     }
     assert claims["high-priority"].parts == ("high-priority-case-1",)
     assert claims["high-priority-real"].verdict == "not confirmed"
@@ -340,6 +343,7 @@ def test_a_share_of_rejects_can_be_another_one(rejected: int, verdict: str) -> N
             "wait": dict.fromkeys(QOS_CLASSES, [1.0] * 10),
             "rejected": {name: [0] * 10 for name in QOS_CLASSES} | {"deadline": [rejected] * 10},
             "jobs": {"deadline": [10_000] * 10},
+            "mapping_ms": {ALL: [1.0 + place / 10 for place in range(10)]},
         },
     }
     waits = dict.fromkeys(QOS_CLASSES, 1.0)
