@@ -84,14 +84,6 @@ SCHEDULERS: dict[str, list[Settings]] = {
         {"kill_and_restart": True, "max_kills_per_job": 1, "kill_after": 5.0, "k_factor": 1},
         {"kill_and_restart": True, "slack_factor": 1.5, "tolerance_factor": 4.0, "undo": "all"},
     ],
-    "foresight": [
-        {},
-        {"weight": 0.0, "urgent": 1800.0, "memory": 7200.0},
-        {"worth": "charge", "urgent": 900.0, "admission_price": 4.0, "memory": 3600.0},
-        {"urgent": 1e6, "admission_price": 20.0, "placement_price": 0.5, "blocking": 0.6},
-        {"urgent": 3600.0, "admission_price": 0.0, "headroom": 0.1, "k_factor": 1},
-        {"urgent": 300.0, "weight": 1.0, "order": "earliest_deadline", "undo": "starting_later"},
-    ],
     "nqs": [
         {"time_limits": [20.0, 60.0]},
         {"blocked": "machine", "time_limits": [30.0]},
@@ -154,11 +146,14 @@ FURTHER: dict[str, list[Settings]] = {
         {"insertion": "best", "best_by": "response", "order": "earliest_deadline"},
         {"insertion": "best", "best_by": "slack", "k_factor": 20},
         {"insertion": "last", "undo": "all"},
+        {"order": "scheduled_start", "undo": "all"},
         {"run_times": "predicted"},
     ],
     "msb": [{"order": "least_laxity"}, {"order": "earliest_deadline", "price": "delays"}],
     "fqops": [
         {"insertion": "best", "best_by": "slack", "tolerance_factor": 3.0, "slack_factor": 2.0},
+        {"kill_and_restart": True, "restart_price": 4.0, "kill_after": 5.0},
+        {"kill_and_restart": True, "restart_price": 0.5, "headroom": 0.1, "tolerance_factor": 0.0},
         {
             "insertion": "last",
             "headroom": 0.2,
@@ -174,28 +169,12 @@ FURTHER: dict[str, list[Settings]] = {
             "best_by": "response",
         },
     ],
-    "foresight": [
-        {"kill_and_restart": True, "restart_price": 4.0, "kill_after": 60.0},
-        {
-            "kill_and_restart": True,
-            "restart_price": 9.0,
-            "max_kills_per_job": 1,
-            "insertion": "last",
-        },
-        {"kill_and_restart": True, "restart_price": 9.0, "urgent": 1800.0},
-        {"run_times": "predicted", "insertion": "best", "best_by": "slack", "on_failure": "reject"},
-        {"insertion": "best", "best_by": "response", "new_job": "first", "undo": "all"},
-    ],
     "aroma": [{"reference_speed": 5e7}, {"reference_speed": 2e8, "stops": 0}],
 }
 """Further settings, which only cases of features have."""
 
 SHORTER = {"aroma", "nqs", "Patient", "EarliestDeadline", "Appending"}
 """Schedulers whose long cases are shorter."""
-
-SECOND = {"foresight": 60.0}
-"""What stands for a second: Foresight learns from hour to hour."""
-
 
 # Cases
 
@@ -224,12 +203,12 @@ def make_case(scheduler: str, number: int) -> Case:
         jobs = 600 if scheduler in SHORTER else 2100
         settings = SCHEDULERS[scheduler][number % len(SCHEDULERS[scheduler])]
         return Case(settings, workload(rng, scheduler, rng.randint(8, 24), jobs, number))
-    jobs = rng.randint(20, 60) * (2 if scheduler == "foresight" else 1)
+    jobs = rng.randint(20, 60)
     made = Case(settings, workload(rng, scheduler, hosts, jobs, number))
     if scheduler == "aroma" or rng.random() < 0.12:
         made.platform = platform(rng, hosts, unequal=scheduler == "aroma")
     if rng.random() < 0.25:
-        made.events = hosts_that_leave(rng, hosts, SECOND.get(scheduler, 1.0))
+        made.events = hosts_that_leave(rng, hosts)
     made.keeps_decisions = number % 2 == 1
     return made
 
@@ -242,8 +221,7 @@ def workload(
     grain = rng.choice([1.0, 1.0, 10.0, 0.001])
     exact = rng.random() < 0.35
     load = rng.uniform(0.7, 1.1) if long else rng.uniform(0.8, 2.5)
-    second = SECOND.get(scheduler, 1.0)
-    mean_run, mean_width = 30.0 * second, 0.3 * hosts
+    mean_run, mean_width = 30.0, 0.3 * hosts
     gap = mean_run * mean_width / hosts / load
     computes = scheduler == "aroma" and rng.random() < 0.7
     patience = rng.choice([(1.0, 1.2, 2.0), (1.5, 3.0, 6.0), (1.0, 4.0, 20.0)])
@@ -254,7 +232,7 @@ def workload(
         if rng.random() > 0.3:
             now += rng.expovariate(0.7 / gap)
         submitted = on_grain(now, grain)
-        seconds = max(grain, on_grain(min(rng.expovariate(1 / mean_run), 150 * second), grain))
+        seconds = max(grain, on_grain(min(rng.expovariate(1 / mean_run), 150), grain))
         width = max(1, min(hosts, round(rng.expovariate(1 / mean_width))))
         if rng.random() < 0.01:
             width = hosts + 1
@@ -324,20 +302,20 @@ def add_request(
         row["qos"] = qos
 
 
-def hosts_that_leave(rng: random.Random, hosts: int, second: float) -> list[dict[str, Any]]:
+def hosts_that_leave(rng: random.Random, hosts: int) -> list[dict[str, Any]]:
     """Return events of some hosts that go away; most return."""
     events: list[dict[str, Any]] = []
     cuts = sorted(rng.sample(range(hosts + 1), rng.choice([2, 3])))
     for first, after in pairwise(cuts):
         gone = f"{first}-{after - 1}" if after - 1 > first else str(first)
-        date = second * rng.randint(0, 150)
+        date = rng.randint(0, 150)
         for _ in range(rng.choice([1, 1, 2])):
             events.append({"timestamp": date, "type": "machine_unavailable", "resources": gone})
             if rng.random() < 0.15:
                 break
-            date += second * rng.randint(1, 120)
+            date += rng.randint(1, 120)
             events.append({"timestamp": date, "type": "machine_available", "resources": gone})
-            date += second * rng.randint(1, 60)
+            date += rng.randint(1, 60)
     return sorted(events, key=lambda event: float(event["timestamp"]))
 
 
@@ -389,47 +367,47 @@ def featured_case(rng: random.Random, scheduler: str, number: int) -> Case:
     jobs = workload(rng, scheduler, rng.randint(4, 24), rng.randint(20, 50), number)
     made = Case(dict(every[number % len(every)]), jobs, keeps_decisions=number % 4 > 0)
     feature, _ = FEATURES[feature_of(scheduler, number)]
-    feature(rng, made, SECOND.get(scheduler, 1.0))
+    feature(rng, made)
     if scheduler == "aroma" and made.platform is None:
         made.platform = platform(rng, jobs["nb_res"], unequal=True)
     return made
 
 
-def settings_in_turn(rng: random.Random, case: Case, second: float) -> None:
+def settings_in_turn(rng: random.Random, case: Case) -> None:
     """Nothing but all settings, with users of whom run times can be predicted."""
     for row in case.workload["jobs"]:
         row.setdefault("user", rng.choice(["ann", "bob", "eve"]))
 
 
-def predictions(rng: random.Random, case: Case, second: float) -> None:
-    settings_in_turn(rng, case, second)
+def predictions(rng: random.Random, case: Case) -> None:
+    settings_in_turn(rng, case)
     case.settings["run_times"] = "predicted"
 
 
-def losses(rng: random.Random, case: Case, second: float) -> None:
+def losses(rng: random.Random, case: Case) -> None:
     """Hosts go away, most return, some twice; the rest of the machine stays."""
-    case.events = hosts_that_leave(rng, case.workload["nb_res"], second)
+    case.events = hosts_that_leave(rng, case.workload["nb_res"])
 
 
-def maintenance(rng: random.Random, case: Case, second: float) -> None:
+def maintenance(rng: random.Random, case: Case) -> None:
     """One to three windows on hosts of their own, or on all, noticed ahead, at times repeated."""
     hosts, case.events = case.workload["nb_res"], []
     cuts = [0, *sorted(rng.sample(range(1, hosts), rng.randint(0, 2))), hosts]
     for first, after in pairwise(cuts):
-        notice = second * rng.randint(0, 100)
-        start = notice + second * rng.choice([0, 5, 60, 200])
-        window = {"start": start, "end": start + second * rng.randint(5, 60)}
+        notice = rng.randint(0, 100)
+        start = notice + rng.choice([0, 5, 60, 200])
+        window = {"start": start, "end": start + rng.randint(5, 60)}
         if rng.random() < 0.4:
-            window |= {"every": second * 150, "until": start + second * rng.randint(150, 500)}
+            window |= {"every": 150, "until": start + rng.randint(150, 500)}
         told = {"timestamp": notice, "type": "maintenance", "resources": f"{first}-{after - 1}"}
         case.events.append(told | window)
     case.events.sort(key=lambda event: float(event["timestamp"]))
 
 
-def cancellations(rng: random.Random, case: Case, second: float) -> None:
+def cancellations(rng: random.Random, case: Case) -> None:
     """Users cancel some jobs, which wait, run, have ended, or come only later."""
     chosen = rng.sample(case.workload["jobs"], 8)
-    dates = [max(0.0, row["subtime"] + second * rng.choice([-5, 0, 5, 40, 90])) for row in chosen]
+    dates = [max(0.0, row["subtime"] + rng.choice([-5, 0, 5, 40, 90])) for row in chosen]
     told = [
         {"timestamp": date, "type": "job_cancelled", "job_id": f"w0!{row['id']}"}
         for date, row in zip(dates, chosen, strict=True)
@@ -437,57 +415,57 @@ def cancellations(rng: random.Random, case: Case, second: float) -> None:
     case.events = sorted([*(case.events or []), *told], key=lambda each: float(each["timestamp"]))
 
 
-def fixed_starts(rng: random.Random, case: Case, second: float) -> None:
+def fixed_starts(rng: random.Random, case: Case) -> None:
     """Some jobs have to start at a date; some of them are cancelled, and hosts may leave."""
     for row in rng.sample(case.workload["jobs"], 8):
         qos = row.setdefault("qos", {})
         qos.pop("deadline", None)
-        qos["start"] = row["subtime"] + second * rng.choice([0, 5, 40, 150])
+        qos["start"] = row["subtime"] + rng.choice([0, 5, 40, 150])
     if rng.random() < 0.5:
-        rng.choice([losses, maintenance, cancellations])(rng, case, second)
+        rng.choice([losses, maintenance, cancellations])(rng, case)
 
 
-def checkpoints(rng: random.Random, case: Case, second: float) -> None:
+def checkpoints(rng: random.Random, case: Case) -> None:
     """Jobs may be killed and run again; most save their work, some may not be killed."""
     case.settings |= {"kill_and_restart": True}
     for row in case.workload["jobs"]:
         if rng.random() < 0.7:
-            row.setdefault("qos", {})["checkpoint"] = second * rng.choice([2, 10, 30])
+            row.setdefault("qos", {})["checkpoint"] = rng.choice([2, 10, 30])
         elif rng.random() < 0.3:
             row.setdefault("qos", {})["rerunnable"] = False
     if rng.random() < 0.3:
-        losses(rng, case, second)
+        losses(rng, case)
 
 
-def latencies(rng: random.Random, case: Case, second: float) -> None:
+def latencies(rng: random.Random, case: Case) -> None:
     """News is late, and hosts may leave meanwhile."""
     case.platform = platform(rng, case.workload["nb_res"], unequal=False)
     if rng.random() < 0.3:
-        losses(rng, case, second)
+        losses(rng, case)
 
 
-def grace(rng: random.Random, case: Case, second: float) -> None:
+def grace(rng: random.Random, case: Case) -> None:
     """News is late by less than the grace, or by more."""
-    latencies(rng, case, second)
+    latencies(rng, case)
     case.settings["grace"] = rng.choice([0.0, 0.02, 0.1, 0.5, 1.5, 30.0])
 
 
-def others_jobs(rng: random.Random, case: Case, second: float) -> None:
+def others_jobs(rng: random.Random, case: Case) -> None:
     """Somebody else starts some jobs, for which there are no promises; users cancel others."""
     chosen = rng.sample(case.workload["jobs"], 6)
     case.others = {f"w0!{row['id']}" for row in chosen}
     for row in chosen:
         row["res"] = min(row["res"], max(1, case.workload["nb_res"] // 3))
     if rng.random() < 0.4:
-        cancellations(rng, case, second)
+        cancellations(rng, case)
         kept = [each for each in case.events or [] if each["job_id"] not in case.others]
         case.events = kept
 
 
-PLANNERS = {"conservative", "slack", "qops", "msb", "mrt", "fqops", "foresight"}
+PLANNERS = {"conservative", "slack", "qops", "msb", "mrt", "fqops"}
 USERS = {"Widest", "Aging", "Guarded", "Patient", "EarliestDeadline", "Appending"}
 LINES = {"fcfs", "easy", "nqs", "priced-queues"}
-FEATURES: dict[str, tuple[Callable[[random.Random, Case, float], None], set[str] | None]] = {
+FEATURES: dict[str, tuple[Callable[[random.Random, Case], None], set[str] | None]] = {
     "settings": (settings_in_turn, None),
     "losses": (losses, None),
     "maintenance": (maintenance, None),
@@ -496,8 +474,8 @@ FEATURES: dict[str, tuple[Callable[[random.Random, Case, float], None], set[str]
     "grace": (grace, PLANNERS | USERS - {"Aging", "Patient"} | {"easy", "priced-queues", "aroma"}),
     "cancellations": (cancellations, PLANNERS | USERS | LINES | {"slurm"}),
     "others": (others_jobs, PLANNERS | USERS | LINES),
-    "predictions": (predictions, {"easy", "qops", "fqops", "foresight", "Widest", "Guarded"}),
-    "checkpoints": (checkpoints, {"fqops", "foresight"}),
+    "predictions": (predictions, {"easy", "qops", "fqops", "Widest", "Guarded"}),
+    "checkpoints": (checkpoints, {"fqops"}),
 }
 """What changes a case, and the schedulers that have it; None: all."""
 

@@ -31,7 +31,6 @@ COMPILED = (
     "schedulers/deadline",
     "schedulers/easy",
     "schedulers/fcfs",
-    "schedulers/foresight",
     "schedulers/fqops",
     "schedulers/mrt",
     "schedulers/msb",

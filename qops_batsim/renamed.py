@@ -11,6 +11,9 @@ RENAMED: dict[str, str] = {
     # Names of the package
     "DecisionModule": "`Scheduler`: it acts through `self.manager` and returns no decisions",
     "SpaceSharingScheduler": "`QueueScheduler`",
+    "scheduler foresight": (
+        "`fqops` with `headroom`, `kill_and_restart` and `restart_price`; nothing is learned"
+    ),
     # What a class overrides
     "begin(system)": "`begin(manager)`, which is `self.manager` from then on",
     "told_at(now)": "`self.manager.now`",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from qops_batsim.experiments import (
     whole_claims,
     with_need,
 )
+from qops_batsim.workload import Workload
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
@@ -86,15 +87,24 @@ def _changed(settings: Settings, changes: Settings) -> Settings:
     }
 
 
-def grid_runs(grid: Settings, out: Path, workers: int = 1, by: str = EASY) -> StudyRuns:
+def grid_runs(
+    grid: Settings,
+    out: Path,
+    workers: int = 1,
+    by: str = EASY,
+    workloads: Mapping[str, Workload] | None = None,
+) -> StudyRuns:
     """Make the runs of a grid that a directory does not hold yet; return all.
 
     Those with deadlines ``by`` need have a directory of their own in it. Logs are looked for where
-    ``qops-batsim`` looks for them (``QOPS_SHARED``, what was fetched).
+    ``qops-batsim`` looks for them (``QOPS_SHARED``, what was fetched), but for the ``workloads``
+    that are given.
     """
     study = with_deadlines(study_of(grid, source="study.toml"), by)
     own = out / by if study.need else out
-    found = run_study(study, own, workers=workers, on_progress=told(), retry=True)
+    found = run_study(
+        study, own, workloads=workloads, workers=workers, on_progress=told(), retry=True
+    )
     errors = {each.error for each in found.outcomes if each.error is not None}
     if errors:
         raise SystemExit(f"{out}: runs failed: {'; '.join(sorted(errors))}")

@@ -24,7 +24,6 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.schedulers.deadline import DeadlineScheduler
-from qops_batsim.schedulers.foresight import Foresight
 from qops_batsim.schedulers.planning import PlanScheduler
 from qops_batsim.schedulers.restarting import RestartingQops
 from qops_batsim.scheduling.answers import AdmissionAnswer
@@ -183,16 +182,11 @@ class PlanAsker:
         return isinstance(self._scheduler, PlanScheduler)
 
     def _recall(self, scheduler: RestartingQops) -> None:
-        """Tell a scheduler that learns from arrivals of those before this state."""
+        """Have a scheduler count the jobs that have arrived before this state."""
         for each in self.state.jobs.values():
-            asked, left = each.asked, or_infinite(each.asked.deadline) - each.asked.date
-            duration = duration_on_grid(or_infinite(asked.estimate))
-            fits = 1 <= asked.processors <= self.machine_size
-            if fits and asked.start is None:
-                scheduler.count(asked.processors, duration)
-            # What could not end in time was refused without a search.
-            if isinstance(scheduler, Foresight) and fits and duration <= left + DEADLINE_TOLERANCE:
-                scheduler.market.learn(asked.date, asked.processors, duration, left)
+            asked = each.asked
+            if asked.start is None and 1 <= asked.processors <= self.machine_size:
+                scheduler.count(asked.processors, duration_on_grid(or_infinite(asked.estimate)))
 
     def commitments(self) -> list[Commitment]:
         """Return the promises by start."""

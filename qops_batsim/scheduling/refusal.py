@@ -35,8 +35,6 @@ class RefusalKind(StrEnum):
     """The search found no plan that keeps its own deadline."""
     OTHER_DEADLINE = "other_deadline"
     """The search found no plan that keeps the deadline of another job."""
-    TOO_DEAR = "too_dear"
-    """It is expected to turn away jobs that are worth more."""
     NO_START = "no_start"
     """No start lets all its tasks end in time and keeps every promise."""
     NO_HOSTS = "no_hosts"
@@ -119,9 +117,6 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     estimate, time_left, run_time
         Estimated run time (None: for ever), time left until the deadline, time that the job has
         run.
-    cost, worth, price
-        Of a job that is too dear: expected jobs turned away, their equivalent of its own, and how
-        often each of those counts.
     work, held, most
         Of a promise beyond a limit: work of the job, work that its user or account holds promises
         for already, and the limit (processor-seconds).
@@ -148,9 +143,6 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     estimate: float | None = None
     time_left: float = 0.0
     run_time: float | None = None
-    cost: float = 0.0
-    worth: float = 0.0
-    price: float = 1.0
     work: float = 0.0
     held: float = 0.0
     most: float = 0.0
@@ -276,12 +268,6 @@ def _place(r: Refusal) -> str:
     return "" if r.steps_back is None else f" after {r.steps_back} steps back"
 
 
-def _too_dear(r: Refusal, _: _Moment) -> str:
-    times = "" if r.price == 1 else f", each counted {r.price:g} times"
-    turned_away = f"admitting it now is expected to turn away {r.cost:.2g} jobs{times}"
-    return f"{turned_away}; it is worth {r.worth:.2g}"
-
-
 def _no_start(r: Refusal, moment: _Moment) -> str:
     end = "in time" if r.date is None else f"by {moment(r.date)}"
     return f"no start lets {r.processors} tasks end {end} and keeps every promise"
@@ -342,7 +328,6 @@ _REASONS: dict[RefusalKind, Callable[[Refusal, _Moment], str]] = {
     RefusalKind.NO_TIME: _no_time,
     RefusalKind.OWN_DEADLINE: _deadline,
     RefusalKind.OTHER_DEADLINE: _deadline,
-    RefusalKind.TOO_DEAR: _too_dear,
     RefusalKind.NO_START: _no_start,
     RefusalKind.NO_HOSTS: _no_hosts,
     RefusalKind.PART_TOO_WIDE: _part_too_wide,

@@ -45,7 +45,7 @@ MARGINS, LEARNED, KILLED = (tuple(SETTINGS[name]) for name in ("margins", "learn
 UNREFUSING = tuple(SETTINGS["unrefusing"])
 FEW = SETTINGS["few"]
 
-SCHEDULERS = ("qops", "foresight", "msb", "mrt", "fqops 1.5")
+SCHEDULERS = ("qops", "msb", "mrt", "fqops 1.5")
 """Those with deadlines, in the order of tables."""
 
 At = tuple[str, int]

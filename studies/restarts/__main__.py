@@ -1,27 +1,25 @@
-"""Foresight that takes starts back, against QoPS and its rivals (README.md).
+"""What restarts, headroom and learned prices add to QoPS (README.md).
 
-    python studies/restarts [--quick] [--write studies/restarts/tables.md]
-    python studies/restarts --random 1000000
+    python studies/restarts [--quick] [--workers 2] [--write studies/restarts/tables.md]
+    python studies/restarts --random 200000
     python studies/restarts --checkpoints
+    python studies/restarts --learned studies/restarts/learned.csv
 
-The first makes the runs, each checked and kept as a line of OUT/restarts.jsonl, so that it can be
-interrupted, and prints the tables; the second runs random jobs from seeds 0, 1, ... instead and
-counts late promises; the third compares a log with the same one whose jobs save their work. Logs
-are read from QOPS_SHARED (default ../shared).
+The first makes the runs, each checked and kept in OUT, and prints the tables; the second runs
+random jobs from seeds 0, 1, ... instead and counts late promises; the third compares a log with the
+same one whose jobs save their work. The fourth writes the runs with learned prices, which takes the
+package of the revision that study.toml names. Logs are read from QOPS_SHARED (default ../shared).
 """
 
 from __future__ import annotations
 
-import json
+import csv
 import sys
-from collections.abc import Callable
-from functools import cache
-from itertools import product
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
 if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
@@ -42,148 +40,181 @@ from qops_batsim.platform import make_cluster
 from qops_batsim.scheduling import make_scheduler
 from qops_batsim.workload import Workload, generate_workload, read_trace
 from studies.random_jobs import random_jobs
-from studies.shared import arguments, print_or_put, run_main, settings_of
+from studies.shared import Settings, arguments, grid_runs, print_or_put, run_main, settings_of
 
-SETTINGS = settings_of(__file__)
-LOGS = {log["name"]: log for log in SETTINGS["logs"]}
-CONTESTANTS = SETTINGS["contestants"]
-BASE, *OTHERS = CONTESTANTS
-RESTARTS = CONTESTANTS["foresight, restarts"]
-JOBS, LOAD, SEEDS = SETTINGS["jobs"], SETTINGS["load"], SETTINGS["seeds"]
+LEARNED = Path(__file__).with_name("learned.csv")
+BASE, RESTARTS = "qops", "restarts"
 
 
 class Found(NamedTuple):
-    """Refused jobs and work (%), kills for 100 jobs, and work that they wasted (%)."""
+    """Refused jobs and work, and work that kills wasted (%)."""
 
     jobs: float
     work: float
-    kills: float
     wasted: float
 
 
-Results = dict[tuple[str, int, int, str], Found]
+class Run(NamedTuple):
+    """A run: how deadlines are made, the log, where its stretch begins, and the contestant."""
+
+    kind: str
+    log: str
+    skip: int
+    contestant: str
 
 
-@cache
-def runs_of(name: str) -> DeadlineRuns:
-    log = LOGS[name]
-    if log["source"].endswith(".gz"):
-        path = find_trace(log["source"], Path())
-        workload = read_trace(path, processors=log["processors"]).workload
-    else:
-        workload = generate_workload(
-            log["source"],
-            jobs=max(log["skips"]) + JOBS,
-            seed=SETTINGS["generated_seed"],
-            processors=log["processors"],
-            load=SETTINGS["generated_load"],
+Results = dict[Run, Found]
+Groups = list[list[Found]]
+
+
+def generated(settings: Settings) -> dict[str, Workload]:
+    """Return the workloads that are generated."""
+    about, names = settings["generated"], [log["name"] for log in settings["grid"]["logs"]]
+    return {
+        name: generate_workload(
+            about["preset"],
+            jobs=about["jobs"],
+            seed=processors,
+            processors=processors,
+            load=about["load"],
         )
-    return DeadlineRuns({name: workload})
+        for name, processors in about["processors"].items()
+        if name in names
+    }
+
+
+def make_runs(settings: Settings, out: Path, workers: int) -> Results:
+    """Make the runs that are missing; return all."""
+    made, found = generated(settings), Results()
+    for kind, about in settings["kinds"].items():
+        models = {
+            "estimates": about["estimates"],
+            "deadlines_by": about.get("made_from", about["estimates"]),
+        }
+        runs = grid_runs(
+            settings["grid"] | models,
+            out / kind,
+            workers,
+            about["deadlines"],
+            workloads=made,
+        )
+        for each in runs.outcomes:
+            assert isinstance(each.metrics, AdmissionMetrics)
+            cell = each.cell
+            run = Run(kind, cell.point.log, cell.window.skip, cell.contestant)
+            found[run] = measure(each.metrics)
+    return found
 
 
 def measure(metrics: AdmissionMetrics) -> Found:
     assert metrics.unadmitted_work is not None
-    kills = 100.0 * metrics.kills / metrics.jobs
-    return Found(
-        metrics.unadmitted_jobs, metrics.unadmitted_work, kills, metrics.wasted_work or 0.0
-    )
+    return Found(metrics.unadmitted_jobs, metrics.unadmitted_work, metrics.wasted_work or 0.0)
 
 
-def make_runs(path: Path, names: list[str]) -> None:
-    """Make the missing runs of some logs, the most wanted first."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    kept = read_kept(path)
-    with path.open("a") as lines:
-        for seed, place, name in product(range(1, SEEDS + 1), range(3), names):
-            skip = LOGS[name]["skips"][place]
-            missing = [each for each in CONTESTANTS if (name, skip, seed, each) not in kept]
-            if not missing:
-                continue
-            workload = workload_of(name, skip, seed)
-            for each in missing:
-                scheduler, options = CONTESTANTS[each]
-                module = make_scheduler(scheduler, options)
-                # Broken promises are an error.
-                found = checked_outcomes(workload, make_cluster(workload.processors), module, each)
-                row = [name, skip, seed, each, measure(admission_metrics(*found))]
-                print(json.dumps(row), file=lines, flush=True)
-            told = f"{name}, from {skip} on, seed {seed}: {len(missing)} runs"
-            print(told, file=sys.stderr, flush=True)
+def read_learned(path: Path) -> Results:
+    """Return the kept runs with learned prices."""
+    with path.open(newline="") as lines:
+        _, *rows = csv.reader(lines)
+    return {
+        Run(kind, log, int(skip), who): Found(*map(float, numbers))
+        for kind, log, skip, who, *numbers in rows
+    }
 
 
-def workload_of(name: str, skip: int, seed: int) -> Workload:
-    """Return the workload of a window and a seed."""
-    return runs_of(name).workload(Scenario(log=name, skip=skip, first=JOBS, load=LOAD, seed=seed))
+def write_learned(path: Path, results: Results) -> None:
+    """Write runs with learned prices as a table."""
+    with path.open("w", newline="") as lines:
+        table = csv.writer(lines, lineterminator="\n")
+        table.writerow([*Run._fields, *Found._fields])
+        for run, found in results.items():
+            table.writerow([*run, *(f"{number:.4f}" for number in found)])
 
 
-def read_kept(path: Path) -> Results:
-    kept: Results = {}
-    for line in path.read_text().splitlines() if path.is_file() else ():
-        name, skip, seed, contestant, found = json.loads(line)
-        kept[name, skip, seed, contestant] = Found(*found)
-    return kept
+# Tables
 
 
-def row(results: Results, where: str, contestant: str, names: list[str]) -> str:
-    """Return differences to QoPS with intervals over windows, and what was killed."""
-    windows: dict[tuple[str, int], list[Found]] = {}
-    shares, relative, cases = [], [], 0
-    for (name, skip, seed, who), found in results.items():
-        base = results.get((name, skip, seed, BASE))
-        if who == contestant and name in names and base is not None:
-            cases += 1
-            shares.append(base.jobs)
-            relative.append(found.jobs)
-            pair = Found(found.jobs - base.jobs, found.work - base.work, found.kills, found.wasted)
-            windows.setdefault((name, skip), []).append(pair)
-    if not cases:
-        return ""
-    cells = [where, contestant, f"{len(windows)}, {cases}", f"{np.mean(shares):.1f}"]
-    cells.append(f"{100 * (sum(relative) / sum(shares) - 1):+.0f} %")
-    for place in range(4):
-        groups = [[each[place] for each in group] for group in windows.values()]
-        # Kills and lost work are no differences.
-        limits = UNLIMITED if place < 2 else AMOUNT
-        found = nested_interval(groups, limits=limits)
-        cells.append(found.text(sign="+" if place < 2 else ""))
-    return f"| {' | '.join(cells)} |\n"
+def groups_of(results: Results, kind: str, logs: Sequence[str], who: str, less: str) -> Groups:
+    """Return by log what each run of a contestant has more than that of another one."""
+    found: dict[str, list[Found]] = {}
+    for run, one in results.items():
+        if run.kind == kind and run.log in logs and run.contestant == who:
+            other = results[run._replace(contestant=less)]
+            more = Found(*(mine - its for mine, its in zip(one, other, strict=True)))
+            found.setdefault(run.log, []).append(more)
+    return list(found.values())
 
 
-HEAD = (
-    "| | contestant | windows, cases | QoPS refuses (% of jobs) | refused jobs, of QoPS's | "
-    "jobs (points) | work (points) | kills per 100 jobs | work wasted (%) |\n"
-    "|---|---|---|---|---|---|---|---|---|\n"
-)
+def cells_of(groups: Groups) -> list[str]:
+    """Return means with intervals over logs, over stretches where there is one log."""
+    return [
+        nested_interval([[each[place] for each in group] for group in groups]).text(sign="+")
+        for place in range(len(Found._fields))
+    ]
 
 
-def tables(results: Results, names: list[str]) -> str:
-    """Return the table of some logs; with all of them, also of groups of logs."""
-    groups = {name: [name] for name in names}
-    if len(names) == len(LOGS):
-        tuned = [name for name in names if LOGS[name]["tuned"]]
-        fresh = [name for name in names if name not in tuned]
-        named = {"three of the study": tuned, "three never tuned on": fresh, "all six": names}
-        groups = named | groups
-    rows = [row(results, where, each, some) for where, some in groups.items() for each in OTHERS]
-    return (
-        f"Refused at load {LOAD}, S = 0.2, {JOBS} jobs a window and their duplicates, less what "
-        f"QoPS refuses; 95 % intervals over windows:\n\n{HEAD}" + "".join(rows)
-    )
+HEADS = ["deadlines, estimates", "logs", "logs, stretches", "contestant"]
+NUMBERS = ["jobs (points)", "work (points)", "work wasted (points)"]
 
 
-def random_promises(count: int) -> str:
+def rows_of(
+    results: Results, settings: Settings, pairs: dict[str, tuple[str, str]], names: Sequence[str]
+) -> Iterator[list[str]]:
+    """Yield rows of differences: first where nothing was tuned, then where defaults were chosen."""
+    tuned = [name for name in settings["tuned"] if name in names]
+    fresh = [name for name in names if name not in tuned]
+    for kind, about in settings["kinds"].items():
+        for told, logs in (("untouched", fresh), ("tuned", tuned)):
+            for name, (who, less) in pairs.items():
+                groups = groups_of(results, kind, logs, who, less)
+                if groups:
+                    count = f"{len(groups)}, {sum(map(len, groups))}"
+                    yield [about["text"], told, count, name, *cells_of(groups)]
+
+
+def tables(results: Results, settings: Settings) -> str:
+    """Return the tables in Markdown."""
+    names = [log["name"] for log in settings["grid"]["logs"]]
+    others = dict.fromkeys(run.contestant for run in results if run.contestant != BASE)
+    contrasts = {name: (who, less) for name, (who, less) in settings["contrasts"].items()}
+    parts = [
+        ("Less what QoPS refuses; 95 % intervals over logs:", {who: (who, BASE) for who in others}),
+        ("One thing less another; 95 % intervals over logs:", contrasts),
+    ]
+    text = []
+    for title, pairs in parts:
+        rows = list(rows_of(results, settings, pairs, names))
+        text += [title, "", *markdown_table([*HEADS, *NUMBERS], rows), ""]
+    if len(names) > 1:
+        by_log = [row for name in names for row in log_rows(results, settings, name, contrasts)]
+        heads = [HEADS[0], "log", "stretches", HEADS[3], *NUMBERS]
+        text += ["By log; 95 % intervals over stretches:", "", *markdown_table(heads, by_log), ""]
+    return "\n".join(text)
+
+
+def log_rows(
+    results: Results, settings: Settings, name: str, pairs: dict[str, tuple[str, str]]
+) -> Iterator[list[str]]:
+    """Yield the rows of a log: what restarts change, and the contrasts."""
+    for kind, about in settings["kinds"].items():
+        for told, (who, less) in ({RESTARTS: (RESTARTS, BASE)} | pairs).items():
+            for group in groups_of(results, kind, [name], who, less):
+                # A stretch is a repetition here.
+                cells = cells_of([[each] for each in group])
+                yield [about["text"], name, str(len(group)), told, *cells]
+
+
+# Random jobs, and jobs that save their work
+
+
+def random_promises(count: int, options: Settings) -> str:
     """Run random jobs in lots of 5,000; a broken promise is an error."""
     refused = kills = 0
     lots = -(-count // 5000)
-    scheduler, options = RESTARTS
     for seed in range(lots):
-        module = make_scheduler(scheduler, options)
+        module = make_scheduler("fqops", options)
         found, _ = checked_outcomes(random_jobs(seed), make_cluster(128), module, f"seed {seed}")
         refused += int(found.refused.sum())
         kills += sum(module.qos_log.kills.values())
-        if seed % 10 == 9:
-            told = f"{5000 * (seed + 1):,} jobs: {refused:,} refused, {kills:,} kills"
-            print(told, file=sys.stderr, flush=True)
     return f"{5000 * lots:,} random jobs: {refused:,} refused, {kills:,} kills, no promise late"
 
 
@@ -197,55 +228,66 @@ def with_checkpoints(workload: Workload, seconds: float) -> Workload:
     return Workload(jobs=jobs, profiles=workload.profiles, processors=workload.processors)
 
 
-def checkpointing(name: str, seconds: float) -> str:
-    """Return what foresight with restarts refuses and wastes with and without checkpoints."""
+def checkpointing(settings: Settings, options: Settings) -> str:
+    """Return what restarts refuse and waste on the first log with and without checkpoints."""
+    log, seconds = settings["grid"]["logs"][0], settings["checkpoint"]
+    trace = read_trace(find_trace(log["file"], Path()), processors=log["processors"]).workload
+    runs = DeadlineRuns({log["name"]: trace})
     changes: list[Callable[[Workload], Workload]] = [
         lambda workload: workload,
         lambda workload: with_checkpoints(workload, seconds),
     ]
-    windows: list[list[tuple[Found, Found]]] = []
-    for skip in LOGS[name]["skips"]:
-        windows.append([])
-        for seed in range(1, SEEDS + 1):
-            pair = []
-            for change in changes:
-                workload = change(workload_of(name, skip, seed))
-                module = make_scheduler(*RESTARTS)
+    found: list[list[list[tuple[float, ...]]]] = [[], []]
+    for window in log["windows"]:
+        for which, change in enumerate(changes):
+            found[which].append([])
+            for seed in range(1, settings["seeds"] + 1):
+                case = Scenario(log=log["name"], skip=window["skip"], load=1.4, seed=seed)
+                workload = change(runs.workload(case))
+                module = make_scheduler("fqops", options)
                 machine = make_cluster(workload.processors)
-                outcomes = checked_outcomes(workload, machine, module, name)
-                pair.append(measure(admission_metrics(*outcomes)))
-            windows[-1].append((pair[0], pair[1]))
-    rows = []
-    for told, value, limits, sign in (
-        ("none", lambda pair, place: pair[0][place], AMOUNT, ""),
-        (f"each {seconds:g} s", lambda pair, place: pair[1][place], AMOUNT, ""),
-        ("difference", lambda pair, place: pair[1][place] - pair[0][place], UNLIMITED, "+"),
-    ):
-        cells = [
-            nested_interval(
-                [[value(pair, place) for pair in group] for group in windows], limits=limits
-            ).text(sign=sign)
-            for place in range(4)
-        ]
-        rows.append([told, *cells])
-    heads = ["checkpoints", "refused jobs (%)", "refused work (%)", "kills per 100 jobs"]
-    return "\n".join(markdown_table([*heads, "work wasted (%)"], rows))
+                metrics = admission_metrics(*checked_outcomes(workload, machine, module, str(case)))
+                kills = 100 * metrics.kills / metrics.jobs
+                found[which][-1].append((*measure(metrics), kills))
+    difference = [
+        [[tuple(b - a for a, b in zip(*pair, strict=True)) for pair in zip(*groups, strict=True)]]
+        for groups in zip(*found, strict=True)
+    ]
+    rows = [
+        [told, *(nested_interval([[each[place] for each in group] for group in groups],
+                                 limits=limits).text(sign=sign) for place in range(4))]
+        for told, groups, limits, sign in (
+            ("none", found[0], AMOUNT, ""),
+            (f"each {seconds:g} s", found[1], AMOUNT, ""),
+            ("difference", [group for one in difference for group in one], UNLIMITED, "+"),
+        )
+    ]  # fmt: skip
+    heads = ["checkpoints", "refused jobs (%)", "refused work (%)", "work wasted (%)"]
+    return "\n".join(markdown_table([*heads, "kills per 100 jobs"], rows))
 
 
 def main() -> None:
     parser = arguments(__file__, __doc__)
     parser.add_argument("--random", type=int, help="run so many random jobs instead")
     parser.add_argument("--checkpoints", action="store_true", help="compare with jobs that save")
+    parser.add_argument("--learned", type=Path, help="table to write runs with learned prices to")
     asked = parser.parse_args()
+    settings = settings_of(__file__, quick=asked.quick)
+    (chosen,) = (each for each in settings["grid"]["schedulers"] if each["name"] == RESTARTS)
     if asked.checkpoints:
-        print(checkpointing(SETTINGS["log"], SETTINGS["checkpoint"]))
+        print(checkpointing(settings, chosen["settings"]))
     elif asked.random:
-        print(random_promises(asked.random))
+        print(random_promises(asked.random, chosen["settings"]))
+    elif asked.learned:
+        learned = settings["learned"]["schedulers"]
+        grid = settings["grid"] | {"schedulers": learned, "baseline": learned[0]["name"]}
+        write_learned(asked.learned, make_runs(settings | {"grid": grid}, asked.out, asked.workers))
     else:
-        names = [log["name"] for log in settings_of(__file__, quick=asked.quick)["logs"]]
-        path = asked.out / "restarts.jsonl"
-        make_runs(path, names)
-        print_or_put(tables(read_kept(path), names), asked.write)
+        results = make_runs(settings, asked.out, asked.workers)
+        names = {(run.kind, run.log, run.skip) for run in results}
+        kept = read_learned(LEARNED)
+        results |= {run: each for run, each in kept.items() if run[:3] in names}
+        print_or_put(tables(results, settings), asked.write)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ SCHEDULERS = [
     ("fqops", {"tolerance_factor": 3.0}),
     ("fqops", {"tolerance": "random", "tolerance_factor": 3.0, "slack_factor": 1.5}),
     ("fqops", {"kill_and_restart": True, "max_kills_per_job": 2, "tolerance_factor": 2.0}),
-    ("foresight", {"kill_and_restart": True, "restart_price": 9.0}),
+    ("fqops", {"kill_and_restart": True, "restart_price": 9.0}),
 ]
 every_scheduler = pytest.mark.parametrize(("scheduler", "options"), SCHEDULERS)
 

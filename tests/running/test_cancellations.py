@@ -35,8 +35,7 @@ SCHEDULERS: list[tuple[str, dict[str, Any]]] = [
     ("msb", {}),
     ("mrt", {}),
     ("fqops", KILLS),
-    ("foresight", {}),
-    ("foresight", {"kill_and_restart": True, "restart_price": 4.0}),
+    ("fqops", {"kill_and_restart": True, "restart_price": 4.0}),
 ]
 every_scheduler = pytest.mark.parametrize(
     ("scheduler", "options"),

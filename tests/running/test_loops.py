@@ -66,8 +66,6 @@ ON_MANY = [
     ("fqops", {}),
     ("fqops", {"tolerance_factor": 4.0, "slack_factor": 2.0}),
     ("fqops", {"tolerance": "random", "tolerance_factor": 3.0, "retry_count": 2}),
-    ("foresight", {}),
-    ("foresight", {"worth": "charge", "urgent": 1e6, "admission_price": 10.0, "memory": 3600.0}),
     ("msb", {}),
     ("msb", {"price": "delays", "fairness": True}),
     ("mrt", {}),
@@ -91,10 +89,10 @@ ON_FEWER = [
         },
     ),
     ("fqops", {"kill_and_restart": True, "kill_after": 0.0}),
-    ("foresight", {"kill_and_restart": True, "kill_after": 0.0, "restart_price": 9.0}),
+    ("fqops", {"kill_and_restart": True, "kill_after": 0.0, "restart_price": 9.0}),
     ("qops", {"run_times": "predicted"}),
     (
-        "foresight",
+        "fqops",
         {"kill_and_restart": True, "restart_price": 9.0, "run_times": "predicted"},
     ),
     ("fqops", {"kill_and_restart": True, "max_kills_per_job": None, "tolerance_factor": 4.0}),
@@ -280,7 +278,6 @@ def test_random_workloads_of_longer_jobs_give_the_same_files(
         ("slack", {}),
         ("qops", {}),
         ("fqops", {"tolerance_factor": 4.0, "slack_factor": 2.0}),
-        ("foresight", {}),
         ("msb", {}),
         ("mrt", {}),
     ],
@@ -351,15 +348,14 @@ def test_a_shipped_workload_gives_the_same_files(scheduler: Named, options: dict
     Loops(workload, workload.processors, scheduler, options).check()
 
 
-@pytest.mark.parametrize("scheduler", ["fqops", "foresight"])
+@pytest.mark.parametrize("price", [None, 9.0])
 @pytest.mark.parametrize("announces", [True, False])
 @pytest.mark.parametrize("saves", [False, True])
-def test_killed_jobs_run_again(scheduler: str, announces: bool, saves: bool) -> None:
+def test_killed_jobs_run_again(price: float | None, announces: bool, saves: bool) -> None:
     options = {"kill_and_restart": True, "kill_after": 0.0, "max_kills_per_job": None}
-    if scheduler == "foresight":
-        options |= {"restart_price": 9.0, "admission_price": 0.0}
+    options["restart_price"] = price
     engine = {"acknowledge_dynamic_jobs": announces}
-    jobs = Loops(killing(90, saves=saves), 5, scheduler, options, engine=engine).check()
+    jobs = Loops(killing(90, saves=saves), 5, "fqops", options, engine=engine).check()
     assert "#1,w0" in jobs
     assert "#2,w0" in jobs
     # What is left of work that was saved has a profile of its own.
@@ -374,8 +370,8 @@ def test_more_runs_are_killed_than_jobs_come() -> None:
         asked = QosRequest(deadline=4.0 + 3 * number, estimated_runtime=1.0)
         jobs.append(Job(f"u{number:02}", 3.0 + 3 * number, 4, short, None, asked))
     workload = Workload(jobs=jobs, profiles={long: sleep, short: nap}, processors=4)
-    options = {"kill_and_restart": True, "restart_price": 99.0, "admission_price": 0.0}
-    jobs_table = Loops(workload, 4, "foresight", options).check()
+    options = {"kill_and_restart": True, "restart_price": 99.0, "tolerance_factor": 0.0}
+    jobs_table = Loops(workload, 4, "fqops", options).check()
     assert jobs_table.count("COMPLETED_KILLED") == 48
 
 

@@ -24,7 +24,7 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from studies.islam2003.packed import packed_workload
 
-SCHEDULERS = ["qops", "foresight", "msb", "mrt"]
+SCHEDULERS = ["qops", "msb", "mrt"]
 every_scheduler = pytest.mark.parametrize("scheduler", SCHEDULERS)
 
 
@@ -502,14 +502,6 @@ OPTIONS = {
             "order": st.sampled_from(["least_laxity", "earliest_deadline"]),
             "on_failure": st.sampled_from(["next_point", "reject"]),
             "new_job": st.sampled_from(["in_order", "first"]),
-        }
-    ),
-    "foresight": st.fixed_dictionaries(
-        {
-            "weight": st.sampled_from([0.0, 1.0]),
-            "worth": st.sampled_from(["work", "charge"]),
-            "admission_price": st.sampled_from([0.0, 1.0, 1e6]),
-            "urgent": st.sampled_from([0.0, 1e6]),
         }
     ),
     "msb": st.fixed_dictionaries({"price": st.sampled_from(["moves", "delays"])}),

@@ -21,7 +21,7 @@ from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 
-PLANNERS = ["conservative", "slack", "qops", "msb", "mrt", "fqops", "foresight"]
+PLANNERS = ["conservative", "slack", "qops", "msb", "mrt", "fqops"]
 every_scheduler = pytest.mark.parametrize(
     "scheduler", ["fcfs", "easy", "nqs", "priced-queues", "slurm", *PLANNERS]
 )

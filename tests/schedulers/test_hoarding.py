@@ -24,7 +24,7 @@ HOUR = 3600.0
 EVENING = 18 * HOUR
 """Jobs come at 18:00 of the first day."""
 
-EVERY = ["qops", "msb", "mrt", "fqops", "foresight"]
+EVERY = ["qops", "msb", "mrt", "fqops"]
 
 
 def asked(name: str, minute: float, run_time: float, due: float, **fields: object) -> Job:

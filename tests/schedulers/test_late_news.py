@@ -220,7 +220,7 @@ def test_waits_are_those_of_a_machine_without_latencies(
 
 # The least grace of a platform
 
-ADMITTING = ("qops", "msb", "mrt", "fqops", "foresight")
+ADMITTING = ("qops", "msb", "mrt", "fqops")
 SLOW = 0.03
 """Latency of each link (seconds); a message crosses two."""
 

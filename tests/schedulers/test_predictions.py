@@ -69,7 +69,7 @@ HISTORY: list[Row] = [(0, 1, 10, 100, None, "u"), (1, 1, 10, 100, None, "u")]
 URGENT: list[Row] = [(25, 1, 10, 100, None, "u"), (26, 1, 7, 100, 50, "u")]
 
 
-@pytest.mark.parametrize("scheduler", ["qops", "fqops", "foresight"])
+@pytest.mark.parametrize("scheduler", ["qops", "fqops"])
 def test_a_prediction_admits_what_the_estimate_refuses(scheduler: str) -> None:
     workload = workload_of(1, HISTORY + URGENT)
     options = {"tolerance_factor": 0.0} if scheduler == "fqops" else {}
@@ -179,7 +179,7 @@ def predictions(done: Simulation, workload: Workload) -> dict[str, float]:
     [
         ("qops", {}),
         ("fqops", {"tolerance_factor": 3.0, "kill_and_restart": True}),
-        ("foresight", {"kill_and_restart": True, "restart_price": 9.0}),
+        ("fqops", {"kill_and_restart": True, "restart_price": 9.0}),
     ],
 )
 def test_predictions_are_estimates(scheduler: str, options: dict[str, Any], many: Many) -> None:

@@ -65,7 +65,6 @@ NUMBERS = [
     ("msb", {}),
     ("mrt", {}),
     ("fqops", {}),
-    ("foresight", {}),
 ]
 by_numbers = pytest.mark.parametrize(("scheduler", "options"), NUMBERS)
 

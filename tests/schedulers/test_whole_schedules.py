@@ -17,7 +17,6 @@ from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from support import admission_oracles
-from support import market_oracles as markets
 from support import planning_oracles as oracles
 from support.planning_oracles import Change, Outcome, SlackRules, Task
 from support.slack_oracles import Weights
@@ -218,48 +217,3 @@ def test_slack_agrees_with_its_oracle(rules: SlackRules, leaving: bool, many: Ma
         changes = random_changes(rng, machine) if leaving else []
         expected = oracles.SlackPlanner(machine, tasks, changes, rules).run()
         check(outcome_of("slack", machine, tasks, changes, settings), expected)
-
-
-MARKETS = [
-    markets.Options(),
-    markets.Options(weight=0.0, memory=7200.0, placement_price=8.0, blocking=0.05),
-    markets.Options(worth="charge", weight=1.0, admission_price=4.0, urgent=60.0),
-    markets.Options(weight=1.0, admission_price=8.0, placement_price=0.5, memory=20000.0),
-]
-
-
-def busy_hours(rng: random.Random, machine: int) -> list[Task]:
-    """Minutes: short jobs that have to start soon, and longer ones of which some can wait."""
-    tasks = []
-    for _ in range(rng.randint(40, 70)):
-        submission = rng.randint(0, 500)
-        if rng.random() < 0.7:
-            run_time, processors = rng.choice([1, 1, 3, 5, 9]), rng.choice([1, 1, 2, 3])
-            laxity = rng.choice([0, 0, 1, 5])
-        else:
-            run_time = rng.choice([15, 40, 70, 250, 600])
-            processors = rng.randint(1, max(1, 2 * machine // 3))
-            laxity = rng.choice([0, 10, 30, 500])
-        estimate = run_time + rng.choice([0, 0, 1])
-        deadline = submission + estimate + laxity if rng.random() < 0.95 else None
-        tasks.append(Task(submission, processors, run_time, estimate, None, deadline))
-    return sorted(tasks, key=lambda task: task.submission)
-
-
-@pytest.mark.parametrize("options", MARKETS, ids=lambda options: options.worth)
-def test_foresight_agrees_with_its_oracle(options: markets.Options, many: Many) -> None:
-    settings = {name: getattr(options, name) for name in options.__dataclass_fields__}
-    too_dear = with_room = 0
-    seeds = many(20)
-    for seed in seeds:
-        rng = random.Random(f"foresight {options} {seed}")
-        machine = rng.choice([6, 12, 20])
-        tasks = busy_hours(rng, machine)
-        _, qops = SEARCHES[rng.randrange(2)]
-        search = markets.Foresight(machine, options, 60.0, **qops)
-        expected = oracles.DeadlinePlanner(machine, tasks, [], search).run()
-        check(outcome_of("foresight", machine, tasks, [], settings | qops, unit=60.0), expected)
-        too_dear += search.too_dear
-        with_room += search.with_room
-    assert too_dear >= len(seeds) // 10
-    assert with_room >= len(seeds) // 4

@@ -71,11 +71,6 @@ K = RefusalKind
             "the deadline of w0!B (7 s) would be missed after 11 steps back",
         ),
         (
-            Refusal(kind=K.TOO_DEAR, cost=2.34567, worth=1.0, price=3.0),
-            "admitting it now is expected to turn away 2.3 jobs, each counted 3 times; "
-            "it is worth 1",
-        ),
-        (
             Refusal(kind=K.NO_START, date=1234567.5, processors=4),
             "no start lets 4 tasks end by 1234567.5 s and keeps every promise",
         ),

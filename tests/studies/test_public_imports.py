@@ -19,10 +19,6 @@ MODULE = "a public name of the room would be that of its module"
 
 INTERNALS: dict[str, dict[str, dict[str, str]]] = {
     CORE: {
-        "foresight/answers.py": {
-            "core.scheduler": "ResourceManager",
-            "schedulers.foresight": "Foresight",
-        },
         "how_good/feasibility.py": {
             "schedulers.qops": "Qops QopsOptions",
             "timing": "DEADLINE_TOLERANCE GRID",

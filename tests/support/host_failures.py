@@ -41,7 +41,7 @@ SCHEDULERS: list[tuple[str, dict[str, Any]]] = [
     ("msb", {}),
     ("mrt", {}),
     ("fqops", KILLS),
-    ("foresight", {"kill_and_restart": True, "restart_price": 4.0}),
+    ("fqops", {"kill_and_restart": True, "restart_price": 4.0}),
     ("aroma", {}),
 ]
 """Those that pages and tests of hosts that go away name."""

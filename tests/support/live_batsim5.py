@@ -24,7 +24,7 @@ from support.live_engines import SECONDS, described, difference
 from support.needs import real_batsim5
 from support.random_simulations import SCHEDULERS, Case, random_case, without_network
 
-KILLERS = ("fqops", "foresight", "aroma")
+KILLERS = ("fqops", "aroma")
 """Schedulers that kill jobs and run them again."""
 
 

@@ -28,12 +28,12 @@ SCHEDULERS: dict[str, list[dict[str, Any]]] = {
         {"weight_fairshare": 0, "half_life": 60.0},
     ],
     "qops": [{}, {"order": "earliest_deadline"}],
-    "foresight": [{}, {"kill_and_restart": True, "restart_price": 4.0, "kill_after": 5.0}],
     "msb": [{}],
     "mrt": [{}],
     "fqops": [
         {"tolerance_factor": 4.0, "slack_factor": 1.5},
         {"kill_and_restart": True},
+        {"kill_and_restart": True, "restart_price": 4.0, "kill_after": 5.0},
         {"kill_and_restart": True, "tolerance_factor": 4.0, "slack_factor": 2.0},
     ],
     "aroma": [{}, {"stops": 0}],
