@@ -139,13 +139,10 @@ def check_profiles(world: World, name: str) -> np.ndarray:
     return delays
 
 
-def delay_jobs_in(
-    world: World, name: str, delays: np.ndarray, *, events: bool = False
-) -> DelayJobs | None:
-    """Return the jobs of a simulation if nothing can happen but that they sleep, else None.
+def delay_jobs_in(world: World, name: str, delays: np.ndarray) -> DelayJobs | None:
+    """Return the jobs of a simulation if they only sleep on hosts of their own, else None.
 
-    ``delays`` are those of :func:`check_profiles`. ``events`` says that external events may happen
-    as well.
+    ``delays`` are those of :func:`check_profiles`.
     """
     options = world.options
     if (
@@ -153,7 +150,6 @@ def delay_jobs_in(
         or options.energy
         or options.dynamic_jobs
         or options.forward_profiles
-        or (options.external_events is not None and not events)
     ):
         return None
     workload, columns = world.workloads[name], world.columns[name]
@@ -168,20 +164,7 @@ def delay_jobs_in(
         delays[index], codes[index] = steps[0].delay, steps[0].return_code
     if not columns.ids:
         return None
-    return in_columns(name, columns, delays, codes)
-
-
-def in_columns(name: str, columns: JobColumns, delays: np.ndarray, codes: np.ndarray) -> DelayJobs:
-    """Return jobs by submission, at one date by identifier.
-
-    ``delays`` (seconds) and return ``codes`` are by profile.
-    """
-    places = np.argsort(columns.submission_times, kind="stable")
-    dates = columns.submission_times[places]
-    borders = np.flatnonzero(np.diff(dates, prepend=-np.inf, append=np.inf))
-    several = np.flatnonzero(np.diff(borders) > 1)
-    for first, end in zip(borders[several].tolist(), borders[several + 1].tolist(), strict=True):
-        places[first:end] = sorted(places[first:end].tolist(), key=columns.ids.__getitem__)
+    places = submission_order(columns)
     profiles, walltimes = columns.profiles[places], columns.walltimes[places]
     delays, codes = delays[profiles], codes[profiles]
     run_times, states, return_codes = _ends(delays, codes, walltimes)
@@ -189,7 +172,7 @@ def in_columns(name: str, columns: JobColumns, delays: np.ndarray, codes: np.nda
         name=name,
         columns=columns,
         places=places,
-        submission_times=dates,
+        submission_times=columns.submission_times[places],
         processors=columns.processors[places],
         estimates=columns.estimates[places],
         walltimes=walltimes,
@@ -199,6 +182,17 @@ def in_columns(name: str, columns: JobColumns, delays: np.ndarray, codes: np.nda
         states=states,
         return_codes=return_codes,
     )
+
+
+def submission_order(columns: JobColumns) -> np.ndarray:
+    """Return the places of jobs by date of submission, at one date by identifier."""
+    places: np.ndarray = np.argsort(columns.submission_times, kind="stable")
+    dates = columns.submission_times[places]
+    borders = np.flatnonzero(np.diff(dates, prepend=-np.inf, append=np.inf))
+    several = np.flatnonzero(np.diff(borders) > 1)
+    for first, end in zip(borders[several].tolist(), borders[several + 1].tolist(), strict=True):
+        places[first:end] = sorted(places[first:end].tolist(), key=columns.ids.__getitem__)
+    return places
 
 
 def _ends(

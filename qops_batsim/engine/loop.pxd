@@ -5,7 +5,7 @@ from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 
 cdef double INFINITY, _SAME_DATE, _SHORTEST_CALL_DELAY
 cdef int _WAITING, _OVER, _PER_REPORT
-cdef long long _CALL, _EVENT, _PHYSICS
+cdef long long _CALL, _EVENT, _WORLD, _SUBMISSION
 
 cdef class FreeHosts:
     cdef long long[::1] lows, highs  # room for an interval more than there can be
@@ -56,7 +56,7 @@ cdef class EmbeddedManager(ResourceManager):
     @cython.locals(place=Py_ssize_t, first=Py_ssize_t, last=Py_ssize_t)
     cdef release(self, Job job)
 
-cdef class Waits:
+cdef class Heap:
     cdef readonly Py_ssize_t size
     cdef double[::1] dates
     cdef long long[::1] numbers, jobs
@@ -73,7 +73,8 @@ cdef class Submissions:
     cdef double[::1] dates, walltimes
     cdef long long[::1] places, profiles, processors
     cdef object fields
-    cdef Py_ssize_t size
+    cdef readonly Py_ssize_t size
+    cdef Py_ssize_t next
     @cython.locals(limit=double, made=Job, place=Py_ssize_t, job_id=str)
     cdef Job job(self, Py_ssize_t index)
 
@@ -81,36 +82,37 @@ cdef class Loop:
     cdef readonly ResourceManager manager
     cdef EmbeddedManager sleepers  # the manager where jobs only sleep, else None
     cdef Turns turns
-    cdef Submissions submissions
+    cdef list workloads
     cdef double[::1] run_times
-    cdef Waits waits
+    cdef Heap waits
     cdef readonly double[::1] starts, finishes
     cdef readonly long long[::1] ended
     cdef readonly Py_ssize_t ended_count
-    cdef list events, cancelled
-    cdef object physics
+    cdef list events, cancelled, closing
+    cdef object conversation
     cdef readonly list happened_dates
     cdef dict given_up
-    cdef Py_ssize_t next, happened, told, told_before
-    cdef long long submitter
-    cdef bint all_submitted, all_happened
-    cdef double next_date
+    cdef Py_ssize_t submitting, happened, told, told_before
+    cdef double busy_until
     @cython.locals(messages=Py_ssize_t)
     cpdef run(self, Scheduler scheduler, object on_progress)
-    @cython.locals(manager=ResourceManager, waits=Waits, date=double)
+    @cython.locals(manager=ResourceManager, waits=Heap, date=double, soon=double)
     cdef bint next_message(self, Scheduler scheduler) except -1
+    cdef come_to(self, double date)
+    @cython.locals(waits=Heap)
+    cdef end_all(self, Scheduler scheduler, double soon)
     cdef tell_closing(self, Scheduler scheduler)
-    @cython.locals(waits=Waits, submits=bint)
-    cdef come_to(self, Scheduler scheduler, double soon)
-    @cython.locals(waits=Waits, date=double, number="long long", index=Py_ssize_t, due=list)
-    cdef end_due(self, Scheduler scheduler, double soon, bint submits)
+    @cython.locals(waits=Heap, date=double, number="long long", index=Py_ssize_t, due=list)
+    cdef end_due(self, Scheduler scheduler, double soon)
     cdef end(self, Scheduler scheduler, Py_ssize_t index, long long number, double date)
     @cython.locals(index=Py_ssize_t)
     cdef end_job(self, Scheduler scheduler, Job job)
-    @cython.locals(waits=Waits)
+    @cython.locals(waits=Heap)
     cdef drop_withdrawn(self)
     @cython.locals(submissions=Submissions, index=Py_ssize_t, latest=double, job=Job)
-    cdef submit(self, Scheduler scheduler)
+    cdef submit(self, Scheduler scheduler, Py_ssize_t which)
+    @cython.locals(submissions=Submissions, date=double)
+    cdef wait_for_next(self, Py_ssize_t which)
     @cython.locals(manager=EmbeddedManager, job=Job, index=Py_ssize_t, date=double, place=Py_ssize_t)
     cdef carry_out(self)
     cdef void note_ended(self, Py_ssize_t index) noexcept

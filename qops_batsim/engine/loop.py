@@ -2,8 +2,9 @@
 
 The order of events is that of :mod:`~qops_batsim.engine.simulation`, to the last bit of each date.
 Jobs are known by their index in the order of submission. Where jobs do more than sleep on hosts of
-their own, a :class:`~qops_batsim.engine.physics.Physics` runs them, whose waits are in this loop's
-heap.
+their own, or decisions come in messages, a
+:class:`~qops_batsim.engine.conversation.Conversation` is in the place of the scheduler: it has a
+world run the jobs, whose waits are in this loop's heap.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from qops_batsim.protocol.events import (
     MACHINES_AWAY,
     MACHINES_BACK,
     NO_MORE_EXTERNAL_EVENTS,
+    NO_MORE_STATIC_JOBS,
     Notify,
 )
 from qops_batsim.scheduling.capacity import note_hosts
@@ -329,12 +331,14 @@ CALL = -1
 """In place of the index of a job: a call that a scheduler asked for."""
 EVENT = -2
 """Likewise: the next external event."""
-PHYSICS = -3
-"""Likewise: a wait of the physics."""
-_CALL, _EVENT, _PHYSICS = CALL, EVENT, PHYSICS
+WORLD = -3
+"""Likewise: a wait of the world."""
+SUBMISSION = -4
+"""Likewise: the next jobs of the first workload; of the second it is one less, and so on."""
+_CALL, _EVENT, _WORLD, _SUBMISSION = CALL, EVENT, WORLD, SUBMISSION
 
 
-class Waits:
+class Heap:
     """What will happen at later dates: a heap by date and, at one date, by when the wait began.
 
     Each wait is for the end of a job, whose index it holds, or a :data:`CALL`.
@@ -424,7 +428,7 @@ class Submissions:
         self.prefix, self.ids, self.requests, self.names = f"{workload}!", ids, requests, names
         self.places, self.profiles, self.dates = places, profiles, dates
         self.processors, self.walltimes = processors, walltimes
-        self.fields, self.size = fields, len(places)
+        self.fields, self.size, self.next = fields, len(places), 0
 
     def job(self, index: int) -> Job:
         """Return the job of an index, made anew."""
@@ -444,22 +448,22 @@ class Submissions:
 
 
 class Loop:
-    """One run of a workload.
+    """One run of workloads.
 
     Parameters
     ----------
     machine_size
         Number of hosts.
-    submissions
-        The jobs.
+    workloads
+        The jobs of each.
     run_times
-        How long each sleeps (seconds), by index: an array.
+        How long each job sleeps (seconds), by index: an array.
     events
         What happens whatever the scheduler does: date (seconds) and notice, in order; None where
         nobody asked for events, which is not the same as none.
-    physics
-        What runs the jobs if they do more than sleep, a
-        :class:`~qops_batsim.engine.physics.Physics`; ``run_times`` are not looked at then.
+    conversation
+        What is run in place of a scheduler if it is one about a world, which runs the jobs;
+        ``run_times`` are not looked at then. Without, there is one workload.
 
     Attributes
     ----------
@@ -474,29 +478,35 @@ class Loop:
     def __init__(
         self,
         machine_size: int,
-        submissions: Submissions,
+        workloads: list[Submissions],
         run_times: array[float],
         events: list[tuple[float, Notify]] | None = None,
-        physics: Any = None,
+        conversation: Any = None,
     ) -> None:
-        self.submissions, self.run_times, self.waits = submissions, run_times, Waits()
-        self.physics = physics
-        self.turns, count = Turns(), self.submissions.size
-        self.next, self.submitter = 0, self.turns.next()
+        self.workloads, self.run_times = workloads, run_times
+        self.conversation, self.busy_until, count = conversation, 0.0, 0
         self.sleepers: Any = None
-        if physics is None:
+        if conversation is None:
+            self.waits, self.turns, count = Heap(), Turns(), workloads[0].size
             self.sleepers = EmbeddedManager(machine_size, count, self.turns)
             self.manager: ResourceManager = self.sleepers
         else:
-            physics.use_waits(self.waits, self.turns)
-            self.manager, count = physics.manager, 0
+            waits = conversation.world.waits
+            self.waits, self.turns = waits.heap, waits.turns
+            self.manager = ResourceManager(machine_size)
         self.starts = array("d", [float("nan")]) * count
         self.finishes = array("d", [float("nan")]) * count
         self.ended, self.ended_count = array("q", bytes(8 * count)), 0
-        self.next_date = max(0.0, self.submissions.dates[0]) if self.submissions.size else INFINITY
-        self.told = self.told_before = 0
-        self.all_submitted = self.submissions.size == 0
-        self.all_happened = events is not None and not events
+        self.told = self.told_before = self.submitting = 0
+        # Nothing more of these kinds will come, which is to be told.
+        self.closing: list[str] = []
+        for which in range(len(workloads)):
+            self.wait_for_next(which)
+            self.submitting += workloads[which].size > 0
+        if not self.submitting:
+            self.closing.append(NO_MORE_STATIC_JOBS)
+        if events is not None and not events:
+            self.closing.append(NO_MORE_EXTERNAL_EVENTS)
         self.events, self.happened = list(events or ()), 0
         self.happened_dates: list[float] = []
         self.cancelled: list[str] = []
@@ -504,11 +514,11 @@ class Loop:
         self.given_up: dict[str, Any] = {
             str(notice.fields["job_id"]): None
             for _, notice in self.events
-            if notice.type == JOB_CANCELLED
+            if notice.type == JOB_CANCELLED and conversation is None
         }
         if self.events:
             self.waits.push(max(0.0, self.events[0][0]), self.turns.next(), EVENT)
-            if physics is None:
+            if conversation is None:
                 self.sleepers.expect_outages()
 
     def run(self, scheduler: Scheduler, on_progress: Callable[[int], None]) -> None:
@@ -517,9 +527,13 @@ class Loop:
         Python notices an interrupt then.
         """
         scheduler.begin(self.manager)
+        self.carry_out()
         messages = 0
         while self.next_message(scheduler):
             scheduler.decide()
+            self.told = self.told_before = 0
+            if self.closing:
+                self.tell_closing(scheduler)
             self.carry_out()
             messages += 1
             if messages % _PER_REPORT == 0:
@@ -532,38 +546,41 @@ class Loop:
         That no more jobs will come is told alone, unless an end or a call follows at its date.
         """
         manager, waits = self.manager, self.waits
-        self.told = self.told_before = 0
-        if self.all_submitted or self.all_happened:
+        if self.told == 0 and self.closing:
             self.tell_closing(scheduler)
-        if self.physics is not None:
-            self.told += self.physics.tell_all(scheduler)
-        while self.told == 0:
-            if self.physics is not None:
-                self.physics.settle()
+        soon = manager.now
+        while self.told == 0 or self.busy_until > soon:
+            if self.conversation is not None:
+                self.conversation.world.settle()
                 self.drop_withdrawn()
-            date = self.next_date
+            date = INFINITY
             if waits.size > 0:
-                date = min(date, waits.dates[0])
+                date = waits.dates[0]
+            if self.told > 0 and self.busy_until < date:
+                # Events have piled up while the decision side was "thinking" until then.
+                self.come_to(max(manager.now, self.busy_until))
+                break
             if date == INFINITY:
                 return False
-            manager.now = max(manager.now, date)
-            if self.physics is not None:
-                self.physics.now = manager.now
-            self.come_to(scheduler, manager.now + _SAME_DATE)
+            self.come_to(max(manager.now, date))
+            soon = manager.now + _SAME_DATE
+            self.end_all(scheduler, soon)
         return True
 
-    def come_to(self, scheduler: Scheduler, soon: float) -> None:
+    def come_to(self, date: float) -> None:
+        """Set the clock to a date."""
+        self.manager.now = date
+        if self.conversation is not None:
+            self.conversation.world.now = date
+
+    def end_all(self, scheduler: Scheduler, soon: float) -> None:
         """Process all events of the present date; those up to ``soon`` differ by rounding only."""
         waits = self.waits
-        while True:
-            submits = self.next_date <= soon
-            if waits.size == 0 or waits.dates[0] > soon:
-                if not submits:
-                    break
-                self.submit(scheduler)
-                continue
-            self.end_due(scheduler, soon, submits)
-        if self.told > self.told_before or self.told == 0:
+        while waits.size > 0 and waits.dates[0] <= soon:
+            self.end_due(scheduler, soon)
+        if self.closing and (
+            self.told > self.told_before or self.told == 0 or self.busy_until > soon
+        ):
             self.tell_closing(scheduler)
         if self.cancelled:
             self.tell_cancelled(scheduler)
@@ -571,25 +588,23 @@ class Loop:
 
     def tell_closing(self, scheduler: Scheduler) -> None:
         """Tell that no more jobs will be submitted, or that no more hosts will leave or return."""
-        if self.all_happened:
-            self.all_happened = False
-            note_hosts(self.manager, Notify.of(NO_MORE_EXTERNAL_EVENTS))
-            scheduler.hosts_changed(0)
+        for kind in self.closing:
+            if self.conversation is not None:
+                scheduler.notified(Notify.of(kind))
+            elif kind == NO_MORE_STATIC_JOBS:
+                scheduler.all_submitted()
+            else:
+                note_hosts(self.manager, Notify.of(kind))
+                scheduler.hosts_changed(0)
             self.told += 1
-        if self.all_submitted:
-            self.all_submitted = False
-            scheduler.all_submitted()
-            self.told += 1
+        self.closing.clear()
 
     def tell_cancelled(self, scheduler: Scheduler) -> None:
         """Tell which jobs users have cancelled, of those that were submitted."""
         for job_id in self.cancelled:
-            known = [self.given_up[job_id]]
-            if self.physics is not None:
-                known = self.physics.manager.runs_of(job_id)
-            for job in known:
-                if job is not None:
-                    scheduler.cancelled(job)
+            job = self.given_up[job_id]
+            if job is not None:
+                scheduler.cancelled(job)
         self.cancelled.clear()
 
     def happen(self, scheduler: Scheduler) -> None:
@@ -602,12 +617,13 @@ class Loop:
                 self.waits.push(date, self.turns.next(), EVENT)
                 return
             self.happened += 1
-            self.happened_dates.append(manager.now)
-            if self.physics is not None:
-                self.physics.happen(self.happened - 1)
-            self.apply_event(scheduler, events[self.happened - 1][1])
-        self.note_closing()
-        self.all_happened = True
+            if self.conversation is not None:
+                self.conversation.happen(self.happened - 1)
+                self.told = self.conversation.untold()
+            else:
+                self.happened_dates.append(manager.now)
+                self.apply_event(scheduler, events[self.happened - 1][1])
+        self.note_closing(NO_MORE_EXTERNAL_EVENTS)
 
     def apply_event(self, scheduler: Scheduler, notice: Notify) -> None:
         """Carry out one external event, and tell the scheduler."""
@@ -619,9 +635,8 @@ class Loop:
             hosts = HostSet.parse(str(notice.fields["resources"])).mask
             if not hosts:
                 return
-            if self.physics is None:
-                away = self.sleepers.away & ~hosts
-                self.sleepers.away = away | hosts if notice.type == MACHINES_AWAY else away
+            away = self.sleepers.away & ~hosts
+            self.sleepers.away = away | hosts if notice.type == MACHINES_AWAY else away
         announced = note_hosts(self.manager, notice)
         if announced is None:
             scheduler.notified(notice)
@@ -629,45 +644,40 @@ class Loop:
             scheduler.hosts_changed(announced)
         self.told += 1
 
-    def note_closing(self) -> None:
+    def note_closing(self, kind: str) -> None:
         """Note that there is nothing more of a kind, which is told alone unless others follow."""
         if self.told_before == 0:
             self.told_before = self.told
+        self.closing.append(kind)
 
-    def end_due(self, scheduler: Scheduler, soon: float, submits: bool) -> None:
-        """End what is due, in the order in which the waits began; submissions are one of them."""
+    def end_due(self, scheduler: Scheduler, soon: float) -> None:
+        """End what is due, in the order in which the waits began."""
         waits = self.waits
         date, number, index = waits.dates[0], waits.numbers[0], waits.jobs[0]
         waits.pop()
         if waits.size == 0 or waits.dates[0] > soon:
             # Usually it is the only one.
-            if submits and self.submitter < number:
-                self.submit(scheduler)
-                submits = False
             self.end(scheduler, index, number, date)
-        else:
-            due = [(number, index, date)]
-            while waits.size > 0 and waits.dates[0] <= soon:
-                due.append((waits.numbers[0], waits.jobs[0], waits.dates[0]))
-                waits.pop()
-            due.sort()
-            for number, index, date in due:
-                if submits and self.submitter < number:
-                    self.submit(scheduler)
-                    submits = False
-                self.end(scheduler, index, number, date)
-        if submits:
-            self.submit(scheduler)
+            return
+        due = [(number, index, date)]
+        while waits.size > 0 and waits.dates[0] <= soon:
+            due.append((waits.numbers[0], waits.jobs[0], waits.dates[0]))
+            waits.pop()
+        due.sort()
+        for number, index, date in due:
+            self.end(scheduler, index, number, date)
 
     def end(self, scheduler: Scheduler, index: int, number: int, date: float) -> None:
-        """End a job, or come to the date of a call; by the wait of that number and date."""
+        """End a job, submit others, or do what else the wait of that number and date is for."""
         if index >= 0:
             self.end_job(scheduler, self.sleepers.jobs[index])
+        elif index <= _SUBMISSION:
+            self.submit(scheduler, _SUBMISSION - index)
         elif index == _EVENT:
             self.happen(scheduler)
-        elif index == _PHYSICS:
-            self.physics.end_wait(number, date)
-            self.told += self.physics.tell_all(scheduler)
+        elif index == _WORLD:
+            self.conversation.world.waits.end_one(number, date)
+            self.told = self.conversation.untold()
         else:
             self.told += 1
             scheduler.called()
@@ -684,37 +694,44 @@ class Loop:
         scheduler.ended(job)
 
     def drop_withdrawn(self) -> None:
-        """Leave out those waits of the physics that come next and that it has withdrawn."""
+        """Leave out those waits of the world that come next and that it has withdrawn."""
         waits = self.waits
-        while waits.size > 0 and waits.jobs[0] == _PHYSICS:
-            if self.physics.waits_for(waits.numbers[0], waits.dates[0]):
+        while waits.size > 0 and waits.jobs[0] == _WORLD:
+            if self.conversation.world.waits.has(waits.numbers[0], waits.dates[0]):
                 break
             waits.pop()
 
-    def submit(self, scheduler: Scheduler) -> None:
-        """Submit the jobs of this date, and wait for that of the next ones."""
-        submissions, index = self.submissions, self.next
+    def submit(self, scheduler: Scheduler, which: int) -> None:
+        """Submit the jobs of a workload of this date, and wait for that of the next ones."""
+        submissions = self.workloads[which]
+        index = submissions.next
         latest = max(self.manager.now, submissions.dates[index])
         while index < submissions.size and submissions.dates[index] <= latest:
             job = submissions.job(index)
-            if self.physics is not None:
-                self.physics.submit_job(job)
             if self.given_up and job.id in self.given_up:
                 self.given_up[job.id] = job
             scheduler.submitted(job)
             self.told += 1
             index += 1
-        self.next = index
-        if index < submissions.size:
-            self.next_date, self.submitter = submissions.dates[index], self.turns.next()
-        else:
-            self.next_date, self.all_submitted = INFINITY, True
-            self.note_closing()
+        submissions.next = index
+        self.wait_for_next(which)
+        self.submitting -= index == submissions.size
+        if self.submitting == 0:
+            self.note_closing(NO_MORE_STATIC_JOBS)
+
+    def wait_for_next(self, which: int) -> None:
+        """Wait for the date of the next jobs of a workload, if there are any."""
+        submissions = self.workloads[which]
+        if submissions.next < submissions.size:
+            date = max(0.0, submissions.dates[submissions.next])
+            self.waits.push(date, self.turns.next(), _SUBMISSION - which)
 
     def carry_out(self) -> None:
         """Wait for the ends of the jobs that were started, and for calls."""
-        if self.physics is not None:
-            self.ended_count = self.physics.carry_out()
+        if self.conversation is not None:
+            self.ended_count = self.conversation.carry_out()
+            self.told = self.conversation.untold()
+            self.busy_until = self.conversation.busy_until
             return
         manager = self.sleepers
         if manager.started:

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
+from qops_batsim.engine.conversation import Conversation
+from qops_batsim.engine.delay_jobs import DelayJobs, Outcome, submission_order
 from qops_batsim.engine.loop import EmbeddedManager, Loop, Submissions
-from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE, ExternalEvent
-from qops_batsim.engine.physics import Physics
+from qops_batsim.engine.options import ExternalEvent
 from qops_batsim.jobs import Job
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.protocol.events import Notify
+from qops_batsim.workload.model import JobColumns
 
 
 class SubmittedFields:
@@ -40,39 +41,45 @@ def _wholes(column: np.ndarray) -> array[int]:
     return array("q", column.astype(np.int64).tobytes())
 
 
-def notice_of(event: ExternalEvent) -> Notify:
-    """Return what a scheduler is told of an external event."""
-    if event.type in (UNAVAILABLE, AVAILABLE):
-        return Notify.of(f"event_{event.type}", resources=str(event.hosts))
-    return Notify(event.fields)
-
-
-def loop_of(
-    jobs: DelayJobs,
-    listed: Sequence[Job],
-    hosts: int,
-    events: Sequence[ExternalEvent] | None = None,
-    physics: Physics | None = None,
-) -> Loop:
-    """Return the loop of a run of jobs in columns; ``listed`` are those of the workload.
-
-    If they do more than sleep, that is the physics'.
-    """
-    columns = jobs.columns
-    submissions = Submissions(
-        jobs.name,
+def _submissions(
+    name: str, columns: JobColumns, places: np.ndarray, listed: Sequence[Job]
+) -> Submissions:
+    """Return the jobs of a workload, which stand at these places in it, in their order."""
+    return Submissions(
+        name,
         columns.ids,
         columns.requests,
         columns.profile_names,
-        _wholes(jobs.places),
-        _wholes(columns.profiles[jobs.places]),
-        _floats(jobs.submission_times),
-        _wholes(jobs.processors),
-        _floats(jobs.walltimes),
+        _wholes(places),
+        _wholes(columns.profiles[places]),
+        _floats(columns.submission_times[places]),
+        _wholes(columns.processors[places]),
+        _floats(columns.walltimes[places]),
         SubmittedFields(listed),
     )
-    notices = None if events is None else [(each.timestamp, notice_of(each)) for each in events]
-    return Loop(hosts, submissions, _floats(jobs.run_times), notices, physics)
+
+
+def loop_of(
+    jobs: DelayJobs, listed: Sequence[Job], hosts: int, events: Sequence[ExternalEvent] | None
+) -> Loop:
+    """Return the loop of a run whose jobs only sleep; ``listed`` are those of the workload."""
+    submissions = _submissions(jobs.name, jobs.columns, jobs.places, listed)
+    return Loop(hosts, [submissions], _floats(jobs.run_times), _dated(events))
+
+
+def loop_of_world(conversation: Conversation) -> Loop:
+    """Return the loop of a run in a world."""
+    world = conversation.world
+    workloads = [
+        _submissions(name, columns, submission_order(columns), world.workloads[name].jobs)
+        for name, columns in world.columns.items()
+    ]
+    events = _dated(world.options.external_events)
+    return Loop(len(world.hosts), workloads, array("d"), events, conversation)
+
+
+def _dated(events: Sequence[ExternalEvent] | None) -> list[tuple[float, Notify]] | None:
+    return None if events is None else [(each.timestamp, each.notice()) for each in events]
 
 
 def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:

@@ -17,7 +17,7 @@ from qops_batsim.job_fields import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Maintenance, Outage
-from qops_batsim.protocol.events import JOB_CANCELLED, MAINTENANCE, told_in_text
+from qops_batsim.protocol.events import JOB_CANCELLED, MAINTENANCE, Notify, told_in_text
 from qops_batsim.timing import TOLD_DECIMALS
 
 if TYPE_CHECKING:
@@ -47,6 +47,12 @@ class ExternalEvent(msgspec.Struct, frozen=True):
     type: str
     hosts: HostSet
     fields: dict[str, Any]
+
+    def notice(self) -> Notify:
+        """Return what a scheduler is told of it."""
+        if self.type in (UNAVAILABLE, AVAILABLE):
+            return Notify.of(f"event_{self.type}", resources=str(self.hosts))
+        return Notify(self.fields)
 
 
 def read_external_events(

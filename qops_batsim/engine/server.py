@@ -21,12 +21,13 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from qops_batsim.engine.conversation import Exchange
 from qops_batsim.engine.decisions import apply_decision
+from qops_batsim.engine.delay_jobs import submission_order
 from qops_batsim.engine.execution import Amounts
 from qops_batsim.engine.fluid import Computation
 from qops_batsim.engine.options import EngineOptions, ExternalEvent, Rules
 from qops_batsim.engine.records import JobRecord
-from qops_batsim.engine.submitters import apply_external_event, submission_order
 from qops_batsim.engine.waits import SteppedWaits, Wait, Waits
 from qops_batsim.engine.world import World
 from qops_batsim.errors import InputError
@@ -160,10 +161,6 @@ class Mailbox:
         # Who came first, sender or receiver, goes on first.
         self.letter, awaiting = what
         self._ready += awaiting
-
-
-Exchange = Callable[[Message[Event]], Message[Decision]]
-"""Tells the decision side what happened, and returns its decisions."""
 
 
 _LETTER = Amounts((), (0.0, 4.0, 0.0, 0.0))
@@ -432,7 +429,8 @@ class Server:
         self.over = False
         self._jobs_to_come = len(workloads)
         for name, workload in workloads.items():
-            dated = [(job.submission_time, job) for job in submission_order(workload.jobs)]
+            places = submission_order(world.columns[name]).tolist()
+            dated = [(workload.jobs[each].submission_time, workload.jobs[each]) for each in places]
             self._begin(self._submitter(dated, partial(self._submit, name), self._last_jobs))
         for each in lists:
             listed = [(event.timestamp, event) for event in each]
@@ -530,11 +528,11 @@ class Server:
     def _submit(self, workload_name: str, jobs: Sequence[Job]) -> None:
         self._submitted += len(jobs)
         for job in jobs:
-            self._world.submit(workload_name, job)
+            self._world.submit(job.renamed(f"{workload_name}!{job.id}"))
 
     def _happen(self, events: Sequence[ExternalEvent]) -> None:
         for event in events:
-            apply_external_event(self._world, event)
+            self._world.happen(event)
 
     def _decided(self, decision: Decision) -> None:
         apply_decision(self._world, decision)

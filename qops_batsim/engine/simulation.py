@@ -1,4 +1,4 @@
-"""The embedded engine: Batsim's event loop without SimGrid.
+"""The embedded engine: one simulation, without SimGrid.
 
 The total order of events
 -------------------------
@@ -9,7 +9,8 @@ which they began. All events of one date reach the decision module in one
 message; its decisions may yield a further message at the same date. This is
 the order of the real Batsim on a platform without network latencies, and it
 makes runs bit-identical. A computation whose rate changes keeps its place; a
-composed job counts from the start of its last step.
+composed job counts from the start of its last step. All of this is the work of
+:class:`~qops_batsim.engine.loop.Loop`.
 
 Two details follow Batsim as well: every workload has its own submitter, which
 submits all jobs of one date together, ordered by the text of their
@@ -20,18 +21,14 @@ of its own at the same date.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
-import numpy as np
 
-from qops_batsim.engine.decisions import apply_decision
+from qops_batsim.engine.conversation import Conversation
 from qops_batsim.engine.options import EngineOptions
-from qops_batsim.engine.physics import Physics
 from qops_batsim.engine.server import NetworkedWorld, Server
-from qops_batsim.engine.submitters import ClosingNotices, ExternalEventSubmitter, JobSubmitters
 from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
 from qops_batsim.garbage import without_garbage_collection
@@ -40,18 +37,13 @@ from qops_batsim.platform.hostset import HostSet
 from qops_batsim.platform.model import Host, Platform
 from qops_batsim.protocol.decisions import Decision, ExecuteJob
 from qops_batsim.protocol.events import (
-    NO_MORE_EXTERNAL_EVENTS,
-    NO_MORE_STATIC_JOBS,
     EngineConfig,
     Event,
     HostDescription,
     JobSubmitted,
-    Notify,
     SimulationBegins,
-    SimulationEnds,
 )
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.timing import SAME_DATE
 from qops_batsim.workload.model import Workload
 
 if TYPE_CHECKING:
@@ -67,17 +59,6 @@ class DecisionSide(Protocol):
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
         """Return the decisions that answer these events."""
-
-
-@runtime_checkable
-class DirectDecisionSide(Protocol):
-    """A decision side in this process, whose decisions take effect at once.
-
-    It needs neither the dates of events, nor those of messages.
-    """
-
-    def decisions_on(self, now: float, events: Sequence[Event]) -> Sequence[Decision]:
-        """Return the decisions that answer these events at a date (seconds)."""
 
 
 def simulation_begins(world: World, platform: Platform) -> SimulationBegins:
@@ -135,6 +116,10 @@ def deadlock_report(world: World) -> str:
 ENDED_PER_PROGRESS_REPORT = 256
 
 
+def ignore(ended: int) -> None:
+    """Report nothing."""
+
+
 class Deadlock(SimulationError):
     """Jobs are left and nothing will happen any more; ``simulation`` has what ended before."""
 
@@ -153,14 +138,11 @@ class Simulation:
     workloads
         What is submitted; the first is called ``w0``, the next ``w1``, and so on.
     decision_side
-        Anything that answers messages with messages; in this process, :class:`DirectDecisionSide`.
+        Anything that answers messages with messages.
     options
         What the simulation allows.
     on_progress
         Called now and then with the number of jobs ended so far.
-    for_loop
-        Have it be run by :class:`~qops_batsim.engine.loop.Loop`, which can do so if messages take
-        no time; see :attr:`physics`.
 
     Attributes
     ----------
@@ -206,8 +188,6 @@ class Simulation:
         decision_side: DecisionSide,
         options: EngineOptions | None = None,
         on_progress: Callable[[int], None] | None = None,
-        *,
-        for_loop: bool = False,
     ) -> None:
         options = options or EngineOptions()
         sends = options.message_delays and platform.master is not None
@@ -215,20 +195,14 @@ class Simulation:
         # With energy, actors also read meters, one a round: that decides who comes first.
         always = options.energy or not options.rules.begins_first
         has_actors = self.has_message_delays or (sends and always)
-        kind = NetworkedWorld if has_actors else Physics if for_loop else World
-        self._world = world = kind(platform, options)
+        self._world = world = (NetworkedWorld if has_actors else World)(platform, options)
         self.options, self.hosts, self.energy = world.options, world.hosts, world.energy
         self.outages, self.happened = world.outages, world.happened
         self.storage_hosts, self.workloads = platform.storage_hosts, world.workloads
         self.platform, self._decision_side = platform, decision_side
-        self._ask = (
-            decision_side.decisions_on if isinstance(decision_side, DirectDecisionSide) else None
-        )
-        self._on_progress = on_progress
-        self._next_report = ENDED_PER_PROGRESS_REPORT
+        self._on_progress = on_progress or ignore
         self._delays: dict[str, Any] = {}
-        self._closing_notices = ClosingNotices(world)
-        self._over, self._busy_until = False, 0.0
+        self._over = False
         self._ended_jobs: EndedJobs | None = None
         self._columns: DelayColumns | None = None
         for index, workload in enumerate(workloads):
@@ -266,42 +240,17 @@ class Simulation:
             return self._columns.outcome.host_changes(len(self.hosts))
         return HostChanges.of(self.computing_changes, self._world.switching_changes)
 
-    def delay_jobs(self, *, events: bool = False) -> DelayJobs | None:
-        """Return the jobs in columns, if all that can happen is that they sleep on own hosts.
-
-        ``events`` says that external events may happen as well.
-        """
+    def delay_jobs(self) -> DelayJobs | None:
+        """Return the jobs in columns, if all that they do is to sleep on hosts of their own."""
         from qops_batsim.engine.delay_jobs import delay_jobs_in
 
         if isinstance(self._world, NetworkedWorld) or len(self._delays) != 1:
             return None
         ((name, delays),) = self._delays.items()
-        return delay_jobs_in(self._world, name, delays, events=events)
-
-    @property
-    def physics(self) -> Physics | None:
-        """What runs the jobs if the loop of events runs the simulation; None if it cannot."""
-        return self._world if isinstance(self._world, Physics) else None
-
-    def beginning(self) -> SimulationBegins:
-        """Return what a decision module is told at the beginning."""
-        return simulation_begins(self._world, self.platform)
-
-    def jobs_in_order(self) -> DelayJobs:
-        """Return the jobs of the only workload in columns, as if none took any time."""
-        from qops_batsim.engine.delay_jobs import in_columns
-
-        ((name, columns),) = self._world.columns.items()
-        nothing = np.zeros(len(columns.profile_names))
-        return in_columns(name, columns, nothing, nothing.astype(np.int64))
-
-    def finish_physics(self) -> None:
-        """End after a run of :attr:`physics` by the loop of events."""
-        self._check_nothing_left()
-        self._over = True
+        return delay_jobs_in(self._world, name, delays)
 
     def finish(self, outcome: Callable[[], Outcome], now: float, ended: int) -> None:
-        """End at a date (seconds), with the outcome of another loop over :attr:`delay_jobs`.
+        """End at a date (seconds), with the outcome of a loop over :attr:`delay_jobs`.
 
         So many of those submitted have ended for good or were rejected; the outcome is asked for
         when it is needed.
@@ -352,76 +301,38 @@ class Simulation:
             nothing will ever start.
         """
         world = self._world
+        begins = simulation_begins(world, self.platform)
         if isinstance(world, NetworkedWorld):
-            self._run_networked(world)
-            return
-        external = self.options.external_events
-        submitters = JobSubmitters(world, self._closing_notices.note)
-        submitters.begin()
-        ExternalEventSubmitter(world, external, self._closing_notices.note).begin()
-        world.tell(simulation_begins(world, self.platform))
-        self._deliver()
-        if not submitters:
-            world.tell(Notify.of(NO_MORE_STATIC_JOBS))
-        if external is not None and not external:
-            world.tell(Notify.of(NO_MORE_EXTERNAL_EVENTS))
-        self._deliver()
-        self._run_to_end()
-        self._check_nothing_left()
-        self._end(len(world.ended))
-
-    def _run_to_end(self) -> None:
-        """Run the simulation date by date, until nothing is left to happen."""
-        world, waits = self._world, self._world.waits
-        while True:
-            world.settle()
-            date = waits.next_date()
-            if world.outbox and self._busy_until < date:
-                # Events have piled up while the module was "thinking" until then.
-                world.now = max(world.now, self._busy_until)
-                self._deliver()
-                continue
-            if date == math.inf:
-                return
-            if date > world.now:
-                world.now = date
-            soon = world.now + SAME_DATE
-            waits.end(soon)
-            if self._closing_notices.noted:
-                self._closing_notices.tell_if_due(is_heard=self._busy_until <= soon)
-            if self._busy_until <= soon:
-                self._deliver()
-            if len(world.ended) >= self._next_report:
-                self._report_progress()
-
-    def _end(self, ended: int) -> None:
-        world = self._world
-        world.now = max(world.now, self._busy_until)
-        if self._ask is not None:
-            self._ask(world.now, [SimulationEnds()])
+            self._run_networked(world, begins)
         else:
-            self._decision_side.exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))
+            self._run_in_loop(world, begins)
         self._over = True
-        if self._on_progress is not None:
-            self._on_progress(ended)
+        self._on_progress(len(world.ended))
 
-    def _run_networked(self, world: NetworkedWorld) -> None:
+    def _run_in_loop(self, world: World, begins: SimulationBegins) -> None:
+        from qops_batsim.engine.loop_columns import loop_of_world
+
+        conversation = Conversation(world, self._decision_side.exchange, begins)
+        loop_of_world(conversation).run(conversation, self._on_progress)
+        self._check_nothing_left()
+        conversation.end()
+
+    def _run_networked(self, world: NetworkedWorld, begins: SimulationBegins) -> None:
         """Run the simulation with the delays of Batsim's own messages."""
+        next_report = ENDED_PER_PROGRESS_REPORT
         server = Server(world, self._decision_side.exchange, self.options.external_events)
-        server.begin(simulation_begins(world, self.platform))
+        server.begin(begins)
         world.mailbox.run()
         while not server.over:
             if not world.step():
                 self._check_nothing_left()
                 raise world.error("deadlock: nothing else will happen")
             world.mailbox.run()
-            if len(world.ended) >= self._next_report:
-                self._report_progress()
+            if len(world.ended) >= next_report:
+                next_report = len(world.ended) + ENDED_PER_PROGRESS_REPORT
+                self._on_progress(len(world.ended))
         # It knows the world: that circle would keep all jobs until the next collection.
         del world.mailbox
-        self._over = True
-        if self._on_progress is not None:
-            self._on_progress(len(self._world.ended))
 
     def _load(self, name: str, workload: Workload) -> None:
         from qops_batsim.engine.delay_jobs import check_profiles
@@ -433,45 +344,6 @@ class Simulation:
         world.workloads[name] = workload
         world.columns[name] = workload.columns
         self._delays[name] = check_profiles(world, name)
-
-    def _deliver(self) -> None:
-        """Send the outbox and let the answer take effect, as long as that yields new events."""
-        world = self._world
-        while world.outbox:
-            events, dates = world.empty_outbox()
-            if self._ask is not None:
-                decisions = self._ask(world.now, events)
-                self._closing_notices.tell()
-                for decision in decisions:
-                    apply_decision(world, decision)
-                continue
-            told = [Stamped(date, event) for date, event in zip(dates, events, strict=True)]
-            reply = self._decision_side.exchange(Message(world.now, told))
-            self._busy_until = max(world.now, reply.now)
-            self._closing_notices.tell()
-            for item in reply.events:
-                if item.timestamp > reply.now:
-                    raise world.error(
-                        f"{item.body.TYPE} is dated {item.timestamp:.6f} s, "
-                        f"later than its message ({reply.now:.6f} s)"
-                    )
-                if item.timestamp > world.now + SAME_DATE:
-                    world.waits.at(item.timestamp, self._take_effect, item.body)
-                else:
-                    world.now = max(world.now, item.timestamp)
-                    apply_decision(world, item.body)
-            if self._busy_until > world.now:
-                return
-
-    def _take_effect(self, decision: Decision) -> None:
-        """Carry out a decision that was dated later than it was sent."""
-        apply_decision(self._world, decision)
-
-    def _report_progress(self) -> None:
-        ended = self._world.ended
-        self._next_report = len(ended) + ENDED_PER_PROGRESS_REPORT
-        if self._on_progress is not None:
-            self._on_progress(len(ended))
 
     def _check_nothing_left(self) -> None:
         trouble = deadlock_report(self._complete_world())
@@ -492,15 +364,12 @@ class Simulation:
 class _FirstHosts:
     """Decision side that starts every job at once on its number of hosts, from host 0 on."""
 
-    def decisions_on(self, now: float, events: Sequence[Event]) -> list[Decision]:
-        return [
-            ExecuteJob(event.job_id, HostSet.first(event.job.processors))
-            for event in events
-            if isinstance(event, JobSubmitted)
-        ]
-
     def exchange(self, message: Message[Event]) -> Message[Decision]:
-        decisions = self.decisions_on(message.now, [item.body for item in message.events])
+        decisions = [
+            ExecuteJob(each.body.job_id, HostSet.first(each.body.job.processors))
+            for each in message.events
+            if isinstance(each.body, JobSubmitted)
+        ]
         return Message(message.now, [Stamped(message.now, each) for each in decisions])
 
 

@@ -2,8 +2,8 @@
 
 Waits end in the order of their dates and, at one date, in the order in which they began. A wait can
 be moved, keeping its place among those of one date, or cancelled. Both leave an entry behind in the
-heap that no longer counts and is dropped when it comes up: an entry counts only while its date is
-the date of its wait.
+heap of the loop of events that no longer counts and is dropped when it comes up: an entry counts
+only while its date is the date of its wait.
 
 Stepped waits end when SimGrid ends them, to the last bit. SimGrid goes from event to event, and
 takes the time of each step off what is left of every wait. Their rounding errors decide which of
@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.engine.loop import WORLD, Heap, Turns
 from qops_batsim.timing import SAME_DATE
 
 _NEVER = math.nan
@@ -42,20 +43,24 @@ class Wait(msgspec.Struct, eq=False):
 
 
 class Waits:
-    """The waits of a simulation. Adding, moving and ending one: O(log waits)."""
+    """The waits of a world in the heap of a loop of events, among all others.
 
-    __slots__ = ("_began", "_heap")
+    Attributes
+    ----------
+    heap, turns
+        The loop's.
+    """
+
+    __slots__ = ("_expected", "heap", "turns")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Wait]] = []
-        self._began = 0
+        self.heap, self.turns = Heap(), Turns()
+        self._expected: dict[int, Wait] = {}
 
     def at(self, date: float, action: Callable[[Any], None], argument: Any = None) -> Wait:
         """Call ``action(argument)`` at a date (seconds)."""
-        number = self._began
-        self._began = number + 1
-        wait = Wait(date, number, action, argument)
-        heapq.heappush(self._heap, (date, number, wait))
+        wait = self.some_time(action, argument)
+        self._expect(wait, date)
         return wait
 
     def after(
@@ -66,53 +71,36 @@ class Waits:
 
     def some_time(self, action: Callable[[Any], None], argument: Any) -> Wait:
         """Begin a wait whose date is not known yet; :meth:`reschedule` gives it one."""
-        self._began += 1
-        return Wait(_NEVER, self._began - 1, action, argument)
+        return Wait(_NEVER, self.turns.next(), action, argument)
 
     def reschedule(self, wait: Wait, now: float, seconds: float, rate: float = 0.0) -> None:
         """Set the end of a wait to so much later than now (seconds; infinity: none at present).
 
         ``rate`` is that of the computation waited for, where it is followed step by step.
         """
-        date = wait.date = now + seconds
+        self._expect(wait, now + seconds)
+
+    def has(self, number: int, date: float) -> bool:
+        """Return whether a wait still ends at a date (seconds): it was not withdrawn or moved."""
+        wait = self._expected.get(number)
+        if wait is None:
+            return False
+        if wait.date != wait.date:
+            del self._expected[number]
+        return wait.date == date
+
+    def end_one(self, number: int, date: float) -> None:
+        """End a wait, unless it was withdrawn or moved."""
+        if self.has(number, date):
+            wait = self._expected.pop(number)
+            wait.cancel()
+            wait.action(wait.argument)
+
+    def _expect(self, wait: Wait, date: float) -> None:
+        wait.date = date
         if date < math.inf:
-            heapq.heappush(self._heap, (date, wait.number, wait))
-
-    def next_date(self) -> float:
-        """Return the date of the next end of a wait (seconds), infinity if there is none."""
-        heap = self._heap
-        while heap:
-            date, _, wait = heap[0]
-            if wait.date == date:
-                return date
-            heapq.heappop(heap)
-        return math.inf
-
-    def end(self, limit: float) -> None:
-        """End all waits up to a date (seconds) in order, those begun meanwhile included.
-
-        Those that have begun before are all of one date, also where rounding errors set them apart.
-        """
-        heap = self._heap
-        while heap and heap[0][0] <= limit:
-            date, number, wait = heapq.heappop(heap)
-            if not heap or heap[0][0] > limit:
-                # Usually it is the only one.
-                if wait.date == date:
-                    wait.date = _NEVER
-                    wait.action(wait.argument)
-                continue
-            due = [(number, date, wait)] if wait.date == date else []
-            while heap and heap[0][0] <= limit:
-                date, number, wait = heapq.heappop(heap)
-                if wait.date == date:
-                    due.append((number, date, wait))
-            if len(due) > 1:
-                due.sort()
-            for _, date, wait in due:
-                if wait.date == date:  # not cancelled or put off by one before it
-                    wait.date = _NEVER
-                    wait.action(wait.argument)
+            self._expected[wait.number] = wait
+            self.heap.push(date, wait.number, WORLD)
 
 
 NEAR = 1e-3
@@ -145,11 +133,12 @@ class SteppedWaits(Waits):
     Waits that end in one step do so in the order in which they began.
     """
 
-    __slots__ = ("_near", "_steps", "_timers", "now")
+    __slots__ = ("_expected_ends", "_near", "_steps", "_timers", "now")
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
+        self._expected_ends: list[tuple[float, int, SteppedWait]] = []
         self._steps = array("d")
         self._near: list[SteppedWait] = []
         self._timers: list[tuple[float, int, Wait]] = []
@@ -173,8 +162,7 @@ class SteppedWaits(Waits):
 
     def timer(self, date: float, action: Callable[[Any], None], argument: Any) -> Wait:
         """Call ``action(argument)`` at a date (seconds) by the clock, whatever the steps to it."""
-        self._began += 1
-        wait = Wait(date, self._began - 1, action, argument)
+        wait = Wait(date, self.turns.next(), action, argument)
         heapq.heappush(self._timers, (date, wait.number, wait))
         return wait
 
@@ -232,8 +220,7 @@ class SteppedWaits(Waits):
                 wait.action(wait.argument)
 
     def _begin(self, action: Callable[[Any], None], argument: Any, precision: float) -> SteppedWait:
-        self._began += 1
-        wait = SteppedWait(math.nan, self._began - 1, action, argument, precision=precision)
+        wait = SteppedWait(_NEVER, self.turns.next(), action, argument, precision=precision)
         wait.steps = len(self._steps)
         return wait
 
@@ -241,7 +228,7 @@ class SteppedWaits(Waits):
         """Expect a wait's end at about the date at which nothing of it will be left."""
         wait.date = self.now + wait.remains / wait.rate if wait.rate else math.inf
         if wait.date < math.inf:
-            heapq.heappush(self._heap, (wait.date, wait.number, wait))
+            heapq.heappush(self._expected_ends, (wait.date, wait.number, wait))
 
     def _catch_up(self, wait: SteppedWait) -> None:
         if wait.rate and wait.steps < len(self._steps):
@@ -259,11 +246,11 @@ class SteppedWaits(Waits):
         """Find out what is exactly left of the waits that have come near their end."""
         near = [wait for wait in self._near if wait.followed and wait.date == wait.date]
         self._near = near
-        heap = self._heap
+        heap = self._expected_ends
         horizon = self.now + NEAR + (self._next() if near else math.inf)
         while heap and heap[0][0] <= horizon:
             date, _, wait = heapq.heappop(heap)
-            if wait.date == date and isinstance(wait, SteppedWait) and not wait.followed:
+            if wait.date == date and not wait.followed:
                 if not near:
                     horizon = date + NEAR
                 self._catch_up(wait)

@@ -1,8 +1,8 @@
 """The state of a simulation, and what starting, executing and ending a job does to it.
 
 Everything else changes a :class:`World` only from here: decisions in
-:mod:`~qops_batsim.engine.decisions`, submissions and outside events in
-:mod:`~qops_batsim.engine.submitters`, the passing of time in :mod:`~qops_batsim.engine.simulation`.
+:mod:`~qops_batsim.engine.decisions`, submissions and the passing of time in
+:mod:`~qops_batsim.engine.conversation`, with message delays in :mod:`~qops_batsim.engine.server`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from qops_batsim.engine.energy import JOB_ENDS, JOB_STARTS, EnergyMeter
 from qops_batsim.engine.execution import (
@@ -27,7 +29,13 @@ from qops_batsim.engine.fluid import Computation, FluidModel, HostResource
 from qops_batsim.engine.hosts import HostOccupation, PowerProfile, SwitchableHosts, limited_hosts
 from qops_batsim.engine.kept_profiles import KeptProfiles
 from qops_batsim.engine.machine import Machine
-from qops_batsim.engine.options import EngineOptions, ExternalEvent, outages_of
+from qops_batsim.engine.options import (
+    AVAILABLE,
+    UNAVAILABLE,
+    EngineOptions,
+    ExternalEvent,
+    outages_of,
+)
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.waits import Wait, Waits
 from qops_batsim.errors import InputError, SimulationError
@@ -185,10 +193,20 @@ class World:
             self._executions[key] = known
         return known
 
-    def submit(self, workload_name: str, job: Job) -> None:
+    def happen(self, event: ExternalEvent) -> None:
+        """Have an external event happen now, and tell the module."""
+        if event.type in (UNAVAILABLE, AVAILABLE):
+            if not event.hosts:
+                return
+            self.happened.append(msgspec.structs.replace(event, timestamp=self.now))
+            leaves = event.type == UNAVAILABLE
+            change = self.occupation.leave if leaves else self.occupation.come_back
+            change(event.hosts, self.now)
+        self.tell(event.notice())
+
+    def submit(self, job: Job) -> None:
         """Submit a job of a workload under its full identifier."""
-        job_id = f"{workload_name}!{job.id}"
-        record = self.records.get(job_id) or self.new_record(workload_name, job.renamed(job_id))
+        record = self.records.get(job.id) or self.new_record(job.id.partition("!")[0], job)
         record.state = SUBMITTED
         self.announce(record.job)
 

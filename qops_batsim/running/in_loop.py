@@ -1,4 +1,4 @@
-"""Whole simulations in the loop of events, where news takes no time."""
+"""Whole simulations of a scheduler in this process."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import msgspec
 import numpy as np
 
 from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE
-from qops_batsim.engine.physics import Physics
-from qops_batsim.engine.simulation import Simulation
-from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED, REJECTED
-from qops_batsim.scheduling.driver import check_needs, system_of
+from qops_batsim.engine.simulation import Simulation, ignore
+from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
 from qops_batsim.scheduling.news import News
-from qops_batsim.scheduling.port import MessageManager, SchedulerModule
+from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
 from qops_batsim.tables import Words
 from qops_batsim.workload.model import Workload
@@ -23,27 +21,22 @@ if TYPE_CHECKING:
     from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
 
 
-def run_in_loop(
+def run_simulation(
     simulation: Simulation,
     workload: Workload,
     module: SchedulerModule,
     on_progress: Callable[[int], None] | None,
-) -> bool:
-    """Run a simulation in the loop of events if that can; return whether it did."""
-    report, physics = on_progress or ignore, simulation.physics
-    if physics is None:
-        return False
-    scheduler, needs = module.scheduler, module.needs
-    jobs = None
-    if not (scheduler.kills or needs.dynamic_jobs or needs.compute_sharing):
-        jobs = simulation.delay_jobs(events=True)
+) -> None:
+    """Run a simulation that asks a module: without messages if its jobs only sleep."""
+    scheduler, needs, jobs = module.scheduler, module.needs, None
+    # One that hears of messages in its own way is told in messages.
+    is_usual = type(module) is SchedulerModule
+    if is_usual and not (scheduler.kills or needs.dynamic_jobs or needs.compute_sharing):
+        jobs = simulation.delay_jobs()
     if jobs is None:
-        run_physics(simulation, physics, workload, module, report)
+        simulation.run()
     else:
-        run_sleeps(simulation, jobs, workload, module, report)
-    if module.decision_log is not None:
-        module.follow(len(simulation.hosts))
-    return True
+        run_sleeps(simulation, jobs, workload, module, on_progress or ignore)
 
 
 def run_sleeps(
@@ -67,38 +60,9 @@ def run_sleeps(
             simulation.happened.append(msgspec.structs.replace(event, timestamp=date))
     simulation.finish(lambda: outcome, manager.now, loop.ended_count)
     log_jobs(module.qos_log, workload, outcome)
+    if module.decision_log is not None:
+        module.follow(len(simulation.hosts))
     report(loop.ended_count)
-
-
-def run_physics(
-    simulation: Simulation,
-    physics: Physics,
-    workload: Workload,
-    module: SchedulerModule,
-    report: Callable[[int], None],
-) -> None:
-    """Run a simulation whose jobs do more."""
-    from qops_batsim.engine.loop_columns import loop_of
-
-    beginning = simulation.beginning()
-    check_needs(module, beginning, any_engine=True)
-    physics.manager = manager = MessageManager(system_of(beginning))
-    manager.qos_log = log = module.qos_log
-    manager.news = News.of(module.options, manager.system.profiles)
-    jobs, events = simulation.jobs_in_order(), simulation.options.external_events
-    loop = loop_of(jobs, workload.jobs, len(simulation.hosts), events, physics)
-    loop.run(module.scheduler, report)
-    for record in physics.records.values():
-        log.jobs.append(record.job)
-        if record.start == record.start:
-            log.started.append(record.job.id)
-    log.rejected.extend(each.job.id for each in physics.ended if each.state == REJECTED)
-    simulation.finish_physics()
-    report(loop.ended_count)
-
-
-def ignore(ended: int) -> None:
-    """Report nothing."""
 
 
 def log_jobs(log: QosLog, workload: Workload, outcome: Outcome) -> None:

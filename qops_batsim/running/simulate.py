@@ -27,7 +27,7 @@ from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip
 from qops_batsim.renamed import note_successor
-from qops_batsim.running.in_loop import run_in_loop
+from qops_batsim.running.in_loop import run_simulation
 from qops_batsim.running.inputs import (
     AnyEvents,
     AnyPlatform,
@@ -173,13 +173,10 @@ def _simulate(
         # This engine never forgets a profile, whatever was asked for.
         engine = msgspec.structs.replace(engine, profile_reuse=True)
     driver = ModuleDriver(module, any_engine=True)
-    # One that hears of messages in its own way is told in messages.
-    in_loop = type(module) is SchedulerModule
-    simulation = Simulation(platform, [workload], driver, engine, on_progress, for_loop=in_loop)
+    simulation = Simulation(platform, [workload], driver, engine, on_progress)
     if not allow_smaller_machine:
         refuse_smaller_machine(workload, platform, len(simulation.hosts))
-    if not (in_loop and run_in_loop(simulation, workload, module, on_progress)):
-        simulation.run()
+    run_simulation(simulation, workload, module, on_progress)
     return simulation
 
 

@@ -11,7 +11,7 @@ import pytest
 from qops_batsim.core.hosts import HostBits
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.engine.loop import CALL, FreeHosts, Loop, Submissions, Waits
+from qops_batsim.engine.loop import CALL, FreeHosts, Heap, Loop, Submissions
 from qops_batsim.errors import SimulationError
 from qops_batsim.platform.hostset import HostSet
 
@@ -32,7 +32,7 @@ def new_loop(hosts: int, *jobs: tuple[float, int, float]) -> Loop:
     submissions = Submissions(
         "w0", ids, None, names, places, places, dates, processors, limits, NoFields()
     )
-    return Loop(hosts, submissions, array("d", [each[2] for each in jobs]))
+    return Loop(hosts, [submissions], array("d", [each[2] for each in jobs]))
 
 
 class Told(Scheduler):
@@ -181,7 +181,7 @@ def test_a_scheduler_cannot_reach_how_long_jobs_run() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_waits_end_by_date_and_beginning(seed: int) -> None:
-    rng, waits, expected = random.Random(seed), Waits(), []
+    rng, waits, expected = random.Random(seed), Heap(), []
     for number in range(300):
         if expected and rng.random() < 0.45:
             waits.pop()

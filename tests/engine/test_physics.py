@@ -1,4 +1,4 @@
-"""Jobs that do more than sleep: the loop of events against the engine of messages, to the byte."""
+"""Jobs that do more than sleep: a scheduler in this process against texts, to the byte."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.qos_log import format_qos
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload
+from support.only_texts import OnlyTexts
 from support.platform_text import parse_zone
 
 HOSTS = 6
@@ -95,21 +96,20 @@ def files_of(simulation: Simulation, log: object, directory: Path) -> dict[str, 
 def both_ways(
     kind: type[Scheduler], jobs: Workload, engine: EngineOptions, directory: Path
 ) -> tuple[dict[str, bytes], dict[str, bytes]]:
-    """Return the files of a run in the loop, and of the same run in messages."""
+    """Return the files of a run in this process, and of the same run in texts."""
     module = make_scheduler(kind)
     done = simulate(module, jobs, platform(), engine=engine)
-    assert done.physics is not None
-    in_loop = files_of(done, module.qos_log, directory)
+    here = files_of(done, module.qos_log, directory)
     module = make_scheduler(kind)
-    told = Simulation(platform(), [jobs], ModuleDriver(module, any_engine=True), engine)
-    assert told.physics is None
+    peer = OnlyTexts(ModuleDriver(module, any_engine=True))
+    told = Simulation(platform(), [jobs], peer, engine)
     told.run()
     assert told.happened == done.happened
     states = [
         [(each.job.id, each.state, each.return_code) for each in run.ended] for run in (done, told)
     ]
     assert states[0] == states[1]
-    return in_loop, files_of(told, module.qos_log, directory)
+    return here, files_of(told, module.qos_log, directory)
 
 
 @pytest.mark.parametrize("kind", [Fcfs, Easy, Conservative, Qops])
@@ -118,8 +118,8 @@ def both_ways(
 def test_jobs_of_all_profiles(
     kind: type[Scheduler], energy: bool, seed: int, tmp_path: Path
 ) -> None:
-    in_loop, told = both_ways(kind, workload(seed), EngineOptions(energy=energy), tmp_path)
-    assert in_loop == told
+    here, told = both_ways(kind, workload(seed), EngineOptions(energy=energy), tmp_path)
+    assert here == told
     assert ("run_consumed_energy.csv" in told) == energy
     states = set(told["run_jobs.csv"].replace(b"\n", b",").split(b","))
     ends = {b"COMPLETED_SUCCESSFULLY", b"COMPLETED_FAILED", b"COMPLETED_WALLTIME_REACHED"}
@@ -133,8 +133,8 @@ def test_hosts_that_leave_and_return(
     kind: type[Scheduler], energy: bool, seed: int, tmp_path: Path
 ) -> None:
     engine = EngineOptions(energy=energy, external_events=outages(seed))
-    in_loop, told = both_ways(kind, workload(seed), engine, tmp_path)
-    assert in_loop == told
+    here, told = both_ways(kind, workload(seed), engine, tmp_path)
+    assert here == told
 
 
 class Ticking(Scheduler):
@@ -167,21 +167,21 @@ class Ticking(Scheduler):
 def test_calls_among_starts_keep_their_place(seed: int, tmp_path: Path) -> None:
     """Calls, sleeping jobs and computations end at one date, in the order in which they began."""
     jobs = workload(seed, names=["sleep 4", "fail", "compute", "steps"])
-    in_loop, told = both_ways(Ticking, jobs, EngineOptions(energy=True), tmp_path)
-    assert in_loop == told
+    here, told = both_ways(Ticking, jobs, EngineOptions(energy=True), tmp_path)
+    assert here == told
     assert told["run_jobs.csv"].count(b" calls") > 20
 
 
 def test_thousands_of_steps_of_which_nobody_is_told(tmp_path: Path) -> None:
     jobs = msgspec.structs.replace(workload(0), jobs=[Job("1", 0.0, 1, "many", walltime=1e6)])
-    in_loop, told = both_ways(Fcfs, jobs, EngineOptions(), tmp_path)
-    assert in_loop == told
+    here, told = both_ways(Fcfs, jobs, EngineOptions(), tmp_path)
+    assert here == told
 
 
 def test_no_jobs_at_all(tmp_path: Path) -> None:
     jobs = msgspec.structs.replace(workload(0), jobs=[])
-    in_loop, told = both_ways(Fcfs, jobs, EngineOptions(), tmp_path)
-    assert in_loop == told
+    here, told = both_ways(Fcfs, jobs, EngineOptions(), tmp_path)
+    assert here == told
 
 
 def test_a_job_that_nobody_starts_is_a_deadlock() -> None:

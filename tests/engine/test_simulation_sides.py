@@ -1,4 +1,4 @@
-"""A decision side in this process against one that exchanges messages."""
+"""Decisions of all kinds in this process and in texts, and what is refused."""
 
 import random
 from typing import Any
@@ -21,22 +21,12 @@ from qops_batsim.protocol.decisions import (
     RejectJob,
     SetJobMetadata,
 )
-from qops_batsim.protocol.events import Event, JobCompleted, Notify
-from qops_batsim.protocol.messages import Message
+from qops_batsim.protocol.events import JobCompleted, Notify
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.port import System
 from qops_batsim.workload.model import Workload
+from support.only_texts import OnlyTexts
 from support.scripted_module import ScriptedModule
-
-
-class OnlyMessages:
-    """A decision side that cannot be asked directly."""
-
-    def __init__(self, driver: ModuleDriver) -> None:
-        self._driver = driver
-
-    def exchange(self, message: Message[Event]) -> Message[Decision]:
-        return self._driver.exchange(message)
 
 
 class Whims(ScriptedModule):
@@ -104,11 +94,11 @@ class Whims(ScriptedModule):
         return [self._random.choice(whims)]
 
 
-def lives(workload: Workload, *, direct: bool, **options: Any) -> list[Any]:
+def lives(workload: Workload, *, in_texts: bool, **options: Any) -> list[Any]:
     """Return what a module heard, and what became of the jobs."""
     module = Whims(**options)
     driver = ModuleDriver(module)
-    simulation = Simulation(make_cluster(4), [workload], driver if direct else OnlyMessages(driver))
+    simulation = Simulation(make_cluster(4), [workload], OnlyTexts(driver) if in_texts else driver)
     trouble = ""
     try:
         simulation.run()
@@ -139,7 +129,7 @@ def test_both_sides_hear_the_same_whatever_they_decide(
     workload: Workload, seed: int, patience: int
 ) -> None:
     options: dict[str, Any] = {"seed": seed, "patience": patience, "wrong": []}
-    assert lives(workload, direct=True, **options) == lives(workload, direct=False, **options)
+    assert lives(workload, in_texts=False, **options) == lives(workload, in_texts=True, **options)
 
 
 @pytest.mark.parametrize(
@@ -163,8 +153,8 @@ def test_what_is_refused_is_refused_in_the_same_words(wrong: Decision) -> None:
     profiles = {"p": {"type": "delay", "delay": 5}}
     workload = Workload(jobs=jobs, profiles=profiles, processors=4)
     options: dict[str, Any] = {"seed": 3, "patience": 2, "wrong": [wrong]}
-    told = lives(workload, direct=True, **options)
-    assert told == lives(workload, direct=False, **options)
+    told = lives(workload, in_texts=False, **options)
+    assert told == lives(workload, in_texts=True, **options)
     assert told[-1]
 
 
@@ -186,6 +176,6 @@ def test_on_many_hosts_those_of_ended_jobs_are_kept_as_texts(
     jobs = [Job(f"{number:03}", number // 3, 1 + number % 3, "p") for number in range(700)]
     workload = Workload(jobs=jobs, profiles={"p": {"type": "delay", "delay": 1.5}}, processors=4)
     options: dict[str, Any] = {"seed": 1, "patience": 10**6, "wrong": []}
-    expected = lives(workload, direct=False, **options)
+    expected = lives(workload, in_texts=True, **options)
     monkeypatch.setattr(engine, "MANY_HOSTS", 2)
-    assert lives(workload, direct=True, **options) == expected
+    assert lives(workload, in_texts=False, **options) == expected

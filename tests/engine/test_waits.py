@@ -1,79 +1,102 @@
-"""The heap of waits: order, moving, cancelling."""
+"""Waits of a world in the loop of events: order, moving, cancelling."""
 
 from __future__ import annotations
 
 import math
+from array import array
+from types import SimpleNamespace
 
 import pytest
 
+from qops_batsim.core.scheduler import Scheduler
+from qops_batsim.engine.loop import Loop
 from qops_batsim.engine.waits import SteppedWaits, Waits
 
 
-def ended(waits: Waits, said: list[str]) -> list[tuple[float, str]]:
-    """End all waits; return date and argument of each."""
-    found = []
-    while (date := waits.next_date()) < math.inf:
-        waits.end(date)
-        found += [(date, each) for each in said]
-        said.clear()
-    return found
+class Waiting(Scheduler):
+    """A conversation about a world in which nothing happens but that waits end, and say a word."""
+
+    busy_until = 0.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = SimpleNamespace(waits=Waits(), now=0.0, settle=lambda: None)
+        self.said: list[str] = []
+        self.told: list[tuple[float, list[str]]] = []
+
+    def untold(self) -> int:
+        return len(self.said)
+
+    def carry_out(self) -> int:
+        return 0
+
+    def decide(self) -> None:
+        if self.said:
+            self.told.append((self.world.now, self.said))
+        self.said = []
+
+    def say(self, word: str) -> None:
+        self.said.append(word)
+
+    def ended(self) -> list[tuple[float, list[str]]]:
+        """End all waits; return what they said at each date."""
+        Loop(1, [], array("d"), None, self).run(self, lambda ended: None)
+        return self.told
 
 
 def test_waits_end_by_date_and_then_in_the_order_in_which_they_began() -> None:
-    waits, said = Waits(), list[str]()
+    some = Waiting()
     for date, name in ((3.0, "a"), (1.0, "b"), (3.0, "c"), (2.0, "d")):
-        waits.at(date, said.append, name)
-    assert ended(waits, said) == [(1.0, "b"), (2.0, "d"), (3.0, "a"), (3.0, "c")]
+        some.world.waits.at(date, some.say, name)
+    assert some.ended() == [(1.0, ["b"]), (2.0, ["d"]), (3.0, ["a", "c"])]
 
 
 def test_a_moved_wait_keeps_its_place_among_those_of_one_date() -> None:
-    waits, said = Waits(), list[str]()
-    early = waits.some_time(said.append, "early")
-    waits.at(5.0, said.append, "late")
+    some = Waiting()
+    waits = some.world.waits
+    early = waits.some_time(some.say, "early")
+    waits.at(5.0, some.say, "late")
     waits.reschedule(early, 0.0, 9.0)
     waits.reschedule(early, 0.0, math.inf)
-    assert waits.next_date() == 5.0
-    waits.reschedule(early, 0.0, 5.0)
-    assert ended(waits, said) == [(5.0, "early"), (5.0, "late")]
+    waits.at(4.0, lambda _: waits.reschedule(early, 4.0, 1.0))
+    assert some.ended() == [(5.0, ["early", "late"])]
 
 
 def test_a_wait_that_comes_back_to_a_date_ends_once() -> None:
-    waits, said = Waits(), list[str]()
-    wait = waits.at(4.0, said.append, "once")
-    waits.reschedule(wait, 0.0, 6.0)
-    waits.reschedule(wait, 0.0, 4.0)
-    assert ended(waits, said) == [(4.0, "once")]
+    some = Waiting()
+    wait = some.world.waits.at(4.0, some.say, "once")
+    some.world.waits.reschedule(wait, 0.0, 6.0)
+    some.world.waits.reschedule(wait, 0.0, 4.0)
+    assert some.ended() == [(4.0, ["once"])]
 
 
 def test_a_cancelled_wait_moves_no_clock() -> None:
-    waits, said = Waits(), list[str]()
-    waits.at(1.0, said.append, "gone").cancel()
-    assert waits.next_date() == math.inf
-    assert ended(waits, said) == []
+    some = Waiting()
+    some.world.waits.at(1.0, some.say, "gone").cancel()
+    assert some.ended() == []
+    assert some.world.now == 0.0
 
 
 def test_a_wait_begun_while_others_end_belongs_to_the_same_date() -> None:
-    waits, said = Waits(), list[str]()
-    waits.at(1.0, lambda _: waits.at(1.0, said.append, "second"))
-    waits.end(1.0)
-    assert said == ["second"]
+    some = Waiting()
+    some.world.waits.at(1.0, lambda _: some.world.waits.at(1.0, some.say, "second"))
+    some.world.waits.at(1.0, some.say, "first")
+    assert some.ended() == [(1.0, ["first", "second"])]
 
 
 def test_dates_a_rounding_error_apart_are_one_date() -> None:
-    waits, said = Waits(), list[str]()
-    waits.at(0.3, said.append, "first")
-    waits.at(0.1 + 0.2 - 1e-10, said.append, "second")
-    waits.end(0.3 + 1e-9)
-    assert said == ["first", "second"]
+    some = Waiting()
+    some.world.waits.at(0.3, some.say, "first")
+    some.world.waits.at(0.3 - 1e-10, some.say, "second")
+    assert some.ended() == [(0.3 - 1e-10, ["first", "second"])]
 
 
 def test_a_wait_can_put_off_or_cancel_another_of_its_date() -> None:
-    waits, said = Waits(), list[str]()
+    some = Waiting()
+    waits = some.world.waits
     waits.at(1.0, lambda _: (gone.cancel(), waits.reschedule(later, 1.0, 4.0)))
-    gone, later = waits.at(1.0, said.append, "gone"), waits.at(1.0, said.append, "later")
-    waits.end(1.0)
-    assert said == []
-    assert ended(waits, said) == [(5.0, "later")]
+    gone, later = waits.at(1.0, some.say, "gone"), waits.at(1.0, some.say, "later")
+    assert some.ended() == [(5.0, ["later"])]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The loop of events against messages: the same schedule, files and log, to the byte."""
+"""A scheduler in this process against one behind texts: the same files and log, to the byte."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,10 +19,7 @@ from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.simgrid_read import read_platform
-from qops_batsim.protocol.decisions import Decision
-from qops_batsim.protocol.events import Event
-from qops_batsim.protocol.messages import Message
-from qops_batsim.running.in_loop import run_in_loop
+from qops_batsim.running.in_loop import run_simulation
 from qops_batsim.running.simulate import default_engine
 from qops_batsim.schedulers.easy import Easy
 from qops_batsim.scheduling.driver import ModuleDriver
@@ -34,6 +31,7 @@ from qops_batsim.workload import read_workload
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.scale import subset
 from support.aroma_oracles import machine, work
+from support.only_texts import OnlyTexts
 
 
 class SmallestFirst(Easy):
@@ -99,16 +97,6 @@ ON_FEWER = [
 ]
 
 
-class OnlyMessages:
-    """A decision side that cannot be asked directly."""
-
-    def __init__(self, driver: ModuleDriver) -> None:
-        self._driver = driver
-
-    def exchange(self, message: Message[Event]) -> Message[Decision]:
-        return self._driver.exchange(message)
-
-
 class Kept(dict[str, bytes]):
     """The contents of files by name, written nowhere: putting files in place takes longer."""
 
@@ -120,7 +108,7 @@ class Kept(dict[str, bytes]):
 
 
 class Loops:
-    """The same simulation in all loops."""
+    """The same simulation in both ways."""
 
     def __init__(
         self,
@@ -134,20 +122,19 @@ class Loops:
         self.workload, self.machine = workload, make_cluster(hosts)
         self.scheduler, self.options, self.engine = scheduler, options, engine
 
-    def outputs(self, loop: str) -> dict[str, Any]:
+    def outputs(self, *, in_texts: bool) -> dict[str, Any]:
         """Return the files of a run, and what Python users see."""
         module = make_scheduler(self.scheduler, self.options)
         module.keep_decisions()
         driver = ModuleDriver(module, any_engine=True)
-        peer = OnlyMessages(driver) if loop == "messages" else driver
+        peer = OnlyTexts(driver) if in_texts else driver
         engine = msgspec.structs.replace(default_engine(module), **self.engine)
-        in_loop = loop == "loop"
-        simulation = Simulation(self.machine, [self.workload], peer, engine, for_loop=in_loop)
+        simulation = Simulation(self.machine, [self.workload], peer, engine)
         assert isinstance(module, SchedulerModule)
-        if in_loop:
-            assert run_in_loop(simulation, self.workload, module, None)
-        else:
+        if in_texts:
             simulation.run()
+        else:
+            run_simulation(simulation, self.workload, module, None)
         files = Kept()
         add_outputs(files, simulation)
         told: dict[str, Any] = {**files, "_qos.csv": b"".join(format_qos(driver.log))}
@@ -171,11 +158,10 @@ class Loops:
         }
 
     def check(self) -> str:
-        """Compare all loops; return the table of jobs."""
-        plain = self.outputs("messages")
-        for loop in ("loop", "direct"):
-            for what, told in self.outputs(loop).items():
-                assert told == plain[what], (loop, what)
+        """Compare both; return the table of jobs."""
+        plain = self.outputs(in_texts=True)
+        for what, told in self.outputs(in_texts=False).items():
+            assert told == plain[what], what
         return plain["_jobs.csv"].decode()
 
 
