@@ -1,12 +1,11 @@
 """How far QoPS is from the best possible (README.md).
 
     python studies/how_good [--quick] [--write studies/how_good/tables.md]
-    python studies/how_good --only best|split|restarts|starts|orders [--quick] [--spare 12]
+    python studies/how_good --only best|split|orders [--quick] [--spare 12]
 
-Parts: the best schedules of stretches of 500 jobs; what QoPS lacks, split in short ones; how many
-jobs those admit that take starts back; what taking starts back could gain; and how often a refused
-job fits in some order. Finished cases are kept, and the study goes on where it was. Logs are read
-from QOPS_SHARED (default ../shared).
+Parts: the best schedules of stretches of 500 jobs; what QoPS lacks, split in short ones, and what
+rules of today gain there; and how often a refused job fits in some order. Finished cases are kept,
+and the study goes on where it was. Logs are read from QOPS_SHARED (default ../shared).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if __name__ == "__main__":  # the checkout, which has the studies
 from studies.how_good import best, orders
 from studies.shared import arguments, print_or_put, run_main, settings_of
 
-PARTS = ("best", "split", "restarts", "starts", "orders")
+PARTS = ("best", "split", "orders")
 
 
 def main() -> None:
@@ -38,11 +37,7 @@ def main() -> None:
             text += best.best_tables(study)
         elif part == "split":
             study.split()
-            text += [*best.split_table(study), ""]
-        elif part == "restarts":
-            text += [best.restarts(study), ""]
-        elif part == "starts":
-            text += [best.revocable_starts(study), ""]
+            text += best.split_tables(study)
         else:
             bursts = settings["orders"] | ({"spare": asked.spare} if asked.spare else {})
             text += [*orders.table(bursts), ""]

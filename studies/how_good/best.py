@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from statistics import mean, median
@@ -20,6 +19,8 @@ from qops_batsim.experiments import (
     checked_outcomes,
     find_trace,
     markdown_table,
+    nested_interval,
+    ratio_of_means,
     trace_digest,
 )
 from qops_batsim.optimum import Limits, best_possible
@@ -33,6 +34,12 @@ from studies.how_good.feasibility import (
     online_admission,
 )
 from studies.shared import Settings
+
+Rules = dict[str, tuple[str, Settings]]
+"""Schedulers of today with their options, by name."""
+
+EXACT, HINDSIGHT, TAKEN = "exact feasibility", "first come with hindsight", "taking starts back"
+BEST, BOUND = "clairvoyant", "bound"
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -57,18 +64,18 @@ class Result(msgspec.Struct, frozen=True):
     both: tuple[float, float]
 
 
-class Split(msgspec.Struct, frozen=True):
-    """Admitted jobs by line, from QoPS to the bound, and how questions were answered."""
+class Split(msgspec.Struct, frozen=True, kw_only=True):
+    """What each line from QoPS to the clairvoyant admits, and how questions were answered.
+
+    ``admitted`` are shares (%) of all jobs, work and charge, by line and objective.
+    """
 
     jobs: int
-    qops: int
-    exact: int
-    hindsight: int
-    best: int
-    bound: int
+    admitted: dict[str, dict[str, float]]
     found: int
     exact_open: int
     hindsight_open: int
+    taken_open: int
 
 
 class Study:
@@ -85,19 +92,24 @@ class Study:
 
     def scenarios(self) -> Iterator[Scenario]:
         """Yield what is searched for the best possible, the most wanted first."""
-        return self._scenarios(self.settings["windows"], self.settings["jobs"])
+        it = self.settings
+        axes = range(it["windows"]), it["loads"], it["stringencies"], it["logs"]
+        for window, load, stringency, log in product(*axes):
+            yield self._scenario(log, window, load, stringency, it["jobs"])
 
     def short_scenarios(self) -> Iterator[Scenario]:
-        """Yield the short windows in which what QoPS lacks is split, likewise."""
-        return self._scenarios(self.settings["split_windows"], self.settings["fewer"])
-
-    def _scenarios(self, windows: int, jobs: int) -> Iterator[Scenario]:
+        """Yield the short windows in which what QoPS lacks is split, all stretches at first."""
         it = self.settings
-        axes = range(windows), it["loads"], it["stringencies"], it["logs"].items()
-        for window, load, stringency, (log, told) in product(*axes):
-            skip = told["skips"][window]
-            case = Scenario(log=log, skip=skip, first=jobs, load=load, stringency=stringency)
-            yield case.canonical()
+        axes = it["split_loads"], it["stringencies"], range(it["split_windows"]), it["logs"]
+        for load, stringency, window, log in product(*axes):
+            yield self._scenario(log, window, load, stringency, it["fewer"])
+
+    def _scenario(
+        self, log: str, window: int, load: float, stringency: float, jobs: int
+    ) -> Scenario:
+        skip = self.settings["logs"][log]["skips"][window]
+        case = Scenario(log=log, skip=skip, first=jobs, load=load, stringency=stringency)
+        return case.canonical()
 
     def workload(self, scenario: Scenario) -> Workload:
         """Return a scenario's workload."""
@@ -132,44 +144,9 @@ class Study:
         """Split what QoPS lacks in the short windows that are missing."""
         for scenario in self.short_scenarios():
             if self.splits.find(scenario) is None:
-                found = lines(self.workload(scenario), self.time)
+                found = lines(self.workload(scenario), self.time, self.settings["rules"])
                 self.splits.add(scenario, found)
                 print(*described(scenario), found, file=sys.stderr, flush=True)
-
-
-def restarts(study: Study) -> str:
-    """Return how many jobs those admit in the windows of the split that take starts back."""
-    admitted: Counter[str] = Counter()
-    for scenario in study.short_scenarios():
-        workload = study.workload(scenario)
-        admitted["jobs"] += len(workload.jobs)
-        for name, (scheduler, options) in study.settings["restarting"].items():
-            module = make_scheduler(scheduler, options)
-            found, _ = checked_outcomes(workload, make_cluster(workload.processors), module, name)
-            admitted[name] += int((~found.refused).sum())
-    return "; ".join(f"{name} {count:,}" for name, count in admitted.items())
-
-
-def revocable_starts(study: Study) -> str:
-    """Return a table of what taking starts back gains in the windows of the split."""
-    found: dict[float, Counter[str]] = {load: Counter() for load in sorted(study.settings["loads"])}
-    for scenario in study.short_scenarios():
-        problem, counts = problem_of(study.workload(scenario)), found[scenario.load]
-        fixed, revocable = (online_admission(problem, takes_back=each) for each in (False, True))
-        admitted = [int((each.starts != NOT_CHOSEN).sum()) for each in (fixed, revocable)]
-        counts["jobs"] += len(problem.workload.jobs)
-        counts["irrevocable"] += admitted[0]
-        counts["taken back"] += admitted[1]
-        counts["runs taken back"] += len(revocable.lost)
-        counts["windows with more"] += admitted[1] > admitted[0]
-        counts["with fewer"] += admitted[1] < admitted[0]
-        counts["open"] += fixed.open + revocable.open
-    heading = ["jobs", "irrevocable", "taken back", "runs taken back", "windows with more"]
-    heading += ["with fewer", "open"]
-    counted = {f"{load:.1f}": counts for load, counts in found.items()}
-    counted["all"] = sum(found.values(), Counter())
-    rows = [[load, *(f"{each[name]:,}" for name in heading)] for load, each in counted.items()]
-    return "\n".join(markdown_table(["load", *heading], rows))
 
 
 def measured(workload: Workload, case: Case) -> Result:
@@ -196,24 +173,39 @@ def shares(work: np.ndarray, admitted: np.ndarray) -> tuple[float, float]:
     return 100 * float(admitted.mean()), 100 * float(work[admitted].sum() / work.sum())
 
 
-def lines(workload: Workload, limit: float) -> Split:
-    """Return what each line from QoPS to the clairvoyant admits."""
-    scheduler = ExactFeasibility()
-    module = make_scheduler(scheduler)
-    machine = make_cluster(workload.processors)
-    outcomes, _ = checked_outcomes(workload, machine, module, "exact feasibility")
-    hindsight = first_come_with_hindsight(problem_of(workload))
-    (best,) = best_possible(workload, ["jobs"], Limits(seconds=limit, by_clock=False))
+def lines(workload: Workload, limit: float, rules: Rules) -> Split:
+    """Return what each line from QoPS to the clairvoyant admits, and each rule of today."""
+    scheduler, machine = ExactFeasibility(), make_cluster(workload.processors)
+    sets: dict[str, np.ndarray] = {}
+    made = {name: make_scheduler(*rule) for name, rule in rules.items()}
+    for name, module in {**made, EXACT: make_scheduler(scheduler)}.items():
+        outcomes, _ = checked_outcomes(workload, machine, module, name)
+        sets[name] = ~outcomes.refused
+    problem = problem_of(workload)
+    hindsight = first_come_with_hindsight(problem)
+    taken = online_admission(problem, takes_back=True)
+    for name, starts in ((HINDSIGHT, hindsight.starts), (TAKEN, taken.starts)):
+        sets[name] = np.zeros(len(workload.jobs), np.bool_)
+        sets[name][problem.places] = starts != NOT_CHOSEN
+    worth = {each: worth_of(workload, each) for each in OBJECTIVES}
+    admitted = {
+        line: {
+            each: 100 * float(value[chosen].sum() / value.sum()) for each, value in worth.items()
+        }
+        for line, chosen in sets.items()
+    }
+    limits = Limits(seconds=limit * len(OBJECTIVES), by_clock=False)
+    best = best_possible(workload, OBJECTIVES, limits)
+    pairs = list(zip(OBJECTIVES, best, strict=True))
+    admitted[BEST] = {name: 100 * each.best_known / each.total for name, each in pairs}
+    admitted[BOUND] = {name: 100 * each.bound / each.total for name, each in pairs}
     return Split(
         jobs=len(workload.jobs),
-        qops=round(best.schedulers["qops"]),
-        exact=int((~outcomes.refused).sum()),
-        hindsight=int((hindsight.starts != NOT_CHOSEN).sum()),
-        best=round(best.best_known),
-        bound=round(best.bound),
+        admitted=admitted,
         found=scheduler.solver_counts.found,
         exact_open=scheduler.solver_counts.open,
         hindsight_open=hindsight.open,
+        taken_open=taken.open,
     )
 
 
@@ -259,44 +251,74 @@ def described(scenario: Scenario) -> list[str]:
     return [scenario.log, f"{scenario.skip:,}", f"{scenario.stringency}", f"{scenario.load:.1f}"]
 
 
-PARTS = ("search", "order", "foresight", "unknown")
+STEPS = {
+    "search": ("qops", EXACT),
+    "order": (EXACT, HINDSIGHT),
+    "foresight": (HINDSIGHT, BEST),
+    "unknown": (BEST, BOUND),
+}
+"""What QoPS lacks, in parts: the lines between which they lie."""
+
+OTHER_STEPS = {"irrevocable starts": (EXACT, TAKEN), "want of forecasting": (TAKEN, BEST)}
+"""The same from exact feasibility on, where starts may be taken back."""
 
 
-def split_table(study: Study) -> list[str]:
-    """Return a table of what QoPS lacks: medians over windows, means over all, and ranges."""
-    kept = [(each, study.splits.find(each)) for each in study.short_scenarios()]
-    done = [(each, found) for each, found in kept if found is not None]
-    cases: dict[tuple[str, ...], list[Split]] = {}
-    for each, found in done:
-        log, _, *others = described(each)
-        cases.setdefault((log, *others), []).append(found)
-    order = {case: tuple(reversed(case[1:])) for case in cases}
-    rows = [[*case, *_parts(cases[case])] for case in sorted(cases, key=lambda case: order[case])]
-    for load in sorted(study.settings["loads"]):
-        some = [found for each, found in done if each.load == load]
-        if some:
-            rows.append(["all", "", f"{load:.1f}", *_parts(some, mean)])
-    heading = ["log", "S", "load", "windows", "qops", *PARTS]
-    heading += ["plans found", "open", "open with hindsight"]
-    text = f"### What QoPS lacks (% of the jobs), {len(done)} windows"
-    return [text, "", *markdown_table(heading, rows)]
+def split_tables(study: Study) -> list[str]:
+    """Return tables of what QoPS lacks, and of what rules of today admit more.
 
-
-def _parts(windows: list[Split], middle: Callable[[list[float]], float] = median) -> list[str]:
-    """Return the cells of some windows."""
-    steps = [
-        [100 * count / each.jobs for count in (each.qops, each.exact, each.hindsight, each.best)]
-        + [100 * each.bound / each.jobs]
-        for each in windows
+    Intervals are over stretches, whose loads and stringencies are no repetitions.
+    """
+    found: dict[tuple[str, int], list[Split]] = {}
+    for each in study.short_scenarios():
+        split = study.splits.find(each)
+        if split is not None:
+            found.setdefault((each.log, each.skip), []).append(split)
+    stretches = list(found.values())
+    windows = sum(map(len, stretches))
+    text = [f"### What QoPS lacks, {windows} windows of {len(stretches)} stretches", ""]
+    text += ["Points of all jobs, work and charges, and parts of the whole gap:", ""]
+    steps = STEPS | OTHER_STEPS
+    rows = [["gap", *_more(stretches, "qops", BOUND)]]
+    rows += [[name, *_more(stretches, *pair)] for name, pair in steps.items()]
+    rows += [
+        [f"{name}, part of the gap (%)", *_shares(stretches, *pair)]
+        for name, pair in steps.items()
+        if name != "unknown"
     ]
-    cells = [str(len(windows)), _range([each[0] for each in steps], middle)]
-    for place in range(len(PARTS)):
-        cells.append(_range([each[place + 1] - each[place] for each in steps], middle, "+"))
-    counts = [(each.found, each.exact_open, each.hindsight_open) for each in windows]
-    return cells + [str(sum(column)) for column in zip(*counts, strict=True)]
+    heading = [TITLES[each].split(" (")[0] for each in OBJECTIVES]
+    text += [*markdown_table(["", *heading], rows), ""]
+    rules = [name for name in study.settings["rules"] if name != "qops"]
+    rows = [[name, *_more(stretches, "qops", name)] for name in rules]
+    text += ["Rules that know none of the future, less QoPS (points):", ""]
+    text += [*markdown_table(["", *heading], rows), ""]
+    every = [split for some in stretches for split in some]
+    counts = [sum(getattr(each, name) for each in every) for name in Split.__struct_fields__[2:]]
+    text += ["{} plans found by the solver; open: {}, {} and {} questions.".format(*counts), ""]
+    return text
 
 
-def _range(values: list[float], middle: Callable[[list[float]], float], sign: str = "") -> str:
-    """Return the middle of values and their range."""
-    known = (round(each(values), 1) + 0.0 for each in (middle, min, max))
-    return "{:{s}.1f} [{:{s}.1f}, {:{s}.1f}]".format(*known, s=sign)
+def _gains(stretches: list[list[Split]], low: str, high: str, what: str) -> list[list[float]]:
+    """Return what a line admits more than another, by stretch (points)."""
+    return [
+        [each.admitted[high][what] - each.admitted[low][what] for each in windows]
+        for windows in stretches
+    ]
+
+
+def _more(stretches: list[list[Split]], low: str, high: str) -> list[str]:
+    """Return what a line admits more than another, for each objective."""
+    return [
+        nested_interval(_gains(stretches, low, high, what)).text(sign="+") for what in OBJECTIVES
+    ]
+
+
+def _shares(stretches: list[list[Split]], low: str, high: str) -> list[str]:
+    """Return what a line admits more than another, in % of the gap, for each objective."""
+    cells = []
+    for what in OBJECTIVES:
+        own, gap = (
+            [mean(each) for each in _gains(stretches, *pair, what)]
+            for pair in ((low, high), ("qops", BOUND))
+        )
+        cells.append(ratio_of_means(own, gap).text(100))
+    return cells
