@@ -45,6 +45,7 @@ COMPILED = (
     "schedulers/slurm/scheduler",
     "schedulers/timetable",
     "timing",
+    "users/reacting",
 )
 """Paths of the compiled modules in the package, without ending."""
 

@@ -37,6 +37,8 @@ RUN_FILES = (
     "_pstate_changes.csv",
     "_qos.csv",
     "_decisions.jsonl",
+    "_submitted.json",
+    "_users.csv",
 )
 """Endings of a run's other files; which of them exist depends on the run."""
 

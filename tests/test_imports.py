@@ -35,6 +35,7 @@ BASE = {
 _BELOW_RUNNING = {
     *("platform", "workload", "protocol", "economics", "scheduling", "schedulers", "engine"),
     "analysis",
+    "users",
 }
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -47,6 +48,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "schedulers": {"platform", "economics", "scheduling"},
     "engine": {"platform", "protocol", "workload.model", "scheduling.capacity", "scheduling.port"},
     "analysis": {"platform", "workload", "economics"},
+    "users": {"workload"},
     "running": _BELOW_RUNNING,
     "optimum": _BELOW_RUNNING | {"running"},
     "experiments": _BELOW_RUNNING | {"running", "optimum"},

@@ -52,6 +52,9 @@ _about = manual(
     --picture/--no-picture: Draw PREFIX_deadlines.png: which deadlines were kept, missed and
         refused, beside EASY. Default: for deadline schedulers on users' deadlines, unless --quiet.
     [Machine and events]
+    --users FILE: Users who react, in place of a workload (`workload users`): their next jobs follow
+        the ends of the last ones, and they answer refusals. Also writes PREFIX_submitted.json,
+        their jobs, and PREFIX_users.csv, what became of each wish.
     --hosts N: Use only the first N hosts of the platform.
     --smaller-machine: Run even if the workload is for a larger machine; wider jobs are
         rejected.
@@ -80,6 +83,7 @@ def run(
         bool | None, _about("--compute-sharing/--no-compute-sharing")
     ] = None,
     events: Annotated[str | None, _about("--events")] = None,
+    users: Annotated[str | None, _about("--users")] = None,
     message_delays: options.MessageDelays = True,
     engine: Annotated[str, _about("--engine")] = "embedded",
     timeout: Annotated[float, _about("--timeout", min=0.001)] = 300.0,
@@ -107,6 +111,7 @@ def run(
         qops-batsim run conservative --set reserve=processors \\
           --workload kth_sp2_1000
         qops-batsim run my_file.py:MyScheduler --workload kth_sp2_1000
+        qops-batsim run qops --users kth-users.json
         qops-batsim run easy --engine batsim --out out/real
         qops-batsim run --again out/easy_run.json
     """
@@ -122,6 +127,7 @@ def run(
         "smaller_machine": smaller_machine,
         "compute_sharing": compute_sharing,
         "events": events,
+        "users": users,
         "message_delays": message_delays,
         "engine": engine,
     }
@@ -214,6 +220,7 @@ def _report(done: Run, as_json: bool, quiet: bool, picture: bool | None, strict:
     else:
         print_metrics(done.measured)
         _tell_story(done)
+        _tell_wishes(done)
     by = "" if done.engine == "embedded" else f"{done.engine} "
     shared = ", which several jobs may share" if done.compute_sharing else ""
     note(
@@ -254,6 +261,24 @@ def _tell_story(done: Run) -> None:
         story = story_text(scheduler_title(done), done.module.scheduler.needs_deadlines, own, other)
         say()
         say(story)
+
+
+def _tell_wishes(done: Run) -> None:
+    """Print what became of what users wanted, if they reacted."""
+    from qops_batsim.users.reacting import DONE, ELSEWHERE, LEFT, Reacting
+
+    scheduler = done.module.scheduler
+    if not isinstance(scheduler, Reacting):
+        return
+    wishes = scheduler.wishes
+    counts = [sum(each.outcome == kind for each in wishes) for kind in (DONE, LEFT, ELSEWHERE)]
+    tries, lost = sum(each.tries for each in wishes), sum(each.lost for each in wishes)
+    say()
+    say(
+        f"users wanted {len(wishes):,} jobs and asked {tries:,} times: {counts[0]:,} were done, "
+        f"{counts[1]:,} given up, {counts[2]:,} done elsewhere ({lost / 3600:,.0f} processor-hours "
+        "lost to this centre)"
+    )
 
 
 def _draw(done: Run, asked: bool | None, quiet: bool) -> list[Path]:

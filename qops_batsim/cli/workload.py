@@ -13,6 +13,7 @@ from qops_batsim.cli.inputs import duration, read_source
 from qops_batsim.cli.options import manual
 from qops_batsim.cli.texts import load_text
 from qops_batsim.cli.workload_import import import_log
+from qops_batsim.cli.workload_users import users
 from qops_batsim.errors import InputError, require_one_of
 from qops_batsim.parameters import (
     ARTIFICIAL,
@@ -33,6 +34,7 @@ EASY, NEED, SCALED = "easy", "need", "scaled"
 app = typer.Typer(no_args_is_help=True, help="Read, check, convert and make workloads.")
 
 app.command("import")(import_log)
+app.command("users")(users)
 
 _of_generate = manual(
     """

@@ -9,6 +9,7 @@ cdef class ResourceManager:
     cdef public object capacity
     cdef public bint drains, plans, shares_hosts, news_in_parts
     cdef public object news, qos_log, system
+    cdef public list refusals
     cpdef start(self, Job job, object hosts=*)
     cpdef reject(self, Job job, object reason)
     cpdef kill(self, Job job)

@@ -47,6 +47,8 @@ class ResourceManager:
         What is noted about jobs (:class:`~qops_batsim.scheduling.qos_log.QosLog`).
     system
         The machine as the scheduler is told of it, where it is more than equal hosts.
+    refusals
+        The jobs that were rejected since this list was emptied; None where nobody asks.
     """
 
     def __init__(self, machine_size: int) -> None:
@@ -57,6 +59,7 @@ class ResourceManager:
         self.news: Any = None
         self.qos_log: Any = None
         self.system: Any = None
+        self.refusals: list[Job] | None = None
 
     def start(self, job: Job, hosts: object = None) -> None:
         """Start a waiting job now on these free hosts (HostSet, HostBits), else the lowest ones."""
@@ -75,6 +78,8 @@ class ResourceManager:
             raise self.refused(job, "be rejected")
         self.reject_job(job, reason)
         job.phase = _OVER
+        if self.refusals is not None:
+            self.refusals.append(job)
 
     def kill(self, job: Job) -> None:
         """Have a running job killed. Its hosts are used until its end is told."""

@@ -139,16 +139,19 @@ def check_profiles(world: World, name: str) -> np.ndarray:
     return delays
 
 
-def delay_jobs_in(world: World, name: str, delays: np.ndarray) -> DelayJobs | None:
+def delay_jobs_in(
+    world: World, name: str, delays: np.ndarray, *, registering: bool = False
+) -> DelayJobs | None:
     """Return the jobs of a simulation if they only sleep on hosts of their own, else None.
 
-    ``delays`` are those of :func:`check_profiles`.
+    ``delays`` are those of :func:`check_profiles`; ``registering`` says that such jobs may be
+    registered.
     """
     options = world.options
     if (
         options.compute_sharing
         or options.energy
-        or options.dynamic_jobs
+        or (options.dynamic_jobs and not registering)
         or options.forward_profiles
     ):
         return None
@@ -162,9 +165,18 @@ def delay_jobs_in(world: World, name: str, delays: np.ndarray) -> DelayJobs | No
         if len(steps) > 1 or steps[0].delay is None:
             return None
         delays[index], codes[index] = steps[0].delay, steps[0].return_code
-    if not columns.ids:
+    if not (columns.ids or registering):
         return None
-    places = submission_order(columns)
+    return at_places(name, columns, delays, codes, submission_order(columns))
+
+
+def at_places(
+    name: str, columns: JobColumns, delays: np.ndarray, codes: np.ndarray, places: np.ndarray
+) -> DelayJobs:
+    """Return jobs in the order of these places in their workload.
+
+    ``delays`` (seconds) and return ``codes`` are by profile.
+    """
     profiles, walltimes = columns.profiles[places], columns.walltimes[places]
     delays, codes = delays[profiles], codes[profiles]
     run_times, states, return_codes = _ends(delays, codes, walltimes)

@@ -34,6 +34,9 @@ cdef class EmbeddedManager(ResourceManager):
     cdef Py_ssize_t calls
     cdef readonly Py_ssize_t changes, used  # how much of the arrays below is used
     cdef list started, rejected, jobs
+    cdef readonly Py_ssize_t known
+    cdef public bint registers
+    cdef list added
     cdef public object away, taken
     cdef readonly bint has_outages
     cdef readonly dict metadata
@@ -115,4 +118,6 @@ cdef class Loop:
     cdef wait_for_next(self, Py_ssize_t which)
     @cython.locals(manager=EmbeddedManager, job=Job, index=Py_ssize_t, date=double, place=Py_ssize_t)
     cdef carry_out(self)
+    @cython.locals(job=Job, index=Py_ssize_t)
+    cdef add_registered(self)
     cdef void note_ended(self, Py_ssize_t index) noexcept

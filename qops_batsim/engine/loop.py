@@ -37,10 +37,13 @@ INFINITY = float("inf")
 _SAME_DATE, _SHORTEST_CALL_DELAY = SAME_DATE, SHORTEST_CALL_DELAY
 _WAITING, _OVER, _PER_REPORT = WAITING, OVER, MESSAGES_PER_REPORT
 
+LEAST_ROOM = 16
+"""Jobs for which arrays have room at the beginning, at least."""
+
 
 def grown(kind: str, values: Any) -> Any:
-    """Return an array of numbers of eight bytes with twice the room, the new half zero."""
-    return array(kind, bytes(values) + bytes(8 * len(values)))
+    """Return an array of numbers of eight bytes with twice the room at least, what is new zero."""
+    return array(kind, bytes(values) + bytes(8 * max(len(values), LEAST_ROOM)))
 
 
 def bits_between(low: Any, high: Any) -> int:
@@ -159,13 +162,17 @@ class Turns:
 class EmbeddedManager(ResourceManager):
     """The resource manager of a run whose jobs only sleep.
 
-    ``jobs`` are those that run, by index. Where hosts go away, ``away`` are those that are not
+    ``jobs`` are those that run, by index; ``known`` is how many there are. Jobs may be registered
+    if ``registers``, with profiles of plain sleeps; ``added`` are those that the loop does not know
+    yet, with their run times (seconds). Where hosts go away, ``away`` are those that are not
     there, under maintenance as well, and ``taken`` those that jobs have, there or not (bits).
     """
 
     def __init__(self, machine_size: int, jobs: int, turns: Turns) -> None:
         super().__init__(machine_size)
         self.hosts, self.turns = FreeHosts(machine_size), turns
+        self.known, self.registers, jobs = jobs, False, max(jobs, LEAST_ROOM)
+        self.added: list[tuple[Job, float]] = []
         self.calls, self.busy, self.changes, self.used = 0, 0, 0, 0
         self.started: list[Job] = []
         self.rejected: list[Job] = []
@@ -176,7 +183,7 @@ class EmbeddedManager(ResourceManager):
         self.change_dates = array("d", bytes(16 * jobs))
         self.computing = array("q", bytes(16 * jobs))
         self.call_dates, self.call_numbers = array("d", bytes(128)), array("q", bytes(128))
-        self.jobs: list[Any] = [None] * jobs
+        self.jobs: list[Any] = [None] * self.known
         self.away, self.taken, self.has_outages, self.idle = 0, 0, False, array("q")
 
     def expect_outages(self) -> None:
@@ -313,7 +320,27 @@ class EmbeddedManager(ResourceManager):
         raise self.refused(job, "be killed, as its scheduler does not say that it kills")
 
     def register(self, job: Job, profile: Any = None) -> None:
-        raise self.refused(job, "be registered, as its scheduler does not say that it needs that")
+        if not self.registers:
+            why = "as its scheduler does not say that it needs that"
+            raise self.refused(job, f"be registered, {why}")
+        delay = None if profile is None else profile.get("delay")
+        if delay is None:
+            raise self.refused(job, "be registered without a profile of type delay")
+        index = job.index = self.known
+        job.phase = _WAITING
+        if index == len(self.offsets):
+            self.offsets, self.pieces = grown("q", self.offsets), grown("q", self.pieces)
+            self.numbers = grown("q", self.numbers)
+            self.change_dates = grown("d", self.change_dates)
+            self.computing = grown("q", self.computing)
+            if self.has_outages:
+                self.idle = grown("q", self.idle)
+        self.known = index + 1
+        self.jobs.append(None)
+        self.added.append((job, min(float(delay), job.limit)))
+
+    def finish_registering(self) -> None:
+        """Do nothing: the loop ends when nothing is left to happen."""
 
     def note_metadata(self, job: Job, text: str) -> None:
         self.metadata[job.index] = text
@@ -734,6 +761,8 @@ class Loop:
             self.busy_until = self.conversation.busy_until
             return
         manager = self.sleepers
+        if manager.added:
+            self.add_registered()
         if manager.started:
             for job in manager.started:
                 index = job.index
@@ -748,6 +777,19 @@ class Loop:
             for job in manager.rejected:
                 self.note_ended(job.index)
             manager.rejected.clear()
+
+    def add_registered(self) -> None:
+        """Know the jobs that were registered."""
+        for job, seconds in self.sleepers.added:
+            index = job.index
+            if index >= len(self.starts):
+                self.starts, self.finishes = grown("d", self.starts), grown("d", self.finishes)
+                self.ended = grown("q", self.ended)
+            if index >= len(self.run_times):
+                self.run_times = grown("d", self.run_times)
+            self.starts[index] = self.finishes[index] = float("nan")
+            self.run_times[index] = seconds
+        self.sleepers.added.clear()
 
     def note_ended(self, index: int) -> None:
         """Note that nothing more becomes of a job."""

@@ -96,8 +96,8 @@ def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
     outcome = Outcome(
         jobs=jobs,
         ended=ended,
-        starts=np.asarray(loop.starts),
-        finishes=np.asarray(loop.finishes),
+        starts=np.asarray(loop.starts)[: jobs.submitted],
+        finishes=np.asarray(loop.finishes)[: jobs.submitted],
         hosts=hosts,
         change_dates=np.asarray(manager.change_dates[: manager.changes]),
         computing=np.asarray(manager.computing[: manager.changes]),

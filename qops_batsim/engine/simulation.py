@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
+import numpy as np
 
 from qops_batsim.engine.conversation import Conversation
 from qops_batsim.engine.options import EngineOptions
@@ -240,14 +241,27 @@ class Simulation:
             return self._columns.outcome.host_changes(len(self.hosts))
         return HostChanges.of(self.computing_changes, self._world.switching_changes)
 
-    def delay_jobs(self) -> DelayJobs | None:
-        """Return the jobs in columns, if all that they do is to sleep on hosts of their own."""
+    def delay_jobs(self, *, registering: bool = False) -> DelayJobs | None:
+        """Return the jobs in columns, if all that they do is to sleep on hosts of their own.
+
+        ``registering`` says that such jobs may be registered.
+        """
         from qops_batsim.engine.delay_jobs import delay_jobs_in
 
         if isinstance(self._world, NetworkedWorld) or len(self._delays) != 1:
             return None
         ((name, delays),) = self._delays.items()
-        return delay_jobs_in(self._world, name, delays)
+        return delay_jobs_in(self._world, name, delays, registering=registering)
+
+    def know_registered(self, workload: Workload) -> DelayJobs:
+        """Know what was registered in another loop: all jobs, in the order in which it has them."""
+        from qops_batsim.engine.delay_jobs import at_places
+
+        (name,) = self._delays
+        self._load(name, workload)
+        delays, columns = self._delays[name], self._world.columns[name]
+        places, codes = np.arange(len(columns.ids)), np.zeros(len(delays), np.int64)
+        return at_places(name, columns, delays, codes, places)
 
     def finish(self, outcome: Callable[[], Outcome], now: float, ended: int) -> None:
         """End at a date (seconds), with the outcome of a loop over :attr:`delay_jobs`.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from qops_batsim.engine.loop import EmbeddedManager
 from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE
 from qops_batsim.engine.simulation import Simulation, ignore
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
@@ -15,6 +16,7 @@ from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
 from qops_batsim.tables import Words
+from qops_batsim.users.reacting import Reacting
 from qops_batsim.workload.model import Workload
 
 if TYPE_CHECKING:
@@ -30,9 +32,12 @@ def run_simulation(
     """Run a simulation that asks a module: without messages if its jobs only sleep."""
     scheduler, needs, jobs = module.scheduler, module.needs, None
     # One that hears of messages in its own way is told in messages.
-    is_usual = type(module) is SchedulerModule
-    if is_usual and not (scheduler.kills or needs.dynamic_jobs or needs.compute_sharing):
-        jobs = simulation.delay_jobs()
+    is_usual, reacts = type(module) is SchedulerModule, isinstance(scheduler, Reacting)
+    sleeps = not (scheduler.kills or needs.dynamic_jobs or needs.compute_sharing)
+    if isinstance(scheduler, Reacting):
+        sleeps = scheduler.sleeps_only
+    if is_usual and sleeps:
+        jobs = simulation.delay_jobs(registering=reacts)
     if jobs is None:
         simulation.run()
     else:
@@ -52,8 +57,13 @@ def run_sleeps(
     events = simulation.options.external_events
     loop = loop_of(jobs, workload.jobs, len(simulation.hosts), events)
     manager = loop.manager
+    assert isinstance(manager, EmbeddedManager)
+    manager.registers = isinstance(module.scheduler, Reacting)
     manager.qos_log, manager.news = module.qos_log, News.of(module.options)
     loop.run(module.scheduler, report)
+    if isinstance(module.scheduler, Reacting):
+        workload = module.scheduler.workload()
+        jobs = simulation.know_registered(workload)
     outcome = outcome_of(loop, jobs)
     for event, date in zip(events or (), loop.happened_dates, strict=False):
         if event.type in (UNAVAILABLE, AVAILABLE) and event.hosts:

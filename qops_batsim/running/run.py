@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +25,7 @@ from qops_batsim.engine.options import outages_of
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import run_files
-from qops_batsim.files import decoded, read_bytes
+from qops_batsim.files import decoded, read_bytes, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
 from qops_batsim.platform.model import Platform
@@ -58,6 +60,9 @@ from qops_batsim.scheduling.plugins import (
 )
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import AnyScheduler, make_scheduler
+from qops_batsim.users.model import Users, read_users
+from qops_batsim.users.reacting import Reacting, format_wishes
+from qops_batsim.workload.batsim_json import format_workload
 from qops_batsim.workload.model import Workload
 
 ENGINES = ("embedded", "batsim")
@@ -195,6 +200,7 @@ def run(
     compute_sharing: bool | None = None,
     events: AnyEvents | None = None,
     message_delays: bool = True,
+    users: Users | str | PathLike[str] | None = None,
     batsim: BatsimCall | None = None,
     progress: ProgressListener | None = None,
     sha256: Mapping[str, str] | None = None,
@@ -224,6 +230,10 @@ def run(
         Hosts that go away and return, if any: external events, or the path of their file.
     message_delays
         Whether Batsim's own messages take their time on platforms with latencies.
+    users
+        Users who react, or the path of their file, in place of a workload: their jobs are written
+        to ``PREFIX_submitted.json``, and what became of each wish of theirs to
+        ``PREFIX_users.csv``.
     sha256
         Digests that files have to have, by what they are (``"workload"``).
 
@@ -236,14 +246,27 @@ def run(
     if engine not in ENGINES:
         raise InputError(f"engine {engine!r} is unknown{did_you_mean(engine, ENGINES)}")
     module = make_scheduler(scheduler, settings)
+    read = None
+    if users is not None:
+        if workload is not None:
+            raise InputError("users who react, and a workload, are given; one of both is expected")
+        read = users if isinstance(users, Users) else read_users(Path(users))
+        module, workload = with_users(module, read), read.no_jobs()
     module.keep_decisions()
     allowed = {"hosts": hosts, "compute_sharing": compute_sharing, "message_delays": message_delays}
     given = scheduler, *_to_run(module, workload, platform), events
     work = _RunInProgress(
         given, module, allowed, smaller_machine, out, progress or ProgressListener()
     )
+    if read is not None:
+        work.note_users(None if isinstance(users, Users) else users)
     work.expect(sha256 or {})
     return work.run(batsim or BatsimCall() if engine == "batsim" else None)
+
+
+def with_users(module: SchedulerModule, users: Users) -> SchedulerModule:
+    """Return a scheduler beside which users react."""
+    return SchedulerModule(Reacting(module.scheduler, users))
 
 
 def _to_run(
@@ -280,7 +303,10 @@ class _RunInProgress:
         # Where no message takes time, the description says so, and promises are to be kept exactly.
         delays = options.message_delays and self.machine.delays_messages
         self.options = msgspec.structs.replace(options, message_delays=delays)
-        names, objects = names_of(module, *given)
+        scheduler = module.scheduler
+        self.reacting = scheduler if isinstance(scheduler, Reacting) else None
+        inner = module if self.reacting is None else SchedulerModule(self.reacting.inner)
+        names, objects = names_of(inner, *given)
         digests = {
             "scheduler": digest_of_file(given[0]) if isinstance(given[0], str) else None,
             "workload": self.jobs.sha256,
@@ -307,6 +333,30 @@ class _RunInProgress:
         self.prefix = run_prefix(out, self.described["scheduler"])
         self.files = run_files(self.prefix, room=len(self.jobs.jobs) * _LEAST_BYTES)
 
+    def note_users(self, file: str | PathLike[str] | None) -> None:
+        """Have the description name the file of users, and not the workload, which is written."""
+        further, objects = self.described["further"], self.described["further"]["python_objects"]
+        objects[:] = [each for each in objects if each != "workload"]
+        if file is None:
+            objects.append("users")
+        else:
+            self.sha256["users"] = read_stored(Path(file), what="a file of users").sha256
+        further["users"] = None if file is None else os.fspath(file)
+        self.described["workload"] = f"{self.prefix}_submitted.json"
+
+    def _write_users(self) -> None:
+        """Write what users have submitted, and what became of it."""
+        if self.reacting is None:
+            return
+        self.jobs = self.reacting.workload()
+        content = format_workload(self.jobs).encode()
+        self.sha256["workload"] = hashlib.sha256(content).hexdigest()
+        self.described["further"]["cancellations"] = self.reacting.cancelled_at
+        with self.files.open("_submitted.json") as stream:
+            stream.write(content)
+        with self.files.open("_users.csv") as stream:
+            stream.writelines(format_wishes(self.reacting.wishes))
+
     def expect(self, sha256: Mapping[str, str]) -> None:
         """Refuse files whose digests are other ones, and events that contradict each other."""
         known = self.sha256
@@ -323,7 +373,8 @@ class _RunInProgress:
     @without_garbage_collection()
     def run(self, batsim: BatsimCall | None) -> Run:
         """Simulate, write, and verify the schedule as it was written."""
-        for text in input_warnings(self.module, self.jobs, self.machine, self.options):
+        warned = input_warnings(self.module, self.jobs, self.machine, self.options)
+        for text in warned if self.reacting is None else ():
             self.progress.warning(text)
         with self.files, writing_what_ended(self.files, self.described):
             done = self._run_embedded() if batsim is None else self._run_batsim(batsim)
@@ -351,7 +402,7 @@ class _RunInProgress:
     def _run_embedded(self) -> _Simulated:
         title = f"{self.described['scheduler']} on {self.described['workload']}"
         began = time.perf_counter()
-        with self.progress.phase(title, len(self.jobs.jobs)) as on_progress:
+        with self.progress.phase(title, len(self.jobs.jobs) or None) as on_progress:
             simulation = simulate(
                 self.module,
                 self.jobs,
@@ -362,6 +413,7 @@ class _RunInProgress:
             )
         seconds = time.perf_counter() - began
         with self.progress.phase("writing"):
+            self._write_users()
             paths = write_run(simulation, self.prefix, files=self.files, **self.described)
         hosts, jobs = len(simulation.hosts), len(simulation.ended_jobs.ids)
         return _Simulated(paths, "embedded", hosts, jobs, seconds, simulation)
@@ -392,6 +444,7 @@ class _RunInProgress:
             on_log_line=self.progress.batsim_says,
         )
         seconds = time.perf_counter() - began
+        self._write_users()
         paths = write_batsim_run(
             *(run, batsim, self.files), options=self.options, machine=self.machine, **self.described
         )
@@ -410,6 +463,7 @@ class _RunDescription(msgspec.Struct, frozen=True, kw_only=True):
     hosts_limit: int | None = None
     smaller_machine: bool = False
     events: str | None = None
+    users: str | None = None
     message_delays: bool = False
     python_objects: list[str] = []
     sha256: dict[str, str] = {}
@@ -459,7 +513,7 @@ def run_again(
         scheduler = scheduler_of_data(before.scheduler, code, sha256=digest)
         return run(
             scheduler,
-            before.workload,
+            None if before.users is not None else before.workload,
             before.platform,
             before.options,
             out=out or f"{str(description).removesuffix('_run.json')}_again",
@@ -469,6 +523,7 @@ def run_again(
             message_delays=before.message_delays,
             compute_sharing=before.compute_sharing,
             events=before.events,
+            users=before.users,
             batsim=batsim,
             progress=progress,
             sha256=before.sha256,

@@ -77,7 +77,7 @@ class MessageManager(ResourceManager):
         self._profiles: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._hosts: dict[str, int] = {}
         self._free = HostSet.first(self.machine_size).mask
-        self._closed = 0
+        self._closed, self._is_finished = 0, False
 
     # What a scheduler calls
 
@@ -116,7 +116,9 @@ class MessageManager(ResourceManager):
     def register(self, job: Job, profile: Any = None) -> None:
         if profile is not None:
             workload = job.id.partition("!")[0]
-            self._profiles[workload, job.profile] = profile
+            if job.qos is not None and job.qos.checkpoint is not None:
+                # Its rest may be registered; of others, schedulers need not know the run times.
+                self._profiles[workload, job.profile] = profile
             self.decisions.append(RegisterProfile(workload, job.profile, profile))
         self.registered.setdefault(job.id, job.id)
         job.index, job.phase = len(self.jobs), WAITING
@@ -132,6 +134,9 @@ class MessageManager(ResourceManager):
         self.register(job, rest)
 
     def finish_registering(self) -> None:
+        if self._is_finished:
+            return
+        self._is_finished = True
         self.decisions.append(Notify.of("registration_finished"))
 
     def profile_of(self, job: Job) -> Mapping[str, Any]:

@@ -179,22 +179,50 @@ def assign_deadlines_by_need(
         if at_least == "estimate" and job.estimate < math.inf:
             run_time = max(run_time, job.estimate)
         need = needs.get(job.id)
-        seconds: float | None = run_time
-        if need is None:
+        date, due = job.submission_time, None
+        if need is not None:
+            due = _due(need, choices, calendar, job.id, date, run_time)
+        else:
             seconds = artificial_time(choices.artificial, choices.relaxation, run_time)
-        elif need == "factor":
-            seconds = run_time + math.ceil(_factor(choices, run_time, job.id) * run_time)
-        elif need == "slack":
-            seconds = run_time + choices.slack
-        due = None if seconds is None else job.submission_time + seconds
-        if need == "hours" and due is not None and calendar is not None:
-            due = first_at_work(due, calendar, choices)
+            due = None if seconds is None else date + seconds
         deadline = None if due is None else plain_number(due)
         jobs.append(with_deadline(job, deadline, need is not None, workload=workload))
     step = {"step": "deadlines", "by": "need", **_recorded(choices)}
     made = derived(workload, jobs, None, {**step, "at_least": at_least})
     made.calendar = calendar
     return made
+
+
+def _due(
+    need: str,
+    choices: NeedChoices,
+    calendar: Calendar | None,
+    job_id: str,
+    date: float,
+    seconds: float,
+) -> float:
+    """Return the deadline of a job that is submitted at a date and takes so many seconds."""
+    if need == "factor":
+        return date + seconds + math.ceil(_factor(choices, seconds, job_id) * seconds)
+    if need == "slack" or calendar is None:
+        return date + seconds + choices.slack
+    return first_at_work(date + seconds, calendar, choices)
+
+
+def needed_by(
+    choices: NeedChoices, calendar: Calendar | None, job_id: str, date: float, seconds: float
+) -> float | None:
+    """Return by when a job is needed of which the others are not known (all in seconds).
+
+    None if its user sets no deadline. Seed and id decide, as where all jobs are known, but for
+    shares, which are exact only there.
+    """
+    if _uniform(choices.seed, "deadline", job_id) >= choices.share:
+        return None
+    drawn, mix = _uniform(choices.seed, "need", job_id), choices.mix
+    need = "slack" if drawn >= mix.factor + mix.hours else "hours"
+    need = "factor" if drawn < mix.factor else need
+    return _due(need, choices, calendar, job_id, date, seconds)
 
 
 def _recorded(choices: NeedChoices) -> dict[str, object]:

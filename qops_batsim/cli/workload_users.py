@@ -1,0 +1,148 @@
+"""``qops-batsim workload users``: users who react, from a log, or changed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from qops_batsim.cli.console import print_json, print_table, say
+from qops_batsim.cli.inputs import refuse_same_file
+from qops_batsim.cli.options import AsJson, manual
+from qops_batsim.errors import InputError
+
+if TYPE_CHECKING:
+    from qops_batsim.users.fit import UsersSummary
+    from qops_batsim.users.model import Users
+
+_about = manual(
+    """
+    SOURCE: A log with dates of submission, waits and users (SWF, sacct, PBS; also .gz), or a file
+        of users, which is changed.
+    OUT: File of users to write (JSON), for `run --users`.
+    --processors N: Size of the machine, where the log does not tell it.
+    --time-zone NAME: Time zone of the site (Europe/Stockholm), if the log does not tell it.
+    --choices FILE: What users do if a job is refused, their deadlines, who lies and who hoards
+        (TOML). Default: of a log, no deadlines; of a file of users, as it is.
+    --times X: So many times as many users, for another load; with one seed, more users include
+        fewer.
+    --rotate: Begin with a random session of each user, for another sample.
+    --seed N: Seed of all that is drawn, in the run as well.
+    --example: Print a file of choices, with what holds without one, and end.
+    """
+)
+_FILE_OF_USERS = re.compile(rb'\s*\{\s*"type":\s*"users"')
+
+
+def _print_example(wanted: bool) -> None:
+    if wanted:
+        from qops_batsim.users.model import EXAMPLE
+
+        typer.echo(EXAMPLE.read_text("utf-8"), nl=False)
+        raise typer.Exit
+
+
+def users(
+    source: Annotated[Path, _about("SOURCE", exists=True, dir_okay=False)],
+    out: Annotated[Path, _about("OUT")],
+    processors: Annotated[int | None, _about("--processors", min=1)] = None,
+    time_zone: Annotated[str | None, _about("--time-zone")] = None,
+    choices: Annotated[Path | None, _about("--choices")] = None,
+    times: Annotated[float, _about("--times")] = 1.0,
+    rotate: Annotated[bool, _about("--rotate")] = False,
+    seed: Annotated[int, _about("--seed")] = 1,
+    example: Annotated[bool, _about("--example", callback=_print_example, is_eager=True)] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the users of a log, with their sessions and think times, for runs in which they react.
+
+    In `run --users` a user starts the next jobs a think time after the last ones ended, or in the
+    next session, as in the log; and answers refusals. So the load follows the scheduler. More
+    users are another way to a higher load than jobs submitted twice.
+
+    Examples:
+
+    \b
+        # Users of a log, and a run in which they react:
+        qops-batsim workload users KTH-SP2-1996-2.swf.gz kth-users.json \\
+          --processors 100
+        qops-batsim run easy --users kth-users.json
+        # A fifth more of them, with deadlines by need:
+        qops-batsim workload users --example > choices.toml
+        qops-batsim workload users kth-users.json more.json --times 1.2 \\
+          --choices choices.toml
+        # Another sample of the same users:
+        qops-batsim workload users kth-users.json other.json --rotate --seed 2
+    """
+    from qops_batsim.users.fit import summary
+    from qops_batsim.users.model import more_users, rotated, write_users
+
+    refuse_same_file(source, out, "input")
+    found = _found(source, processors, time_zone, choices, seed)
+    if rotate:
+        found = rotated(found, seed)
+    if times != 1:
+        found = more_users(found, times, seed)
+    found.check()
+    write_users(found, out)
+    told = summary(found)
+    if as_json:
+        import msgspec
+
+        print_json(msgspec.to_builtins(told))
+    else:
+        print_table(str(out), ["what", "value"], _rows(told))
+        say(f"wrote {out}; `qops-batsim run SCHEDULER --users {out}` has them react")
+
+
+def _found(
+    source: Path, processors: int | None, time_zone: str | None, choices: Path | None, seed: int
+) -> Users:
+    """Return the users of a file, or those of a log."""
+    from msgspec.structs import replace
+
+    from qops_batsim.files import read_stored
+    from qops_batsim.users.fit import fit_users
+    from qops_batsim.users.model import Sessions, read_choices, read_users
+    from qops_batsim.workload.traces import read_trace
+
+    chosen = read_choices(choices)
+    is_users = _FILE_OF_USERS.match(read_stored(source, what="a log or a file of users").content)
+    if is_users:
+        if processors is not None or time_zone is not None:
+            given = "--processors" if time_zone is None else "--time-zone"
+            raise InputError(f"{source}: is a file of users, which tells that; {given} is for logs")
+        found = replace(read_users(source), seed=seed)
+    else:
+        limits = Sessions(think_limit=chosen.think_limit, gap_limit=chosen.gap_limit)
+        log = read_trace(source, processors=processors, time_zone=time_zone)
+        found = fit_users(log, seed=seed, sessions=limits)
+    if choices is None:
+        return found
+    return replace(
+        found,
+        reactions=chosen.reactions,
+        deadlines=chosen.deadlines,
+        estimates=chosen.estimates,
+    )
+
+
+def _rows(told: UsersSummary) -> list[list[str]]:
+    def percent(share: float) -> str:
+        return f"{100 * share:.1f} %"
+
+    return [
+        ["users", f"{told.users:,}"],
+        ["jobs", f"{told.jobs:,}"],
+        ["batches", f"{told.batches:,}"],
+        ["sessions", f"{told.sessions:,}"],
+        ["sessions from 20:00 to 8:00", percent(told.sessions_by_night)],
+        ["sessions at weekends", percent(told.sessions_at_weekends)],
+        ["batches not waited for", percent(told.left)],
+        ["median think time", f"{told.think:.0f} s"],
+        ["goes on after a minute", percent(told.goes_on_after_minute)],
+        ["goes on after an hour", percent(told.goes_on_after_hour)],
+        ["load", "not defined" if told.load is None else f"{told.load:.3f}"],
+    ]

@@ -1,0 +1,293 @@
+"""Users from a log: sessions, batches, think times, breaks, and the profile of the week."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from qops_batsim.dates import Calendar
+from qops_batsim.errors import InputError
+from qops_batsim.users.model import (
+    HOUR,
+    HOURS,
+    WEEK,
+    AskedJob,
+    Batch,
+    Sessions,
+    User,
+    Users,
+    WeekClock,
+)
+from qops_batsim.version import __version__
+from qops_batsim.workload.conversion import Conversion
+from qops_batsim.workload.model import plain_number
+
+SHORTEST = 1.0
+"""Think times and breaks that are typical are no shorter (seconds)."""
+
+
+FEWEST = 0.01
+"""Sessions that begin in an hour in addition, so that no hour is impossible."""
+
+WORKING_DAYS = 5
+
+
+class _Visit(NamedTuple):
+    """A batch as the log has it: dates of first and last submission, and of the last end."""
+
+    jobs: list[AskedJob]
+    since: float
+    last: float
+    end: float
+
+
+class LoggedJob(NamedTuple):
+    """A job as a log has it: its user, dates of submission and end (seconds), and its size."""
+
+    user: str
+    submitted: float
+    ended: float
+    processors: int
+    run_time: float
+    walltime: float | None
+
+
+def fit_users(log: Conversion, *, seed: int = 1, sessions: Sessions | None = None) -> Users:
+    """Return the users of a converted log; jobs whose users are not known are left out.
+
+    See :func:`users_of`.
+    """
+    names, records, workload = _names(log), log.records, log.workload
+    dates = workload.columns.submission_times
+    ends = dates + np.maximum(records["wait_time"], 0.0) + records["run_time"]
+    walltimes = [None if each <= 0 else each for each in records["requested_time"].tolist()]
+    columns = dates, ends, records["requested_processors"], records["run_time"]
+    rows = zip(names, *(column.tolist() for column in columns), walltimes, strict=True)
+    jobs = [LoggedJob(*row) for row in rows if row[0]]
+    if not jobs:
+        raise InputError(f"{workload.source}: names no job's user; a log that does is expected")
+    told = {
+        "command": "workload users",
+        "version": __version__,
+        "jobs": len(jobs),
+        "without_user": len(names) - len(jobs),
+        "log": workload.provenance,
+    }
+    found = users_of(jobs, workload.processors, workload.calendar, sessions)
+    return msgspec.structs.replace(found, seed=seed, provenance=told)
+
+
+def users_of(
+    jobs: Iterable[LoggedJob],
+    processors: int,
+    calendar: Calendar | None = None,
+    sessions: Sessions | None = None,
+) -> Users:
+    """Return the users of jobs, in order of submission, of a machine of so many processors.
+
+    Of ``sessions`` only the limits count; all else is fitted: the week's profile from the begins of
+    sessions, the probability of going on by maximum likelihood. O(jobs × log(jobs)).
+    """
+    limits = sessions or Sessions()
+    limits.check()
+    rows: dict[str, list[LoggedJob]] = {}
+    for job in jobs:
+        rows.setdefault(job.user, []).append(job)
+    visits = {name: _visits(each, limits) for name, each in rows.items()}
+    monday = _monday(calendar)
+    week = _week([b for each in visits.values() for b in _breaks(each, limits)], monday)
+    fitted = msgspec.structs.replace(limits, week=week, monday=monday)
+    clock = WeekClock(fitted)
+    users = tuple(_user(name, each, limits, clock) for name, each in visits.items())
+    return Users(
+        processors=processors,
+        users=users,
+        sessions=_fitted(fitted, users),
+        calendar=calendar,
+    )
+
+
+def _names(log: Conversion) -> Sequence[str]:
+    """Return the user of each record, empty where it is not known."""
+    if "user" in log.texts:
+        return list(log.texts["user"].texts())
+    return ["" if each < 0 else str(each) for each in log.records["user"].tolist()]
+
+
+def _visits(rows: list[LoggedJob], limits: Sessions) -> list[_Visit]:
+    """Return the batches of a user."""
+    found: list[_Visit] = []
+    for _, date, end, processors, run_time, walltime in rows:
+        last = found[-1] if found else None
+        if last is None or date >= last.end or date - last.last > limits.gap_limit:
+            found.append(_Visit([AskedJob(0.0, processors, run_time, walltime)], date, date, end))
+            continue
+        last.jobs.append(AskedJob(date - last.since, processors, run_time, walltime))
+        found[-1] = last._replace(last=date, end=max(last.end, end))
+    return found
+
+
+def _goes_on(visit: _Visit, following: _Visit, limits: Sessions) -> bool:
+    return 0 <= following.since - visit.end <= limits.think_limit
+
+
+def _breaks(visits: list[_Visit], limits: Sessions) -> list[tuple[float, float]]:
+    """Return the first date at which each break of a user might have ended, and its end."""
+    return [
+        (_soonest(one, two, limits), two.since)
+        for one, two in pairwise(visits)
+        if not _goes_on(one, two, limits)
+    ]
+
+
+def _soonest(visit: _Visit, following: _Visit, limits: Sessions) -> float:
+    """Return the first date (seconds) at which the next session might have begun.
+
+    What comes sooner counts as the same session.
+    """
+    if following.since < visit.end:
+        return visit.last + limits.gap_limit
+    return visit.end + limits.think_limit
+
+
+def _monday(calendar: Calendar | None) -> float:
+    """Return the second of the last Monday, 0:00, before second 0; 0 without a calendar."""
+    if calendar is None:
+        return 0.0
+    date = calendar.date(0.0)
+    begin = datetime(date.year, date.month, date.day) - timedelta(date.weekday())
+    return max(float(plain_number(calendar.seconds(begin))), -WEEK)
+
+
+def _week(breaks: list[tuple[float, float]], monday: float) -> tuple[float, ...]:
+    """Return the week's profile, of mean 1: sessions an hour of those who take a break.
+
+    Sessions alone would tell too few by day, when others are busy. Monday to Friday are alike, and
+    so are Saturday and Sunday. O(breaks × hours of a week).
+    """
+    dates = np.array(breaks, np.float64).reshape(-1, 2) - monday
+    sessions = np.bincount((dates[:, 1] % WEEK // HOUR).astype(np.int64), minlength=HOURS)
+    weeks, rest = np.divmod(dates[:, :, None], WEEK)
+    until = weeks * HOUR + np.clip(rest - np.arange(HOURS) * HOUR, 0.0, HOUR)
+    away = (until[:, 1] - until[:, 0]).sum(axis=0)
+    days = slice(0, WORKING_DAYS), slice(WORKING_DAYS, None)
+    counts, seconds = sessions[:HOURS].reshape(7, 24), away.reshape(7, 24)
+    rates = np.empty((7, 24))
+    for each in days:
+        rates[each] = (counts[each].sum(axis=0) + FEWEST) / (seconds[each].sum(axis=0) + HOUR)
+    return tuple(np.round(rates.ravel() / rates.mean(), 6).tolist())
+
+
+def _user(name: str, visits: list[_Visit], limits: Sessions, clock: WeekClock) -> User:
+    batches = []
+    for place, visit in enumerate(visits):
+        following = visits[place + 1] if place + 1 < len(visits) else None
+        jobs, response = tuple(visit.jobs), max(visit.end - visit.last, 0.0)
+        if following is None:
+            # What came then, nobody knows; -1 is replaced below.
+            batches.append(Batch(jobs, response, "break", -1.0))
+        elif _goes_on(visit, following, limits):
+            batches.append(Batch(jobs, response, "think", following.since - visit.end))
+        else:
+            soonest = clock.at(_soonest(visit, following, limits))
+            time = max(round(clock.at(following.since) - soonest, 9), 0.0)
+            leaves = following.since < visit.end
+            batches.append(Batch(jobs, response, "leave" if leaves else "break", time))
+    breaks = sorted(each.time for each in batches[:-1] if each.then != "think")
+    last = breaks[len(breaks) // 2] if breaks else WEEK
+    batches[-1] = Batch(batches[-1].jobs, batches[-1].response, "break", last)
+    since, until = visits[0].since, max(visits[-1].since, visits[0].since)
+    return User(name=name, since=since, until=until, batches=tuple(batches))
+
+
+def _fitted(sessions: Sessions, users: Sequence[User]) -> Sessions:
+    """Return think times, breaks, and how likely users are to go on; the last batch tells none."""
+    seen = [each for user in users for each in user.batches[:-1]]
+    thinks = [math.log(max(each.time, SHORTEST)) for each in seen if each.then == "think"]
+    breaks = sorted(each.time for each in seen if each.then != "think")
+    waited = [each for each in seen if each.then != "leave"]
+    found: dict[str, float] = {}
+    if thinks:
+        found = {"think": math.exp(np.median(thinks)), "spread": float(np.std(thinks))}
+    if breaks:
+        found["pause"] = max(breaks[len(breaks) // 2], SHORTEST)
+    if thinks and len(thinks) < len(waited):
+        responses = np.array([each.response for each in waited])
+        went_on = np.array([each.then == "think" for each in waited])
+        found["stay"], found["patience"] = _most_likely(responses, went_on)
+    rounded = {name: float(f"{value:.6g}") for name, value in found.items()}
+    return msgspec.structs.replace(sessions, **rounded)
+
+
+def _most_likely(responses: Any, went_on: Any) -> tuple[float, float]:
+    """Return stay and patience of the greatest likelihood, on a grid; O(batches)."""
+    bins = np.round(8 * np.log2(1 + responses)).astype(np.int64)
+    count = np.bincount(bins).astype(float)
+    yes = np.bincount(bins, went_on, len(count))
+    middle = np.bincount(bins, responses, len(count)) / np.maximum(count, 1)
+    stays = np.arange(0.01, 1.0, 0.01)[:, None, None]
+    patience = np.geomspace(60.0, 1e7, 200)[None, :, None]
+    p = stays / (1.0 + middle / patience)
+    likelihood = (yes * np.log(p) + (count - yes) * np.log1p(-p)).sum(axis=2)
+    best = np.unravel_index(int(likelihood.argmax()), likelihood.shape)
+    return float(stays[best[0], 0, 0]), float(patience[0, best[1], 0])
+
+
+class UsersSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What users are like, in numbers; shares are from 0 to 1, times in seconds.
+
+    Attributes
+    ----------
+    sessions_by_night, sessions_at_weekends
+        Shares of the sessions, by the week's profile: from 20:00 to 8:00, and on Saturday and
+        Sunday.
+    left
+        Share of the batches whose user does not wait for them.
+    goes_on_after_minute, goes_on_after_hour
+        Probability to go on in a session after so long a response.
+    load
+        Work of all jobs over processors × the time from first to last session.
+    """
+
+    users: int
+    jobs: int
+    batches: int
+    sessions: int
+    batches_a_session: float
+    sessions_by_night: float
+    sessions_at_weekends: float
+    left: float
+    think: float
+    goes_on_after_minute: float
+    goes_on_after_hour: float
+    load: float | None
+
+
+def summary(users: Users) -> UsersSummary:
+    """Return what users are like. O(jobs)."""
+    batches = [each for user in users.users for each in user.batches]
+    jobs, told, week = list(users.jobs), users.sessions, np.array(users.sessions.week)
+    sessions = sum(each.then != "think" for each in batches)
+    days = week.reshape(7, 24)
+    begin, end = min(u.since for u in users.users), max(u.until for u in users.users)
+    work = math.fsum(job.processors * job.run_time for job in jobs)
+    return UsersSummary(
+        users=len(users.users),
+        jobs=len(jobs),
+        batches=len(batches),
+        sessions=sessions,
+        batches_a_session=len(batches) / max(sessions, 1),
+        sessions_by_night=float((days[:, :8].sum() + days[:, 20:].sum()) / days.sum()),
+        sessions_at_weekends=float(days[5:].sum() / days.sum()),
+        left=sum(each.then == "leave" for each in batches) / len(batches),
+        think=told.think,
+        goes_on_after_minute=told.going_on(60.0),
+        goes_on_after_hour=told.going_on(HOUR),
+        load=work / (users.processors * (end - begin)) if end > begin else None,
+    )

@@ -1,0 +1,444 @@
+"""Users: what they run, when they are there, and what they do if they do not get what they want.
+
+A user has *sessions* of *batches* of jobs. Jobs of a batch are submitted at their offsets, whatever
+has become of the others. When all of them have ended, the user goes on after a *think time*, or
+takes a *break*, after which the next session begins with the next batch. Some leave without waiting
+for the batch: their break begins at once.
+
+These are the notions of N. Zakay and D. G. Feitelson, "Workload resampling for performance
+evaluation of parallel job schedulers" (ICPE 2013; Concurrency and Computation 2014) and "Preserving
+user behavior characteristics in trace-based simulation of parallel job scheduling" (MASCOTS 2014):
+what depends on what is kept from a log, not when it happened. That users go on less often the
+longer they had to wait is the finding of E. Shmueli and D. G. Feitelson, "Uncovering the effect of
+system performance on user behavior from traces of parallel systems" (MASCOTS 2007), on which their
+simulations are built ("On simulation and design of parallel-systems schedulers: are we doing the
+right thing?", IEEE TPDS 2009). What users answer to a refusal (:class:`Reactions`) is ours: we know
+of no data.
+
+A break is measured in seconds of the *week's profile*: an hour in which few sessions begin counts
+less than one in which many do. So users who come later than they did still come by day.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import tomllib
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+
+from qops_batsim.dates import Calendar
+from qops_batsim.errors import InputError, require
+from qops_batsim.files import decoded, read_bytes, read_text, write_text
+from qops_batsim.limits import MAX_SECONDS
+from qops_batsim.workload.model import Workload, check_processors, check_seed
+from qops_batsim.workload.need import NeedChoices
+
+HOUR, WEEK = 3600.0, 604_800.0
+HOURS = 168
+"""Hours of a week."""
+
+MOST_TIMES = 100
+"""Most users for each one of a log."""
+
+_SHARE = "a number from 0 to 1 is accepted"
+_POSITIVE = f"a number above 0 and up to {MAX_SECONDS:g} is accepted"
+
+
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=MAX_SECONDS)]
+_SomeSeconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
+
+
+class AskedJob(NamedTuple):
+    """A job of a batch.
+
+    Submitted ``offset`` seconds after the first one, it takes ``processors`` for ``run_time``
+    seconds, and is killed at its ``walltime`` (seconds), if any.
+    """
+
+    offset: _Seconds
+    processors: Annotated[int, msgspec.Meta(ge=1)]
+    run_time: _SomeSeconds
+    walltime: _SomeSeconds | None
+
+
+class Batch(msgspec.Struct, frozen=True, array_like=True):
+    """Jobs that were submitted together, and what their user did then in the log.
+
+    ``response`` seconds after the last submission all had ended. ``then`` the user went on after a
+    ``think`` time of ``time`` seconds, took a ``break`` of so many seconds of the week's profile
+    beyond the think limit, or did that at once, without waiting (``leave``), beyond the gap limit.
+    """
+
+    jobs: Annotated[tuple[AskedJob, ...], msgspec.Meta(min_length=1)]
+    response: _Seconds
+    then: Literal["think", "break", "leave"]
+    time: _Seconds
+
+
+class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A user, whose first session begins at ``since``, and none after ``until`` (seconds).
+
+    The ``batches`` are submitted in their order, from ``first`` on, and over again.
+    """
+
+    name: str
+    since: _Seconds
+    until: _Seconds
+    batches: Annotated[tuple[Batch, ...], msgspec.Meta(min_length=1)]
+    first: int = 0
+
+
+class Sessions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the sessions of all users have in common.
+
+    Attributes
+    ----------
+    think_limit
+        Longest think time within a session (seconds); 20 minutes is the traditional one (Zakay and
+        Feitelson, "On identifying user session boundaries in parallel workload logs", JSSPP 2012).
+    gap_limit
+        Longest time from one submission to the next one in a batch (seconds).
+    stay, patience
+        A user whose batch took R seconds goes on in the session with probability
+        stay / (1 + R / patience); patience in seconds.
+    think, spread
+        Median of the think times (seconds), and standard deviation of their logarithms, for users
+        who go on though they did not in the log.
+    pause
+        Median break beyond the limit (seconds of the week's profile), for users who had none.
+    week
+        The week's profile, of mean 1: how many sessions begin in each hour of a week from Monday
+        on, of those who take a break then.
+    monday
+        Second at which a week begins; up to 0.
+    """
+
+    think_limit: float = 1200.0
+    gap_limit: float = 3600.0
+    stay: float = 0.8
+    patience: float = 1200.0
+    think: float = 120.0
+    spread: float = 1.5
+    pause: float = 43_200.0
+    week: tuple[float, ...] = (1.0,) * HOURS
+    monday: float = 0.0
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        require(0 <= self.stay <= 1, "sessions: stay", self.stay, _SHARE)
+        for name in ("think_limit", "gap_limit", "patience", "think", "pause"):
+            value = getattr(self, name)
+            require(0 < value <= MAX_SECONDS, f"sessions: {name}", value, _POSITIVE)
+        require(0 <= self.spread <= 10, "sessions: spread", self.spread, "0 to 10 is accepted")
+        fits = len(self.week) == HOURS and all(0 < each < math.inf for each in self.week)
+        accepted = f"{HOURS} numbers above 0 are accepted, one an hour from Monday on"
+        require(fits, "sessions: week", len(self.week), accepted)
+        require(-WEEK <= self.monday <= 0, "sessions: monday", self.monday, "-604800 to 0")
+
+    def going_on(self, response: float) -> float:
+        """Return the probability to go on after so many seconds."""
+        return self.stay / (1.0 + response / self.patience)
+
+
+class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Shares of what users do whose job is refused; they add up to 1.
+
+    ``leave``: give the job up. ``later``: ask at once for the latest deadline that is tolerated.
+    ``retry``: ask again later. ``split``: ask for two jobs of half the processors. ``shorten``: ask
+    for half the run time. ``elsewhere``: have another centre run it, where it does not wait.
+    """
+
+    leave: float = 0.2
+    later: float = 0.3
+    retry: float = 0.3
+    split: float = 0.05
+    shorten: float = 0.05
+    elsewhere: float = 0.1
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if these are no shares."""
+        told = msgspec.structs.asdict(self)
+        for kind, share in told.items():
+            require(0 <= share <= 1, f"answers: {kind}", share, _SHARE)
+        accepted = "shares that add up to 1 are expected"
+        require(math.isclose(sum(told.values()), 1), "answers: sum", sum(told.values()), accepted)
+
+
+class Reactions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What users do beyond coming back, all of it our assumption.
+
+    Attributes
+    ----------
+    answers
+        What they do when a job is refused.
+    tries
+        How often a job is asked for at most.
+    tolerance
+        Latest deadline that is accepted, as a multiple of the response time that is needed; also
+        for offers (``qos.tolerance_factor``).
+    answer_after, retry_after
+        Seconds after which they answer; and, on average, after which they try again.
+    liars
+        Share of the users who exaggerate urgency if that pays.
+    worth
+        What it is worth to them that a job ends at once rather than when it is needed, in resource
+        charges of the job.
+    price
+        What urgency costs: so many resource charges × estimate / response time asked for.
+    tightest
+        The least response time that they ask for, as a multiple of the estimate.
+    hoarders, promises
+        Share of the users who ask so many times more for each job, each time for a later deadline,
+        and give back all promises but the first that starts.
+    """
+
+    answers: Answers = Answers()
+    tries: int = 3
+    tolerance: float = 2.0
+    answer_after: float = 60.0
+    retry_after: float = 3600.0
+    liars: float = 0.0
+    worth: float = 1.0
+    price: float = 0.0
+    tightest: float = 1.1
+    hoarders: float = 0.0
+    promises: int = 5
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        self.answers.check()
+        for name in ("liars", "hoarders"):
+            require(0 <= getattr(self, name) <= 1, name, getattr(self, name), _SHARE)
+        for name in ("answer_after", "retry_after"):
+            value = getattr(self, name)
+            require(0 < value <= MAX_SECONDS, name, value, _POSITIVE)
+        for name, least in (("tolerance", 1), ("tightest", 1), ("worth", 0), ("price", 0)):
+            value = getattr(self, name)
+            accepted = f"a number from {least} to 1e6 is accepted"
+            require(least <= value <= 1e6, name, value, accepted)
+        require(1 <= self.tries <= 1000, "tries", self.tries, "1 to 1000 is accepted")
+        require(0 <= self.promises <= 1000, "promises", self.promises, "0 to 1000 is accepted")
+
+    def asked(self, needed: float, estimate: float) -> float:
+        """Return the response time that a liar asks for who needs another one (both in seconds).
+
+        Of all r it is the one of most worth × (1 - r / needed) - price × estimate / r, from the
+        tightest one to what is needed. So a price of worth × needed / estimate makes honest.
+        """
+        least = min(self.tightest * estimate, needed)
+        if self.worth == 0:
+            return needed
+        best = math.sqrt(self.price * estimate * needed / self.worth)
+        return min(max(best, least), needed)
+
+
+class Users(
+    msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="users"
+):
+    """Users of a centre, as a file has them.
+
+    Attributes
+    ----------
+    processors
+        Of their machine.
+    seed
+        What it draws: going on, answers, who lies and who hoards.
+    deadlines
+        How needs are drawn; None: no job has a deadline.
+    estimates
+        What planning uses: the ``users``' walltimes, or ``exact`` run times, without walltimes.
+    calendar
+        The dates of its seconds; None where they are not known.
+    """
+
+    processors: int
+    users: tuple[User, ...]
+    seed: int = 1
+    sessions: Sessions = Sessions()
+    reactions: Reactions = Reactions()
+    deadlines: NeedChoices | None = None
+    estimates: Literal["users", "exact"] = "users"
+    calendar: Calendar | None = None
+    provenance: dict[str, Any] = {}
+
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        check_processors(self.processors)
+        check_seed(self.seed)
+        self.sessions.check()
+        self.reactions.check()
+        if self.calendar is not None:
+            self.calendar.check("calendar: time_zone")
+        if self.deadlines is not None:
+            self.deadlines.check()
+            if self.deadlines.mix.hours and self.calendar is None:
+                raise InputError(
+                    "deadlines by working hours need the calendar; one, or a mix without hours, "
+                    "is expected"
+                )
+        names = {user.name for user in self.users}
+        accepted = "one or more users of different names are accepted"
+        require(0 < len(names) == len(self.users), "users", len(self.users), accepted)
+        for user in self.users:
+            where, count = f"user {user.name}", len(user.batches)
+            require(0 <= user.first < count, f"{where}: first", user.first, f"0 to {count - 1}")
+            dates = user.since, user.until
+            require(user.since <= user.until, f"{where}: since, until", dates, "dates in order")
+        widest = max(job.processors for job in self.jobs)
+        require(widest <= self.processors, "a job's processors", widest, f"1 to {self.processors}")
+
+    def no_jobs(self) -> Workload:
+        """Return the workload of a run of these users, who submit all jobs while it runs."""
+        return Workload(
+            jobs=[],
+            profiles={},
+            processors=self.processors,
+            source="the jobs of users who react",
+            calendar=self.calendar,
+        )
+
+    @property
+    def jobs(self) -> Iterator[AskedJob]:
+        """The jobs of all users, once each."""
+        return (job for user in self.users for batch in user.batches for job in batch.jobs)
+
+
+class UserChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a file of choices (TOML) says about users: see ``workload users --example``."""
+
+    reactions: Reactions = Reactions()
+    deadlines: NeedChoices | None = None
+    estimates: Literal["users", "exact"] = "users"
+    think_limit: float = 1200.0
+    gap_limit: float = 3600.0
+
+
+EXAMPLE = Path(__file__).with_name("choices.toml")
+"""A file of choices with all that can be set, as it is by default."""
+
+
+def read_choices(path: str | Path | None) -> UserChoices:
+    """Return the choices of a file (TOML), the default ones for none."""
+    if path is None:
+        return UserChoices()
+    what = "choices about users (TOML)"
+    try:
+        found = msgspec.convert(tomllib.loads(read_text(path, what=what)), UserChoices)
+        found.reactions.check()
+    except (ValueError, msgspec.ValidationError, RecursionError, InputError) as error:
+        if isinstance(error, InputError) and str(error).startswith(str(path)):
+            raise
+        raise InputError(f"{path}: {error}; {what} are expected") from None
+    return found
+
+
+_decoder = msgspec.json.Decoder(Users)
+
+
+def read_users(path: str | Path) -> Users:
+    """Read a file of users (JSON)."""
+    what = "a file of users (qops-batsim workload users)"
+    found = decoded(read_bytes(path, what=what), _decoder, path, what)
+    try:
+        found.check()
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    return found
+
+
+def write_users(users: Users, path: str | Path) -> None:
+    """Write a file of users, one a line."""
+    told = msgspec.json.decode(msgspec.json.encode(users))
+    listed = told.pop("users")
+    head = msgspec.json.format(msgspec.json.encode(told), indent=2).decode().removesuffix("\n}")
+    lines = ",\n".join(msgspec.json.encode(each).decode() for each in listed)
+    write_text(path, f'{head},\n  "users": [\n{lines}\n]}}\n')
+
+
+def drawn(*what: object) -> float:
+    """Return a random number from 0 up and below 1 that these decide."""
+    digest = blake2b(" ".join(map(str, what)).encode(), digest_size=8).digest()
+    return (int.from_bytes(digest, "big") >> 11) / 2**53
+
+
+def more_users(users: Users, times: float, seed: int) -> Users:
+    """Return so many times as many users: another load without any job submitted twice at once.
+
+    With one seed the users nest: those for 1.6 include those for 1.4. Each further user has the
+    batches of one of these, from a random one on, and the same time at the centre; who was there
+    for less than the log came a random number of weeks earlier or later.
+
+    Parameters
+    ----------
+    times
+        From 0.01, so that one of a hundred is left, to 100.
+    """
+    accepted = f"a number from 0.01 to {MOST_TIMES} is accepted (1.2: a fifth more users)"
+    require(0.01 <= times <= MOST_TIMES, "times", times, accepted)
+    check_seed(seed)
+    begin, end = min(u.since for u in users.users), max(u.until for u in users.users)
+    order = sorted(users.users, key=lambda user: drawn(seed, "order", user.name))
+    listed: list[User] = []
+    wanted = max(round(times * len(order)), 1)
+    for number in range(math.ceil(times)):
+        for user in order[: wanted - number * len(order)]:
+            listed.append(_another(user, number, seed, begin, end) if number else user)
+    if times < 1:
+        listed = sorted(listed, key=users.users.index)
+    step = {"step": "more users", "times": times, "seed": seed}
+    told = {**step, "made_from": users.provenance}
+    return msgspec.structs.replace(users, users=tuple(listed), provenance=told)
+
+
+def _another(user: User, number: int, seed: int, begin: float, end: float) -> User:
+    name = f"{user.name}-{number}"
+    chosen = random.Random(f"{seed} {name}")
+    earliest, latest = (int((d - e) // WEEK) for d, e in ((user.since, begin), (end, user.until)))
+    weeks = chosen.randint(-earliest, latest) * WEEK
+    first = chosen.randrange(len(user.batches))
+    since, until = user.since + weeks, user.until + weeks
+    return msgspec.structs.replace(user, name=name, since=since, until=until, first=first)
+
+
+def rotated(users: Users, seed: int) -> Users:
+    """Return the same users, each with the batches from a random one on: another sample."""
+    chosen = random.Random(f"{seed} rotated")
+    listed = tuple(
+        msgspec.structs.replace(user, first=chosen.randrange(len(user.batches)))
+        for user in users.users
+    )
+    told = {"step": "rotated", "seed": seed, "made_from": users.provenance}
+    return msgspec.structs.replace(users, users=listed, seed=seed, provenance=told)
+
+
+class WeekClock:
+    """Seconds of a week's profile: how many pass between two dates, and which date is so far."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        mean = math.fsum(sessions.week) / HOURS
+        self.rates = [each / mean for each in sessions.week]
+        self.monday, self.sums = sessions.monday, [0.0]
+        for rate in self.rates:
+            self.sums.append(self.sums[-1] + rate * HOUR)
+
+    def at(self, date: float) -> float:
+        """Return the seconds of the profile from a Monday to a date (both in seconds)."""
+        weeks, seconds = divmod(date - self.monday, WEEK)
+        hour = min(int(seconds // HOUR), HOURS - 1)
+        whole = self.sums[hour] + (seconds - hour * HOUR) * self.rates[hour]
+        return weeks * WEEK + whole
+
+    def after(self, date: float, seconds: float) -> float:
+        """Return the date at which so many seconds of the profile have passed since another."""
+        weeks, rest = divmod(self.at(date) + seconds, WEEK)
+        low, high = 0, HOURS
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.sums[middle] <= rest else (low, middle)
+        inside = (rest - self.sums[low]) / self.rates[low]
+        return self.monday + weeks * WEEK + low * HOUR + min(inside, HOUR)

@@ -1,0 +1,572 @@
+"""Users who react, beside any scheduler: they register their jobs through its resource manager.
+
+So they act alike in the embedded engine and on the real Batsim, where jobs are registered while a
+simulation runs. The scheduler hears of their jobs as of any others; how long these run, only the
+profile says that goes to the engine.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
+from qops_batsim.core.needs import EngineNeeds
+from qops_batsim.core.scheduler import ResourceManager, Scheduler
+from qops_batsim.errors import InputError
+from qops_batsim.job_fields import QosRequest
+from qops_batsim.jobs import COMPLETED_KILLED
+from qops_batsim.tables import format_rows, shielded_column
+from qops_batsim.timing import SAME_DATE
+from qops_batsim.users.model import AskedJob, Batch, User, Users, WeekClock
+from qops_batsim.workload.model import JobColumns, JobTable, Workload, WrittenJobs, plain_number
+from qops_batsim.workload.need import needed_by
+
+WORKLOAD = "w0"
+
+DONE, LEFT, ELSEWHERE, OPEN = "done", "left", "elsewhere", "open"
+"""Outcomes of what a user wanted: it ran, was given up, ran at another centre, or none of these."""
+
+ROUNDING = 0.01
+"""Seconds that a date may be above a whole one by rounding."""
+
+BEGIN, ASK, GIVE_BACK, END = range(4)
+"""What happens at a date: a batch, a job, promises given back, an end at another centre."""
+
+_GIVING_BACK = "cancelled"
+
+# Compiled, these are C variables.
+_BEGIN, _ASK, _GIVE_BACK, _END = range(4)
+_WAITING, _RUNNING, _OVER = WAITING, RUNNING, OVER
+_INFINITY, _SAME_DATE, _ROUNDING = math.inf, SAME_DATE, ROUNDING
+
+
+class Wish(NamedTuple):
+    """What a user wanted, and what became of it: a row of ``PREFIX_users.csv``.
+
+    Attributes
+    ----------
+    job, user
+        Identifier of the job by which it was asked for first, and the user's name.
+    submitted, ended
+        When it was asked for first, and when it was done (seconds); NaN if it was not.
+    processors, run_time
+        As in the log (seconds); less, if the user has split or shortened it.
+    needed
+        The response time that was needed (seconds), NaN for none.
+    outcome
+        :data:`DONE`, :data:`LEFT`, :data:`ELSEWHERE` or :data:`OPEN`.
+    tries
+        How often a job was asked for.
+    lost
+        Processor-seconds that were given up, or done elsewhere.
+    lies, hoards
+        Whether the user exaggerates or hoards.
+    """
+
+    job: str
+    user: str
+    submitted: float
+    ended: float
+    processors: int
+    run_time: float
+    needed: float
+    outcome: str
+    tries: int
+    lost: float
+    lies: bool
+    hoards: bool
+
+
+class _Person:
+    """A user in a run."""
+
+    __slots__ = ("breaks", "chosen", "hoards", "lies", "place", "told")
+
+    def __init__(self, told: User, seed: int, liars: float, hoarders: float) -> None:
+        self.told, self.place = told, told.first
+        self.chosen = chosen = random.Random(f"{seed} {told.name}")
+        self.lies, self.hoards = chosen.random() < liars, chosen.random() < hoarders
+        self.breaks = [each.time for each in told.batches[:-1] if each.then != "think"]
+
+
+class _Visit:
+    """A batch in a run: how many of its jobs are to come, and how many are not over."""
+
+    __slots__ = ("batch", "last", "open", "person", "to_come")
+
+    def __init__(self, person: _Person, batch: Batch, now: float) -> None:
+        self.person, self.batch, self.last = person, batch, now
+        self.to_come = self.open = len(batch.jobs)
+
+
+class _Wanted:
+    """Something that a user wants to have run, and the jobs that ask for it."""
+
+    __slots__ = (
+        *("asked", "ended", "first", "jobs", "lost", "needed", "outcome", "processors"),
+        *("run_time", "since", "submitted", "tries", "visit", "walltime"),
+    )
+
+    def __init__(self, visit: _Visit, wanted: AskedJob) -> None:
+        self.visit = visit
+        _, self.processors, self.run_time, self.walltime = wanted
+        self.jobs: list[Job] = []
+        self.first, self.outcome, self.tries, self.lost = "", OPEN, 0, 0.0
+        self.submitted = self.since = self.ended = self.needed = self.asked = math.nan
+
+    @property
+    def work(self) -> float:
+        """Processor-seconds."""
+        return self.processors * self.run_time
+
+    @property
+    def has_started(self) -> bool:
+        """Whether a job runs, or has run."""
+        return self.outcome != OPEN or any(job.phase == _RUNNING for job in self.jobs)
+
+
+class Reacting(Scheduler):
+    """A scheduler with users who react to it.
+
+    Parameters
+    ----------
+    scheduler
+        The scheduler, whose options these are.
+    users
+        Who they are. A scheduler that takes no cancellations cannot have hoarders.
+
+    Attributes
+    ----------
+    wishes
+        What users wanted, in the order in which it was asked for.
+    cancelled_at
+        Dates (seconds) at which jobs were cancelled, by full identifier.
+    """
+
+    def __init__(self, scheduler: Scheduler, users: Users) -> None:
+        Scheduler.__init__(self, scheduler.options)
+        users.check()
+        self.inner, self.users = scheduler, users
+        self.made: Workload | None = None
+        self.is_exact, self.gap_limit = users.estimates == "exact", users.sessions.gap_limit
+        self.summary, self.keeps_decisions = scheduler.summary, scheduler.keeps_decisions
+        self.needs_deadlines, self.kills = scheduler.needs_deadlines, scheduler.kills
+        kind: type = type(scheduler)
+        # Compiled, a method that is taken by its name would be another object each time.
+        hears = [getattr(each, _GIVING_BACK) for each in (kind, Scheduler)]
+        if users.reactions.hoarders and hears[0] is hears[1]:
+            raise InputError(
+                f"hoarders is {users.reactions.hoarders:g}; {type(scheduler).__name__} does not "
+                "take jobs out of its queue (cancelled), so that no promise can be given back; 0 "
+                "is expected"
+            )
+
+    @property
+    def needs(self) -> EngineNeeds:
+        """To register jobs, beside what the scheduler needs."""
+        return msgspec.structs.replace(
+            self.inner.needs, dynamic_jobs=True, dispensable=False, why="its users react"
+        )
+
+    @property
+    def sleeps_only(self) -> bool:
+        """Whether all jobs sleep on hosts of their own, and none is killed."""
+        needs = self.inner.needs
+        return not (self.inner.kills or needs.dynamic_jobs or needs.compute_sharing)
+
+    def use_platform(self, platform: Any) -> None:
+        self.inner.options = self.options
+        self.inner.use_platform(platform)
+
+    def begin(self, manager: ResourceManager) -> None:
+        """Begin with an idle machine, and with users who have not come yet."""
+        Scheduler.begin(self, manager)
+        self.inner.options, self.inner.logs = self.options, self.logs
+        manager.refusals = []
+        told, seed = self.users.reactions, self.users.seed
+        self.clock = WeekClock(self.users.sessions)
+        self.heap: list[tuple[float, int, int, Any]] = []
+        self.serial, self.count, self.waiting, self.soonest = 0, 0, 0, 0.0
+        self.calls: list[float] = []
+        self.over: list[Job] = []
+        self.by_job: dict[str, _Wanted] = {}
+        self.hoards: list[_Wanted] = []
+        self.wanted: list[_Wanted] = []
+        self.rows: list[tuple[float, int, float | None, str, QosRequest | None, float]] = []
+        self.made = None
+        self.cancelled_at: dict[str, float] = {}
+        self.said_all = False
+        for user in self.users.users:
+            person = _Person(user, seed, told.liars, told.hoarders)
+            self._at(user.since, _BEGIN, person)
+        self.inner.begin(manager)
+
+    # Events, which the scheduler hears
+
+    def submitted(self, job: Job) -> None:
+        self.inner.submitted(job)
+
+    def ended(self, job: Job) -> None:
+        """Have the scheduler hear of an end, and the user after that."""
+        self.inner.ended(job)
+        if not (job.is_dying and job.state == COMPLETED_KILLED):
+            self.over.append(job)
+
+    def killed(self, job: Job) -> None:
+        self.inner.killed(job)
+
+    def progressed(self, job: Job, progress: Any) -> None:
+        self.inner.progressed(job, progress)
+
+    def cancelled(self, job: Job) -> None:
+        self.inner.cancelled(job)
+
+    def joined(self, job: Job) -> None:
+        self.inner.joined(job)
+
+    def hosts_changed(self, announced: int) -> None:
+        self.inner.hosts_changed(announced)
+
+    def all_submitted(self) -> None:
+        """Do nothing: the engine has none, and the users go on."""
+
+    def called(self) -> None:
+        """Have the scheduler hear of the calls that it has asked for itself."""
+        if self.calls and self.calls[0] <= self.manager.now + _SAME_DATE:
+            heapq.heappop(self.calls)
+        else:
+            self.inner.called()
+
+    def notified(self, notification: object) -> None:
+        self.inner.notified(notification)
+
+    def finished(self) -> None:
+        self.inner.finished()
+
+    def planned_starts(self) -> dict[str, float]:
+        return self.inner.planned_starts()
+
+    def events(self) -> Any:
+        """Yield the decisions that were logged, in order."""
+        inner: Any = self.inner
+        return inner.events()
+
+    # Decisions
+
+    def decide(self) -> None:
+        """Have users act, the scheduler decide, and users hear what it has refused."""
+        manager, heap = self.manager, self.heap
+        self.soonest = manager.now
+        for job in self.over:
+            wanted = self.by_job.pop(manager.original_id(job), None)
+            if wanted is not None and wanted.outcome == OPEN:
+                self._over(wanted, DONE)
+        self.over.clear()
+        soon = manager.now + _SAME_DATE
+        while heap and heap[0][0] <= soon:
+            _, _, kind, what = heapq.heappop(heap)
+            if kind == _BEGIN:
+                self._begin_batch(what)
+            elif kind == _ASK:
+                self._ask(what)
+            elif kind == _GIVE_BACK:
+                self._give_back(what)
+            else:
+                self._over(what, ELSEWHERE)
+        if not (heap or self.waiting or self.said_all):
+            self.said_all = True
+            self.inner.all_submitted()
+        self.inner.decide()
+        self.soonest = manager.now + 1.0
+        refusals = manager.refusals or []
+        for place in range(len(refusals)):
+            self._hear_refusal(refusals[place])
+        refusals.clear()
+        if self.hoards:
+            for wanted in [each for each in self.hoards if each.has_started]:
+                self.hoards.remove(wanted)
+                self._at(self.soonest, _GIVE_BACK, wanted)
+        if heap:
+            if not self.calls or heap[0][0] < self.calls[0]:
+                heapq.heappush(self.calls, heap[0][0])
+                manager.call_at(heap[0][0])
+        elif self.said_all and manager.system is not None:
+            manager.finish_registering()
+
+    # What users do
+
+    def _at(self, date: float, kind: int, what: Any) -> None:
+        """Have something happen at the first whole second from a date on that is still to come."""
+        self.serial += 1
+        date = float(math.ceil(max(date, self.soonest) - _ROUNDING))
+        heapq.heappush(self.heap, (date, self.serial, kind, what))
+
+    def _begin_batch(self, person: _Person) -> None:
+        batches, now = person.told.batches, self.manager.now
+        batch = batches[person.place]
+        person.place = (person.place + 1) % len(batches)
+        visit = _Visit(person, batch, now)
+        for each in batch.jobs:
+            wanted, offset = _Wanted(visit, each), each.offset
+            if offset > 0:
+                self._at(now + offset, _ASK, wanted)
+            else:
+                self._ask(wanted)
+
+    def _next_session(self, person: _Person, since: float, seconds: float) -> None:
+        date = self.clock.after(since, seconds)
+        if math.ceil(date - _ROUNDING) <= person.told.until:
+            self._at(date, _BEGIN, person)
+
+    def _ask(self, wanted: _Wanted) -> None:
+        """Ask for something: at first, or after a refusal."""
+        now, visit, reactions = self.manager.now, wanted.visit, self.users.reactions
+        wanted.tries += 1
+        if wanted.tries == 1:
+            self.waiting += 1
+            self._know_needs(wanted)
+            visit.to_come -= 1
+            visit.last = now
+        person = visit.person
+        copies = reactions.promises if person.hoards and wanted.needed < _INFINITY else 0
+        due = wanted.since + wanted.asked
+        wanted.jobs = [
+            self._register(wanted, due + number * wanted.asked) for number in range(copies + 1)
+        ]
+        if copies:
+            self.hoards.append(wanted)
+        if wanted.tries == 1 and not visit.to_come and visit.batch.then == "leave":
+            self._next_session(person, now + self.gap_limit, visit.batch.time)
+
+    def _know_needs(self, wanted: _Wanted) -> None:
+        """Know which response time is needed, and which is asked for."""
+        now, users, person = self.manager.now, self.users, wanted.visit.person
+        self.wanted.append(wanted)
+        wanted.first, wanted.submitted, wanted.since = str(self.count + 1), now, now
+        estimate, choices = self._estimate(wanted), users.deadlines
+        wanted.needed = wanted.asked = _INFINITY
+        if choices is not None:
+            due = needed_by(choices, users.calendar, wanted.first, now, estimate)
+            wanted.needed = wanted.asked = _INFINITY if due is None else due - now
+            if person.lies and due is not None:
+                asked = users.reactions.asked(wanted.needed, estimate)
+                wanted.asked = float(math.ceil(asked - _ROUNDING))
+
+    def _estimate(self, wanted: _Wanted) -> float:
+        is_exact = self.is_exact or wanted.walltime is None
+        return wanted.run_time if is_exact else float(wanted.walltime or 0.0)
+
+    def _register(self, wanted: _Wanted, due: float) -> Job:
+        """Register a job that asks for something by a date (seconds)."""
+        manager, users = self.manager, self.users
+        now = manager.now
+        self.count += 1
+        name, walltime = str(self.count), wanted.walltime
+        asked: dict[str, Any] = {}
+        if self.is_exact:
+            walltime, asked["estimated_runtime"] = None, wanted.run_time
+        if due < _INFINITY:
+            asked["deadline"] = due = max(due, now + 1.0)
+            latest = wanted.since + users.reactions.tolerance * wanted.needed
+            asked["tolerance_factor"] = max(latest - now, 0.0) / (due - now)
+        elif users.deadlines is not None:
+            asked["has_user_deadline"] = False
+        if wanted.first != name:
+            asked["origin"] = wanted.first
+        qos = QosRequest(**asked) if asked else None
+        full, user = f"{WORKLOAD}!{name}", wanted.visit.person.told.name
+        # The fields are put together only if somebody asks for them.
+        job = Job(full, now, wanted.processors, name, walltime, qos, self)
+        self.rows.append((now, wanted.processors, walltime, user, qos, wanted.run_time))
+        self.by_job[full] = wanted
+        manager.register(job, {"type": "delay", "delay": plain_number(wanted.run_time)})
+        self.inner.submitted(job)
+        return job
+
+    def fields_of(self, job_id: str) -> dict[str, Any]:
+        """Return the fields of a job that a user has submitted, made anew."""
+        return {**self._fields(job_id.partition("!")[2]), "id": job_id}
+
+    def _fields(self, name: str) -> dict[str, Any]:
+        now, processors, walltime, user, qos, _ = self.rows[int(name) - 1]
+        told = {"id": name, "subtime": plain_number(now), "res": processors}
+        if walltime is not None:
+            told["walltime"] = plain_number(walltime)
+        told |= {"profile": name, "user": user}
+        if qos is not None:
+            told["qos"] = msgspec.to_builtins(qos)
+        return told
+
+    def _over(self, wanted: _Wanted, outcome: str) -> None:
+        """Have something be done or given up; the user goes on once the batch is over."""
+        visit, now = wanted.visit, self.manager.now
+        wanted.outcome, self.waiting = outcome, self.waiting - 1
+        if outcome in (DONE, ELSEWHERE):
+            wanted.ended = now
+        visit.open -= 1
+        if visit.open or visit.batch.then == "leave":
+            return
+        person, batch, sessions = visit.person, visit.batch, self.users.sessions
+        # One number decides, such that users do as in the log where they wait as long as there.
+        before, number = sessions.going_on(batch.response), person.chosen.random()
+        number = number * before if batch.then == "think" else before + number * (1.0 - before)
+        if number < sessions.going_on(now - visit.last):
+            think = batch.time
+            if batch.then != "think":
+                typical = person.chosen.lognormvariate(math.log(sessions.think), sessions.spread)
+                think = min(typical, sessions.think_limit)
+            self._at(now + think, _BEGIN, person)
+        elif batch.then == "break":
+            self._next_session(person, now + sessions.think_limit, batch.time)
+        else:
+            breaks = person.breaks
+            usual = person.chosen.choice(breaks) if breaks else sessions.pause
+            self._next_session(person, now + sessions.think_limit, usual)
+
+    # What users answer
+
+    def _hear_refusal(self, job: Job) -> None:
+        """Answer if that was the last job by which something was asked for."""
+        wanted = self.by_job.pop(self.manager.original_id(job), None)
+        if wanted is None or wanted.outcome != OPEN or job.id in self.cancelled_at:
+            return
+        if any(each.phase != _OVER for each in wanted.jobs):
+            return
+        for each in wanted.jobs:
+            self.by_job.pop(each.id, None)
+        if wanted in self.hoards:
+            self.hoards.remove(wanted)
+        self._answer(wanted)
+
+    def _answer(self, wanted: _Wanted) -> None:
+        """Answer a refusal."""
+        told, now, person = self.users.reactions, self.manager.now, wanted.visit.person
+        kinds = msgspec.structs.asdict(told.answers)
+        (kind,) = person.chosen.choices(list(kinds), list(kinds.values()))
+        later = now + person.chosen.expovariate(1.0 / told.retry_after)
+        soon, most = now + told.answer_after, told.tolerance * wanted.needed
+        if wanted.tries >= told.tries or wanted.needed == _INFINITY:
+            kind = "leave"
+        elif wanted.asked < wanted.needed:
+            # Who has exaggerated asks for what is needed first.
+            wanted.asked = wanted.needed
+            self._at(soon, _ASK, wanted)
+            return
+        if kind == "later" and wanted.asked < math.floor(most):
+            wanted.asked = float(math.floor(most))
+            self._at(soon, _ASK, wanted)
+        elif kind == "retry":
+            wanted.since = float(math.ceil(max(later, self.soonest)))
+            self._at(later, _ASK, wanted)
+        elif kind == "split" and wanted.processors > 1:
+            self._split(wanted, soon)
+        elif kind == "shorten" and wanted.run_time > 1:
+            half = float(math.ceil(wanted.run_time / 2))
+            wanted.lost += wanted.processors * (wanted.run_time - half)
+            wanted.run_time = half
+            if wanted.walltime is not None:
+                wanted.walltime = float(math.ceil(wanted.walltime / 2))
+            self._at(soon, _ASK, wanted)
+        elif kind == "elsewhere":
+            wanted.lost += wanted.work
+            self._at(now + wanted.run_time, _END, wanted)
+        else:
+            wanted.lost += wanted.work
+            self._over(wanted, LEFT)
+
+    def _split(self, wanted: _Wanted, date: float) -> None:
+        """Ask for half the processors twice, from a date on."""
+        half = wanted.processors // 2
+        other = _Wanted(wanted.visit, AskedJob(0.0, half, wanted.run_time, wanted.walltime))
+        wanted.processors -= half
+        other.first, other.tries, other.submitted = wanted.first, wanted.tries, wanted.submitted
+        other.needed, other.asked, other.since = wanted.needed, wanted.asked, wanted.since
+        wanted.visit.open += 1
+        self.waiting += 1
+        self.wanted.append(other)
+        for each in (wanted, other):
+            self._at(date, _ASK, each)
+
+    def _give_back(self, wanted: _Wanted) -> None:
+        """Cancel the jobs of a hoarder that still wait, as one has started."""
+        for job in wanted.jobs:
+            if job.phase == _WAITING:
+                self.cancelled_at[job.id] = self.manager.now
+                self.inner.cancelled(job)
+
+    # What became of it
+
+    @property
+    def wishes(self) -> list[Wish]:
+        return [
+            Wish(
+                job=each.first,
+                user=each.visit.person.told.name,
+                submitted=each.submitted,
+                ended=each.ended,
+                processors=each.processors,
+                run_time=each.run_time,
+                needed=each.needed if each.needed < _INFINITY else math.nan,
+                outcome=each.outcome,
+                tries=each.tries,
+                lost=each.lost,
+                lies=each.visit.person.lies,
+                hoards=each.visit.person.hoards,
+            )
+            for each in self.wanted
+        ]
+
+    def workload(self) -> Workload:
+        """Return the jobs that users have submitted so far, as a workload. O(jobs)."""
+        if self.made is not None and len(self.made.jobs) == len(self.rows):
+            return self.made
+        ids = [*map(str, range(1, len(self.rows) + 1))]
+        dates, processors, limits, _, requests, run_times = zip(*self.rows, strict=True)
+        walltimes = np.array([_INFINITY if each is None else each for each in limits], np.float64)
+        estimates = walltimes.copy()
+        if self.is_exact:
+            estimates = np.array(run_times, np.float64)
+        columns = JobColumns(
+            ids=ids,
+            submission_times=np.array(dates, np.float64),
+            processors=np.array(processors, np.int64),
+            walltimes=walltimes,
+            estimates=estimates,
+            profiles=np.arange(len(ids)),
+            profile_names=ids,
+            requests=list(requests) if any(each is not None for each in requests) else None,
+        )
+        written = b"[%s]" % b",\n".join(msgspec.json.encode(self._fields(name)) for name in ids)
+        delays = map(plain_number, run_times)
+        profiles = {
+            name: {"type": "delay", "delay": each} for name, each in zip(ids, delays, strict=True)
+        }
+        told = {"command": "run --users", "users": self.users.provenance}
+        self.made = Workload(
+            JobTable(columns, WrittenJobs(written, ids, is_ours=True)),
+            profiles,
+            self.users.processors,
+            told,
+            "the jobs of users who react",
+            calendar=self.users.calendar,
+        )
+        return self.made
+
+
+def format_wishes(wishes: Sequence[Wish]) -> Iterator[bytes]:
+    """Yield ``PREFIX_users.csv``: a row for each wish, empty where there is no date."""
+    columns: list[Any] = [list(column) for column in zip(*wishes, strict=True)]
+    for place, name in enumerate(Wish._fields):
+        if name in ("job", "user", "outcome"):
+            continue
+        is_whole = name in ("processors", "tries", "lies", "hoards")
+        columns[place] = np.array(columns[place], np.int64 if is_whole else np.float64)
+    yield ",".join(Wish._fields).encode() + b"\n"
+    yield from format_rows([shielded_column(column) for column in columns], len(wishes))
