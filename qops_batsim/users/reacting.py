@@ -386,7 +386,7 @@ class Reacting(Scheduler):
         job = Job(full, now, wanted.processors, name, walltime, qos, self)
         self.rows.append((now, wanted.processors, walltime, user, qos, wanted.run_time))
         self.by_job[full] = wanted
-        manager.register(job, {"type": "delay", "delay": plain_number(wanted.run_time)})
+        manager.register(job, {"type": "delay", "delay": wanted.run_time})
         self.inner.submitted(job)
         return job
 

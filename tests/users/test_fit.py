@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.users.fit import LoggedJob, fit_users, summary, users_of
 from qops_batsim.users.model import HOUR, WEEK, Sessions, WeekClock, more_users, rotated
 from qops_batsim.users.reacting import Reacting
+from qops_batsim.workload.scale import scale_load
 from qops_batsim.workload.traces import read_trace
 from support.users import logged, made_up, reacted
 
@@ -190,3 +192,44 @@ def test_users_of_real_logs_keep_their_days_weeks_and_work(shared: Path, log: st
     simulate(beside, users.no_jobs())
     count = int(jobs[-1].submitted // WEEK)
     assert outside(weeks_of(jobs, count), weeks_of(logged(beside.wishes), count)) == []
+
+
+def test_waits_at_load_0_9_are_those_of_the_open_log(shared: Path) -> None:
+    """KTH with run times for load 0.9, under EASY, which admits everybody; waits by eight weeks.
+
+    2026-11-27: the open log 14.5 h, interval of six stretches 8.1 to 20.9 h; users in the order of
+    the log 14.0 h, the first four stretches to the digit; from other sessions on 10.3 to 11.8 h.
+    """
+    trace = read_trace(shared / "traces" / "KTH-SP2-1996-2.swf.gz", processors=100)
+    assert trace.workload.offered_load is not None
+    load = 0.9 / trace.workload.offered_load
+    workload = scale_load(trace.workload, load, method="expansion")
+    ended = simulate("easy", workload).ended_jobs
+    ends = dict(zip(ended.ids, ended.finishes.tolist(), strict=True))
+    columns = workload.columns
+    jobs = [
+        LoggedJob(str(user), date, ends[name], processors, run_time, limit)
+        for user, date, name, processors, run_time, limit in zip(
+            trace.records["user"].tolist(),
+            columns.submission_times.tolist(),
+            columns.ids,
+            columns.processors.tolist(),
+            workload.delays.tolist(),
+            [None if each == math.inf else each for each in columns.walltimes.tolist()],
+            strict=True,
+        )
+    ]
+    span = jobs[-1].submitted
+
+    def waits(dates: np.ndarray, starts: np.ndarray) -> list[float]:
+        stretch = (dates // (8 * WEEK)).astype(int)
+        return [(starts - dates)[stretch == n].mean() for n in range(int(span // (8 * WEEK)))]
+
+    expected = mean_interval(waits(ended.submission_times, ended.starts))
+    users = users_of(jobs, 100, trace.workload.calendar)
+    for each in (users, rotated(users, 1)):
+        done = simulate(Reacting(make_scheduler("easy").scheduler, each), each.no_jobs()).ended_jobs
+        found = float(np.mean(waits(done.submission_times, done.starts)))
+        assert expected.low is not None
+        assert expected.high is not None
+        assert expected.low <= found <= expected.high
