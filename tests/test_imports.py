@@ -55,7 +55,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "adapters": _BELOW_RUNNING | {"running", "optimum", "experiments"},
     "advice": _BELOW_RUNNING | {"running", "experiments"},
     "live": _BELOW_RUNNING | {"running", "advice"},
-    "cli": _BELOW_RUNNING | {"running", "experiments", "advice", "optimum", "live"},
+    "forecast": _BELOW_RUNNING | {"running", "experiments", "advice"},
+    "cli": _BELOW_RUNNING | {"running", "experiments", "advice", "forecast", "optimum", "live"},
 }
 """Rooms of the package with what each may import beside itself and the base."""
 

@@ -51,6 +51,8 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
         What was promised to it.
     priority
         The greater goes first among waiting jobs without planned start.
+    user, application, partition
+        Whose job it is, its name, and where it waits or runs; empty if not told.
     array, at_once
         Array that it is a task of, and how many tasks of that may run at once; 0: any number.
     """
@@ -64,6 +66,9 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     planned_start: float | None = None
     deadline: float | None = None
     priority: float = 0.0
+    user: str = ""
+    application: str = ""
+    partition: str = ""
     array: str = ""
     at_once: int = 0
 
@@ -255,6 +260,9 @@ def _common(record: dict[str, Any], where: str) -> dict[str, Any]:
         "estimate": None if minutes is None else 60 * minutes,
         "submission": _of(record, "submit_time", where),
         "deadline": _of(record, "deadline", where),
+        "user": str(record.get("user_name") or ""),
+        "application": str(record.get("name") or ""),
+        "partition": str(record.get("partition") or ""),
     }
 
 
@@ -346,6 +354,9 @@ class WrittenJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     planned_start: Date | None = None
     deadline: Date | None = None
     priority: float = 0.0
+    user: str = ""
+    application: str = ""
+    partition: str = ""
 
 
 class WrittenQueue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -457,6 +468,9 @@ def _own_form(
                 processors=each.processors,
                 estimate=estimate,
                 priority=priority,
+                user=each.user,
+                application=each.application,
+                partition=each.partition,
                 **dates,
             )
         )

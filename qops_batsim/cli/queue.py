@@ -47,6 +47,17 @@ _about = manual(
     --scheduler NAME: Whose search looks for promises, with options as NAME:OPTION=VALUE.
     --may-wait: Waiting jobs without a promise may be put off. Default: they keep the end that
         is planned for them now.
+    [When jobs start]
+    HISTORY: Accounting of Slurm or PBS, or a log (SWF), of the same machine.
+    --history LOG: The machine's history, to learn from: accounting of Slurm or PBS, or a log (SWF).
+    --by-scheduler NAME: The scheduler that decides on the machine, with options as
+        NAME:OPTION=VALUE: easy, or slurm with its weights.
+    --starts logged|simulated: Whose starts are forecast: those that the history tells, or those
+        that the scheduler would have made of its jobs.
+    --draws N: Simulations of what may come.
+    --moments N: Random moments of the past at which a forecast is made.
+    --seed N: Number that random choices begin with.
+    --calibration FILE: What `queue backtest --json` printed: quantiles are corrected by it.
     [Where to answer]
     --listen ADDRESS:PORT: Where to answer.
     --any-interface: Listen where other machines can ask, too.
@@ -166,6 +177,179 @@ def _queue_row(answer: QueueAnswer) -> dict[str, str]:
     if answer.admitted is not None:
         row["as asked"] = "yes" if answer.admitted else "no"
     return row
+
+
+@app.command()
+@with_options(_of_queue)
+def starts(
+    queue: Annotated[Path, _about("QUEUE")],
+    history: Annotated[str, _about("--history")],
+    by_scheduler: Annotated[str, _about("--by-scheduler")] = "easy",
+    calibration: Annotated[Path | None, _about("--calibration")] = None,
+    draws: Annotated[int, _about("--draws", min=10, max=10_000)] = 200,
+    seed: Annotated[int, _about("--seed", min=0)] = 1,
+    now: Annotated[str | None, _about("--now")] = None,
+    as_json: AsJson = False,
+    **given: Any,
+) -> None:
+    """Tell when each waiting job will start: a date that half of the jobs beat, and one that nine
+    of ten keep.
+
+    Simulates what may come: run times as jobs of the same user used their limits, arrivals as in
+    past weeks at the same hours, starts as the machine's scheduler decides. `queue backtest` tells
+    how true that was.
+
+    Examples:
+
+    \b
+        squeue --json | qops-batsim queue starts - --history sacct.txt --processors 1024
+        qops-batsim queue starts squeue.json --history log.swf.gz --calibration backtest.json
+    """
+    from qops_batsim.advice.queue_state import date_text
+    from qops_batsim.experiments.deadline_runs import contestant_of
+    from qops_batsim.forecast.past import past_of
+    from qops_batsim.forecast.queue import forecast_queue, read_corrections
+
+    corrections = [] if calibration is None else read_corrections(calibration)
+    state = _source(queue, given, _date(now)).asker().state
+    trace = _trace(history, given, state.processors)
+    if trace.calendar is None:
+        raise InputError(f"{history}: tells no dates; a history with them is expected")
+    contestant = contestant_of(by_scheduler)
+    found = forecast_queue(
+        state,
+        past_of(trace),
+        trace.calendar,
+        scheduler=contestant.scheduler,
+        settings=dict(contestant.settings),
+        draws=draws,
+        seed=seed,
+        corrections=corrections,
+    )
+    if as_json:
+        print_json(found)
+        return
+    say(
+        f"{found.source} at {date_text(found.now)}: jobs: {found.running:,} running, "
+        f"{len(found.jobs):,} waiting; {found.draws} simulations by {found.scheduler}, "
+        + ("calibrated by a back-test" if found.calibrated else "not calibrated")
+    )
+    for reason, count in found.left_out.items():
+        note(f"left out: {count:,} {reason}")
+    for reason, count in found.unsure.items():
+        note(f"not sure: {count:,} {reason}")
+
+    def wait(date: float | None) -> str:
+        return "-" if date is None else duration_text(max(date - found.now, 0.0))
+
+    rows = [
+        [
+            job.id,
+            f"{job.processors:,}",
+            "-" if job.limit is None else duration_text(job.limit),
+            *(wait(date) for date in (job.planned, job.early, job.median, job.late)),
+            "-" if job.median is None else date_text(job.median)[:16],
+        ]
+        for job in found.jobs
+    ]
+    heads = ["job", "processors", "limit", "by limits in", "10 %", "50 %", "90 %", "50 % start by"]
+    print_table("Starts, by the chance to start within that time", heads, rows)
+
+
+@app.command()
+def backtest(
+    history: Annotated[str, _about("HISTORY")],
+    processors: Annotated[int | None, _about("--processors", min=1)] = None,
+    partition: Annotated[list[str] | None, _about("--partition")] = None,
+    qos: Qos = None,
+    account: Accounts = None,
+    reservation: Reservations = None,
+    nodes: Annotated[Path | None, _about("--nodes")] = None,
+    by_scheduler: Annotated[str, _about("--by-scheduler")] = "easy",
+    starts: Annotated[str, _about("--starts")] = "logged",
+    moments: Annotated[int, _about("--moments", min=10, max=100_000)] = 200,
+    draws: Annotated[int, _about("--draws", min=10, max=10_000)] = 50,
+    seed: Annotated[int, _about("--seed", min=0)] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Tell how true forecasts of starts would have been at random moments of the past.
+
+    Each forecast knows what was known then. Intervals are calibrated by the outcomes of earlier
+    moments. For comparison: the plan by time limits, and the waits of jobs that have just ended.
+
+    Examples:
+
+    \b
+        qops-batsim queue backtest sacct.txt --processors 1024
+        qops-batsim queue backtest log.swf.gz --starts simulated --json > backtest.json
+    """
+    from qops_batsim.cli.console import progress_bar
+    from qops_batsim.experiments.deadline_runs import contestant_of
+    from qops_batsim.forecast import backtest as testing
+    from qops_batsim.forecast.forecast import Simulator
+    from qops_batsim.forecast.past import past_of
+
+    if starts not in ("logged", "simulated"):
+        raise InputError(f"--starts is {starts!r}; logged or simulated is accepted")
+    given = {"partition": partition, "qos": qos, "account": account, "reservation": reservation}
+    past = past_of(_trace(history, {**given, "nodes": nodes}, processors))
+    contestant = contestant_of(by_scheduler)
+    chosen = contestant.scheduler, dict(contestant.settings)
+    if starts == "simulated":
+        past = testing.as_simulated(past, Simulator(past, *chosen))
+    with progress_bar(moments, "moments") as bar:
+        told, corrections = testing.backtest(
+            past, Simulator(past, *chosen), moments=moments, draws=draws, seed=seed, on_progress=bar
+        )
+    classes = testing.coverages(told, past)
+    if as_json:
+        asked = {"history": history, "starts": starts, "scheduler": by_scheduler}
+        numbers = {"moments": moments, "draws": draws, "seed": seed}
+        shown = {"by_class": classes, "corrections": corrections}
+        print_json({**asked, **numbers, **_as_fields(classes[0]), **shown})
+        return
+    rows = []
+    for each in classes:
+        errors = each.median_error, each.of_plan, each.of_recent_waits, each.of_bound
+        shares = [f"{each.coverage_50:.0f} %", f"{each.coverage_80:.0f} %"]
+        rows.append([each.group, f"{each.forecasts:,}", *shares, *map(duration_text, errors)])
+    heads = ["jobs", "forecasts", "in 50 %", "in 80 %", "error", "plan", "recent", "bound"]
+    print_table(
+        f"Starts within intervals of 50 and 80 %, and median errors, at {moments:,} moments",
+        heads,
+        rows,
+    )
+    whole = classes[0]
+    if whole.coverage_80_interval is not None:
+        low, high = whole.coverage_80_interval
+        say(
+            f"{whole.coverage_80:.1f} % [{low:.1f}, {high:.1f}] of starts came in intervals of "
+            f"80 %, as drawn {whole.raw_80:.1f} %"
+        )
+
+
+def _as_fields(found: Any) -> dict[str, Any]:
+    import msgspec
+
+    return {name: value for name, value in msgspec.structs.asdict(found).items() if name != "group"}
+
+
+def _trace(history: str, given: dict[str, Any], processors: int | None) -> Any:
+    """Return a machine's history: that of one pool of nodes."""
+    from qops_batsim.cli.inputs import selection
+    from qops_batsim.workload.accounting import Choices
+    from qops_batsim.workload.traces import read_partitions
+
+    names = ("partition", "qos", "account", "reservation", "nodes")
+    chosen = [given[name] for name in names]
+    accounting = Choices(by="cores", **selection(*chosen)) if any(chosen) else None
+    traces, _ = read_partitions(history, processors=processors, accounting=accounting)
+    if len(traces) > 1:
+        raise InputError(
+            f"{history}: has {len(traces)} pools of nodes ({', '.join(traces)}); one of them is "
+            "expected (--partition)"
+        )
+    return next(iter(traces.values()))
 
 
 @app.command()

@@ -4,7 +4,7 @@ from qops_batsim.core.job cimport Job
 from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 
 cdef double INFINITY, _SAME_DATE, _SHORTEST_CALL_DELAY
-cdef int _WAITING, _OVER, _PER_REPORT
+cdef int _WAITING, _RUNNING, _OVER, _PER_REPORT
 cdef long long _CALL, _EVENT, _WORLD, _SUBMISSION
 
 cdef class FreeHosts:
@@ -91,12 +91,15 @@ cdef class Loop:
     cdef readonly double[::1] starts, finishes
     cdef readonly long long[::1] ended
     cdef readonly Py_ssize_t ended_count
-    cdef list events, cancelled, closing
+    cdef list events, cancelled, closing, running_since
     cdef object conversation
     cdef readonly list happened_dates
     cdef dict given_up
     cdef Py_ssize_t submitting, happened, told, told_before
     cdef double busy_until
+    cpdef begin_at(self, double date, list running_since)
+    @cython.locals(manager=EmbeddedManager, submissions=Submissions, job=Job, index=Py_ssize_t, start=double, date=double)
+    cdef join_running(self, Scheduler scheduler)
     @cython.locals(messages=Py_ssize_t)
     cpdef run(self, Scheduler scheduler, object on_progress)
     @cython.locals(manager=ResourceManager, waits=Heap, date=double, soon=double)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from qops_batsim.core.hosts import HostBits
-from qops_batsim.core.job import OVER, WAITING, Job, WrittenFields
+from qops_batsim.core.job import OVER, RUNNING, WAITING, Job, WrittenFields
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import require_type
 from qops_batsim.job_fields import QosRequest
@@ -35,7 +35,7 @@ MESSAGES_PER_REPORT = 1024
 
 INFINITY = float("inf")
 _SAME_DATE, _SHORTEST_CALL_DELAY = SAME_DATE, SHORTEST_CALL_DELAY
-_WAITING, _OVER, _PER_REPORT = WAITING, OVER, MESSAGES_PER_REPORT
+_WAITING, _RUNNING, _OVER, _PER_REPORT = WAITING, RUNNING, OVER, MESSAGES_PER_REPORT
 
 LEAST_ROOM = 16
 """Jobs for which arrays have room at the beginning, at least."""
@@ -537,6 +537,7 @@ class Loop:
         self.events, self.happened = list(events or ()), 0
         self.happened_dates: list[float] = []
         self.cancelled: list[str] = []
+        self.running_since: list[float] = []
         # The jobs that will be cancelled, once they are submitted.
         self.given_up: dict[str, Any] = {
             str(notice.fields["job_id"]): None
@@ -548,12 +549,42 @@ class Loop:
             if conversation is None:
                 self.sleepers.expect_outages()
 
+    def begin_at(self, date: float, running_since: list[float]) -> None:
+        """Begin at a date (seconds), with the first jobs running since others.
+
+        They go on for their run times, on the lowest hosts. Jobs that only sleep, without events.
+        """
+        assert self.sleepers is not None, "the jobs do more than sleep"
+        self.manager.now, self.running_since = date, running_since
+
+    def join_running(self, scheduler: Scheduler) -> None:
+        """Have the jobs run that have started before this loop begins."""
+        manager, submissions = self.sleepers, self.workloads[0]
+        self.waits.pop()  # For their submission.
+        for start in self.running_since:
+            index = submissions.next
+            job = submissions.job(index)
+            manager.start_job(job, None)
+            job.phase, job.start = _RUNNING, start
+            self.starts[index] = start
+            scheduler.joined(job)
+            date = manager.now + self.run_times[index]
+            self.waits.push(date, manager.numbers[index], index)
+            submissions.next = index + 1
+        manager.started.clear()
+        self.wait_for_next(0)
+        if submissions.next == submissions.size:
+            self.submitting = 0
+            self.closing.append(NO_MORE_STATIC_JOBS)
+
     def run(self, scheduler: Scheduler, on_progress: Callable[[int], None]) -> None:
         """Run until nothing is left to happen; tell now and then how many jobs have ended.
 
         Python notices an interrupt then.
         """
         scheduler.begin(self.manager)
+        if self.running_since:
+            self.join_running(scheduler)
         self.carry_out()
         messages = 0
         while self.next_message(scheduler):

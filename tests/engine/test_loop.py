@@ -14,6 +14,7 @@ from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.engine.loop import CALL, FreeHosts, Heap, Loop, Submissions
 from qops_batsim.errors import SimulationError
 from qops_batsim.platform.hostset import HostSet
+from qops_batsim.schedulers.easy import Easy
 
 
 class NoFields:
@@ -210,3 +211,17 @@ def test_free_hosts_are_intervals(seed: int) -> None:
             free -= set(range(low, high + 1))
         hosts.check(30)
         assert hosts.count() == len(free)
+
+
+# Two hosts; a runs since 4 for 6 s more from 10 on, b and c wait since 5 and 7, d comes at 12. By
+# their limits of 1,000 s neither c nor d ends before a does, when b needs both hosts:
+#
+#      4    10    16   18  20
+#   0  aaaaa|aaaaa bbbb ccc
+#   1       |      bbbb dddd
+def test_a_loop_begins_at_a_date_with_a_job_that_runs() -> None:
+    loop = new_loop(2, (3.0, 1, 6.0), (5.0, 2, 2.0), (7.0, 1, 2.0), (12.0, 1, 3.0))
+    loop.begin_at(10.0, [4.0])
+    loop.run(Easy(), lambda ended: None)
+    assert list(loop.starts) == [4.0, 16.0, 18.0, 18.0]
+    assert list(loop.finishes) == [16.0, 18.0, 20.0, 21.0]

@@ -1,0 +1,1 @@
+"""Forecasts of when waiting jobs will start, and how true such forecasts were."""

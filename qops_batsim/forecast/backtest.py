@@ -1,0 +1,349 @@
+"""Back-test of forecasts: what would have been said at past moments, and what came.
+
+Quantiles are calibrated by how far those of earlier moments missed, as far as outcomes were known
+by then (Y. Romano, E. Patterson, E. Candès, "Conformalized quantile regression", NeurIPS 2019; I.
+Gibbs, E. Candès, "Adaptive conformal inference under distribution shift", NeurIPS 2021).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from qops_batsim.errors import InputError
+from qops_batsim.experiments.statistics import LEVEL, quantile
+from qops_batsim.forecast.forecast import WEEK, Moment, Simulator, moment_of, quantiles
+from qops_batsim.forecast.past import Habits, Past
+
+LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
+"""Levels of the quantiles that a forecast tells."""
+
+MEDIAN = 2
+"""Place of the median among :data:`LEVELS`."""
+
+INTERVALS = ((0, 4), (1, 3))
+"""Intervals that hold 80 and 50 %: the places of their ends among :data:`LEVELS`."""
+
+HORIZONS = (600.0, 3600.0, 14_400.0, 57_600.0)
+"""Longest waits (seconds) of classes of forecasts that are calibrated together, but the last."""
+
+TOLERANCE = 1.0
+"""A start counts as within an interval that it misses by less (seconds)."""
+
+RECENT = 2_000
+"""Outcomes that quantiles are calibrated by, the latest."""
+
+LEAST = 50
+"""Fewest of these; before, quantiles are as drawn."""
+
+RATE = 0.02
+"""By how much the outcomes of a moment move the level of a correction, if all are on one side."""
+
+ATTEMPTS = 20
+"""Moments that are drawn for each one that is wanted, at most: at many nothing may wait."""
+
+RECENT_WAITS = 200
+"""Ended waits that a forecast without a model is made of."""
+
+WIDTHS = {1: "1 processor", 2: "2 to 8 processors", 9: "9 to 32", 33: "33 or more"}
+"""Names of classes of processors, by where they begin."""
+
+HOURS = {0: "below 1 h", 1: "1 to 4 h", 4: "4 to 12 h", 12: "12 to 24 h", 24: "a day or more"}
+"""Names of classes of limits and of waits, by where they begin (hours)."""
+
+
+class Told(NamedTuple):
+    """A forecast for one waiting job, and what came; dates in seconds.
+
+    ``drawn`` are quantiles of simulated starts by :data:`LEVELS`, ``levels`` these as calibrated;
+    the others are forecasts without a model of what comes: the plan by limits, the median of recent
+    waits of its class of processors, and an upper bound on that.
+    """
+
+    now: float
+    row: int
+    start: float
+    drawn: tuple[float, ...]
+    levels: tuple[float, ...]
+    planned: float
+    recent: float
+    bound: float
+
+
+class Correction(msgspec.Struct, frozen=True):
+    """By how much each quantile of a class of forecasts is moved (seconds), by :data:`LEVELS`.
+
+    The class has medians of at most ``horizon`` seconds from the moment on; None: all longer ones.
+    """
+
+    horizon: float | None
+    moves: tuple[float, ...]
+
+
+class Calibration:
+    """Corrections of quantiles, by the outcomes known so far.
+
+    A quantile is moved by a quantile of what starts missed that level by, in forecasts of about as
+    long a wait; which one of them, that follows how often starts came before what was told. The
+    median is moved only where that has made errors smaller so far.
+    """
+
+    def __init__(self) -> None:
+        classes = range(len(HORIZONS) + 1)
+        self._errors = [[deque[float](maxlen=RECENT) for _ in LEVELS] for _ in classes]
+        self._levels = [list(LEVELS) for _ in classes]
+        self._gains = [0.0 for _ in classes]  # Errors of medians as drawn, less those as moved.
+        self._coming: list[tuple[float, int, Told, float, float]] = []
+        self._count = 0
+
+    def await_outcome(self, told: Told, weight: float = 1.0) -> None:
+        """Learn from a forecast's outcome when that is known, at the start.
+
+        With a weight that is its part of the forecasts of a moment, whose jobs start late together.
+        """
+        self._count += 1
+        moved = told.drawn[MEDIAN] + self._move(horizon_of(told.drawn, told.now), MEDIAN)
+        heappush(self._coming, (told.start, self._count, told, max(moved, told.now), weight))
+
+    def come_to(self, now: float) -> None:
+        """Learn what has become known by a date (seconds)."""
+        while self._coming and self._coming[0][0] <= now:
+            _, _, told, moved, weight = heappop(self._coming)
+            kind, start = horizon_of(told.drawn, told.now), told.start
+            self._gains[kind] += abs(told.drawn[MEDIAN] - start) - abs(moved - start)
+            for place, level in enumerate(LEVELS):
+                self._errors[kind][place].append(start - told.drawn[place])
+                before = start <= told.levels[place]
+                follows = self._levels[kind][place] + RATE * weight * (level - before)
+                self._levels[kind][place] = min(max(follows, 0.0), 1.0)
+
+    def corrections(self) -> list[Correction]:
+        """Return the corrections by what is known, by class."""
+        found = []
+        for kind, horizon in enumerate((*HORIZONS, None)):
+            moves = [self._move(kind, place) for place in range(len(LEVELS))]
+            if self._gains[kind] <= 0.0:
+                moves[MEDIAN] = 0.0
+            found.append(Correction(horizon, tuple(moves)))
+        return found
+
+    def _move(self, kind: int, place: int) -> float:
+        errors = self._errors[kind][place]
+        if len(errors) < LEAST:
+            return 0.0
+        return float(np.quantile(errors, self._levels[kind][place]))
+
+
+def horizon_of(drawn: Sequence[float], now: float) -> int:
+    """Return the class of a forecast by its median wait from now on."""
+    return int(np.searchsorted(HORIZONS, drawn[MEDIAN] - now))
+
+
+def corrected(
+    drawn: Sequence[float], corrections: Sequence[Correction], now: float
+) -> tuple[float, ...]:
+    """Return quantiles as corrected, in order and none in the past (seconds)."""
+    if not corrections:
+        return tuple(drawn)
+    moves = corrections[horizon_of(drawn, now)].moves
+    moved = [date + by for date, by in zip(drawn, moves, strict=True)]
+    middle = max(moved[MEDIAN], now)
+    lows = (min(max(date, now), middle) for date in sorted(moved[:MEDIAN]))
+    return *lows, middle, *(max(date, middle) for date in sorted(moved[MEDIAN + 1 :]))
+
+
+def backtest(
+    past: Past,
+    simulator: Simulator,
+    *,
+    moments: int = 1_000,
+    draws: int = 100,
+    seed: int = 1,
+    on_progress: Callable[[int], None] | None = None,
+) -> tuple[list[Told], list[Correction]]:
+    """Return the forecasts that would have been made at random moments, with what came.
+
+    And the corrections by all outcomes, for forecasts to come.
+
+    Moments are drawn from the last two thirds of the past; those at which nothing waits are drawn
+    again. Forecasts know nothing that was not known at their moments.
+    """
+    rng = np.random.default_rng(seed)
+    began, end = past.submissions[len(past.submissions) // 3], past.submissions[-1]
+    dates: list[float] = []
+    for _ in range(ATTEMPTS * moments):
+        drawn = float(rng.uniform(began, end))
+        if len(dates) < moments and len(moment_of(past, drawn).waiting):
+            dates.append(drawn)
+    if not dates:
+        raise InputError("nothing ever waits in this history, so no forecast can be compared")
+    ended = np.argsort(past.ends, kind="stable")
+    ended = ended[~np.isnan(past.ends[ended])]
+    end_dates, known = past.ends[ended], 0
+    habits, calibration, found = Habits(past), Calibration(), []
+    for count, now in enumerate(sorted(dates)):
+        until = int(np.searchsorted(end_dates, now, side="right"))
+        habits.learn(ended[known:until].tolist())
+        known = until
+        calibration.come_to(now)
+        corrections, moment = calibration.corrections(), moment_of(past, now)
+        starts = quantiles(simulator.forecast(moment, habits, draws, rng), LEVELS)
+        plan = simulator.planned(moment)
+        for place, row in enumerate(moment.waiting.tolist()):
+            drawn, start = starts[:, place].tolist(), float(past.starts[row])
+            levels = corrected(drawn, corrections, now)
+            others = float(plan[place]), *recent_waits(past, ended[:known], moment, row)
+            found.append(Told(now, row, start, tuple(drawn), levels, *others))
+            calibration.await_outcome(found[-1], 1 / len(moment.waiting))
+        if on_progress is not None:
+            on_progress(count + 1)
+    calibration.come_to(math.inf)
+    return found, calibration.corrections()
+
+
+def recent_waits(past: Past, ended: np.ndarray, moment: Moment, row: int) -> tuple[float, float]:
+    """Return forecasts of a start (seconds) from waits of its class of processors that have ended.
+
+    The median of those that were no shorter than the wait so far, and a bound that holds for half
+    of the waits with a confidence of 95 %, as QBETS gives (Nurmi, Brevik, Wolski, JSSPP 2007).
+    """
+    submission, so_far = past.submissions[row], moment.now - past.submissions[row]
+    begins = list(WIDTHS)
+    size = np.searchsorted(begins, past.widths[row], side="right")
+    latest = ended[-10 * RECENT_WAITS :]
+    same = latest[np.searchsorted(begins, past.widths[latest], side="right") == size]
+    same = same[-RECENT_WAITS:]
+    waits = np.sort(past.starts[same] - past.submissions[same])
+    longer = waits[waits > so_far]
+    if not len(longer):
+        return moment.now, moment.now
+    count = len(longer)
+    # The normal approximation of the binomial distribution.
+    place = min(int(np.ceil(count / 2 + 1.645 * np.sqrt(count) / 2)), count - 1)
+    return submission + float(longer[(count - 1) // 2]), submission + float(longer[place])
+
+
+class Coverage(msgspec.Struct, frozen=True, kw_only=True):
+    """How true forecasts of a class of jobs were: shares in percent, errors in seconds.
+
+    Attributes
+    ----------
+    coverage_50, coverage_80
+        Share of starts inside the calibrated intervals, with their 95 % intervals, in which jobs of
+        a week are one observation; None for a single week.
+    raw_50, raw_80
+        The same of intervals as drawn.
+    median_error
+        Median of absolute errors of the median; ``of_plan``, ``of_recent_waits`` and ``of_bound``
+        of the plan by limits, of the median of recent waits and of the bound on it.
+    pinball
+        Mean pinball loss of the quantiles.
+    """
+
+    group: str
+    forecasts: int
+    coverage_50: float
+    coverage_50_interval: tuple[float, float] | None
+    coverage_80: float
+    coverage_80_interval: tuple[float, float] | None
+    raw_50: float
+    raw_80: float
+    median_error: float
+    of_plan: float
+    of_recent_waits: float
+    of_bound: float
+    pinball: float
+
+
+def coverage(told: Sequence[Told], group: str = "all") -> Coverage:
+    """Return how true forecasts were, at least one."""
+    start, now = (np.array([getattr(each, name) for each in told]) for name in ("start", "now"))
+    levels, drawn = (
+        np.array([each.levels for each in told]),
+        np.array([each.drawn for each in told]),
+    )
+    weeks = np.unique((now / WEEK).astype(np.int64), return_inverse=True)[1]
+
+    def inside(of: np.ndarray, first: int, last: int) -> np.ndarray:
+        found = (of[:, first] - TOLERANCE <= start) & (start <= of[:, last] + TOLERANCE)
+        return 100.0 * found
+
+    def error(of: np.ndarray) -> float:
+        return float(np.median(np.abs(of - start)))
+
+    wide, narrow = (inside(levels, *ends) for ends in INTERVALS)
+    missed = start[:, None] - levels
+    loss = np.maximum(np.array(LEVELS) * missed, (np.array(LEVELS) - 1.0) * missed)
+    others = ("planned", "recent", "bound")
+    planned, recent, bound = (np.array([getattr(each, name) for each in told]) for name in others)
+    return Coverage(
+        group=group,
+        forecasts=len(told),
+        coverage_50=float(narrow.mean()),
+        coverage_50_interval=clustered(narrow, weeks),
+        coverage_80=float(wide.mean()),
+        coverage_80_interval=clustered(wide, weeks),
+        raw_50=float(inside(drawn, *INTERVALS[1]).mean()),
+        raw_80=float(inside(drawn, *INTERVALS[0]).mean()),
+        median_error=error(levels[:, MEDIAN]),
+        of_plan=error(planned),
+        of_recent_waits=error(recent),
+        of_bound=error(bound),
+        pinball=float(loss.mean()),
+    )
+
+
+def clustered(values: np.ndarray, clusters: np.ndarray) -> tuple[float, float] | None:
+    """Return the 95 % interval of a mean of values that come in clusters; None for one cluster.
+
+    By linearization of the ratio of sums (Cochran, Sampling Techniques, 1977, section 9A).
+    """
+    mean, count = float(values.mean()), int(clusters.max()) + 1
+    if count == 1:
+        return None
+    excess = np.bincount(clusters, values - mean)
+    error = math.sqrt(float((excess**2).sum()) * count / (count - 1)) / len(values)
+    reach = quantile(LEVEL, count - 1) * error
+    return max(mean - reach, 0.0), min(mean + reach, 100.0)
+
+
+def coverages(told: Sequence[Told], past: Past) -> list[Coverage]:
+    """Return how true forecasts were: all, by partition, processors, limit and wait so far."""
+    classes: dict[tuple[int, float, str], list[Told]] = {(0, 0.0, "all"): list(told)}
+    for each in told:
+        row = each.row
+        waited = (each.now - past.submissions[row]) / 3600
+        kinds = (
+            (0.0, f"partition {past.names[row][2]}"),
+            class_of(past.widths[row], WIDTHS),
+            class_of(past.limits[row] / 3600, HOURS, "limit "),
+            class_of(waited, HOURS, "waited "),
+        )
+        for place, kind in enumerate(kinds, 1):
+            classes.setdefault((place, *kind), []).append(each)
+    return [
+        coverage(classes[kind], kind[2])
+        for kind in sorted(classes)
+        if kind[0] == 0 or LEAST <= len(classes[kind]) < len(told)
+    ]
+
+
+def class_of(value: float, names: Mapping[int, str], what: str = "") -> tuple[float, str]:
+    """Return where the class of a value begins, and its name."""
+    begin = max(each for each in names if each <= value)
+    return begin, what + names[begin]
+
+
+def as_simulated(past: Past, simulator: Simulator) -> Past:
+    """Return a past as a scheduler would have started its jobs."""
+    rows = np.arange(len(past.submissions))
+    moment = Moment(float(past.submissions[0]), rows[:0], rows[past.widths <= past.processors])
+    starts = np.full(len(rows), np.nan)
+    starts[moment.waiting] = simulator.starts(moment, past.run_times[moment.waiting])
+    return past.started_at(starts)

@@ -1,0 +1,208 @@
+"""Forecast of starts: many simulations of what may happen next to a queue.
+
+Each simulation draws how long the running and waiting jobs will run, from what jobs like them used
+of their limits, and which jobs will come, from a week of the past at the same hours. The machine's
+scheduler decides as it would.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from qops_batsim.engine.loop import Loop, Submissions
+from qops_batsim.forecast.past import Habits, Past
+from qops_batsim.running.in_loop import ignore
+from qops_batsim.scheduling.news import News
+from qops_batsim.scheduling.qos_log import QosLog
+from qops_batsim.scheduling.registry import make_scheduler
+
+WEEK = 7 * 86_400.0
+WEEKS = 8
+"""Weeks of the past that arrivals are drawn from."""
+
+HORIZON = 4 * 86_400.0
+"""For how long jobs go on to come in a simulation (seconds)."""
+
+TOGETHER = 0.5
+"""Share of draws in which all jobs of a user use much of their limits, or all little."""
+
+USER = 2
+"""Place of a job's user among its groups."""
+
+
+class Moment(NamedTuple):
+    """A queue at a date (seconds): rows of the jobs of a past that run and that wait then.
+
+    Waiting jobs stand in the order of submission.
+    """
+
+    now: float
+    running: np.ndarray
+    waiting: np.ndarray
+
+
+def moment_of(past: Past, now: float) -> Moment:
+    """Return the queue at a date, as a past tells it. O(jobs).
+
+    Jobs whose starts are not known are left out. Where more processors run than the machine has, as
+    logs of growing machines tell, the last ones that started count as waiting.
+    """
+    before = np.searchsorted(past.submissions[: past.history], now, side="right")
+    starts, ends = past.starts[:before], past.ends[:before]
+    running = np.flatnonzero((starts <= now) & (ends > now))
+    running = running[np.argsort(starts[running], kind="stable")]
+    fit = np.cumsum(past.widths[running]) <= past.processors
+    waiting = np.flatnonzero((starts > now) & (past.widths[:before] <= past.processors))
+    return Moment(now, running[fit], waiting)
+
+
+class Simulator:
+    """Simulations of what follows a moment, under one scheduler.
+
+    Parameters
+    ----------
+    past
+        The jobs.
+    scheduler, settings
+        Name of the scheduler that decides, and its options.
+    """
+
+    def __init__(
+        self, past: Past, scheduler: str = "easy", settings: Mapping[str, Any] | None = None
+    ) -> None:
+        self.past, self._scheduler, self._settings = past, scheduler, settings or {}
+        self._ids = [str(row) for row in range(len(past.submissions))]
+
+    def fields_of(self, job_id: str) -> dict[str, Any]:
+        """Return the fields of a job, made anew."""
+        job = self.past.jobs[int(job_id.partition("!")[2])]
+        return {**job.fields, "id": job_id}
+
+    def starts(
+        self,
+        moment: Moment,
+        run_times: np.ndarray,
+        arrivals: np.ndarray | None = None,
+        shift: float = 0.0,
+        their_run_times: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Return when the waiting jobs start (seconds), infinite for one that never does.
+
+        Parameters
+        ----------
+        run_times
+            How long the running jobs still run, then how long the waiting ones will (seconds).
+        arrivals, shift, their_run_times
+            Rows of the jobs that come, by how much later than they did (seconds), and how long they
+            run (seconds).
+        """
+        past, now, running = self.past, moment.now, len(moment.running)
+        rows, dates = np.concatenate([moment.running, moment.waiting]), past.submissions
+        dates = dates[rows]
+        if arrivals is not None and their_run_times is not None:
+            rows = np.concatenate([rows, arrivals])
+            dates = np.concatenate([dates, past.submissions[arrivals] + shift])
+            run_times = np.concatenate([run_times, their_run_times])
+        limits = past.limits[rows]
+        submissions = Submissions(
+            "q",
+            self._ids,
+            None,
+            [""],
+            _wholes(rows),
+            array("q", bytes(8 * len(rows))),
+            _floats(dates),
+            _wholes(past.widths[rows]),
+            _floats(limits),
+            self,
+        )
+        loop = Loop(past.processors, [submissions], _floats(run_times))
+        module = make_scheduler(self._scheduler, self._settings)
+        loop.manager.qos_log, loop.manager.news = QosLog(), News.of(module.options)
+        loop.begin_at(now, past.starts[moment.running].tolist())
+        loop.run(module.scheduler, ignore)
+        found = np.asarray(loop.starts)[running : running + len(moment.waiting)]
+        return np.where(np.isnan(found), np.inf, found)
+
+    def planned(self, moment: Moment) -> np.ndarray:
+        """Return the starts (seconds) if all jobs used their limits and no other ones came."""
+        past, now = self.past, moment.now
+        left = past.starts[moment.running] + past.limits[moment.running] - now
+        return self.starts(
+            moment, np.concatenate([np.maximum(left, 1.0), past.limits[moment.waiting]])
+        )
+
+    def forecast(
+        self, moment: Moment, habits: Habits, draws: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return starts (seconds) of the waiting jobs, by draw and job."""
+        past, now = self.past, moment.now
+        rows = np.concatenate([moment.running, moment.waiting])
+        drawn = self._run_times(moment, rows, habits, draws, rng)
+        known = past.submissions[: past.history]
+        # Weeks of which nothing is known that was not known at the moment.
+        since, until = now - known[0], now - min(now, known[-1])
+        first_week = max(math.ceil((until + HORIZON) / WEEK), 1)
+        weeks = list(range(first_week, int(since / WEEK) + 1))[:WEEKS]
+        found = np.empty((draws, len(moment.waiting)))
+        unknown = habits.shares([-1] * (past.groups.shape[1] - 1) + [0])
+        for draw in range(draws):
+            if not weeks:
+                found[draw] = self.starts(moment, drawn[draw])
+                continue
+            shift = weeks[rng.integers(len(weeks))] * WEEK
+            span = now - shift, now - shift + HORIZON
+            first, last = np.searchsorted(known, span, side="right")
+            arrivals = np.arange(first, last)
+            arrivals = arrivals[past.widths[arrivals] <= past.processors]
+            shares = unknown[rng.integers(len(unknown), size=len(arrivals))]
+            has_ended = past.ends[arrivals] <= now
+            lasting = np.where(
+                has_ended, past.run_times[arrivals], np.maximum(shares * past.limits[arrivals], 1.0)
+            )
+            found[draw] = self.starts(moment, drawn[draw], arrivals, shift, lasting)
+        return found
+
+    def _run_times(
+        self,
+        moment: Moment,
+        rows: np.ndarray,
+        habits: Habits,
+        draws: int,
+        rng: np.random.Generator,
+    ) -> np.ndarray:
+        """Return how long jobs will run from now on, or from their starts on, by draw and job."""
+        past, running = self.past, len(moment.running)
+        users = np.unique(past.groups[rows, USER], return_inverse=True)[1]
+        of_users = rng.random((draws, users.max(initial=0) + 1))[:, users]
+        own = rng.random((draws, len(rows)))
+        levels = np.where(rng.random((draws, len(rows))) < TOGETHER, of_users, own)
+        drawn = np.empty((draws, len(rows)))
+        for place, row in enumerate(rows.tolist()):
+            limit, gone = past.limits[row], 0.0
+            if place < running:
+                gone = moment.now - past.starts[row]
+            shares = habits.shares(past.groups[row].tolist(), gone / limit)
+            chosen = shares[(levels[:, place] * len(shares)).astype(np.int64)]
+            drawn[:, place] = np.maximum(chosen * limit - gone, 1.0)
+        return drawn
+
+
+def _floats(column: np.ndarray) -> array[float]:
+    return array("d", column.astype(np.float64).tobytes())
+
+
+def _wholes(column: np.ndarray) -> array[int]:
+    return array("q", column.astype(np.int64).tobytes())
+
+
+def quantiles(starts: np.ndarray, levels: Sequence[float]) -> np.ndarray:
+    """Return quantiles of drawn starts (seconds), by level and job: each is one of the draws."""
+    ordered, draws = np.sort(starts, axis=0), len(starts)
+    places = [min(int(level * draws), draws - 1) for level in levels]
+    return ordered[places]

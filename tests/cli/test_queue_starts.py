@@ -1,0 +1,112 @@
+"""``qops-batsim queue starts`` and ``queue backtest`` at the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+WEEK = 604_800
+UNIX = 1_780_000_000
+HEAD = f"; UnixStartTime: {UNIX}\n; TimeZoneString: Europe/Stockholm\n; MaxProcs: 8\n"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Return an SWF log of three weeks: users 1 and 2 use half of their limits."""
+    rng, lines = np.random.default_rng(2), []
+    for number, date in enumerate(np.sort(rng.integers(0, 3 * WEEK, 300)).tolist()):
+        limit = int(rng.choice([3600, 7200, 36_000]))
+        run, width = max(int(limit * rng.uniform(0.3, 0.7)), 1), int(rng.integers(1, 9))
+        wait = int(rng.integers(0, 20_000))
+        fields = [number + 1, date, wait, run, width, -1, -1, width, limit, -1, 1]
+        lines.append(" ".join(map(str, [*fields, int(rng.integers(1, 3)), 1, 1, 1, 1, -1, -1])))
+    path = tmp_path / "log.swf"
+    path.write_text(HEAD + "\n".join(lines) + "\n")
+    return path
+
+
+NOW = UNIX + 3 * WEEK + 3600
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Path:
+    jobs = [
+        {"id": "7", "processors": 6, "estimate": 7200, "start": NOW - 600, "user": "1"},
+        {"id": "8", "processors": 8, "estimate": 3600, "submission": NOW - 500, "user": "2"},
+        {"id": "9", "processors": 1, "estimate": 3600, "submission": NOW - 60, "user": "1"},
+    ]
+    path = tmp_path / "queue.json"
+    path.write_text(json.dumps({"processors": 8, "now": NOW, "jobs": jobs}))
+    return path
+
+
+def test_each_waiting_job_has_dates(cli, queue: Path, log: Path) -> None:
+    asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW), "--draws", "50")
+    done = cli(*asked)
+    assert done.exit_code == 0, done.err
+    assert "jobs: 1 running, 2 waiting; 50 simulations by easy, not calibrated" in " ".join(
+        done.out.split()
+    )
+    found = json.loads(cli(*asked, "--json").out)
+    assert found == json.loads(cli(*asked, "--json").out)
+    eighth, ninth = found["jobs"]
+    # By limits, 7 ends 6,600 s from now; it uses 30 to 70 % of its limit.
+    assert eighth["planned"] == NOW + 6600
+    assert NOW + 0.3 * 7200 - 600 <= eighth["early"] <= eighth["median"] < eighth["planned"]
+    # A job for one processor and less time than that starts at once.
+    assert ninth["median"] == ninth["planned"] == NOW
+    assert ninth["within"] == [1.0, 1.0]
+
+
+def test_a_forecast_is_calibrated_by_a_backtest(cli, queue: Path, log: Path, tmp_path) -> None:
+    done = cli("queue", "backtest", log, "--moments", "60", "--draws", "10", "--json")
+    assert done.exit_code == 0, done.err
+    told = json.loads(done.out)
+    assert 0 <= told["coverage_50"] <= told["coverage_80"] <= 100
+    assert told["by_class"][0]["forecasts"] == told["forecasts"]
+    kept = tmp_path / "backtest.json"
+    kept.write_text(done.out)
+    asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW), "--draws", "50")
+    done = cli(*asked, "--calibration", kept)
+    assert done.exit_code == 0, done.err
+    assert "calibrated by a back-test" in " ".join(done.out.split())
+
+
+def test_a_backtest_is_a_table(cli, log: Path) -> None:
+    done = cli(
+        "queue", "backtest", log, "--moments", "30", "--draws", "10", "--starts", "simulated"
+    )
+    assert done.exit_code == 0, done.err
+    assert "of starts came in intervals of 80 %" in " ".join(done.out.split())
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("--calibration", "{queue}"), "what `queue backtest --json` prints is expected"),
+        (("--by-scheduler", "esay"), "esay"),
+        (("--processors", "4"), "the running jobs use 6 processors of 4"),
+    ],
+)
+def test_what_cannot_be_forecast_is_one_error(cli, queue, log, change, told) -> None:
+    words = [each.format(queue=queue) for each in change]
+    done = cli("queue", "starts", queue, "--history", log, "--now", str(NOW), *words)
+    assert done.exit_code == 2
+    assert told in " ".join(done.err.split())
+
+
+def test_starts_are_logged_or_simulated(cli, log: Path) -> None:
+    done = cli("queue", "backtest", log, "--starts", "planned")
+    assert done.exit_code == 2
+    assert "logged or simulated is accepted" in done.err
+
+
+def test_a_queue_is_of_a_later_date_than_its_history(cli, log: Path, tmp_path: Path) -> None:
+    queue = tmp_path / "early.json"
+    queue.write_text(json.dumps({"processors": 8, "now": UNIX + 60, "jobs": []}))
+    done = cli("queue", "starts", queue, "--history", log, "--now", str(UNIX + 60))
+    assert done.exit_code == 2
+    assert "before the last job of the history" in " ".join(done.err.split())

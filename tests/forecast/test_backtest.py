@@ -1,0 +1,123 @@
+"""Back-tests: calibration, intervals over weeks, and what forecasts are compared with."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from qops_batsim.errors import InputError
+from qops_batsim.experiments.statistics import mean_interval
+from qops_batsim.forecast.backtest import (
+    LEAST,
+    LEVELS,
+    Calibration,
+    Told,
+    backtest,
+    clustered,
+    corrected,
+    coverage,
+    coverages,
+    recent_waits,
+)
+from qops_batsim.forecast.forecast import Simulator, moment_of
+from support.pasts import history, past
+
+
+def told(now: float, start: float, drawn: tuple[float, ...], levels: tuple[float, ...]) -> Told:
+    return Told(now, 0, start, drawn, levels, start + 10.0, start - 20.0, start)
+
+
+def test_calibration_learns_what_all_forecasts_miss() -> None:
+    """Starts come 0 to 100 s after the moment, forecasts tell 300 to 304 s."""
+    calibration, rng, kept = Calibration(), np.random.default_rng(7), []
+    for count in range(600):
+        now = 1000.0 * count
+        calibration.come_to(now)
+        drawn = tuple(now + 300.0 + step for step in range(5))
+        levels = corrected(drawn, calibration.corrections(), now)
+        start = now + float(rng.uniform(0, 100))
+        kept.append([start <= level for level in levels])
+        calibration.await_outcome(told(now, start, drawn, levels))
+    shares = np.mean(kept[200:], axis=0)
+    assert shares == pytest.approx(LEVELS, abs=0.06)
+
+
+def test_nothing_is_corrected_by_few_outcomes_or_before_they_are_known() -> None:
+    calibration = Calibration()
+    drawn = (100.0, 101.0, 102.0, 103.0, 104.0)
+    for _ in range(LEAST):
+        calibration.await_outcome(told(0.0, 50.0, drawn, drawn))
+    calibration.come_to(49.0)
+    assert corrected(drawn, calibration.corrections(), 0.0) == drawn
+    calibration.come_to(50.0)
+    # Whether the median gets better by it is not known yet, and no later level is before it.
+    assert corrected(drawn, calibration.corrections(), 0.0) == (50.0, 50.0, 102.0, 102.0, 102.0)
+    calibration.await_outcome(told(0.0, 50.0, drawn, drawn))
+    calibration.come_to(50.0)
+    assert corrected(drawn, calibration.corrections(), 0.0) == (50.0,) * 5
+
+
+def test_corrected_quantiles_are_in_order_and_not_past() -> None:
+    calibration = Calibration()
+    for count in range(LEAST):
+        start = 1.0 if count % 2 else 5_000.0
+        drawn = (100.0, 101.0, 102.0, 103.0, 104.0)
+        calibration.await_outcome(told(0.0, start, drawn, drawn))
+    calibration.come_to(math.inf)
+    found = corrected((600.0, 600.0, 600.0, 600.0, 601.0), calibration.corrections(), 590.0)
+    assert list(found) == sorted(found)
+    assert found[0] >= 590.0
+
+
+def test_an_interval_over_clusters_of_one_is_that_of_the_mean() -> None:
+    values = np.array([0.0, 100.0, 100.0, 100.0, 0.0, 100.0])
+    low, high = mean_interval(values.tolist()).ends
+    found = clustered(values, np.arange(6))
+    assert found == pytest.approx((max(low, 0.0), min(high, 100.0)))
+    # As one observation each week, six equal jobs tell no more than one.
+    many = clustered(np.repeat(values, 6), np.repeat(np.arange(6), 6))
+    assert many == pytest.approx(found)
+    assert clustered(values, np.zeros(6, int)) is None
+
+
+def test_coverage_counts_what_came_inside() -> None:
+    levels = (10.0, 20.0, 30.0, 40.0, 50.0)
+    starts = (5.0, 15.0, 25.0, 35.0, 60.0)
+    found = coverage([told(0.0, start, levels, levels) for start in starts])
+    assert (found.coverage_80, found.coverage_50) == (60.0, 40.0)
+    assert found.median_error == 15.0
+    assert (found.of_plan, found.of_recent_waits, found.of_bound) == (10.0, 20.0, 0.0)
+
+
+def test_recent_waits_are_those_of_alike_jobs() -> None:
+    # Waits of one processor: 10, 20, 30 s; one of 64 waited 500. The new job has waited 15 s.
+    rows = [(0.0, 10.0 * n, 1.0, 60.0, 1) for n in (1, 2, 3)] + [(0.0, 500.0, 1.0, 60.0, 64)]
+    jobs = past(64, [*rows, (600.0, 700.0, 1.0, 60.0, 1)])
+    median, bound = recent_waits(jobs, np.arange(4), moment_of(jobs, 615.0), 4)
+    assert (median, bound) == (620.0, 630.0)
+
+
+def test_a_backtest_is_of_jobs_that_waited_and_is_repeated_by_its_seed() -> None:
+    jobs = history()
+    first, corrections = backtest(jobs, Simulator(jobs), moments=30, draws=10, seed=5)
+    again, _ = backtest(jobs, Simulator(jobs), moments=30, draws=10, seed=5)
+    assert first == again
+    assert len({each.now for each in first}) == 30
+    for each in first:
+        assert jobs.submissions[each.row] <= each.now < each.start == jobs.starts[each.row]
+        assert each.now <= each.levels[0] <= each.levels[2] <= each.levels[4]
+    assert len(corrections) == 5
+    classes = coverages(first, jobs)
+    assert classes[0].group == "all"
+    assert all(each.forecasts >= LEAST for each in classes[1:])
+    # The model is the truth here: it beats plans by limits, which are twice too long.
+    assert classes[0].median_error < 0.6 * classes[0].of_plan
+
+
+def test_a_history_without_waits_cannot_be_compared() -> None:
+    rows = [(100.0 * n, 100.0 * n, 50.0, 60.0, 1) for n in range(20)]
+    jobs = past(4, rows)
+    with pytest.raises(InputError, match="nothing ever waits"):
+        backtest(jobs, Simulator(jobs), moments=10, draws=10)
