@@ -254,12 +254,13 @@ class Simulation:
         return delay_jobs_in(self._world, name, delays, registering=registering)
 
     def know_registered(self, workload: Workload) -> DelayJobs:
-        """Know what was registered in another loop: all jobs, in the order in which it has them."""
+        """Know what was registered in the loop: all jobs, in its order, each with its profile."""
         from qops_batsim.engine.delay_jobs import at_places
 
-        (name,) = self._delays
-        self._load(name, workload)
-        delays, columns = self._delays[name], self._world.columns[name]
+        world, (name,) = self._world, self._delays
+        world.workloads[name], world.profiles[name] = workload, workload.profiles
+        columns = world.columns[name] = workload.columns
+        delays = np.array([each["delay"] for each in workload.profiles.values()], np.float64)
         places, codes = np.arange(len(columns.ids)), np.zeros(len(delays), np.int64)
         return at_places(name, columns, delays, codes, places)
 

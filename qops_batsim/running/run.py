@@ -250,7 +250,8 @@ def run(
     if users is not None:
         if workload is not None:
             raise InputError("users who react, and a workload, are given; one of both is expected")
-        read = users if isinstance(users, Users) else read_users(Path(users))
+        with without_garbage_collection():
+            read = users if isinstance(users, Users) else read_users(Path(users))
         module, workload = with_users(module, read), read.no_jobs()
     module.keep_decisions()
     allowed = {"hosts": hosts, "compute_sharing": compute_sharing, "message_delays": message_delays}
@@ -349,7 +350,7 @@ class _RunInProgress:
         if self.reacting is None:
             return
         self.jobs = self.reacting.workload()
-        content = format_workload(self.jobs).encode()
+        content = format_workload(self.jobs, is_checked=True).encode()
         self.sha256["workload"] = hashlib.sha256(content).hexdigest()
         self.described["further"]["cancellations"] = self.reacting.cancelled_at
         with self.files.open("_submitted.json") as stream:

@@ -24,6 +24,7 @@ from __future__ import annotations
 import math
 import random
 import tomllib
+from bisect import bisect_right
 from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -436,9 +437,6 @@ class WeekClock:
     def after(self, date: float, seconds: float) -> float:
         """Return the date at which so many seconds of the profile have passed since another."""
         weeks, rest = divmod(self.at(date) + seconds, WEEK)
-        low, high = 0, HOURS
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.sums[middle] <= rest else (low, middle)
-        inside = (rest - self.sums[low]) / self.rates[low]
-        return self.monday + weeks * WEEK + low * HOUR + min(inside, HOUR)
+        hour = bisect_right(self.sums, rest, 0, HOURS) - 1
+        inside = (rest - self.sums[hour]) / self.rates[hour]
+        return self.monday + weeks * WEEK + hour * HOUR + min(inside, HOUR)

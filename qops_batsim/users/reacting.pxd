@@ -32,7 +32,7 @@ cdef class Reacting(Scheduler):
     cdef list heap, calls, over, hoards, wanted, rows
     cdef Py_ssize_t serial, count, waiting
     cdef double soonest, gap_limit
-    cdef dict by_job
+    cdef dict by_job, names
     cdef readonly dict cancelled_at
     cdef bint said_all, is_exact
     cpdef begin(self, ResourceManager manager)

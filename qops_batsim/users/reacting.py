@@ -8,6 +8,7 @@ profile says that goes to the engine.
 from __future__ import annotations
 
 import heapq
+import json
 import math
 import random
 from collections.abc import Iterator, Sequence
@@ -155,6 +156,7 @@ class Reacting(Scheduler):
         users.check()
         self.inner, self.users = scheduler, users
         self.made: Workload | None = None
+        self.names = {each.name: json.dumps(each.name) for each in users.users}
         self.is_exact, self.gap_limit = users.estimates == "exact", users.sessions.gap_limit
         self.summary, self.keeps_decisions = scheduler.summary, scheduler.keeps_decisions
         self.needs_deadlines, self.kills = scheduler.needs_deadlines, scheduler.kills
@@ -392,17 +394,18 @@ class Reacting(Scheduler):
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
         """Return the fields of a job that a user has submitted, made anew."""
-        return {**self._fields(job_id.partition("!")[2]), "id": job_id}
+        line = self._line(job_id.partition("!")[2])
+        return {**msgspec.json.decode(line), "id": job_id}
 
-    def _fields(self, name: str) -> dict[str, Any]:
+    def _line(self, name: str) -> str:
+        """Return a job as a workload has it (JSON)."""
         now, processors, walltime, user, qos, _ = self.rows[int(name) - 1]
-        told = {"id": name, "subtime": plain_number(now), "res": processors}
-        if walltime is not None:
-            told["walltime"] = plain_number(walltime)
-        told |= {"profile": name, "user": user}
-        if qos is not None:
-            told["qos"] = msgspec.to_builtins(qos)
-        return told
+        limit = "" if walltime is None else f', "walltime": {plain_number(walltime)}'
+        asked = "" if qos is None else f', "qos": {msgspec.json.encode(qos).decode()}'
+        return (
+            f'{{"id": "{name}", "subtime": {plain_number(now)}, "res": {processors}{limit}, '
+            f'"profile": "{name}", "user": {self.names[user]}{asked}}}'
+        )
 
     def _over(self, wanted: _Wanted, outcome: str) -> None:
         """Have something be done or given up; the user goes on once the batch is over."""
@@ -543,7 +546,7 @@ class Reacting(Scheduler):
             profile_names=ids,
             requests=list(requests) if any(each is not None for each in requests) else None,
         )
-        written = b"[%s]" % b",\n".join(msgspec.json.encode(self._fields(name)) for name in ids)
+        written = b"[%s]" % ",\n".join(map(self._line, ids)).encode()
         delays = map(plain_number, run_times)
         profiles = {
             name: {"type": "delay", "delay": each} for name, each in zip(ids, delays, strict=True)

@@ -167,7 +167,9 @@ LOGS = {
 }
 
 
-@pytest.mark.parametrize("log", LOGS)
+@pytest.mark.parametrize(
+    "log", [pytest.param(each, marks=() if "KTH" in each else pytest.mark.sweep) for each in LOGS]
+)
 def test_users_of_real_logs_keep_their_days_weeks_and_work(shared: Path, log: str) -> None:
     """Under EASY, users fitted to what EASY does with the log, from other sessions on."""
     trace = read_trace(shared / "traces" / log, processors=LOGS[log])
