@@ -24,13 +24,14 @@ _about = manual(
     OUT: File of users to write (JSON), for `run --users`.
     --processors N: Size of the machine, where the log does not tell it.
     --time-zone NAME: Time zone of the site (Europe/Stockholm), if the log does not tell it.
+    --seed N: Seed of all that is drawn, in the run as well.
+    [How they differ from those of the log]
     --choices FILE: What users do if a job is refused, their deadlines, who lies and who hoards
         (TOML). Default: of a log, no deadlines; of a file of users, as it is.
+    --example: Print a file of choices, with what holds without one, and end.
     --times X: So many times as many users, for another load; with one seed, more users include
         fewer.
     --rotate: Begin with a random session of each user, for another sample.
-    --seed N: Seed of all that is drawn, in the run as well.
-    --example: Print a file of choices, with what holds without one, and end.
     """
 )
 _FILE_OF_USERS = re.compile(rb'\s*\{\s*"type":\s*"users"')
