@@ -205,7 +205,8 @@ class Judge:
             section, text = SPECIFICATION.sentence("h")
             text = f"{text}: at TF = {most:g} 99 % or more (%, load {self._load})"
             told = Told(section=section, family=f"{section}{self.suffix}")
-            found.append(range_claim(f"h{self.suffix}", text, accepted[most], 99.0, **told))
+            share = self.results.interval(self.study.at_kill_load(most), "accepted_share")
+            found.append(range_claim(f"h{self.suffix}", text, share, 99.0, **told))
         return found
 
     @property
