@@ -202,8 +202,10 @@ def starts(
     Examples:
 
     \b
-        squeue --json | qops-batsim queue starts - --history sacct.txt --processors 1024
-        qops-batsim queue starts squeue.json --history log.swf.gz --calibration backtest.json
+        squeue --json | qops-batsim queue starts - --history sacct.txt \\
+          --processors 1024
+        qops-batsim queue starts squeue.json --history log.swf.gz \\
+          --calibration backtest.json
     """
     from qops_batsim.advice.queue_state import date_text
     from qops_batsim.experiments.deadline_runs import contestant_of
@@ -281,7 +283,7 @@ def backtest(
 
     \b
         qops-batsim queue backtest sacct.txt --processors 1024
-        qops-batsim queue backtest log.swf.gz --starts simulated --json > backtest.json
+        qops-batsim queue backtest log.swf.gz --starts simulated
     """
     from qops_batsim.cli.console import progress_bar
     from qops_batsim.experiments.deadline_runs import contestant_of

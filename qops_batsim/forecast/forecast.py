@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qops_batsim.engine.loop import Loop, Submissions
+from qops_batsim.engine.simulation import ignore
 from qops_batsim.forecast.past import Habits, Past
-from qops_batsim.running.in_loop import ignore
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.scheduling.registry import make_scheduler

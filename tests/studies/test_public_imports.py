@@ -15,7 +15,6 @@ FILES = {path.relative_to(STUDIES).as_posix(): path for path in sorted(STUDIES.r
 CORE = "emptied by the compiled core: internals of schedulers, engine and protocol"
 SEARCH = "a model of its own, of the parts of the search for the best schedule"
 MODEL = "the generator's own model, which it fits"
-MODULE = "a public name of the room would be that of its module"
 
 INTERNALS: dict[str, dict[str, dict[str, str]]] = {
     CORE: {
@@ -67,9 +66,6 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
                 "SizeModel gamma_table random_stream sample_sizes_and_run_times sample_submissions"
             ),
         },
-    },
-    MODULE: {
-        "priced_queues/__main__.py": {"experiments.deadline_workload": "deadline_workload"},
     },
 }
 """Names that are not public, by reason, file and module."""
