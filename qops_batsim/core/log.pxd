@@ -21,7 +21,6 @@ cdef class DecisionLog:
     cdef Py_ssize_t early, present, noted_present, cancelled
     @cython.locals(place=Py_ssize_t)
     cpdef append(self, int kind, Job job, Py_ssize_t other, long long code, double first, double second, double third)
-    cdef grow(self)
     cpdef arrived(self, Job job)
     @cython.locals(job=Job)
     cpdef begin(self, double now, list gone, list undone, list cancelled)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
+from qops_batsim.core.arrays import grown
 from qops_batsim.core.job import Job
 from qops_batsim.timing import GRACE, PLAN_TOLERANCE
 
@@ -141,19 +142,13 @@ class DecisionLog:
         """Append a row. Amortised O(1)."""
         place = 4 * self.size
         if place == len(self.codes):
-            self.grow()
+            self.codes, self.numbers = grown("q", self.codes), grown("d", self.numbers)
         self.size += 1
         self.codes[place] = kind
         self.codes[place + 1] = -1 if job is None else job.number
         self.codes[place + 2], self.codes[place + 3] = other, code
         self.numbers[place], self.numbers[place + 1] = self.now, first
         self.numbers[place + 2], self.numbers[place + 3] = second, third
-
-    def grow(self) -> None:
-        """Double the room."""
-        more = bytes(8 * len(self.codes))
-        self.codes = array("q", bytes(self.codes) + more)
-        self.numbers = array("d", bytes(self.numbers) + more)
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the rows: kind, number, other number, code; date and three numbers."""

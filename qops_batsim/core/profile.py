@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from typing import Any
 
+from qops_batsim.core.arrays import grown
 from qops_batsim.core.hosts import HostBits, bit_count
 from qops_batsim.core.job import Job
 from qops_batsim.timing import end_of, on_grid
@@ -225,9 +226,7 @@ class Profile:
 
     def grow(self) -> None:
         """Double the room. O(steps)."""
-        more = bytes(8 * self.room)
-        self.times = array("d", bytes(self.times) + more)
-        self.free = array("q", bytes(self.free) + more)
+        self.times, self.free = grown("d", self.times), grown("q", self.free)
         self.room *= 2
 
     def trim(self, now: float) -> None:
@@ -361,7 +360,7 @@ class HostProfile(Profile):
 
     def grow(self) -> None:
         """Double the room. O(steps × words)."""
-        self.rows = array("Q", bytes(self.rows) + bytes(8 * self.room * self.words))
+        self.rows = grown("Q", self.rows)
         Profile.grow(self)
 
     def copy_from(self, other: Profile) -> None:

@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Callable
 from typing import Any
 
+from qops_batsim.core.arrays import LEAST_ROOM, grown
 from qops_batsim.core.hosts import HostBits
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job, WrittenFields
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
@@ -36,14 +37,6 @@ MESSAGES_PER_REPORT = 1024
 INFINITY = float("inf")
 _SAME_DATE, _SHORTEST_CALL_DELAY = SAME_DATE, SHORTEST_CALL_DELAY
 _WAITING, _RUNNING, _OVER, _PER_REPORT = WAITING, RUNNING, OVER, MESSAGES_PER_REPORT
-
-LEAST_ROOM = 16
-"""Jobs for which arrays have room at the beginning, at least."""
-
-
-def grown(kind: str, values: Any) -> Any:
-    """Return an array of numbers of eight bytes with twice the room at least, what is new zero."""
-    return array(kind, bytes(values) + bytes(8 * max(len(values), LEAST_ROOM)))
 
 
 def bits_between(low: Any, high: Any) -> int:
@@ -254,6 +247,8 @@ class EmbeddedManager(ResourceManager):
             low = hosts.first_from(high + 1, True)
 
     def hosts_of(self, job: Job) -> int:
+        if job is None:
+            raise self.refused(job, "have hosts")
         found, first = 0, self.offsets[job.index]
         for place in range(first, first + self.pieces[job.index]):
             found |= bits_between(self.lows[place], self.highs[place])

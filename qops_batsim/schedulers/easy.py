@@ -464,6 +464,8 @@ class Easy(QueueScheduler):
         stay away; promised starts, maintenance and :meth:`may_start` are not considered, and
         :meth:`order` is as it is now. O((waiting + running) × waiting).
         """
+        if job is None:
+            raise self.manager.refused(job, "be expected to end")
         ahead, manager = Easy(), Lookahead(self.manager.machine_size)
         ahead.begin(manager)
         manager.now, manager.free = self.manager.now, self.manager.free

@@ -12,9 +12,9 @@ from qops_batsim.core.options import PlannerOptions, SchedulerOptions
 from qops_batsim.core.plan import Plan, Renewal, Window
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.schedulers.queue import too_wide
 from qops_batsim.schedulers.standing import Standing, restore, standing_of
 from qops_batsim.scheduling.answers import AdmissionAnswer, Offer
+from qops_batsim.scheduling.capacity import maintenance_begins, why_never
 from qops_batsim.scheduling.decision_events import Event
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, as_refusal, no_time, start_taken
 from qops_batsim.timing import end_of, up_to_grid
@@ -141,8 +141,8 @@ class PlanScheduler(Scheduler):
     def decide(self) -> None:
         """Bring the plan up to date, answer new jobs, start what is due."""
         plan, manager = self.plan, self.manager
-        if not self.is_whole:
-            self.check_windows()
+        if not self.is_whole and maintenance_begins(manager):
+            self.hosts_changed(0)
         if self.may_be_too_wide:
             self.reject_wider()
         if self.asked_for:
@@ -195,7 +195,7 @@ class PlanScheduler(Scheduler):
         for job in plan.new:
             if job.phase != _WAITING or 1 <= job.processors <= plan.present:
                 continue
-            refusal = self.why_never(job)
+            refusal = why_never(self.manager, job)
             if refusal is not None:
                 self.unfit.append(job)
                 self.manager.reject(job, refusal)
@@ -235,33 +235,9 @@ class PlanScheduler(Scheduler):
         """Use what came free early."""
         self.plan.compress()
 
-    def why_never(self, job: Job) -> Refusal | None:
-        """Return why a job can never run, None if it may."""
-        plan = self.plan
-        if not 1 <= job.processors <= plan.machine_size:
-            return too_wide(job.processors, plan.machine_size)
-        if plan.is_final and job.processors > plan.present:
-            return self.hosts_gone(job)
-        return None
-
     def why_limited(self, job: Job) -> Refusal | None:
         """Return why a new job's user gets no further promise, None if they may have one."""
         return None
-
-    def hosts_gone(self, job: Job) -> Refusal:
-        """Return the refusal of a job that is wider than what will ever be there again."""
-        size = self.plan.machine_size
-        kind, gone = RefusalKind.HOSTS_GONE, size - self.plan.present
-        return Refusal(kind=kind, processors=job.processors, machine_size=size, hosts=gone)
-
-    def check_windows(self) -> None:
-        """Tell maintenance that has begun from other outages of its hosts."""
-        capacity = self.manager.capacity
-        if capacity is None or not capacity.windows:
-            return
-        if capacity.check_dates(self.manager.now + self.manager.news.tolerance) is not None:
-            self.manager.count_free()
-            self.hosts_changed(0)
 
     def reject_wider(self) -> None:
         """Reject the waiting jobs that are wider than what will ever be there again."""
@@ -271,7 +247,7 @@ class PlanScheduler(Scheduler):
                 self.note_date()
                 size = plan.machine_size
                 plan.log.dropped(job, code, size, size - plan.present)
-            self.manager.reject(job, self.hosts_gone(job))
+            self.manager.reject(job, why_never(self.manager, job))
 
     def reject_cancelled(self) -> None:
         """Reject the waiting jobs that users have cancelled; ask again about new and held ones."""
@@ -373,7 +349,7 @@ class PlanScheduler(Scheduler):
         assert log is not None
         log.look_last(plan.waiting, plan.running, plan.starting)
         for job in self.unfit:
-            refusal = self.why_never(job)
+            refusal = why_never(self.manager, job)
             assert refusal is not None
             log.unfit(job, refusal.kind.code, plan.machine_size, plan.machine_size - plan.present)
         log.started(plan.starting)

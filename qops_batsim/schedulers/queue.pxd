@@ -64,7 +64,6 @@ cdef class QueueScheduler(Scheduler):
     @cython.locals(manager=ResourceManager, job=Job)
     cpdef note_hosts(self, Py_ssize_t announced)
     @cython.locals(manager=ResourceManager)
-    cpdef check_windows(self)
     @cython.locals(job=Job, timetable=Timetable)
     cpdef reject_wider(self)
     cpdef decide(self)

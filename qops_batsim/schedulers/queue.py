@@ -11,6 +11,7 @@ from qops_batsim.core.job import WAITING, Job
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.schedulers.timetable import Timetable
 from qops_batsim.scheduling.availability import AvailabilityProfile
+from qops_batsim.scheduling.capacity import maintenance_begins, why_never
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
 BLOCK = 64
@@ -24,12 +25,6 @@ NO_WIDTH = 2**62
 
 INFINITY, _WAITING = math.inf, WAITING
 _BLOCK, _WIDTHS, _NO_WIDTH = BLOCK, WIDTHS, NO_WIDTH
-
-
-def too_wide(processors: int, machine_size: int) -> Refusal:
-    """Return the refusal of a job that asks for more processors than there are, or for none."""
-    kind = RefusalKind.TOO_WIDE
-    return Refusal(kind=kind, processors=processors, machine_size=machine_size)
 
 
 def width_of(processors: int) -> int:
@@ -328,7 +323,7 @@ class QueueScheduler(Scheduler):
         if is_usual and 1 <= job.processors <= manager.machine_size:
             self.arrived(job)
             return
-        refusal = self.why_never(job)
+        refusal = why_never(manager, job)
         if refusal is not None:
             manager.reject(job, refusal)
         elif job.fixed_start == INFINITY:
@@ -339,16 +334,6 @@ class QueueScheduler(Scheduler):
             manager.reject(job, Refusal(kind=kind, date=job.qos.start))
         else:
             self.known_timetable().asked.append(job)
-
-    def why_never(self, job: Job) -> Refusal | None:
-        """Return why a job can never run, None if it may."""
-        manager = self.manager
-        if manager.capacity is not None:
-            found: Refusal | None = manager.capacity.never_fits(job.processors)
-            return found
-        if 1 <= job.processors <= manager.machine_size:
-            return None
-        return too_wide(job.processors, manager.machine_size)
 
     def ended(self, job: Job) -> None:
         """Forget a running job. O(running)."""
@@ -383,7 +368,8 @@ class QueueScheduler(Scheduler):
             return
         self.is_final = True
         if capacity.away:
-            self.check_windows()
+            if maintenance_begins(self.manager):
+                self.note_hosts(0)
             self.reject_wider()
 
     def note_hosts(self, announced: int) -> None:
@@ -398,15 +384,6 @@ class QueueScheduler(Scheduler):
         if self.backfills is not None and (capacity.windows or self.timetable is not None):
             self.known_timetable().note_change(lost)
 
-    def check_windows(self) -> None:
-        """Tell maintenance that has begun from other outages of its hosts."""
-        capacity, manager = self.manager.capacity, self.manager
-        if not capacity.windows:
-            return
-        if capacity.check_dates(manager.now + manager.news.tolerance) is not None:
-            manager.count_free()
-            self.note_hosts(0)
-
     def reject_wider(self) -> None:
         """Reject the waiting jobs that are wider than what will ever be there again."""
         jobs, timetable = self.waiting(), self.timetable
@@ -416,15 +393,15 @@ class QueueScheduler(Scheduler):
         if timetable is not None:
             timetable.drop(wider)
         for job in wider:
-            self.manager.reject(job, self.why_never(job))
+            self.manager.reject(job, why_never(self.manager, job))
         self.queue.close_up(0)
 
     # Decisions
 
     def decide(self) -> None:
         """Start jobs: those whose promised starts have come, and those of the queue."""
-        if self.manager.capacity is not None:
-            self.check_windows()
+        if self.manager.capacity is not None and maintenance_begins(self.manager):
+            self.note_hosts(0)
         if self.timetable is not None and self.timetable.is_needed(self.manager):
             self.timetable.decide(self)
             self.queue.close_up(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from qops_batsim.core.job import Job
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import (
@@ -41,6 +42,26 @@ def note_hosts(manager: ResourceManager, notice: Notify) -> int | None:
     manager.capacity = capacity
     manager.count_free()
     return len(lost) if lost is not None and notice.type == MAINTENANCE else 0
+
+
+def maintenance_begins(manager: ResourceManager) -> bool:
+    """Tell maintenance that has begun from other outages of its hosts; return whether any has.
+
+    The manager counts its free hosts anew then.
+    """
+    capacity = manager.capacity
+    if capacity is None or not capacity.windows:
+        return False
+    if capacity.check_dates(manager.now + manager.news.tolerance) is None:
+        return False
+    manager.count_free()
+    return True
+
+
+def why_never(manager: ResourceManager, job: Job) -> Refusal | None:
+    """Return why a job can never run, None if it may."""
+    capacity: Capacity = manager.capacity or Capacity(manager.machine_size)
+    return capacity.never_fits(job.processors)
 
 
 class Capacity:

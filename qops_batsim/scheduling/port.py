@@ -179,6 +179,8 @@ class MessageManager(ResourceManager):
         self.decisions.append(CallMeLater(asked))
 
     def hosts_of(self, job: Job) -> int:
+        if job is None:
+            raise self.refused(job, "have hosts")
         return self._hosts[job.id]
 
     def free_mask(self) -> int:

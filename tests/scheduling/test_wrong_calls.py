@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim import DeadlineScheduler, Job, QueueScheduler, run, simulate
+from qops_batsim import DeadlineScheduler, Easy, Job, QueueScheduler, run, simulate
 from qops_batsim.errors import SimulationError
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.contract import SchedulerContractError, check_scheduler
@@ -46,6 +46,7 @@ CALLS: list[tuple[Any, str]] = [
     (lambda it, job: it.manager.kill(job), "job w0!1, .* cannot be killed at 0 s: it waits"),
     (lambda it, job: it.manager.kill(None), "None cannot be killed at 0 s; a job is expected"),
     (lambda it, job: it.manager.record(None), "None cannot be recorded at 0 s; a job is expected"),
+    (lambda it, job: it.manager.hosts_of(None), "None cannot have hosts at 0 s; a job is expected"),
 ]
 
 
@@ -68,6 +69,12 @@ def test_a_wrong_call_is_one_error(act: Any, message: str, kills: bool, tmp_path
     with pytest.raises(SimulationError, match=message):
         run(kind, "tiny_8", out=tmp_path / "x")
     assert not list(tmp_path.iterdir())
+
+
+def test_the_expected_end_of_no_job_is_one_error() -> None:
+    kind = type("Wrong", (Easy,), {"schedule": lambda it: it.expected_end(None)})
+    with pytest.raises(SimulationError, match="None cannot be expected to end at 0 s; a job is"):
+        simulate(kind, "tiny_8")
 
 
 def test_an_attribute_of_before_tells_what_took_its_place() -> None:
