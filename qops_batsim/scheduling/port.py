@@ -65,6 +65,9 @@ class MessageManager(ResourceManager):
         The jobs that wait or run, by id.
     registered
         Ids of the jobs that the scheduler has registered, and under which their work was submitted.
+    hides_profiles
+        Whether :meth:`profile_of` knows none of those jobs, as they are users', unless they save
+        their work.
     """
 
     def __init__(self, system: System) -> None:
@@ -73,6 +76,7 @@ class MessageManager(ResourceManager):
         self.decisions: list[Decision] = []
         self.jobs: dict[str, Job] = {}
         self.registered: dict[str, str] = {}
+        self.hides_profiles = False
         self.dying: dict[str, Job] = {}
         self._profiles: dict[tuple[str, str], Mapping[str, Any]] = {}
         self._hosts: dict[str, int] = {}
@@ -116,8 +120,8 @@ class MessageManager(ResourceManager):
     def register(self, job: Job, profile: Any = None) -> None:
         if profile is not None:
             workload = job.id.partition("!")[0]
-            if job.qos is not None and job.qos.checkpoint is not None:
-                # Its rest may be registered; of others, schedulers need not know the run times.
+            saves = job.qos is not None and job.qos.checkpoint is not None
+            if saves or not self.hides_profiles:  # The rest of a killed job may be registered.
                 self._profiles[workload, job.profile] = profile
             self.decisions.append(RegisterProfile(workload, job.profile, profile))
         self.registered.setdefault(job.id, job.id)
@@ -326,6 +330,7 @@ class SchedulerModule:
     def begin(self, system: System) -> None:
         self.manager = manager = MessageManager(system)
         manager.qos_log, manager.news_in_parts = self.qos_log, self.news_in_parts
+        manager.hides_profiles = getattr(self.scheduler, "hides_profiles", False)
         manager.news = News.of(self.options, system.profiles)
         manager.now, self._has_begun = self._now, True
         self._cancelled: list[str] = []

@@ -149,7 +149,11 @@ class Reacting(Scheduler):
         What users wanted, in the order in which it was asked for.
     cancelled_at
         Dates (seconds) at which jobs were cancelled, by full identifier.
+    hides_profiles
+        The jobs that it registers are users': their run times are no business of the scheduler.
     """
+
+    hides_profiles = True
 
     def __init__(self, scheduler: Scheduler, users: Users) -> None:
         Scheduler.__init__(self, scheduler.options)
