@@ -106,7 +106,7 @@ def _found(
 
     from qops_batsim.files import read_stored
     from qops_batsim.users.fit import fit_users
-    from qops_batsim.users.model import Sessions, read_choices, read_users
+    from qops_batsim.users.model import Sessions, UserChoices, read_choices, read_users
     from qops_batsim.workload.traces import read_trace
 
     chosen = read_choices(choices)
@@ -116,6 +116,13 @@ def _found(
             given = "--processors" if time_zone is None else "--time-zone"
             raise InputError(f"{source}: is a file of users, which tells that; {given} is for logs")
         found = replace(read_users(source), seed=seed)
+        for name in ("think_limit", "gap_limit"):
+            asked, fitted = getattr(chosen, name), getattr(found.sessions, name)
+            if asked not in (fitted, getattr(UserChoices(), name)):
+                raise InputError(
+                    f"{choices}: {name} is {asked:g}, but the users of {source} were fitted with "
+                    f"{fitted:g}; the same, or a log in their place, is expected"
+                )
     else:
         limits = Sessions(think_limit=chosen.think_limit, gap_limit=chosen.gap_limit)
         log = read_trace(source, processors=processors, time_zone=time_zone)

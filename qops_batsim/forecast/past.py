@@ -74,14 +74,15 @@ def past_of(trace: Conversion) -> Past:
     """Return the past that a log tells.
 
     A job without a limit counts as allowed to run as long as the longest limit; where no job has
-    one, as long as it ran. InputError if no job is left that ran.
+    one, as long as the longest job ran: its own run time nobody knew. InputError if no job is left
+    that ran.
     """
     records, size = trace.records, trace.workload.processors
     widths = np.asarray(trace.workload.columns.processors, np.int64)
     run_times, asked = records["run_time"].astype(float), records["requested_time"].astype(float)
     if not ((run_times > 0) & (widths <= size)).any():
         raise InputError(f"{trace.workload.source}: no job ran, so there is no past to learn from")
-    longest = asked.max() if (asked > 0).any() else run_times
+    longest = (asked if (asked > 0).any() else run_times).max()
     limits = np.maximum(np.where(asked > 0, asked, longest), LEAST_LIMIT)
     waits = records["wait_time"].astype(float)
     starts = np.where(waits >= 0, records["submit_time"] + waits, np.nan)

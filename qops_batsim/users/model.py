@@ -318,6 +318,13 @@ class UserChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     think_limit: float = 1200.0
     gap_limit: float = 3600.0
 
+    def check(self) -> None:
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range."""
+        self.reactions.check()
+        Sessions(think_limit=self.think_limit, gap_limit=self.gap_limit).check()
+        if self.deadlines is not None:
+            self.deadlines.check()
+
 
 EXAMPLE = Path(__file__).with_name("choices.toml")
 """A file of choices with all that can be set, as it is by default."""
@@ -330,7 +337,7 @@ def read_choices(path: str | Path | None) -> UserChoices:
     what = "choices about users (TOML)"
     try:
         found = msgspec.convert(tomllib.loads(read_text(path, what=what)), UserChoices)
-        found.reactions.check()
+        found.check()
     except (ValueError, msgspec.ValidationError, RecursionError, InputError) as error:
         if isinstance(error, InputError) and str(error).startswith(str(path)):
             raise
@@ -386,9 +393,17 @@ def more_users(users: Users, times: float, seed: int) -> Users:
     order = sorted(users.users, key=lambda user: drawn(seed, "order", user.name))
     listed: list[User] = []
     wanted = max(round(times * len(order)), 1)
+    taken = {user.name for user in order}
     for number in range(math.ceil(times)):
         for user in order[: wanted - number * len(order)]:
-            listed.append(_another(user, number, seed, begin, end) if number else user)
+            if not number:
+                listed.append(user)
+                continue
+            name = f"{user.name}-{number}"
+            while name in taken:  # These are more users themselves, or have such names.
+                name += "-1"
+            taken.add(name)
+            listed.append(_another(user, name, seed, begin, end))
     if times < 1:
         listed = sorted(listed, key=users.users.index)
     step = {"step": "more users", "times": times, "seed": seed}
@@ -396,8 +411,7 @@ def more_users(users: Users, times: float, seed: int) -> Users:
     return msgspec.structs.replace(users, users=tuple(listed), provenance=told)
 
 
-def _another(user: User, number: int, seed: int, begin: float, end: float) -> User:
-    name = f"{user.name}-{number}"
+def _another(user: User, name: str, seed: int, begin: float, end: float) -> User:
     chosen = random.Random(f"{seed} {name}")
     earliest, latest = (int((d - e) // WEEK) for d, e in ((user.since, begin), (end, user.until)))
     weeks = chosen.randint(-earliest, latest) * WEEK

@@ -70,6 +70,9 @@ def test_a_file_of_users_is_changed(cli: Any, tmp_path: Path) -> None:
     [
         ("[reactions]\nliars = 2", "liars is 2; a number from 0 to 1 is accepted"),
         ("[reactions.answers]\nleave = 1.0", "answers: sum is 1.8"),
+        ("think_limit = -1", "choices.toml: sessions: think_limit is -1; a number above 0"),
+        ("[deadlines]\nshare = 2", "choices.toml: deadline share is 2; a number from 0 to 1"),
+        ("think_limit = 600", "think_limit is 600, but the users of"),
         ("[reactions]\nhopes = 2", "unknown field `hopes`"),
         ("[reactions", "choices about users (TOML) are expected"),
         ("[deadlines.mix]\nhours = 1", "deadlines by working hours need the calendar"),

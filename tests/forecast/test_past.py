@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from qops_batsim.forecast.past import ENOUGH, Habits, numbered, past_of
@@ -47,3 +49,14 @@ def test_the_past_of_a_log_has_its_starts_and_limits() -> None:
     assert found.history == len(found.submissions) == len(found.jobs) == 1000
     assert (found.run_times <= found.limits).all()
     assert found.groups.shape == (1000, 5)
+
+
+def test_a_log_without_limits_does_not_tell_how_long_jobs_will_run(tmp_path: Path) -> None:
+    rows = [
+        f"{n} {100 * n} 0 {run} 1 -1 -1 1 -1 -1 1 7 1 -1 -1 -1 -1 -1"
+        for n, run in enumerate((300, 900, 120), 1)
+    ]
+    (tmp_path / "log.swf").write_text("\n".join(["; MaxProcs: 4", *rows, ""]))
+    found = past_of(read_partitions(str(tmp_path / "log.swf"))[0][""])
+    assert found.run_times.tolist() == [300.0, 900.0, 120.0]
+    assert found.limits.tolist() == [900.0] * 3

@@ -142,6 +142,10 @@ def test_more_users_make_more_load_and_nest() -> None:
     ]
     assert work[1] / work[0] == pytest.approx(1.5, rel=0.25)
     assert work[2] / work[0] == pytest.approx(2.25, rel=0.25)
+    # More users of more users have names of their own, too.
+    twice = more_users(more, 2, 4)
+    twice.check()
+    assert len(twice.users) == 48
     with pytest.raises(InputError, match="times is 0; a number from 0.01 to 100"):
         more_users(found, 0, 1)
 
