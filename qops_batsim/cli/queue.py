@@ -17,6 +17,7 @@ from qops_batsim.errors import InputError
 if TYPE_CHECKING:
     from qops_batsim.advice.queue_quote import QueueAnswer
     from qops_batsim.live.queue_source import QueueSource
+    from qops_batsim.workload.conversion import Conversion
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -294,7 +295,7 @@ def backtest(
     if starts not in ("logged", "simulated"):
         raise InputError(f"--starts is {starts!r}; logged or simulated is accepted")
     given = {"partition": partition, "qos": qos, "account": account, "reservation": reservation}
-    past = past_of(_trace(history, {**given, "nodes": nodes}, processors))
+    past = past_of(_trace(history, {**given, "nodes": nodes}, processors, by="binding"))
     contestant = contestant_of(by_scheduler)
     chosen = contestant.scheduler, dict(contestant.settings)
     if starts == "simulated":
@@ -336,15 +337,20 @@ def _as_fields(found: Any) -> dict[str, Any]:
     return {name: value for name, value in msgspec.structs.asdict(found).items() if name != "group"}
 
 
-def _trace(history: str, given: dict[str, Any], processors: int | None) -> Any:
-    """Return a machine's history: that of one pool of nodes."""
+def _trace(
+    history: str, given: dict[str, Any], processors: int | None, by: str = "cores"
+) -> Conversion:
+    """Return a machine's history: that of one pool of nodes.
+
+    Jobs are counted by cores, as in queues, or else by what binds.
+    """
     from qops_batsim.cli.inputs import selection
     from qops_batsim.workload.accounting import Choices
     from qops_batsim.workload.traces import read_partitions
 
     names = ("partition", "qos", "account", "reservation", "nodes")
     chosen = [given[name] for name in names]
-    accounting = Choices(by="cores", **selection(*chosen)) if any(chosen) else None
+    accounting = Choices(by=by, **selection(*chosen)) if any(chosen) else None
     traces, _ = read_partitions(history, processors=processors, accounting=accounting)
     if len(traces) > 1:
         raise InputError(

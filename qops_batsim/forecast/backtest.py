@@ -182,7 +182,10 @@ def backtest(
         if len(dates) < moments and len(moment_of(past, drawn).waiting):
             dates.append(drawn)
     if not dates:
-        raise InputError("nothing ever waits in this history, so no forecast can be compared")
+        raise InputError(
+            "nothing ever waits in this history, or it tells no waits, so no forecast can be "
+            "compared; --starts simulated has a scheduler start its jobs"
+        )
     ended = np.argsort(past.ends, kind="stable")
     ended = ended[~np.isnan(past.ends[ended])]
     end_dates, known = past.ends[ended], 0
