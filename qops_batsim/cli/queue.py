@@ -291,6 +291,7 @@ def backtest(
     from qops_batsim.forecast import backtest as testing
     from qops_batsim.forecast.forecast import Simulator
     from qops_batsim.forecast.past import past_of
+    from qops_batsim.workload.model import shortage
 
     if starts not in ("logged", "simulated"):
         raise InputError(f"--starts is {starts!r}; logged or simulated is accepted")
@@ -304,10 +305,12 @@ def backtest(
         told, corrections = testing.backtest(
             past, Simulator(past, *chosen), moments=moments, draws=draws, seed=seed, on_progress=bar
         )
-    classes = testing.coverages(told, past)
+    classes, made = testing.coverages(told, past), len({each.now for each in told})
+    if few := shortage(made, moments, "moments at which jobs wait"):
+        note(few)
     if as_json:
         asked = {"history": history, "starts": starts, "scheduler": by_scheduler}
-        numbers = {"moments": moments, "draws": draws, "seed": seed}
+        numbers = {"moments": made, "draws": draws, "seed": seed}
         shown = {"by_class": classes, "corrections": corrections}
         print_json({**asked, **numbers, **_as_fields(classes[0]), **shown})
         return
@@ -318,7 +321,7 @@ def backtest(
         rows.append([each.group, f"{each.forecasts:,}", *shares, *map(duration_text, errors)])
     heads = ["jobs", "forecasts", "in 50 %", "in 80 %", "error", "plan", "recent", "bound"]
     print_table(
-        f"Starts within intervals of 50 and 80 %, and median errors, at {moments:,} moments",
+        f"Starts within intervals of 50 and 80 %, and median errors, at {made:,} moments",
         heads,
         rows,
     )

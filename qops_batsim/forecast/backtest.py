@@ -11,7 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
@@ -83,7 +83,9 @@ class Correction(msgspec.Struct, frozen=True):
     """
 
     horizon: float | None
-    moves: tuple[float, ...]
+    moves: Annotated[
+        tuple[float, ...], msgspec.Meta(min_length=len(LEVELS), max_length=len(LEVELS))
+    ]
 
 
 class Calibration:

@@ -50,7 +50,7 @@ def moment_of(past: Past, now: float) -> Moment:
     """Return the queue at a date, as a past tells it. O(jobs).
 
     Jobs whose starts are not known are left out. Where more processors run than the machine has, as
-    logs of growing machines tell, the last ones that started count as waiting.
+    logs of growing machines tell, the last ones that started are left out as well.
     """
     before = np.searchsorted(past.submissions[: past.history], now, side="right")
     starts, ends = past.starts[:before], past.ends[:before]

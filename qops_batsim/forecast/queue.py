@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -12,13 +13,15 @@ from qops_batsim.advice.queue_state import QueuedJob, QueueState
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
-from qops_batsim.forecast.backtest import LEVELS, Correction, corrected
+from qops_batsim.forecast.backtest import HORIZONS, LEVELS, Correction, corrected
 from qops_batsim.forecast.forecast import Moment, Simulator, quantiles
 from qops_batsim.forecast.past import LEAST_LIMIT, Habits, Past, groups_of
 from qops_batsim.jobs import Job
 
 _IN_TIME = 60.0
 """A job starts at a date if it does by so much later (seconds)."""
+
+_CLASSES = len(HORIZONS) + 1
 
 
 class StartForecast(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +34,8 @@ class StartForecast(msgspec.Struct, frozen=True, kw_only=True):
     early, median, late
         Dates by which it starts with a chance of 10, 50 and 90 %; None if that may be never.
     within
-        Chance to start within an hour, and within a day (0 to 1).
+        Chance to start within an hour, and within a day (0 to 1): the share of the simulations,
+        which no back-test corrects.
     """
 
     id: str
@@ -135,7 +139,7 @@ def forecast_queue(
 class _Backtest(msgspec.Struct):
     """What is read of a back-test."""
 
-    corrections: list[Correction]
+    corrections: Annotated[list[Correction], msgspec.Meta(min_length=_CLASSES, max_length=_CLASSES)]
 
 
 def read_corrections(path: Path) -> list[Correction]:

@@ -83,6 +83,31 @@ def test_a_backtest_is_a_table(cli, log: Path) -> None:
     assert "of starts came in intervals of 80 %" in " ".join(done.out.split())
 
 
+@pytest.mark.parametrize("corrections", ["[]", '[{"horizon":600,"moves":[1,2]}]'])
+def test_a_calibration_that_is_none(cli, queue, log, tmp_path: Path, corrections: str) -> None:
+    (tmp_path / "kept.json").write_text(f'{{"corrections":{corrections}}}')
+    asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW))
+    done = cli(*asked, "--calibration", tmp_path / "kept.json")
+    assert done.exit_code == 2
+    assert "Expected `array` of length" in " ".join(done.err.split())
+
+
+def test_a_backtest_tells_at_how_many_moments_jobs_waited(cli, tmp_path: Path) -> None:
+    # Of sixty jobs only the last but nine waits, for 30 s.
+    rows = [
+        f"{n} {100_000 * n} {30 * (n == 51)} 500 8 -1 -1 8 1000 -1 1 1 1 1 1 1 -1 -1"
+        for n in range(1, 61)
+    ]
+    (tmp_path / "log.swf").write_text("\n".join(["; MaxProcs: 8", *rows, ""]))
+    asked = ("queue", "backtest", tmp_path / "log.swf", "--moments", "2000", "--draws", "10")
+    done = cli(*asked)
+    assert done.exit_code == 0, done.err
+    made = done.out.split(" moments")[0].split()[-1]
+    few = f"2,000 moments at which jobs wait were asked for, but there are only {made}"
+    assert few in " ".join(done.err.split())
+    assert json.loads(cli(*asked, "--json").out)["moments"] == int(made) < 2000
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
