@@ -94,6 +94,11 @@ def forecast_queue(
     rng = np.random.default_rng(seed)
     habits, simulator = Habits(everything), Simulator(everything, scheduler, settings)
     ends = past.ends
+    if not (ends <= moment.now).any():
+        raise InputError(
+            "the history does not tell when any of its jobs ended, so nothing can be learned from "
+            "it; one that tells dates of start (of SWF: waits) is expected"
+        )
     habits.learn(row for row in np.argsort(ends, kind="stable").tolist() if ends[row] <= moment.now)
     starts = simulator.forecast(moment, habits, draws, rng)
     plan, told = simulator.planned(moment), quantiles(starts, LEVELS)

@@ -129,6 +129,14 @@ def test_starts_are_logged_or_simulated(cli, log: Path) -> None:
     assert "logged or simulated is accepted" in done.err
 
 
+def test_a_history_without_starts_teaches_nothing(cli, queue: Path, tmp_path: Path) -> None:
+    head = f"; MaxProcs: 8\n; UnixStartTime: {UNIX}\n; TimeZoneString: UTC\n"
+    (tmp_path / "bare.swf").write_text(f"{head}1 0 -1 500 8 -1 -1 8 1000 -1 1 1 1 1 1 1 -1 -1\n")
+    done = cli("queue", "starts", queue, "--history", tmp_path / "bare.swf", "--now", str(NOW))
+    assert done.exit_code == 2
+    assert "does not tell when any of its jobs ended" in " ".join(done.err.split())
+
+
 def test_a_queue_is_of_a_later_date_than_its_history(cli, log: Path, tmp_path: Path) -> None:
     queue = tmp_path / "early.json"
     queue.write_text(json.dumps({"processors": 8, "now": UNIX + 60, "jobs": []}))
