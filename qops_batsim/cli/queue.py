@@ -74,10 +74,15 @@ def _of_queue(
     reservation: Reservations = None,
     nodes: Annotated[Path | None, _about("--nodes")] = None,
     max_age: Annotated[str, _about("--max-age")] = "1h",
+) -> None:
+    """Have the options of all commands that read a queue."""
+
+
+def _of_promises(
     scheduler: Annotated[str, _about("--scheduler")] = "qops",
     may_wait: Annotated[bool, _about("--may-wait")] = False,
 ) -> None:
-    """Have the options of both commands."""
+    """Have the options of the commands that promise."""
 
 
 def _source(queue: Path, given: dict[str, Any], now: float | None = None) -> QueueSource:
@@ -86,7 +91,7 @@ def _source(queue: Path, given: dict[str, Any], now: float | None = None) -> Que
     from qops_batsim.workload.accounting.nodes import read_nodes
 
     chosen = {name: given[name] or () for name in ("partition", "qos", "account", "reservation")}
-    nodes, contestant = given["nodes"], contestant_of(given["scheduler"])
+    nodes, contestant = given["nodes"], contestant_of(given.get("scheduler", "qops"))
     some = any(chosen.values()) or nodes is not None
     return QueueSource(
         queue,
@@ -94,7 +99,7 @@ def _source(queue: Path, given: dict[str, Any], now: float | None = None) -> Que
         contestant.settings,
         given["processors"],
         now,
-        given["may_wait"],
+        given.get("may_wait", False),
         selection=chosen if some else {},
         nodes=None if nodes is None else read_nodes(nodes),
         max_age=duration(given["max_age"], "--max-age", zero=False),
@@ -103,6 +108,7 @@ def _source(queue: Path, given: dict[str, Any], now: float | None = None) -> Que
 
 @app.command()
 @with_options(_of_queue)
+@with_options(_of_promises)
 def quote(
     queue: Annotated[Path, _about("QUEUE")],
     jobs: Annotated[list[str], _about("JOB...")],
@@ -213,7 +219,7 @@ def starts(
     from qops_batsim.forecast.past import past_of
     from qops_batsim.forecast.queue import forecast_queue, read_corrections
 
-    corrections = [] if calibration is None else read_corrections(calibration)
+    corrections = [] if calibration is None else read_corrections(calibration, by_scheduler)
     state = _source(queue, given, _date(now)).asker().state
     trace = _trace(history, given, state.processors)
     if trace.calendar is None:
@@ -300,7 +306,7 @@ def backtest(
     contestant = contestant_of(by_scheduler)
     chosen = contestant.scheduler, dict(contestant.settings)
     if starts == "simulated":
-        past = testing.as_simulated(past, Simulator(past, *chosen))
+        past = testing.as_simulated(past, *chosen)
     with progress_bar(moments, "moments") as bar:
         told, corrections = testing.backtest(
             past, Simulator(past, *chosen), moments=moments, draws=draws, seed=seed, on_progress=bar
@@ -354,7 +360,7 @@ def _trace(
     names = ("partition", "qos", "account", "reservation", "nodes")
     chosen = [given[name] for name in names]
     accounting = Choices(by=by, **selection(*chosen)) if any(chosen) else None
-    traces, _ = read_partitions(history, processors=processors, accounting=accounting)
+    traces, _ = read_partitions(history, processors=processors, accounting=accounting, by=by)
     if len(traces) > 1:
         raise InputError(
             f"{history}: has {len(traces)} pools of nodes ({', '.join(traces)}); one of them is "
@@ -365,6 +371,7 @@ def _trace(
 
 @app.command()
 @with_options(_of_queue)
+@with_options(_of_promises)
 def serve(
     queue: Annotated[Path, _about("QUEUE")],
     listen: Annotated[str, _about("--listen")] = "127.0.0.1:8080",

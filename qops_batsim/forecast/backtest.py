@@ -11,7 +11,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -56,6 +56,10 @@ WIDTHS = {1: "1 processor", 2: "2 to 8 processors", 9: "9 to 32", 33: "33 or mor
 
 HOURS = {0: "below 1 h", 1: "1 to 4 h", 4: "4 to 12 h", 12: "12 to 24 h", 24: "a day or more"}
 """Names of classes of limits and of waits, by where they begin (hours)."""
+
+
+Settings = Mapping[str, Any]
+"""Options of a scheduler by name."""
 
 
 class Told(NamedTuple):
@@ -345,10 +349,12 @@ def class_of(value: float, names: Mapping[int, str], what: str = "") -> tuple[fl
     return begin, what + names[begin]
 
 
-def as_simulated(past: Past, simulator: Simulator) -> Past:
-    """Return a past as a scheduler would have started its jobs."""
+def as_simulated(past: Past, scheduler: str = "easy", settings: Settings | None = None) -> Past:
+    """Return a past as a scheduler would have started its jobs, which ends them at their limits."""
+    past = past._replace(run_times=np.minimum(past.run_times, past.limits))
     rows = np.arange(len(past.submissions))
     moment = Moment(float(past.submissions[0]), rows[:0], rows[past.widths <= past.processors])
     starts = np.full(len(rows), np.nan)
-    starts[moment.waiting] = simulator.starts(moment, past.run_times[moment.waiting])
-    return past.started_at(starts)
+    run_times = past.run_times[moment.waiting]
+    starts[moment.waiting] = Simulator(past, scheduler, settings).starts(moment, run_times)
+    return past._replace(starts=starts)

@@ -34,7 +34,7 @@ class Past(NamedTuple):
     submissions, starts
         Dates; a start is NaN if it is not known.
     run_times, limits
-        How long jobs ran, and how long they were allowed to.
+        How long jobs ran, and how long they were allowed to, which some overrun.
     widths
         Processors of each job.
     groups
@@ -65,10 +65,6 @@ class Past(NamedTuple):
         ends: np.ndarray = self.starts + self.run_times
         return ends
 
-    def started_at(self, starts: np.ndarray) -> Past:
-        """Return the same jobs with other starts (seconds), as of a simulation."""
-        return self._replace(starts=starts)
-
 
 def past_of(trace: Conversion) -> Past:
     """Return the past that a log tells.
@@ -91,7 +87,7 @@ def past_of(trace: Conversion) -> Past:
         processors=size,
         submissions=records["submit_time"].astype(float),
         starts=starts,
-        run_times=np.maximum(np.minimum(run_times, limits), 1.0),
+        run_times=np.maximum(run_times, 1.0),
         limits=limits,
         widths=widths,
         groups=groups_of(names, limits),

@@ -11,7 +11,7 @@ import numpy as np
 
 from qops_batsim.advice.queue_state import QueuedJob, QueueState
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError
+from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_bytes
 from qops_batsim.forecast.backtest import HORIZONS, LEVELS, Correction, corrected
 from qops_batsim.forecast.forecast import Moment, Simulator, quantiles
@@ -144,17 +144,24 @@ def forecast_queue(
 class _Backtest(msgspec.Struct):
     """What is read of a back-test."""
 
+    scheduler: str
     corrections: Annotated[list[Correction], msgspec.Meta(min_length=_CLASSES, max_length=_CLASSES)]
 
 
-def read_corrections(path: Path) -> list[Correction]:
-    """Return the corrections that ``queue backtest --json`` printed."""
+def read_corrections(path: Path, scheduler: str) -> list[Correction]:
+    """Return the corrections that ``queue backtest --json`` printed, of the same scheduler."""
     try:
-        return msgspec.json.decode(read_bytes(path, what="a back-test"), type=_Backtest).corrections
+        found = msgspec.json.decode(read_bytes(path, what="a back-test"), type=_Backtest)
     except msgspec.DecodeError as error:
         raise InputError(
             f"{path}: {error}; what `queue backtest --json` prints is expected"
         ) from None
+    if found.scheduler != scheduler:
+        raise InputError(
+            f"{path}: scheduler is {shown(found.scheduler)}; a back-test of {shown(scheduler)}, "
+            "which decides here, is expected"
+        )
+    return found.corrections
 
 
 def in_line(job: QueuedJob) -> tuple[float, float, float]:

@@ -125,16 +125,18 @@ def read_partitions(
     processors: int | None = None,
     accounting: Choices | None = None,
     time_zone: str | None = None,
+    by: str = "binding",
 ) -> tuple[dict[str, Conversion], dict[str, int]]:
     """Read a trace by partitions: those that are loaded, and how many jobs the others have.
 
     Those that share nodes are one pool, called ``a+b``: by the list of nodes, else by the nodes on
     which jobs ran. Slurm's accounting and tables tell them; every other trace is one without a
-    name. By default jobs are counted by the resource that binds. See :func:`read_trace`.
+    name. Without other choices, accounting is counted ``by`` the resource that binds. See
+    :func:`read_trace`.
     """
     found = find_input(path, "workloads")
     stored, source = read_stored(found, what=_WHAT), str(found)
-    choices = accounting or Choices(by="binding")
+    choices = accounting or Choices(by=by)
     if time_zone is not None:
         choices = msgspec.structs.replace(choices, time_zone=time_zone)
     kind = log_format(stored.content)

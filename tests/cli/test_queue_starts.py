@@ -85,7 +85,7 @@ def test_a_backtest_is_a_table(cli, log: Path) -> None:
 
 @pytest.mark.parametrize("corrections", ["[]", '[{"horizon":600,"moves":[1,2]}]'])
 def test_a_calibration_that_is_none(cli, queue, log, tmp_path: Path, corrections: str) -> None:
-    (tmp_path / "kept.json").write_text(f'{{"corrections":{corrections}}}')
+    (tmp_path / "kept.json").write_text(f'{{"scheduler":"easy","corrections":{corrections}}}')
     asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW))
     done = cli(*asked, "--calibration", tmp_path / "kept.json")
     assert done.exit_code == 2
@@ -143,3 +143,13 @@ def test_a_queue_is_of_a_later_date_than_its_history(cli, log: Path, tmp_path: P
     done = cli("queue", "starts", queue, "--history", log, "--now", str(UNIX + 60))
     assert done.exit_code == 2
     assert "before the last job of the history" in " ".join(done.err.split())
+
+
+def test_a_calibration_is_of_the_scheduler_that_decides(cli, queue, log, tmp_path: Path) -> None:
+    classes = [{"horizon": None, "moves": [0, 0, 0, 0, 0]}] * 5
+    kept = tmp_path / "kept.json"
+    kept.write_text(json.dumps({"scheduler": "slurm", "corrections": classes}))
+    asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW))
+    done = cli(*asked, "--calibration", kept)
+    assert done.exit_code == 2
+    assert "scheduler is 'slurm'; a back-test of 'easy'" in " ".join(done.err.split())

@@ -101,7 +101,10 @@ def test_an_undefined_load_is_told(cli: Cli, tmp_path: Path) -> None:
     [
         (("scale", "IN", "OUT", "--load", "0.5"), "load is 0.5; by duplication"),
         (("scale", "IN", "OUT", "--method", "x"), "method is 'x' (known: duplication, expansion)"),
-        (("scale", "IN", "OUT", "--skip", "1000"), "skip is 1000, but the workload holds 8 jobs"),
+        (
+            ("scale", "IN", "OUT", "--skip", "1000"),
+            "has 8 usable jobs, too few for window {skip = 1000}",
+        ),
         (("scale", "IN", "OUT", "--first", "-1"), "first is -1; a whole number above 0"),
         (("scale", "IN", "IN"), "is the input itself; another file to write"),
         (("scale", "nothing", "OUT"), "nothing: no such file, nor one of the shipped workloads"),

@@ -150,7 +150,8 @@ def test_one_question_has_one_answer() -> None:
     assert prepared.estimates == told_estimates(trace, "users") == said
     advised = TraceRuns(prepared.workload, [window])(AdviceCase(window=0, scheduler="qops"))
     assert advised.counts.promised == promised
-    grid = study_of({"name": "a", "logs": "a", "schedulers": "qops"}, source="here")
+    asked = {"name": "a", "logs": "a", "schedulers": "qops", "windows": [{"first": 150}]}
+    grid = study_of(asked, source="here")
     known = InputIdentities(logs={"a": "log"}, schedulers={"qops": ((), "")})
     case = case_of(grid, next(grid.cells()), known)
     assert int((~DeadlineRuns({"log": trace}).outcomes(case)[0].refused).sum()) == promised

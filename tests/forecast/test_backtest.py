@@ -14,6 +14,7 @@ from qops_batsim.forecast.backtest import (
     LEVELS,
     Calibration,
     Told,
+    as_simulated,
     backtest,
     clustered,
     corrected,
@@ -121,3 +122,13 @@ def test_a_history_without_waits_cannot_be_compared() -> None:
     jobs = past(4, rows)
     with pytest.raises(InputError, match="nothing ever waits"):
         backtest(jobs, Simulator(jobs), moments=10, draws=10)
+
+
+def test_jobs_overrun_their_limits_in_a_log_and_not_in_a_simulation() -> None:
+    # a runs for 100 s, with a limit of 60; b waits for it.
+    jobs = past(1, [(0.0, 0.0, 100.0, 60.0, 1), (10.0, 100.0, 5.0, 60.0, 1)])
+    assert jobs.ends.tolist() == [100.0, 105.0]
+    assert moment_of(jobs, 80.0).running.tolist() == [0]
+    simulated = as_simulated(jobs)
+    assert simulated.starts.tolist() == [0.0, 60.0]
+    assert simulated.ends.tolist() == [60.0, 65.0]

@@ -42,4 +42,4 @@ def history(count: int = 600, seed: int = 3) -> Past:
     rows = [*zip(dates, np.full(count, np.nan), used * limits, limits, widths, strict=True)]
     jobs = past(8, rows, users="".join(rng.choice(list("abcd"), count)))
     everybody = Moment(0.0, np.arange(0), np.arange(count))
-    return jobs.started_at(Simulator(jobs).starts(everybody, jobs.run_times))
+    return jobs._replace(starts=Simulator(jobs).starts(everybody, jobs.run_times))
