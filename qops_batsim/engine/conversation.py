@@ -1,4 +1,4 @@
-"""A world in the loop of events: what happens in it is told in messages, whose answers take effect.
+"""Decisions by messages: the loop of events runs a world, and a decision side answers for it.
 
 So run all jobs that do more than sleep on hosts of their own, and all whose decisions come from
 another process.
@@ -22,7 +22,7 @@ Exchange = Callable[[Message[Event]], Message[Decision]]
 
 
 class Conversation(Scheduler):
-    """What the loop of events runs in place of a scheduler where it runs a world.
+    """Stands in for a scheduler in the loop of events where decisions come in messages.
 
     Attributes
     ----------
@@ -38,11 +38,11 @@ class Conversation(Scheduler):
         self.busy_until = 0.0
 
     def untold(self) -> int:
-        """Return how many events are to be told."""
+        """Return how many events have not been sent yet."""
         return len(self.world.outbox)
 
     def happen(self, number: int) -> None:
-        """Have one of the external events happen."""
+        """Carry out an external event, by its place among them."""
         self.world.happen((self.world.options.external_events or ())[number])
 
     def begin(self, manager: ResourceManager) -> None:
@@ -84,7 +84,7 @@ class Conversation(Scheduler):
         return len(world.ended)
 
     def end(self) -> None:
-        """Say that all is over, once the decision side listens again."""
+        """Tell the end of the simulation, once the decision side is no longer busy."""
         world = self.world
         world.now = max(world.now, self.busy_until)
         self._exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))

@@ -267,7 +267,7 @@ class Reacting(Scheduler):
     # Decisions
 
     def decide(self) -> None:
-        """Have users act, the scheduler decide, and users hear what it has refused."""
+        """Let users act, let the scheduler decide, and let users answer its refusals."""
         manager, heap = self.manager, self.heap
         self.soonest = manager.now
         for job in self.over:
@@ -309,7 +309,7 @@ class Reacting(Scheduler):
     # What users do
 
     def _at(self, date: float, kind: int, what: Any) -> None:
-        """Have something happen at the first whole second from a date on that is still to come."""
+        """Schedule something for a date, rounded up to a whole second that is not over."""
         self.serial += 1
         date = float(math.ceil(max(date, self.soonest) - _ROUNDING))
         heapq.heappush(self.heap, (date, self.serial, kind, what))
@@ -412,7 +412,7 @@ class Reacting(Scheduler):
         )
 
     def _over(self, wanted: _Wanted, outcome: str) -> None:
-        """Have something be done or given up; the user goes on once the batch is over."""
+        """End a wish, as done or given up; its user goes on once the whole batch is over."""
         visit, now = wanted.visit, self.manager.now
         wanted.outcome, self.waiting = outcome, self.waiting - 1
         if outcome in (DONE, ELSEWHERE):
