@@ -17,7 +17,7 @@ from qops_batsim.advice.plan_asker import (
     SearchAsker,
     deadline_scheduler,
 )
-from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text
+from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text, in_line
 from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.plan import Plan
 from qops_batsim.errors import InputError, require, shown
@@ -156,7 +156,7 @@ def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Job], list[st
     """Return the jobs as a plan holds them, from now (0 s) on, and who will be late in it."""
     running = [_running(job, state.now) for job in state.jobs if job.start is not None]
     waiting = [job for job in state.jobs if job.start is None]
-    waiting.sort(key=_in_line)
+    waiting.sort(key=in_line)
     lanes = _lanes(state.jobs, running)
     starts, late = _planned(state, running, waiting, lanes)
     if late:
@@ -178,11 +178,6 @@ def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Job], list[st
         kept.phase, kept.start, kept.target = WAITING, start, target
         held.append(kept)
     return held, late
-
-
-def _in_line(job: QueuedJob) -> tuple[float, float, float]:
-    planned = math.inf if job.planned_start is None else job.planned_start
-    return planned, -job.priority, job.submission or 0.0
 
 
 def _lanes(jobs: Sequence[QueuedJob], running: Sequence[Job]) -> dict[str, list[float]]:

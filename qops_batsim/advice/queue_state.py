@@ -73,6 +73,12 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     at_once: int = 0
 
 
+def in_line(job: QueuedJob) -> tuple[float, float, float]:
+    """Return the key that waiting jobs are sorted by: planned start, priority, submission."""
+    planned = math.inf if job.planned_start is None else job.planned_start
+    return planned, -job.priority, job.submission or 0.0
+
+
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     """Running and waiting jobs at a date (seconds since 1970), and a count of those left out.
 

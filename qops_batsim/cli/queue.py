@@ -66,23 +66,26 @@ _about = manual(
 )
 
 
-def _of_queue(
+def _of_machine(
     processors: Annotated[int | None, _about("--processors", min=1)] = None,
     partition: Annotated[list[str] | None, _about("--partition")] = None,
     qos: Qos = None,
     account: Accounts = None,
     reservation: Reservations = None,
     nodes: Annotated[Path | None, _about("--nodes")] = None,
-    max_age: Annotated[str, _about("--max-age")] = "1h",
 ) -> None:
-    """Have the options of all commands that read a queue."""
+    """Options that say which machine it is, and which of its jobs are taken."""
+
+
+def _of_age(max_age: Annotated[str, _about("--max-age")] = "1h") -> None:
+    """Option of the commands that read a queue."""
 
 
 def _of_promises(
     scheduler: Annotated[str, _about("--scheduler")] = "qops",
     may_wait: Annotated[bool, _about("--may-wait")] = False,
 ) -> None:
-    """Have the options of the commands that promise."""
+    """Options of the commands that promise."""
 
 
 def _source(queue: Path, given: dict[str, Any], now: float | None = None) -> QueueSource:
@@ -107,7 +110,8 @@ def _source(queue: Path, given: dict[str, Any], now: float | None = None) -> Que
 
 
 @app.command()
-@with_options(_of_queue)
+@with_options(_of_machine)
+@with_options(_of_age)
 @with_options(_of_promises)
 def quote(
     queue: Annotated[Path, _about("QUEUE")],
@@ -146,10 +150,7 @@ def quote(
         f"{asker.state.processors:,} processors free, jobs: {asker.running:,} running, "
         f"{asker.waiting:,} waiting"
     )
-    for reason, count in asker.state.left_out.items():
-        note(f"left out: {count:,} {reason}")
-    for reason, count in asker.state.unsure.items():
-        note(f"not sure: {count:,} {reason}")
+    _note_doubts(asker.state.left_out, asker.state.unsure)
     if asker.late:
         note(f"{len(asker.late):,} promises cannot be kept as it is: {', '.join(asker.late[:5])}")
     rows = [_queue_row(each) for each in answers]
@@ -161,6 +162,14 @@ def quote(
     for each in answers:
         if each.reason:
             say(f"{each.processors} x {duration_text(each.time)}: refused: {each.reason}")
+
+
+def _note_doubts(left_out: dict[str, int], unsure: dict[str, int]) -> None:
+    """Note which jobs of a queue are left out, and what is assumed of others."""
+    for reason, count in left_out.items():
+        note(f"left out: {count:,} {reason}")
+    for reason, count in unsure.items():
+        note(f"not sure: {count:,} {reason}")
 
 
 def _date(text: str | None) -> float | None:
@@ -187,7 +196,8 @@ def _queue_row(answer: QueueAnswer) -> dict[str, str]:
 
 
 @app.command()
-@with_options(_of_queue)
+@with_options(_of_machine)
+@with_options(_of_age)
 def starts(
     queue: Annotated[Path, _about("QUEUE")],
     history: Annotated[str, _about("--history")],
@@ -243,10 +253,7 @@ def starts(
         f"{len(found.jobs):,} waiting; {found.draws} simulations by {found.scheduler}, "
         + ("calibrated by a back-test" if found.calibrated else "not calibrated")
     )
-    for reason, count in found.left_out.items():
-        note(f"left out: {count:,} {reason}")
-    for reason, count in found.unsure.items():
-        note(f"not sure: {count:,} {reason}")
+    _note_doubts(found.left_out, found.unsure)
 
     def wait(date: float | None) -> str:
         return "-" if date is None else duration_text(max(date - found.now, 0.0))
@@ -266,20 +273,16 @@ def starts(
 
 
 @app.command()
+@with_options(_of_machine)
 def backtest(
     history: Annotated[str, _about("HISTORY")],
-    processors: Annotated[int | None, _about("--processors", min=1)] = None,
-    partition: Annotated[list[str] | None, _about("--partition")] = None,
-    qos: Qos = None,
-    account: Accounts = None,
-    reservation: Reservations = None,
-    nodes: Annotated[Path | None, _about("--nodes")] = None,
     by_scheduler: Annotated[str, _about("--by-scheduler")] = "easy",
     starts: Annotated[str, _about("--starts")] = "logged",
     moments: Annotated[int, _about("--moments", min=10, max=100_000)] = 200,
     draws: Annotated[int, _about("--draws", min=10, max=10_000)] = 50,
     seed: Annotated[int, _about("--seed", min=0)] = 1,
     as_json: AsJson = False,
+    **given: Any,
 ) -> None:
     """Tell how true forecasts of starts would have been at random moments of the past.
 
@@ -292,6 +295,8 @@ def backtest(
         qops-batsim queue backtest sacct.txt --processors 1024
         qops-batsim queue backtest log.swf.gz --starts simulated
     """
+    import msgspec
+
     from qops_batsim.cli.console import progress_bar
     from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.forecast import backtest as testing
@@ -301,8 +306,7 @@ def backtest(
 
     if starts not in ("logged", "simulated"):
         raise InputError(f"--starts is {starts!r}; logged or simulated is accepted")
-    given = {"partition": partition, "qos": qos, "account": account, "reservation": reservation}
-    past = past_of(_trace(history, {**given, "nodes": nodes}, processors, by="binding"))
+    past = past_of(_trace(history, given, given["processors"], by="binding"))
     contestant = contestant_of(by_scheduler)
     chosen = contestant.scheduler, dict(contestant.settings)
     if starts == "simulated":
@@ -318,7 +322,9 @@ def backtest(
         asked = {"history": history, "starts": starts, "scheduler": by_scheduler}
         numbers = {"moments": made, "draws": draws, "seed": seed}
         shown = {"by_class": classes, "corrections": corrections}
-        print_json({**asked, **numbers, **_as_fields(classes[0]), **shown})
+        whole = msgspec.structs.asdict(classes[0])
+        del whole["group"]
+        print_json({**asked, **numbers, **whole, **shown})
         return
     rows = []
     for each in classes:
@@ -331,19 +337,13 @@ def backtest(
         heads,
         rows,
     )
-    whole = classes[0]
-    if whole.coverage_80_interval is not None:
-        low, high = whole.coverage_80_interval
+    every = classes[0]
+    if every.coverage_80_interval is not None:
+        low, high = every.coverage_80_interval
         say(
-            f"{whole.coverage_80:.1f} % [{low:.1f}, {high:.1f}] of starts came in intervals of "
-            f"80 %, as drawn {whole.raw_80:.1f} %"
+            f"{every.coverage_80:.1f} % [{low:.1f}, {high:.1f}] of starts came in intervals of "
+            f"80 %, as drawn {every.raw_80:.1f} %"
         )
-
-
-def _as_fields(found: Any) -> dict[str, Any]:
-    import msgspec
-
-    return {name: value for name, value in msgspec.structs.asdict(found).items() if name != "group"}
 
 
 def _trace(
@@ -370,7 +370,8 @@ def _trace(
 
 
 @app.command()
-@with_options(_of_queue)
+@with_options(_of_machine)
+@with_options(_of_age)
 @with_options(_of_promises)
 def serve(
     queue: Annotated[Path, _about("QUEUE")],

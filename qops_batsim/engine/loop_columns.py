@@ -33,11 +33,13 @@ class SubmittedFields:
         return {**job.fields, "id": job_id}
 
 
-def _floats(column: np.ndarray) -> array[float]:
+def floats(column: np.ndarray) -> array[float]:
+    """Return a column as the loop takes numbers with a fraction."""
     return array("d", column.astype(np.float64).tobytes())
 
 
-def _wholes(column: np.ndarray) -> array[int]:
+def wholes(column: np.ndarray) -> array[int]:
+    """Return a column as the loop takes whole numbers."""
     return array("q", column.astype(np.int64).tobytes())
 
 
@@ -50,11 +52,11 @@ def _submissions(
         columns.ids,
         columns.requests,
         columns.profile_names,
-        _wholes(places),
-        _wholes(columns.profiles[places]),
-        _floats(columns.submission_times[places]),
-        _wholes(columns.processors[places]),
-        _floats(columns.walltimes[places]),
+        wholes(places),
+        wholes(columns.profiles[places]),
+        floats(columns.submission_times[places]),
+        wholes(columns.processors[places]),
+        floats(columns.walltimes[places]),
         SubmittedFields(listed),
     )
 
@@ -64,7 +66,7 @@ def loop_of(
 ) -> Loop:
     """Return the loop of a run whose jobs only sleep; ``listed`` are those of the workload."""
     submissions = _submissions(jobs.name, jobs.columns, jobs.places, listed)
-    return Loop(hosts, [submissions], _floats(jobs.run_times), _dated(events))
+    return Loop(hosts, [submissions], floats(jobs.run_times), _dated(events))
 
 
 def loop_of_world(conversation: Conversation) -> Loop:

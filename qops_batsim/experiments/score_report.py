@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 
 import msgspec
 
@@ -97,17 +96,12 @@ def score_tables(runs: StudyRuns) -> list[PageTable]:
         for each in OBJECTIVES
     }
     verdicts = _verdicts(runs, cases, found)
-    differences = [
-        [
-            name,
-            *(
-                x
-                for key in product([name], OBJECTIVES)
-                for x in (_text(found[key], "+"), verdicts[key])
-            ),
-        ]
-        for name in others
-    ]
+    differences = []
+    for name in others:
+        row = [name]
+        for each in OBJECTIVES:
+            row += [_text(found[name, each], "+"), verdicts[name, each]]
+        differences.append(row)
     beside = [
         [name, *(_mean_text(mean_of(cases, name, m), unit) for m, unit in BESIDE.values())]
         for name in ranked

@@ -58,12 +58,8 @@ HOURS = {0: "below 1 h", 1: "1 to 4 h", 4: "4 to 12 h", 12: "12 to 24 h", 24: "a
 """Names of classes of limits and of waits, by where they begin (hours)."""
 
 
-Settings = Mapping[str, Any]
-"""Options of a scheduler by name."""
-
-
-class Told(NamedTuple):
-    """A forecast for one waiting job, and what came; dates in seconds.
+class PastForecast(NamedTuple):
+    """A forecast for one waiting job at a past moment, and what came; dates in seconds.
 
     ``drawn`` are quantiles of simulated starts by :data:`LEVELS`, ``levels`` these as calibrated;
     the others are forecasts without a model of what comes: the plan by limits, the median of recent
@@ -105,10 +101,10 @@ class Calibration:
         self._errors = [[deque[float](maxlen=RECENT) for _ in LEVELS] for _ in classes]
         self._levels = [list(LEVELS) for _ in classes]
         self._gains = [0.0 for _ in classes]  # Errors of medians as drawn, less those as moved.
-        self._coming: list[tuple[float, int, Told, float, float]] = []
+        self._coming: list[tuple[float, int, PastForecast, float, float]] = []
         self._count = 0
 
-    def await_outcome(self, told: Told, weight: float = 1.0) -> None:
+    def await_outcome(self, told: PastForecast, weight: float = 1.0) -> None:
         """Learn from a forecast's outcome when that is known, at the start.
 
         With a weight that is its part of the forecasts of a moment, whose jobs start late together.
@@ -172,7 +168,7 @@ def backtest(
     draws: int = 100,
     seed: int = 1,
     on_progress: Callable[[int], None] | None = None,
-) -> tuple[list[Told], list[Correction]]:
+) -> tuple[list[PastForecast], list[Correction]]:
     """Return the forecasts that would have been made at random moments, with what came.
 
     And the corrections by all outcomes, for forecasts to come.
@@ -208,7 +204,7 @@ def backtest(
             drawn, start = starts[:, place].tolist(), float(past.starts[row])
             levels = corrected(drawn, corrections, now)
             others = float(plan[place]), *recent_waits(past, ended[:known], moment, row)
-            found.append(Told(now, row, start, tuple(drawn), levels, *others))
+            found.append(PastForecast(now, row, start, tuple(drawn), levels, *others))
             calibration.await_outcome(found[-1], 1 / len(moment.waiting))
         if on_progress is not None:
             on_progress(count + 1)
@@ -270,13 +266,11 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     pinball: float
 
 
-def coverage(told: Sequence[Told], group: str = "all") -> Coverage:
+def coverage(told: Sequence[PastForecast], group: str = "all") -> Coverage:
     """Return how true forecasts were, at least one."""
     start, now = (np.array([getattr(each, name) for each in told]) for name in ("start", "now"))
-    levels, drawn = (
-        np.array([each.levels for each in told]),
-        np.array([each.drawn for each in told]),
-    )
+    levels = np.array([each.levels for each in told])
+    drawn = np.array([each.drawn for each in told])
     weeks = np.unique((now / WEEK).astype(np.int64), return_inverse=True)[1]
 
     def inside(of: np.ndarray, first: int, last: int) -> np.ndarray:
@@ -322,9 +316,9 @@ def clustered(values: np.ndarray, clusters: np.ndarray) -> tuple[float, float] |
     return max(mean - reach, 0.0), min(mean + reach, 100.0)
 
 
-def coverages(told: Sequence[Told], past: Past) -> list[Coverage]:
+def coverages(told: Sequence[PastForecast], past: Past) -> list[Coverage]:
     """Return how true forecasts were: all, by partition, processors, limit and wait so far."""
-    classes: dict[tuple[int, float, str], list[Told]] = {(0, 0.0, "all"): list(told)}
+    classes: dict[tuple[int, float, str], list[PastForecast]] = {(0, 0.0, "all"): list(told)}
     for each in told:
         row = each.row
         waited = (each.now - past.submissions[row]) / 3600
@@ -349,7 +343,9 @@ def class_of(value: float, names: Mapping[int, str], what: str = "") -> tuple[fl
     return begin, what + names[begin]
 
 
-def as_simulated(past: Past, scheduler: str = "easy", settings: Settings | None = None) -> Past:
+def as_simulated(
+    past: Past, scheduler: str = "easy", settings: Mapping[str, Any] | None = None
+) -> Past:
     """Return a past as a scheduler would have started its jobs, which ends them at their limits."""
     past = past._replace(run_times=np.minimum(past.run_times, past.limits))
     rows = np.arange(len(past.submissions))

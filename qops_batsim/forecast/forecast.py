@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qops_batsim.engine.loop import Loop, Submissions
+from qops_batsim.engine.loop_columns import floats, wholes
 from qops_batsim.engine.simulation import ignore
 from qops_batsim.forecast.past import Habits, Past
 from qops_batsim.scheduling.news import News
@@ -114,14 +115,14 @@ class Simulator:
             self._ids,
             None,
             [""],
-            _wholes(rows),
+            wholes(rows),
             array("q", bytes(8 * len(rows))),
-            _floats(dates),
-            _wholes(past.widths[rows]),
-            _floats(limits),
+            floats(dates),
+            wholes(past.widths[rows]),
+            floats(limits),
             self,
         )
-        loop = Loop(past.processors, [submissions], _floats(run_times))
+        loop = Loop(past.processors, [submissions], floats(run_times))
         module = make_scheduler(self._scheduler, self._settings)
         loop.manager.qos_log, loop.manager.news = QosLog(), News.of(module.options)
         loop.begin_at(now, past.starts[moment.running].tolist())
@@ -141,7 +142,7 @@ class Simulator:
         self, moment: Moment, habits: Habits, draws: int, rng: np.random.Generator
     ) -> np.ndarray:
         """Return starts (seconds) of the waiting jobs, by draw and job."""
-        past, now = self.past, moment.now
+        past, now, ends = self.past, moment.now, self.past.ends
         rows = np.concatenate([moment.running, moment.waiting])
         drawn = self._run_times(moment, rows, habits, draws, rng)
         known = past.submissions[: past.history]
@@ -161,7 +162,7 @@ class Simulator:
             arrivals = np.arange(first, last)
             arrivals = arrivals[past.widths[arrivals] <= past.processors]
             shares = unknown[rng.integers(len(unknown), size=len(arrivals))]
-            has_ended = past.ends[arrivals] <= now
+            has_ended = ends[arrivals] <= now
             lasting = np.where(
                 has_ended, past.run_times[arrivals], np.maximum(shares * past.limits[arrivals], 1.0)
             )
@@ -191,14 +192,6 @@ class Simulator:
             chosen = shares[(levels[:, place] * len(shares)).astype(np.int64)]
             drawn[:, place] = np.maximum(chosen * limit - gone, 1.0)
         return drawn
-
-
-def _floats(column: np.ndarray) -> array[float]:
-    return array("d", column.astype(np.float64).tobytes())
-
-
-def _wholes(column: np.ndarray) -> array[int]:
-    return array("q", column.astype(np.int64).tobytes())
 
 
 def quantiles(starts: np.ndarray, levels: Sequence[float]) -> np.ndarray:

@@ -18,6 +18,9 @@ LEAST_LIMIT = 60.0
 REMEMBERED = 40
 """Ended jobs of a group that are remembered, the latest."""
 
+FIELDS = ("user", "executable", "queue")
+"""Fields of a log that tell user, application and partition."""
+
 ENOUGH = 12
 """Ended jobs from which a run time is drawn: where a group has fewer, wider groups add theirs."""
 
@@ -82,7 +85,7 @@ def past_of(trace: Conversion) -> Past:
     limits = np.maximum(np.where(asked > 0, asked, longest), LEAST_LIMIT)
     waits = records["wait_time"].astype(float)
     starts = np.where(waits >= 0, records["submit_time"] + waits, np.nan)
-    names = np.column_stack([_names(trace, name) for name in ("user", "executable", "queue")])
+    names = np.column_stack([np.array(trace.names(f, "-1"), object) for f in FIELDS])
     return Past(
         processors=size,
         submissions=records["submit_time"].astype(float),
@@ -95,16 +98,6 @@ def past_of(trace: Conversion) -> Past:
         jobs=trace.workload.jobs,
         history=len(records),
     )
-
-
-def _names(trace: Conversion, field: str) -> np.ndarray:
-    """Return a field of the jobs as texts."""
-    words = trace.texts.get(field)
-    if words is None:
-        numbers: np.ndarray = trace.records[field].astype(str).astype(object)
-        return numbers
-    names: np.ndarray = np.array(words.words, object)[words.which]
-    return names
 
 
 def groups_of(names: np.ndarray, limits: np.ndarray) -> np.ndarray:
@@ -137,16 +130,14 @@ class Habits:
     """
 
     def __init__(self, past: Past) -> None:
-        self._past = past
+        self._groups, self._shares = past.groups, past.run_times / past.limits
         self._used: list[dict[int, deque[float]]] = [{} for _ in range(past.groups.shape[1])]
 
     def learn(self, rows: Iterable[int]) -> None:
         """Note jobs that have ended, in the order of their ends."""
-        past = self._past
-        shares = past.run_times / past.limits
         for row in rows:
-            share = float(shares[row])
-            for known, group in zip(self._used, past.groups[row].tolist(), strict=True):
+            share = float(self._shares[row])
+            for known, group in zip(self._used, self._groups[row].tolist(), strict=True):
                 if group not in known:
                     known[group] = deque(maxlen=REMEMBERED)
                 known[group].append(share)

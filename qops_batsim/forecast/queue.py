@@ -9,11 +9,18 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from qops_batsim.advice.queue_state import QueuedJob, QueueState
+from qops_batsim.advice.queue_state import QueuedJob, QueueState, in_line
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import read_bytes
-from qops_batsim.forecast.backtest import HORIZONS, LEVELS, Correction, corrected
+from qops_batsim.forecast.backtest import (
+    HORIZONS,
+    INTERVALS,
+    LEVELS,
+    MEDIAN,
+    Correction,
+    corrected,
+)
 from qops_batsim.forecast.forecast import Moment, Simulator, quantiles
 from qops_batsim.forecast.past import LEAST_LIMIT, Habits, Past, groups_of
 from qops_batsim.jobs import Job
@@ -108,11 +115,11 @@ def forecast_queue(
     def date(seconds: float) -> float | None:
         return seconds + to_date if np.isfinite(seconds) else None
 
-    found = []
+    found, (first, last) = [], INTERVALS[0]
     for place, job in enumerate(ordered):
         levels = corrected(told[:, place].tolist(), corrections, moment.now)
         waits = starts[:, place] - moment.now
-        early, median, late = (date(levels[level]) for level in (0, 2, 4))
+        early, median, late = (date(levels[level]) for level in (first, MEDIAN, last))
         chances = [float((waits <= limit + _IN_TIME).mean()) for limit in (3600.0, 86_400.0)]
         found.append(
             StartForecast(
@@ -162,12 +169,6 @@ def read_corrections(path: Path, scheduler: str) -> list[Correction]:
             "which decides here, is expected"
         )
     return found.corrections
-
-
-def in_line(job: QueuedJob) -> tuple[float, float, float]:
-    """Return what waiting jobs stand in line by."""
-    planned = np.inf if job.planned_start is None else job.planned_start
-    return planned, -job.priority, job.submission or 0.0
 
 
 def _with_queue(past: Past, state: QueueState, calendar: Calendar) -> tuple[Past, Moment]:

@@ -63,7 +63,7 @@ def fit_users(log: Conversion, *, seed: int = 1, sessions: Sessions | None = Non
 
     See :func:`users_of`.
     """
-    names, records, workload = _names(log), log.records, log.workload
+    names, records, workload = log.names("user"), log.records, log.workload
     dates = workload.columns.submission_times
     ends = dates + np.maximum(records["wait_time"], 0.0) + records["run_time"]
     walltimes = [None if each <= 0 else each for each in records["requested_time"].tolist()]
@@ -111,13 +111,6 @@ def users_of(
         sessions=_fitted(fitted, users),
         calendar=calendar,
     )
-
-
-def _names(log: Conversion) -> Sequence[str]:
-    """Return the user of each record, empty where it is not known."""
-    if "user" in log.texts:
-        return list(log.texts["user"].texts())
-    return ["" if each < 0 else str(each) for each in log.records["user"].tolist()]
 
 
 def _visits(rows: list[LoggedJob], limits: Sessions) -> list[_Visit]:

@@ -88,6 +88,15 @@ class Conversion(msgspec.Struct, kw_only=True):
     submission; None when that time is 0.
     """
 
+    def names(self, field: str, unknown: str = "") -> list[str]:
+        """Return a field of each record (``user``, ``group``, ``executable``, ``queue``) as texts.
+
+        Where a log has numbers, one that is not known is ``unknown``.
+        """
+        if field in self.texts:
+            return self.texts[field].texts()
+        return [unknown if each < 0 else str(each) for each in self.records[field].tolist()]
+
 
 def convert_log(
     log: Log,

@@ -144,28 +144,32 @@ class Judge:
 
     def heavy_gain(self) -> list[Claim]:
         """Return the parts of (g), judged at the dip, which categories explain in section 6.1."""
-        lowest, found = self._dip(), []
-        for name, heavy, sign in (("g.heavy", True, +1), ("g.light", False, -1)):
-            columns = [self._by_weight(pair, heavy) for pair in self._steps(self.first, lowest)]
-            which = "more" if heavy else "less"
-            text = (
-                f"{'more' if sign > 0 else 'fewer'} jobs of categories with {which} work a job "
-                f"than the mean are accepted at TF = {lowest:g} than at TF = {self.first:g}; mean "
-                f"over loads {_listed(self.loads)}, in percentage points of these jobs"
-            )
-            found.append(self._claim(name, text, averages(columns), sign, margin=POINTS))
-        return found
+        lowest = self._dip()
+        where = (
+            f"at TF = {lowest:g} than at TF = {self.first:g}; mean over loads {_listed(self.loads)}"
+        )
+        return self._claims_by_weight("g", self._steps(self.first, lowest), where, heavier=True)
 
     def slack_by_weight(self) -> list[Claim]:
         """Return the parts of (j): whose jobs artificial slack admits, and whose it drops."""
+        where = f"with slack, {self.names['slack']}"
+        return self._claims_by_weight("j", self.pairs["slack"], where, heavier=False)
+
+    def _claims_by_weight(
+        self, letter: str, pairs: Sequence[tuple[Case, Case]], where: str, *, heavier: bool
+    ) -> list[Claim]:
+        """Return that more jobs of heavier categories are accepted, or of lighter, and fewer of
+        the others.
+        """
         found = []
-        for name, heavy, sign in (("j.light", False, +1), ("j.heavy", True, -1)):
-            columns = [self._by_weight(pair, heavy) for pair in self.pairs["slack"]]
+        for heavy, sign in ((heavier, +1), (not heavier, -1)):
             text = (
                 f"{'more' if sign > 0 else 'fewer'} jobs of categories with "
-                f"{'more' if heavy else 'less'} work a job than the mean are accepted with slack, "
-                f"{self.names['slack']}, in percentage points of these jobs"
+                f"{'more' if heavy else 'less'} work a job than the mean are accepted {where}, in "
+                "percentage points of these jobs"
             )
+            name = f"{letter}.{'heavy' if heavy else 'light'}"
+            columns = [self._by_weight(pair, heavy) for pair in pairs]
             found.append(self._claim(name, text, averages(columns), sign, margin=POINTS))
         return found
 

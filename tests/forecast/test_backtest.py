@@ -13,7 +13,7 @@ from qops_batsim.forecast.backtest import (
     LEAST,
     LEVELS,
     Calibration,
-    Told,
+    PastForecast,
     as_simulated,
     backtest,
     clustered,
@@ -26,8 +26,10 @@ from qops_batsim.forecast.forecast import Simulator, moment_of
 from support.pasts import history, past
 
 
-def told(now: float, start: float, drawn: tuple[float, ...], levels: tuple[float, ...]) -> Told:
-    return Told(now, 0, start, drawn, levels, start + 10.0, start - 20.0, start)
+def told(
+    now: float, start: float, drawn: tuple[float, ...], levels: tuple[float, ...]
+) -> PastForecast:
+    return PastForecast(now, 0, start, drawn, levels, start + 10.0, start - 20.0, start)
 
 
 def test_calibration_learns_what_all_forecasts_miss() -> None:
