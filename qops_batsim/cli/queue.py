@@ -15,7 +15,10 @@ from qops_batsim.cli.texts import duration_text
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from qops_batsim.advice.queue_quote import QueueAnswer
+    from qops_batsim.forecast.queue import StartForecast
     from qops_batsim.live.queue_source import QueueSource
     from qops_batsim.workload.conversion import Conversion
 
@@ -25,6 +28,9 @@ app = typer.Typer(
     "Running and waiting jobs become a plan, which is asked; nothing is changed by that. "
     "docs/centres.md has more.",
 )
+
+DRAWS, FEWER_DRAWS = 200, 50
+"""Simulations of a queue, and of each job that is asked about, by default."""
 
 _about = manual(
     f"""
@@ -55,9 +61,15 @@ _about = manual(
         NAME:OPTION=VALUE: easy, or slurm with its weights.
     --starts logged|simulated: Whose starts are forecast: those that the history tells, or those
         that the scheduler would have made of its jobs.
-    --draws N: Simulations of what may come.
+    --draws N: Simulations of what may come. Default of starts: {DRAWS}, {FEWER_DRAWS} of each
+        --job; of backtest: 50.
     --moments N: Random moments of the past at which a forecast is made.
     --seed N: Number that random choices begin with.
+    --job PROCESSORSxTIME: Tell of a job that is not submitted yet, as 64x2h (repeatable), as if it
+        were the only new one.
+    --what-if: Tell of these jobs how long fewer and more processors, and shorter and longer limits,
+        would wait.
+    --user NAME: Whose jobs these are: they use their limits as others of this user did.
     --calibration FILE: What `queue backtest --json` printed: quantiles are corrected by it.
     [Where to answer]
     --listen ADDRESS:PORT: Where to answer.
@@ -202,8 +214,11 @@ def starts(
     queue: Annotated[Path, _about("QUEUE")],
     history: Annotated[str, _about("--history")],
     by_scheduler: Annotated[str, _about("--by-scheduler")] = "easy",
+    job: Annotated[list[str] | None, _about("--job")] = None,
+    what_if: Annotated[bool, _about("--what-if")] = False,
+    user: Annotated[str, _about("--user")] = "",
     calibration: Annotated[Path | None, _about("--calibration")] = None,
-    draws: Annotated[int, _about("--draws", min=10, max=10_000)] = 200,
+    draws: Annotated[int | None, _about("--draws", min=10, max=10_000)] = None,
     seed: Annotated[int, _about("--seed", min=0)] = 1,
     now: Annotated[str | None, _about("--now")] = None,
     as_json: AsJson = False,
@@ -223,28 +238,57 @@ def starts(
           --processors 1024
         qops-batsim queue starts squeue.json --history log.swf.gz \\
           --calibration backtest.json
+        qops-batsim queue starts squeue.json --history log.swf.gz \\
+          --job 64x2h --what-if
     """
+    from qops_batsim.advice.queue_quote import parse_job
     from qops_batsim.advice.queue_state import date_text
     from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.forecast.past import past_of
-    from qops_batsim.forecast.queue import forecast_queue, read_corrections
+    from qops_batsim.forecast.queue import (
+        AskedJob,
+        forecast_asked,
+        forecast_queue,
+        read_corrections,
+        variants,
+    )
 
+    if what_if and not job:
+        raise InputError("--what-if: a job that is asked about (--job) is expected with it")
+    asks = [
+        AskedJob(
+            processors=processors,
+            limit=limit,
+            user=user,
+            partition=given["partition"][0] if given["partition"] else "",
+        )
+        for processors, limit in map(parse_job, job or ())
+    ]
     corrections = [] if calibration is None else read_corrections(calibration, by_scheduler)
     state = _source(queue, given, _date(now)).asker().state
     trace = _trace(history, given, state.processors)
     if trace.calendar is None:
         raise InputError(f"{history}: tells no dates; a history with them is expected")
     contestant = contestant_of(by_scheduler)
-    found = forecast_queue(
-        state,
-        past_of(trace),
-        trace.calendar,
-        scheduler=contestant.scheduler,
-        settings=dict(contestant.settings),
-        draws=draws,
-        seed=seed,
-        corrections=corrections,
-    )
+    past, options = past_of(trace), {"seed": seed, "corrections": corrections}
+    options |= {"scheduler": contestant.scheduler, "settings": dict(contestant.settings)}
+    if what_if:
+        asks = [each for ask in asks for each in variants(ask, state.processors)]
+    if asks:
+        draws = draws or FEWER_DRAWS
+        asked = forecast_asked(state, past, trace.calendar, asks, draws=draws, **options)
+        if as_json:
+            print_json({"now": state.now, "draws": draws, "seed": seed, "jobs": asked})
+            return
+        say(
+            f"{state.source} at {date_text(state.now)}: {draws} simulations of each job by "
+            f"{contestant.scheduler}, as the last of the queue"
+        )
+        _note_doubts(state.left_out, state.unsure)
+        _print_asked(asked, state.now, as_grids=what_if)
+        return
+    draws = draws or DRAWS
+    found = forecast_queue(state, past, trace.calendar, draws=draws, **options)
     if as_json:
         print_json(found)
         return
@@ -255,21 +299,47 @@ def starts(
     )
     _note_doubts(found.left_out, found.unsure)
 
-    def wait(date: float | None) -> str:
-        return "-" if date is None else duration_text(max(date - found.now, 0.0))
+    _print_starts(found.jobs, found.now)
+
+
+def _print_starts(jobs: Sequence[StartForecast], now: float) -> None:
+    from qops_batsim.advice.queue_state import date_text
 
     rows = [
         [
             job.id,
             f"{job.processors:,}",
             "-" if job.limit is None else duration_text(job.limit),
-            *(wait(date) for date in (job.planned, job.early, job.median, job.late)),
+            *(_until(date, now) for date in (job.planned, job.early, job.median, job.late)),
             "-" if job.median is None else date_text(job.median)[:16],
         ]
-        for job in found.jobs
+        for job in jobs
     ]
     heads = ["job", "processors", "limit", "by limits in", "10 %", "50 %", "90 %", "50 % start by"]
     print_table("Starts, by the chance to start within that time", heads, rows)
+
+
+def _print_asked(jobs: Sequence[StartForecast], now: float, *, as_grids: bool) -> None:
+    """Print what is told of jobs that are asked about, the variants of each as a grid."""
+    if not as_grids:
+        _print_starts(jobs, now)
+        return
+    limits = list(dict.fromkeys(job.limit or 0.0 for job in jobs))
+    rows: dict[int, list[str]] = {}
+    for job in jobs:
+        row = rows.setdefault(job.processors, [f"{job.processors:,}", *["" for _ in limits]])
+        told = f"{_until(job.median, now)} / {_until(job.late, now)}"
+        row[1 + limits.index(job.limit or 0.0)] = told
+    print_table(
+        "Half of such jobs start within / nine of ten within, by processors and time limit",
+        ["processors", *map(duration_text, limits)],
+        list(rows.values()),
+    )
+
+
+def _until(date: float | None, now: float) -> str:
+    """Return in words how long it is until a date (both in seconds)."""
+    return "-" if date is None else duration_text(max(date - now, 0.0))
 
 
 @app.command()

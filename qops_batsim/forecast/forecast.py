@@ -62,6 +62,33 @@ def moment_of(past: Past, now: float) -> Moment:
     return Moment(now, running[fit], waiting)
 
 
+class Arrivals(NamedTuple):
+    """Jobs that come in a simulation.
+
+    Rows of the past, by how much later than those they come, and how long they run (seconds).
+    """
+
+    rows: np.ndarray
+    shift: float
+    run_times: np.ndarray
+
+
+class Drawn(NamedTuple):
+    """What may happen after a moment, by draw.
+
+    How long running jobs still run, then how long waiting ones will (seconds), by draw and job; and
+    the jobs that come, None where no week of the past is known.
+    """
+
+    run_times: np.ndarray
+    arrivals: list[Arrivals | None]
+
+    def of_job(self, place: int, queued: int) -> Drawn:
+        """Return these for a queue of so many jobs and, behind it, the job of a column."""
+        columns = [*range(queued), place]
+        return Drawn(self.run_times[:, columns], self.arrivals)
+
+
 class Simulator:
     """Simulations of what follows a moment, under one scheduler.
 
@@ -142,32 +169,48 @@ class Simulator:
         self, moment: Moment, habits: Habits, draws: int, rng: np.random.Generator
     ) -> np.ndarray:
         """Return starts (seconds) of the waiting jobs, by draw and job."""
+        return self.starts_by_draw(moment, self.draw(moment, habits, draws, rng))
+
+    def starts_by_draw(self, moment: Moment, drawn: Drawn) -> np.ndarray:
+        """Return starts (seconds) of the waiting jobs, by draw and job."""
+        found = np.empty((len(drawn.arrivals), len(moment.waiting)))
+        for draw, (run_times, coming) in enumerate(
+            zip(drawn.run_times, drawn.arrivals, strict=True)
+        ):
+            found[draw] = self.starts(moment, run_times, *(coming or ()))
+        return found
+
+    def draw(self, moment: Moment, habits: Habits, draws: int, rng: np.random.Generator) -> Drawn:
+        """Return what may happen, so often.
+
+        What is drawn of the others does not depend on how many jobs wait behind them.
+        """
+        of_jobs, of_weeks = rng.spawn(2)
         past, now, ends = self.past, moment.now, self.past.ends
         rows = np.concatenate([moment.running, moment.waiting])
-        drawn = self._run_times(moment, rows, habits, draws, rng)
+        drawn = self._run_times(moment, rows, habits, draws, of_jobs)
         known = past.submissions[: past.history]
         # Weeks of which nothing is known that was not known at the moment.
         since, until = now - known[0], now - min(now, known[-1])
         first_week = max(math.ceil((until + HORIZON) / WEEK), 1)
         weeks = list(range(first_week, int(since / WEEK) + 1))[:WEEKS]
-        found = np.empty((draws, len(moment.waiting)))
+        if not weeks:
+            return Drawn(drawn, [None] * draws)
         unknown = habits.shares([-1] * (past.groups.shape[1] - 1) + [0])
-        for draw in range(draws):
-            if not weeks:
-                found[draw] = self.starts(moment, drawn[draw])
-                continue
-            shift = weeks[rng.integers(len(weeks))] * WEEK
+        coming: list[Arrivals | None] = []
+        for _ in range(draws):
+            shift = weeks[of_weeks.integers(len(weeks))] * WEEK
             span = now - shift, now - shift + HORIZON
             first, last = np.searchsorted(known, span, side="right")
             arrivals = np.arange(first, last)
             arrivals = arrivals[past.widths[arrivals] <= past.processors]
-            shares = unknown[rng.integers(len(unknown), size=len(arrivals))]
+            shares = unknown[of_weeks.integers(len(unknown), size=len(arrivals))]
             has_ended = ends[arrivals] <= now
             lasting = np.where(
                 has_ended, past.run_times[arrivals], np.maximum(shares * past.limits[arrivals], 1.0)
             )
-            found[draw] = self.starts(moment, drawn[draw], arrivals, shift, lasting)
-        return found
+            coming.append(Arrivals(arrivals, shift, lasting))
+        return Drawn(drawn, coming)
 
     def _run_times(
         self,
@@ -180,9 +223,10 @@ class Simulator:
         """Return how long jobs will run from now on, or from their starts on, by draw and job."""
         past, running = self.past, len(moment.running)
         users = np.unique(past.groups[rows, USER], return_inverse=True)[1]
-        of_users = rng.random((draws, users.max(initial=0) + 1))[:, users]
-        own = rng.random((draws, len(rows)))
-        levels = np.where(rng.random((draws, len(rows))) < TOGETHER, of_users, own)
+        of_user, of_job, togethers = rng.spawn(3)
+        of_users = of_user.random((users.max(initial=0) + 1, draws))[users].T
+        own, chances = (each.random((len(rows), draws)).T for each in (of_job, togethers))
+        levels = np.where(chances < TOGETHER, of_users, own)
         drawn = np.empty((draws, len(rows)))
         for place, row in enumerate(rows.tolist()):
             limit, gone = past.limits[row], 0.0

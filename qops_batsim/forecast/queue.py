@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, in_line
 from qops_batsim.dates import Calendar
-from qops_batsim.errors import InputError, shown
+from qops_batsim.errors import InputError, require, shown
 from qops_batsim.files import read_bytes
 from qops_batsim.forecast.backtest import (
     HORIZONS,
@@ -71,13 +71,23 @@ class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
     jobs: list[StartForecast]
 
 
+class AskedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that is not submitted yet: its processors and its time limit (seconds)."""
+
+    processors: int
+    limit: float
+    user: str = ""
+    application: str = ""
+    partition: str = ""
+
+
 def forecast_queue(
     state: QueueState,
     past: Past,
     calendar: Calendar,
     *,
     scheduler: str = "easy",
-    settings: dict[str, object] | None = None,
+    settings: Mapping[str, object] | None = None,
     draws: int = 200,
     seed: int = 1,
     corrections: Sequence[Correction] = (),
@@ -97,42 +107,11 @@ def forecast_queue(
     corrections
         Of a back-test; without, quantiles are as drawn.
     """
-    everything, moment = _with_queue(past, state, calendar)
-    rng = np.random.default_rng(seed)
-    habits, simulator = Habits(everything), Simulator(everything, scheduler, settings)
-    ends = past.ends
-    if not (ends <= moment.now).any():
-        raise InputError(
-            "the history does not tell when any of its jobs ended, so nothing can be learned from "
-            "it; one that tells dates of start (of SWF: waits) is expected"
-        )
-    habits.learn(row for row in np.argsort(ends, kind="stable").tolist() if ends[row] <= moment.now)
-    starts = simulator.forecast(moment, habits, draws, rng)
-    plan, told = simulator.planned(moment), quantiles(starts, LEVELS)
+    model = _Model(state, past, calendar, (), scheduler, settings, corrections)
+    moment, simulator = model.moment, model.simulator
+    drawn = simulator.draw(moment, model.habits, draws, np.random.default_rng(seed))
+    starts, plan = simulator.starts_by_draw(moment, drawn), simulator.planned(moment)
     ordered = sorted((job for job in state.jobs if job.start is None), key=in_line)
-    to_date = calendar.unix_start
-
-    def date(seconds: float) -> float | None:
-        return seconds + to_date if np.isfinite(seconds) else None
-
-    found, (first, last) = [], INTERVALS[0]
-    for place, job in enumerate(ordered):
-        levels = corrected(told[:, place].tolist(), corrections, moment.now)
-        waits = starts[:, place] - moment.now
-        early, median, late = (date(levels[level]) for level in (first, MEDIAN, last))
-        chances = [float((waits <= limit + _IN_TIME).mean()) for limit in (3600.0, 86_400.0)]
-        found.append(
-            StartForecast(
-                id=job.id,
-                processors=job.processors,
-                limit=job.estimate,
-                planned=date(float(plan[place])),
-                early=early,
-                median=median,
-                late=late,
-                within=(chances[0], chances[1]),
-            )
-        )
     return QueueForecast(
         source=state.source,
         now=state.now,
@@ -144,8 +123,120 @@ def forecast_queue(
         draws=draws,
         seed=seed,
         calibrated=bool(corrections),
-        jobs=found,
+        jobs=[
+            model.told(job.id, job.processors, job.estimate, starts[:, place], float(plan[place]))
+            for place, job in enumerate(ordered)
+        ],
     )
+
+
+def forecast_asked(
+    state: QueueState,
+    past: Past,
+    calendar: Calendar,
+    asked: Sequence[AskedJob],
+    *,
+    scheduler: str = "easy",
+    settings: Mapping[str, object] | None = None,
+    draws: int = 50,
+    seed: int = 1,
+    corrections: Sequence[Correction] = (),
+) -> list[StartForecast]:
+    """Return when jobs would start that are submitted now, each as if it were the only new one.
+
+    Each is simulated by itself, as the last of the queue; run times of the others and what comes
+    are drawn once for all of them. See :func:`forecast_queue`. InputError for a job that is wider
+    than the machine.
+    """
+    for job in asked:
+        most = state.processors
+        accepted = f"a whole number from 1 to {most}, the size of the machine, is accepted"
+        require(1 <= job.processors <= most, "processors", job.processors, accepted)
+    model = _Model(state, past, calendar, asked, scheduler, settings, corrections)
+    running, waiting = model.moment.running, model.moment.waiting
+    queue, ours = np.split(waiting, [len(waiting) - len(asked)])
+    drawn = model.simulator.draw(model.moment, model.habits, draws, np.random.default_rng(seed))
+    found, queued = [], len(running) + len(queue)
+    for place, (row, job) in enumerate(zip(ours.tolist(), asked, strict=True)):
+        moment = Moment(model.moment.now, running, np.append(queue, row))
+        starts = model.simulator.starts_by_draw(moment, drawn.of_job(queued + place, queued))
+        plan = float(model.simulator.planned(moment)[-1])
+        name = f"{job.processors}x{_short(job.limit)}"
+        found.append(model.told(name, job.processors, job.limit, starts[:, -1], plan))
+    return found
+
+
+def _short(seconds: float) -> str:
+    """Return a duration as it is asked for: ``2h``."""
+    return next(
+        f"{seconds / size:g}{unit}"
+        for size, unit in ((3600.0, "h"), (60.0, "m"), (1.0, "s"))
+        if size == 1.0 or seconds % size == 0
+    )
+
+
+def variants(asked: AskedJob, size: int) -> list[AskedJob]:
+    """Return a job with half as many processors to twice as many, and a quarter to twice its limit.
+
+    Of a machine of that many processors, by processors and limit.
+
+    >>> [(job.processors, job.limit) for job in variants(AskedJob(processors=1, limit=8.0), 4)][:4]
+    [(1, 2.0), (1, 4.0), (1, 8.0), (1, 16.0)]
+    """
+    count = asked.processors
+    widths = sorted({max(count // 2, 1), count, max(min(2 * count, size), count)})
+    limits = [factor * asked.limit for factor in (0.25, 0.5, 1.0, 2.0)]
+    change = msgspec.structs.replace
+    return [change(asked, processors=width, limit=limit) for width in widths for limit in limits]
+
+
+class _Model:
+    """The queue behind its history, with jobs that are asked about behind it."""
+
+    def __init__(
+        self,
+        state: QueueState,
+        past: Past,
+        calendar: Calendar,
+        asked: Sequence[AskedJob],
+        scheduler: str,
+        settings: Mapping[str, object] | None,
+        corrections: Sequence[Correction],
+    ) -> None:
+        everything, self.moment = _with_queue(past, state, calendar, asked)
+        now, ends = self.moment.now, past.ends
+        if not (ends <= now).any():
+            raise InputError(
+                "the history does not tell when any of its jobs ended, so nothing can be learned "
+                "from it; one that tells dates of start (of SWF: waits) is expected"
+            )
+        self.habits, self.simulator = Habits(everything), Simulator(everything, scheduler, settings)
+        self.habits.learn(
+            row for row in np.argsort(ends, kind="stable").tolist() if ends[row] <= now
+        )
+        self._to_date, self._corrections = calendar.unix_start, corrections
+
+    def told(
+        self, name: str, processors: int, limit: float | None, starts: np.ndarray, planned: float
+    ) -> StartForecast:
+        """Return what the starts of a job in the simulations tell (seconds)."""
+        now, (first, last) = self.moment.now, INTERVALS[0]
+        levels = corrected(quantiles(starts, LEVELS).tolist(), self._corrections, now)
+        early, median, late = (self._date(levels[level]) for level in (first, MEDIAN, last))
+        chances = [float((starts - now <= most + _IN_TIME).mean()) for most in (3600.0, 86_400.0)]
+        return StartForecast(
+            id=name,
+            processors=processors,
+            limit=limit,
+            planned=self._date(planned),
+            early=early,
+            median=median,
+            late=late,
+            within=(chances[0], chances[1]),
+        )
+
+    def _date(self, seconds: float) -> float | None:
+        return seconds + self._to_date if np.isfinite(seconds) else None
 
 
 class _Backtest(msgspec.Struct):
@@ -171,8 +262,13 @@ def read_corrections(path: Path, scheduler: str) -> list[Correction]:
     return found.corrections
 
 
-def _with_queue(past: Past, state: QueueState, calendar: Calendar) -> tuple[Past, Moment]:
-    """Return a past with the jobs of a queue behind its history, and the queue as its rows."""
+def _with_queue(
+    past: Past, state: QueueState, calendar: Calendar, asked: Sequence[AskedJob]
+) -> tuple[Past, Moment]:
+    """Return a past with the jobs of a queue behind its history, and the queue as its rows.
+
+    Jobs that are asked about are the last of those that wait.
+    """
     now = state.now - calendar.unix_start
     if now < past.submissions[past.history - 1]:
         raise InputError(
@@ -181,7 +277,7 @@ def _with_queue(past: Past, state: QueueState, calendar: Calendar) -> tuple[Past
         )
     running = [job for job in state.jobs if job.start is not None]
     waiting = sorted((job for job in state.jobs if job.start is None), key=in_line)
-    queued = [*running, *waiting]
+    queued = [*running, *waiting, *(_submitted(job, state.now) for job in asked)]
     longest = float(past.limits.max())
     limits = np.array([max(job.estimate or longest, LEAST_LIMIT) for job in queued])
     dates = [job.submission if job.submission is not None else state.now for job in queued]
@@ -209,6 +305,19 @@ def _with_queue(past: Past, state: QueueState, calendar: Calendar) -> tuple[Past
     )
     rows = np.arange(past.history, past.history + len(queued))
     return everything, Moment(now, rows[: len(running)], rows[len(running) :])
+
+
+def _submitted(asked: AskedJob, now: float) -> QueuedJob:
+    """Return a job that is asked about as a queue has it at a date (seconds since 1970)."""
+    return QueuedJob(
+        id="asked",
+        processors=asked.processors,
+        estimate=asked.limit,
+        submission=now,
+        user=asked.user,
+        application=asked.application,
+        partition=asked.partition,
+    )
 
 
 def _fields(job: QueuedJob) -> dict[str, object]:

@@ -153,3 +153,45 @@ def test_a_calibration_is_of_the_scheduler_that_decides(cli, queue, log, tmp_pat
     done = cli(*asked, "--calibration", kept)
     assert done.exit_code == 2
     assert "scheduler is 'slurm'; a back-test of 'easy'" in " ".join(done.err.split())
+
+
+def test_a_job_that_is_not_submitted_is_the_last_of_the_queue(cli, queue: Path, log: Path) -> None:
+    asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW))
+    found = json.loads(cli(*asked, "--job", "1x1h", "--job", "8x2h", "--json").out)
+    narrow, wide = found["jobs"]
+    assert (found["draws"], [each["id"] for each in found["jobs"]]) == (50, ["1x1h", "8x2h"])
+    # Two processors are free: it starts beside the job that runs; a wide one comes after all.
+    assert narrow["median"] == narrow["planned"] == NOW
+    # By limits: 7 ends after 6,600 s, then 8 runs for 3,600.
+    assert wide["planned"] == NOW + 6600 + 3600
+    assert NOW < wide["early"] <= wide["median"] < wide["planned"]
+    # What else is asked changes nothing.
+    alone = json.loads(cli(*asked, "--job", "8x2h", "--json").out)["jobs"]
+    assert alone == [wide]
+
+
+def test_a_table_tells_what_less_time_would_do(cli, queue: Path, log: Path) -> None:
+    asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW), "--draws", "10")
+    done = cli(*asked, "--job", "4x2h", "--what-if", "--user", "1")
+    assert done.exit_code == 0, done.err
+    told = " ".join(done.out.split())
+    assert "10 simulations of each job by easy, as the last of the queue" in told
+    assert all(limit in told for limit in ("30 min", "1 h", "2 h", "4 h"))
+    found = json.loads(cli(*asked, "--job", "4x2h", "--what-if", "--json").out)["jobs"]
+    assert [each["processors"] for each in found] == [2] * 4 + [4] * 4 + [8] * 4
+    # With half of the time two processors end before the wide job begins.
+    assert found[0]["median"] <= found[3]["median"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("--what-if",), "a job that is asked about (--job) is expected"),
+        (("--job", "9x1h"), "processors is 9; a whole number from 1 to 8"),
+        (("--job", "9h"), "PROCESSORSxTIME is expected"),
+    ],
+)
+def test_what_cannot_be_asked(cli, queue: Path, log: Path, change, told: str) -> None:
+    done = cli("queue", "starts", queue, "--history", log, "--now", str(NOW), *change)
+    assert done.exit_code == 2
+    assert told in " ".join(done.err.split())
