@@ -67,7 +67,7 @@ def advise(
 
     Simulates stretches of the trace with users who ask to end earlier than under EASY: how many
     deadlines could be promised, how early, who is refused, what it costs, and which settings a
-    centre would choose. The page needs no other file and no network; docs/centres.md explains it.
+    centre would choose. The page needs no other file and no network; docs/advise.md explains it.
 
     Examples:
 

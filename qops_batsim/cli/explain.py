@@ -64,7 +64,7 @@ def explain(
     For runs of deadline schedulers, from PREFIX_decisions.jsonl: which commitments stood
     in the way, what was offered, the earliest deadline that would have been promised and
     the cheapest one that the user would have taken, and each move of its start. For
-    other runs, what PREFIX_jobs.csv tells. docs/centres.md has more.
+    other runs, what PREFIX_jobs.csv tells. docs/explain.md has more.
 
     Examples:
 

@@ -92,7 +92,7 @@ OUTCOMES: dict[str, tuple[Verdict, ...]] = {
 
 ENOUGH = 10
 """Repetitions that a verdict needs: intervals of fewer hold the mean of skewed metrics less often
-than they say (docs/studies.md)."""
+than they say (docs/verdicts.md)."""
 
 METHOD = (
     "A claim about a mean is confirmed if the measured one lies on the claimed side of a number, "

@@ -5,7 +5,7 @@ normal, whatever n is. Of exponential values, as skewed as those of an experimen
 91 % of the means with n = 2, 89 % with 3, 88 % with 5 and 90 % with 10 (``tests/experiments``);
 paired differences of such values are symmetric, and it holds at least 95 %. On measured metrics it
 holds 93 to 97 % with n = 20, more than bootstrap intervals do (``benchmarks/interval_coverage.py``,
-docs/studies.md). *Student* (W. S. Gosset), "The probable error of a mean", Biometrika 6(1),
+docs/verdicts.md). *Student* (W. S. Gosset), "The probable error of a mean", Biometrika 6(1),
 1908.
 
 *Ratios.* How many times a number is another one is averaged as the logarithm
@@ -24,7 +24,7 @@ there a verdict adds the first term of Edgeworth's series for t, |γ| (2t² + 1)
 of ten or more, which falls short of that of where the values come from. P. Hall, "The Bootstrap and
 Edgeworth Expansion", Springer, 1992, 2.6. Transformations of t that allow for skewness (N. J.
 Johnson, Journal of the American Statistical Association 73, 1978; Hall) decide fewer large effects
-(docs/studies.md). Intervals stay Student's.
+(docs/verdicts.md). Intervals stay Student's.
 
 *Verdicts.* A statement says that the true mean lies in a range: above 0, say, or between 3 and 5.
 The probability that chance alone gives the measured number is computed for the statement and for

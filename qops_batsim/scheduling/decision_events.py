@@ -3,7 +3,7 @@
 The first line is a :class:`LogHeader`, every other one an event. Events stand in the
 order in which the scheduler made its decisions; ``date`` (seconds) never decreases.
 A date or duration that is infinite, or that a job does not have, is missing or null.
-docs/centres.md documents the format for readers.
+docs/files.md documents the format for readers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The schedule verifier: does a run's output describe a possible schedule?
 
 It reads what a run wrote, ours or real Batsim's, and trusts nothing else. Each
-rule is independent; ``docs/metrics.md`` lists them.
+rule is independent; ``docs/verification.md`` lists them.
 
 Dates in the files are rounded to six decimals;
 :mod:`~qops_batsim.analysis.results.tables` tells which of them are equal.
