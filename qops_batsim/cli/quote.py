@@ -83,6 +83,8 @@ def quote(
     print_answer(title, _rows(found))
     if found.charges_unknown:
         note(f"no QoS charges: {found.charges_unknown}")
+    if history.header.options.get("promise_limit") is not None:
+        note("no promise limit: what users hold is not in the decision log")
 
 
 def _rows(found: Quotation) -> Iterator[tuple[str, str]]:

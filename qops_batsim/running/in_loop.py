@@ -11,6 +11,7 @@ import numpy as np
 from qops_batsim.engine.loop import EmbeddedManager
 from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE
 from qops_batsim.engine.simulation import Simulation, ignore
+from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.port import SchedulerModule
@@ -35,6 +36,11 @@ def run_simulation(
     is_usual, reacts = type(module) is SchedulerModule, isinstance(scheduler, Reacting)
     sleeps = not (scheduler.kills or needs.dynamic_jobs or needs.compute_sharing)
     if isinstance(scheduler, Reacting):
+        if len(workload.jobs):
+            raise InputError(
+                f"{workload.source} has {len(workload.jobs)} jobs; users who react submit all "
+                "jobs, so that their own workload (Users.no_jobs) is expected"
+            )
         sleeps = scheduler.sleeps_only
     if is_usual and sleeps:
         jobs = simulation.delay_jobs(registering=reacts)

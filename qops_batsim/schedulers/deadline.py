@@ -45,7 +45,7 @@ class DeadlineOptions(PlannerOptions, frozen=True, kw_only=True):
     """Base of the options of schedulers that promise deadlines."""
 
     promise_limit: Annotated[
-        Annotated[float, Meta(gt=0)] | None,
+        Annotated[float, Meta(gt=0, le=1e6)] | None,
         Meta(
             description="most work that one user or account may hold promises for at a time, in "
             "hours of the whole machine: 6 are a quarter of it for a day; none for any amount",

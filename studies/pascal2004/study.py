@@ -126,8 +126,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def trials_of(self, case: Trial) -> list[Trial]:
-        """Return a case of Table 2 with each of its seeds."""
-        seeds = self.seeds_of(case.log, case.first) if case.every is None else self.seeds[:1]
+        """Return a case of Table 2 with each of its seeds.
+
+        With one class for all no seed draws anything: it repeats the measurement of times.
+        """
+        seeds = self.seeds_of(case.log, case.first)
         return [msgspec.structs.replace(case, seed=seed) for seed in seeds]
 
     def trials_by_candidates(self) -> dict[int, list[Trial]]:
@@ -175,8 +178,11 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             yield MEASURED_TRIAL
         for trials in self.waits_by_stretch():
             yield from trials.values()
-        for case in self.cases():
-            yield from self.trials_of(case)
+        cases = self.cases()
+        for mixed, alone in zip(cases[::2], cases[1::2], strict=True):
+            # Their times are compared, so they are measured one beside the other.
+            for pair in zip(self.trials_of(mixed), self.trials_of(alone), strict=True):
+                yield from pair
         for trials in self.trials_by_candidates().values():
             yield from trials
 

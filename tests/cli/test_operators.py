@@ -221,6 +221,16 @@ def test_jobs_that_cannot_be_explained(cli: Cli, run: str, job: str, message: st
     assert message in result.err
 
 
+def test_a_quote_tells_that_it_does_not_know_what_users_hold(cli: Cli) -> None:
+    limited = ("--set", "promise_limit=0.1", "--out", "out/limited", "--quiet")
+    assert cli("run", "qops", *limited).exit_code == 0
+    result = cli(*quoted("out/limited@2d", "--deadline", "2d"))
+    assert result.exit_code == 0
+    assert re.search("^answer +admitted$", result.out, re.M)
+    assert "no promise limit: what users hold is not in the decision log" in result.err
+    assert "promise limit" not in cli(*quoted("out/qops@2d")).err
+
+
 def test_a_workload_that_is_gone_leaves_no_qos_charges(cli: Cli) -> None:
     description = Path("out/qops_run.json")
     text = description.read_text()

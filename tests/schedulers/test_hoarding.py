@@ -124,6 +124,8 @@ def test_a_promised_start_counts(tmp_path: Path) -> None:
 def test_limits_that_are_none() -> None:
     with pytest.raises(InputError, match="option promise_limit is 0"):
         make_scheduler("qops", {"promise_limit": 0})
+    with pytest.raises(InputError, match=r"promise_limit is Infinity: Expected `float` <= 1000000"):
+        make_scheduler("qops", {"promise_limit": float("inf")})
     with pytest.raises(InputError, match="option promise_holder is 'site'"):
         make_scheduler("msb", {"promise_holder": "site"})
 
