@@ -270,7 +270,8 @@ def starts(
     if trace.calendar is None:
         raise InputError(f"{history}: tells no dates; a history with them is expected")
     contestant = contestant_of(by_scheduler)
-    past, options = past_of(trace), {"seed": seed, "corrections": corrections}
+    past = past_of(trace)
+    options: dict[str, Any] = {"seed": seed, "corrections": corrections}
     options |= {"scheduler": contestant.scheduler, "settings": dict(contestant.settings)}
     if what_if:
         asks = [each for ask in asks for each in variants(ask, state.processors)]

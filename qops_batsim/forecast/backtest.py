@@ -19,7 +19,7 @@ import numpy as np
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.statistics import LEVEL, quantile
 from qops_batsim.forecast.forecast import WEEK, Moment, Simulator, moment_of, quantiles
-from qops_batsim.forecast.past import Habits, Past
+from qops_batsim.forecast.past import Habits, Past, Patience
 
 LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
 """Levels of the quantiles that a forecast tells."""
@@ -174,14 +174,17 @@ def backtest(
     And the corrections by all outcomes, for forecasts to come.
 
     Moments are drawn from the last two thirds of the past; those at which nothing waits are drawn
-    again. Forecasts know nothing that was not known at their moments.
+    again. Forecasts know nothing that was not known at their moments. Those of jobs that were
+    cancelled before they started are not compared.
     """
     rng = np.random.default_rng(seed)
     began, end = past.submissions[len(past.submissions) // 3], past.submissions[-1]
     dates: list[float] = []
     for _ in range(ATTEMPTS * moments):
         drawn = float(rng.uniform(began, end))
-        if len(dates) < moments and len(moment_of(past, drawn).waiting):
+        if len(dates) == moments:
+            break
+        if np.isfinite(past.starts[moment_of(past, drawn).waiting]).any():
             dates.append(drawn)
     if not dates:
         raise InputError(
@@ -191,21 +194,30 @@ def backtest(
     ended = np.argsort(past.ends, kind="stable")
     ended = ended[~np.isnan(past.ends[ended])]
     end_dates, known = past.ends[ended], 0
-    habits, calibration, found = Habits(past), Calibration(), []
+    until = past.waited_until
+    order = np.argsort(until, kind="stable")
+    order, waits_known = order[~np.isnan(until[order])], 0
+    habits, calibration, patience = Habits(past), Calibration(), Patience(past)
+    found: list[PastForecast] = []
     for count, now in enumerate(sorted(dates)):
-        until = int(np.searchsorted(end_dates, now, side="right"))
-        habits.learn(ended[known:until].tolist())
-        known = until
+        last = int(np.searchsorted(end_dates, now, side="right"))
+        habits.learn(ended[known:last].tolist())
+        known = last
+        last = int(np.searchsorted(until[order], now, side="right"))
+        patience.learn(order[waits_known:last])
+        waits_known = last
         calibration.come_to(now)
         corrections, moment = calibration.corrections(), moment_of(past, now)
-        starts = quantiles(simulator.forecast(moment, habits, draws, rng), LEVELS)
+        starts = quantiles(simulator.forecast(moment, habits, draws, rng, patience), LEVELS)
         plan = simulator.planned(moment)
-        for place, row in enumerate(moment.waiting.tolist()):
+        started = np.flatnonzero(np.isfinite(past.starts[moment.waiting]))
+        for place in started.tolist():
+            row = int(moment.waiting[place])
             drawn, start = starts[:, place].tolist(), float(past.starts[row])
             levels = corrected(drawn, corrections, now)
             others = float(plan[place]), *recent_waits(past, ended[:known], moment, row)
             found.append(PastForecast(now, row, start, tuple(drawn), levels, *others))
-            calibration.await_outcome(found[-1], 1 / len(moment.waiting))
+            calibration.await_outcome(found[-1], 1 / len(started))
         if on_progress is not None:
             on_progress(count + 1)
     calibration.come_to(math.inf)
@@ -346,7 +358,11 @@ def class_of(value: float, names: Mapping[int, str], what: str = "") -> tuple[fl
 def as_simulated(
     past: Past, scheduler: str = "easy", settings: Mapping[str, Any] | None = None
 ) -> Past:
-    """Return a past as a scheduler would have started its jobs, which ends them at their limits."""
+    """Return a past as a scheduler would have started its jobs, which ends them at their limits.
+
+    Jobs that were cancelled are none of it: they might have started before.
+    """
+    past = without_cancelled(past)
     past = past._replace(run_times=np.minimum(past.run_times, past.limits))
     rows = np.arange(len(past.submissions))
     moment = Moment(float(past.submissions[0]), rows[:0], rows[past.widths <= past.processors])
@@ -354,3 +370,16 @@ def as_simulated(
     run_times = past.run_times[moment.waiting]
     starts[moment.waiting] = Simulator(past, scheduler, settings).starts(moment, run_times)
     return past._replace(starts=starts)
+
+
+def without_cancelled(past: Past) -> Past:
+    """Return a past without the jobs that were cancelled while they waited."""
+    kept = np.flatnonzero(np.isnan(past.cancelled))
+    if len(kept) == len(past.cancelled):
+        return past
+    columns = ("submissions", "starts", "cancelled", "run_times", "limits", "widths", "groups")
+    return past._replace(
+        **{name: getattr(past, name)[kept] for name in (*columns, "names")},
+        jobs=[past.jobs[row] for row in kept.tolist()],
+        history=int((kept < past.history).sum()),
+    )

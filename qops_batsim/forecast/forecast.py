@@ -17,7 +17,8 @@ import numpy as np
 from qops_batsim.engine.loop import Loop, Submissions
 from qops_batsim.engine.loop_columns import floats, wholes
 from qops_batsim.engine.simulation import ignore
-from qops_batsim.forecast.past import Habits, Past
+from qops_batsim.forecast.past import USER, Habits, Past, Patience
+from qops_batsim.protocol.events import JOB_CANCELLED, Notify
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.scheduling.registry import make_scheduler
@@ -31,9 +32,6 @@ HORIZON = 4 * 86_400.0
 
 TOGETHER = 0.5
 """Share of draws in which all jobs of a user use much of their limits, or all little."""
-
-USER = 2
-"""Place of a job's user among its groups."""
 
 
 class Moment(NamedTuple):
@@ -50,43 +48,51 @@ class Moment(NamedTuple):
 def moment_of(past: Past, now: float) -> Moment:
     """Return the queue at a date, as a past tells it. O(jobs).
 
-    Jobs whose starts are not known are left out. Where more processors run than the machine has, as
-    logs of growing machines tell, the last ones that started are left out as well.
+    Jobs of which it is not known until when they waited are left out. Where more processors run
+    than the machine has, as logs of growing machines tell, the last ones that started are left out
+    as well.
     """
     before = np.searchsorted(past.submissions[: past.history], now, side="right")
     starts, ends = past.starts[:before], past.ends[:before]
     running = np.flatnonzero((starts <= now) & (ends > now))
     running = running[np.argsort(starts[running], kind="stable")]
     fit = np.cumsum(past.widths[running]) <= past.processors
-    waiting = np.flatnonzero((starts > now) & (past.widths[:before] <= past.processors))
+    waits = past.waited_until[:before] > now
+    waiting = np.flatnonzero(waits & (past.widths[:before] <= past.processors))
     return Moment(now, running[fit], waiting)
 
 
 class Arrivals(NamedTuple):
     """Jobs that come in a simulation.
 
-    Rows of the past, by how much later than those they come, and how long they run (seconds).
+    Rows of the past, by how much later than those they come, and how long they run (seconds); the
+    places of those that are cancelled while they wait, and when (seconds).
     """
 
     rows: np.ndarray
     shift: float
     run_times: np.ndarray
+    gone: np.ndarray
+    gone_at: np.ndarray
 
 
 class Drawn(NamedTuple):
     """What may happen after a moment, by draw.
 
-    How long running jobs still run, then how long waiting ones will (seconds), by draw and job; and
-    the jobs that come, None where no week of the past is known.
+    How long running jobs still run, then how long waiting ones will (seconds), by draw and job; the
+    jobs that come, None where no week of the past is known; and when waiting jobs are cancelled if
+    they still wait (seconds), by draw and job.
     """
 
     run_times: np.ndarray
     arrivals: list[Arrivals | None]
+    cancelled: np.ndarray
 
-    def of_job(self, place: int, queued: int) -> Drawn:
-        """Return these for a queue of so many jobs and, behind it, the job of a column."""
-        columns = [*range(queued), place]
-        return Drawn(self.run_times[:, columns], self.arrivals)
+    def of_job(self, place: int, running: int, waiting: int) -> Drawn:
+        """Return these for a queue and, behind it, the one of the further jobs at a place."""
+        columns = [*range(running + waiting), running + waiting + place]
+        waits = [*range(waiting), waiting + place]
+        return Drawn(self.run_times[:, columns], self.arrivals, self.cancelled[:, waits])
 
 
 class Simulator:
@@ -115,27 +121,33 @@ class Simulator:
         self,
         moment: Moment,
         run_times: np.ndarray,
-        arrivals: np.ndarray | None = None,
-        shift: float = 0.0,
-        their_run_times: np.ndarray | None = None,
+        arrivals: Arrivals | None = None,
+        cancelled: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return when the waiting jobs start (seconds), infinite for one that never does.
+        """Return when the waiting jobs start (seconds): infinite for never, NaN if cancelled.
 
         Parameters
         ----------
         run_times
             How long the running jobs still run, then how long the waiting ones will (seconds).
-        arrivals, shift, their_run_times
-            Rows of the jobs that come, by how much later than they did (seconds), and how long they
-            run (seconds).
+        arrivals
+            The jobs that come.
+        cancelled
+            When the waiting jobs are cancelled, if they still wait then (seconds).
         """
         past, now, running = self.past, moment.now, len(moment.running)
         rows, dates = np.concatenate([moment.running, moment.waiting]), past.submissions
         dates = dates[rows]
-        if arrivals is not None and their_run_times is not None:
-            rows = np.concatenate([rows, arrivals])
-            dates = np.concatenate([dates, past.submissions[arrivals] + shift])
-            run_times = np.concatenate([run_times, their_run_times])
+        gone: list[tuple[float, int]] = []
+        if cancelled is not None:
+            known = np.isfinite(cancelled)
+            gone += zip(cancelled[known].tolist(), moment.waiting[known].tolist(), strict=True)
+        if arrivals is not None:
+            coming = arrivals.rows
+            gone += zip(arrivals.gone_at.tolist(), coming[arrivals.gone].tolist(), strict=True)
+            rows = np.concatenate([rows, coming])
+            dates = np.concatenate([dates, past.submissions[coming] + arrivals.shift])
+            run_times = np.concatenate([run_times, arrivals.run_times])
         limits = past.limits[rows]
         submissions = Submissions(
             "q",
@@ -149,13 +161,15 @@ class Simulator:
             floats(limits),
             self,
         )
-        loop = Loop(past.processors, [submissions], floats(run_times))
+        events = [(date, Notify.of(JOB_CANCELLED, job_id=f"q!{row}")) for date, row in sorted(gone)]
+        loop = Loop(past.processors, [submissions], floats(run_times), events or None)
         module = make_scheduler(self._scheduler, self._settings)
         loop.manager.qos_log, loop.manager.news = QosLog(), News.of(module.options)
         loop.begin_at(now, past.starts[moment.running].tolist())
         loop.run(module.scheduler, ignore)
         found = np.asarray(loop.starts)[running : running + len(moment.waiting)]
-        return np.where(np.isnan(found), np.inf, found)
+        never = np.inf if cancelled is None else np.where(np.isfinite(cancelled), np.nan, np.inf)
+        return np.where(np.isnan(found), never, found)
 
     def planned(self, moment: Moment) -> np.ndarray:
         """Return the starts (seconds) if all jobs used their limits and no other ones came."""
@@ -166,36 +180,53 @@ class Simulator:
         )
 
     def forecast(
-        self, moment: Moment, habits: Habits, draws: int, rng: np.random.Generator
+        self,
+        moment: Moment,
+        habits: Habits,
+        draws: int,
+        rng: np.random.Generator,
+        patience: Patience | None = None,
     ) -> np.ndarray:
-        """Return starts (seconds) of the waiting jobs, by draw and job."""
-        return self.starts_by_draw(moment, self.draw(moment, habits, draws, rng))
+        """Return starts (seconds) of the waiting jobs, by draw and job; NaN where cancelled."""
+        return self.starts_by_draw(moment, self.draw(moment, habits, draws, rng, patience))
 
     def starts_by_draw(self, moment: Moment, drawn: Drawn) -> np.ndarray:
-        """Return starts (seconds) of the waiting jobs, by draw and job."""
+        """Return starts (seconds) of the waiting jobs, by draw and job; NaN where cancelled."""
         found = np.empty((len(drawn.arrivals), len(moment.waiting)))
-        for draw, (run_times, coming) in enumerate(
-            zip(drawn.run_times, drawn.arrivals, strict=True)
+        for draw, each in enumerate(
+            zip(drawn.run_times, drawn.arrivals, drawn.cancelled, strict=True)
         ):
-            found[draw] = self.starts(moment, run_times, *(coming or ()))
+            found[draw] = self.starts(moment, *each)
         return found
 
-    def draw(self, moment: Moment, habits: Habits, draws: int, rng: np.random.Generator) -> Drawn:
+    def draw(
+        self,
+        moment: Moment,
+        habits: Habits,
+        draws: int,
+        rng: np.random.Generator,
+        patience: Patience | None = None,
+    ) -> Drawn:
         """Return what may happen, so often.
 
         What is drawn of the others does not depend on how many jobs wait behind them.
         """
-        of_jobs, of_weeks = rng.spawn(2)
+        of_jobs, of_weeks, of_patience = rng.spawn(3)
         past, now, ends = self.past, moment.now, self.past.ends
         rows = np.concatenate([moment.running, moment.waiting])
         drawn = self._run_times(moment, rows, habits, draws, of_jobs)
+        waiting = moment.waiting
+        cancelled = np.full((draws, len(waiting)), np.inf)
+        if patience is not None and patience.cancels:
+            waited = now - past.submissions[waiting]
+            cancelled = now + patience.draw(waiting, waited, draws, of_patience)
         known = past.submissions[: past.history]
         # Weeks of which nothing is known that was not known at the moment.
         since, until = now - known[0], now - min(now, known[-1])
         first_week = max(math.ceil((until + HORIZON) / WEEK), 1)
         weeks = list(range(first_week, int(since / WEEK) + 1))[:WEEKS]
         if not weeks:
-            return Drawn(drawn, [None] * draws)
+            return Drawn(drawn, [None] * draws, cancelled)
         unknown = habits.shares([-1] * (past.groups.shape[1] - 1) + [0])
         coming: list[Arrivals | None] = []
         for _ in range(draws):
@@ -209,8 +240,10 @@ class Simulator:
             lasting = np.where(
                 has_ended, past.run_times[arrivals], np.maximum(shares * past.limits[arrivals], 1.0)
             )
-            coming.append(Arrivals(arrivals, shift, lasting))
-        return Drawn(drawn, coming)
+            gone = np.flatnonzero(past.cancelled[arrivals] <= now)
+            gone_at = past.cancelled[arrivals[gone]] + shift
+            coming.append(Arrivals(arrivals, shift, lasting, gone, gone_at))
+        return Drawn(drawn, coming, cancelled)
 
     def _run_times(
         self,
@@ -239,7 +272,11 @@ class Simulator:
 
 
 def quantiles(starts: np.ndarray, levels: Sequence[float]) -> np.ndarray:
-    """Return quantiles of drawn starts (seconds), by level and job: each is one of the draws."""
-    ordered, draws = np.sort(starts, axis=0), len(starts)
-    places = [min(int(level * draws), draws - 1) for level in levels]
-    return ordered[places]
+    """Return quantiles of drawn starts (seconds), by level and job: each is one of the draws.
+
+    Of the draws in which the job is not cancelled (NaN); infinite where it always is.
+    """
+    ordered, counts = np.sort(starts, axis=0), np.sum(~np.isnan(starts), axis=0)
+    places = [np.clip((level * counts).astype(np.int64), 0, counts - 1) for level in levels]
+    found = np.take_along_axis(ordered, np.maximum(places, 0), axis=0)
+    return np.where(np.isnan(found), np.inf, found)

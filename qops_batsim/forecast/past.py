@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
+from qops_batsim.tables import Words
 from qops_batsim.workload.conversion import Conversion
+from qops_batsim.workload.log import CancelledJobs, Records, names_of
 
 LEAST_LIMIT = 60.0
 """Shorter limits count as this long (seconds)."""
@@ -25,6 +27,10 @@ ENOUGH = 12
 """Ended jobs from which a run time is drawn: where a group has fewer, wider groups add theirs."""
 
 
+USER = 2
+"""Place of a job's user among its groups."""
+
+
 class Past(NamedTuple):
     """Jobs of a machine, in columns; dates and durations in seconds.
 
@@ -36,6 +42,8 @@ class Past(NamedTuple):
         Size of the machine.
     submissions, starts
         Dates; a start is NaN if it is not known.
+    cancelled
+        When jobs were cancelled while they waited, NaN for all others.
     run_times, limits
         How long jobs ran, and how long they were allowed to, which some overrun.
     widths
@@ -54,6 +62,7 @@ class Past(NamedTuple):
     processors: int
     submissions: np.ndarray
     starts: np.ndarray
+    cancelled: np.ndarray
     run_times: np.ndarray
     limits: np.ndarray
     widths: np.ndarray
@@ -67,6 +76,11 @@ class Past(NamedTuple):
         """Return when jobs ended (seconds), NaN where that is not known."""
         ends: np.ndarray = self.starts + self.run_times
         return ends
+
+    @property
+    def waited_until(self) -> np.ndarray:
+        """Return when jobs started or were cancelled (seconds), NaN where that is not known."""
+        return np.where(np.isnan(self.cancelled), self.starts, self.cancelled)
 
 
 def past_of(trace: Conversion) -> Past:
@@ -82,22 +96,51 @@ def past_of(trace: Conversion) -> Past:
     if not ((run_times > 0) & (widths <= size)).any():
         raise InputError(f"{trace.workload.source}: no job ran, so there is no past to learn from")
     longest = (asked if (asked > 0).any() else run_times).max()
-    limits = np.maximum(np.where(asked > 0, asked, longest), LEAST_LIMIT)
     waits = records["wait_time"].astype(float)
     starts = np.where(waits >= 0, records["submit_time"] + waits, np.nan)
-    names = np.column_stack([np.array(trace.names(f, "-1"), object) for f in FIELDS])
+    names = _names(records, trace.texts)
+    gone, texts = trace.cancelled or CancelledJobs(records[:0])
+    count, more = len(records), np.full(len(gone), np.nan)
+    submissions = np.concatenate([records["submit_time"], gone["submit_time"]]).astype(float)
+    asked = np.concatenate([asked, gone["requested_time"]])
+    widths = np.concatenate([widths, gone["requested_processors"]])
+    cancelled = np.concatenate([np.full(count, np.nan), gone["submit_time"] + gone["wait_time"]])
+    limits = np.maximum(np.where(asked > 0, asked, longest), LEAST_LIMIT)
+    run_times = np.concatenate([run_times, limits[count:]])
+    names = np.concatenate([names, _names(gone, texts)])
+    jobs = [*trace.workload.jobs, *_cancelled_jobs(gone, names[count:], limits[count:])]
+    order = np.argsort(submissions, kind="stable")
+    names, limits = names[order], limits[order]
     return Past(
         processors=size,
-        submissions=records["submit_time"].astype(float),
-        starts=starts,
-        run_times=np.maximum(run_times, 1.0),
+        submissions=submissions[order],
+        starts=np.concatenate([starts, more])[order],
+        cancelled=cancelled[order],
+        run_times=np.maximum(run_times[order], 1.0),
         limits=limits,
-        widths=widths,
+        widths=widths[order],
         groups=groups_of(names, limits),
         names=names,
-        jobs=trace.workload.jobs,
-        history=len(records),
+        jobs=[jobs[place] for place in order.tolist()],
+        history=len(jobs),
     )
+
+
+def _names(records: Records, texts: Mapping[str, Words]) -> np.ndarray:
+    """Return user, application and partition of records, in a row."""
+    columns = [np.array(names_of(records, texts, field, "-1"), object) for field in FIELDS]
+    return np.column_stack(columns)
+
+
+def _cancelled_jobs(records: Records, names: np.ndarray, limits: np.ndarray) -> list[Job]:
+    """Return jobs that were cancelled, as a scheduler saw them."""
+    columns = (records[name].tolist() for name in ("submit_time", "requested_processors"))
+    return [
+        Job(f"cancelled-{place}", date, width, "", limit, None, {"user": user, "queue": queue})
+        for place, (date, width, limit, (user, _, queue)) in enumerate(
+            zip(*columns, limits.tolist(), names.tolist(), strict=True)
+        )
+    ]
 
 
 def groups_of(names: np.ndarray, limits: np.ndarray) -> np.ndarray:
@@ -163,3 +206,79 @@ class Habits:
             if len(found) >= ENOUGH:
                 break
         return np.sort(found) if found else np.array([max(1.0, beyond)])
+
+
+HOURS = (1.0, 4.0, 12.0, 24.0)
+"""Where classes of waits begin (hours) but the first, by which cancellations are counted."""
+
+WIDER = 2.0
+"""As so many cancellations counts what is known of a wider group of jobs."""
+
+
+class Patience:
+    """How often waiting jobs were cancelled, by group and wait, of what is known so far.
+
+    A rate of a group (cancellations by hour of wait) is drawn to that of the wider group as if it
+    had so many more of its cancellations: user, partition, all.
+
+    Parameters
+    ----------
+    past
+        The jobs.
+    """
+
+    def __init__(self, past: Past) -> None:
+        self._past, self._groups = past, past.groups[:, USER:]
+        edges = 3600.0 * np.array([0.0, *HOURS, np.inf])
+        self._begins, self._ends = edges[:-1], edges[1:]
+        sizes = self._groups.max(axis=0, initial=0) + 1
+        self._counts = [np.zeros((size, len(self._begins))) for size in sizes.tolist()]
+        self._hours = [np.zeros_like(counts) for counts in self._counts]
+        self.cancels = bool(np.isfinite(past.cancelled).any())
+
+    def learn(self, rows: np.ndarray) -> None:
+        """Note jobs that have started, or were cancelled while they waited."""
+        past = self._past
+        if not self.cancels or not len(rows):
+            return
+        waits = (past.waited_until[rows] - past.submissions[rows])[:, None]
+        hours = np.clip(waits - self._begins, 0.0, self._ends - self._begins) / 3600.0
+        ended = (self._begins <= waits) & (waits < self._ends)
+        ended &= np.isfinite(past.cancelled[rows])[:, None]
+        for place, (counts, known) in enumerate(zip(self._counts, self._hours, strict=True)):
+            groups = self._groups[rows, place]
+            np.add.at(counts, groups, ended)
+            np.add.at(known, groups, hours)
+
+    def draw(
+        self, rows: np.ndarray, waited: np.ndarray, draws: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return how much longer jobs wait until they are cancelled (seconds), by draw and job.
+
+        Infinite if never; ``waited`` is for how long they have waited (seconds).
+        """
+        chances = rng.standard_exponential((len(rows), draws)).T
+        left = np.full((draws, len(rows)), np.inf)
+        rates = self._rates(rows) / 3600.0
+        since = np.maximum(self._begins - waited[:, None], 0.0)
+        until = np.maximum(self._ends - waited[:, None], 0.0)
+        for kind in range(len(self._begins)):
+            rate = rates[:, kind]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                reached = since[:, kind] + np.where(rate > 0, chances / rate, np.inf)
+                spent = rate * (until[:, kind] - since[:, kind])
+            found = (reached < until[:, kind]) & np.isinf(left)
+            left = np.where(found, reached, left)
+            chances = chances - np.where(rate > 0, spent, 0.0)
+        return left
+
+    def _rates(self, rows: np.ndarray) -> np.ndarray:
+        """Return the rates of jobs (1/h), by job and class of wait."""
+        counts, hours = self._counts[-1][0], self._hours[-1][0]
+        rates = np.broadcast_to(counts / np.maximum(hours, 1.0), (len(rows), len(counts)))
+        for place in range(len(self._counts) - 2, -1, -1):
+            groups = self._groups[rows, place]
+            some = np.where(rates > 0, WIDER / np.maximum(rates, 1e-12), 0.0)
+            counts, hours = self._counts[place][groups], self._hours[place][groups]
+            rates = np.where(rates > 0, (counts + WIDER) / np.maximum(hours + some, 1e-12), 0.0)
+        return rates

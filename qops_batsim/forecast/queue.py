@@ -21,8 +21,8 @@ from qops_batsim.forecast.backtest import (
     Correction,
     corrected,
 )
-from qops_batsim.forecast.forecast import Moment, Simulator, quantiles
-from qops_batsim.forecast.past import LEAST_LIMIT, Habits, Past, groups_of
+from qops_batsim.forecast.forecast import Drawn, Moment, Simulator, quantiles
+from qops_batsim.forecast.past import LEAST_LIMIT, Habits, Past, Patience, groups_of
 from qops_batsim.jobs import Job
 
 _IN_TIME = 60.0
@@ -109,7 +109,7 @@ def forecast_queue(
     """
     model = _Model(state, past, calendar, (), scheduler, settings, corrections)
     moment, simulator = model.moment, model.simulator
-    drawn = simulator.draw(moment, model.habits, draws, np.random.default_rng(seed))
+    drawn = model.draw(draws, seed)
     starts, plan = simulator.starts_by_draw(moment, drawn), simulator.planned(moment)
     ordered = sorted((job for job in state.jobs if job.start is None), key=in_line)
     return QueueForecast(
@@ -155,11 +155,13 @@ def forecast_asked(
     model = _Model(state, past, calendar, asked, scheduler, settings, corrections)
     running, waiting = model.moment.running, model.moment.waiting
     queue, ours = np.split(waiting, [len(waiting) - len(asked)])
-    drawn = model.simulator.draw(model.moment, model.habits, draws, np.random.default_rng(seed))
-    found, queued = [], len(running) + len(queue)
+    drawn = model.draw(draws, seed)
+    found = []
     for place, (row, job) in enumerate(zip(ours.tolist(), asked, strict=True)):
         moment = Moment(model.moment.now, running, np.append(queue, row))
-        starts = model.simulator.starts_by_draw(moment, drawn.of_job(queued + place, queued))
+        starts = model.simulator.starts_by_draw(
+            moment, drawn.of_job(place, len(running), len(queue))
+        )
         plan = float(model.simulator.planned(moment)[-1])
         name = f"{job.processors}x{_short(job.limit)}"
         found.append(model.told(name, job.processors, job.limit, starts[:, -1], plan))
@@ -214,7 +216,14 @@ class _Model:
         self.habits.learn(
             row for row in np.argsort(ends, kind="stable").tolist() if ends[row] <= now
         )
+        self._patience, until = Patience(everything), past.waited_until
+        self._patience.learn(np.flatnonzero(until <= now))
         self._to_date, self._corrections = calendar.unix_start, corrections
+
+    def draw(self, draws: int, seed: int) -> Drawn:
+        """Return what may happen next."""
+        rng = np.random.default_rng(seed)
+        return self.simulator.draw(self.moment, self.habits, draws, rng, self._patience)
 
     def told(
         self, name: str, processors: int, limit: float | None, starts: np.ndarray, planned: float
@@ -223,7 +232,11 @@ class _Model:
         now, (first, last) = self.moment.now, INTERVALS[0]
         levels = corrected(quantiles(starts, LEVELS).tolist(), self._corrections, now)
         early, median, late = (self._date(levels[level]) for level in (first, MEDIAN, last))
-        chances = [float((starts - now <= most + _IN_TIME).mean()) for most in (3600.0, 86_400.0)]
+        waits = starts[~np.isnan(starts)] - now
+        chances = [
+            float((waits <= most + _IN_TIME).mean()) if len(waits) else 0.0
+            for most in (3600.0, 86_400.0)
+        ]
         return StartForecast(
             id=name,
             processors=processors,
@@ -296,6 +309,7 @@ def _with_queue(
         processors=state.processors,
         submissions=np.concatenate([past.submissions, submissions]),
         starts=np.concatenate([past.starts, begun]),
+        cancelled=np.concatenate([past.cancelled, np.full(len(queued), np.nan)]),
         run_times=np.concatenate([past.run_times, limits]),
         limits=every_limit,
         widths=np.concatenate([past.widths, [job.processors for job in queued]]).astype(np.int64),

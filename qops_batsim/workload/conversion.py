@@ -30,10 +30,13 @@ from qops_batsim.version import __version__
 from qops_batsim.workload.log import (
     NOT_RERUNNABLE,
     RERUNNABLE,
+    STATUS_CANCELLED,
     STATUS_PARTIAL,
+    CancelledJobs,
     Log,
     Records,
     RepairCount,
+    names_of,
 )
 from qops_batsim.workload.model import (
     JobColumns,
@@ -83,19 +86,17 @@ class Conversion(msgspec.Struct, kw_only=True):
     """Processors of the machine since some dates (seconds since the log's start), if known."""
     texts: dict[str, Words] = {}
     """Names by field of a job (``user``, ``group``, ``queue``), for each record."""
+    cancelled: CancelledJobs | None = None
+    """Jobs that were cancelled while they waited, submitted between those of the workload; their
+    texts have a row for each."""
     offered_load: float | None
     """Sum of run time x processors over processors of the machine x time from first to last
     submission; None when that time is 0.
     """
 
     def names(self, field: str, unknown: str = "") -> list[str]:
-        """Return a field of each record (``user``, ``group``, ``executable``, ``queue``) as texts.
-
-        Where a log has numbers, one that is not known is ``unknown``.
-        """
-        if field in self.texts:
-            return self.texts[field].texts()
-        return [unknown if each < 0 else str(each) for each in self.records[field].tolist()]
+        """Return a field of each record as texts: see :func:`names_of`."""
+        return names_of(self.records, self.texts, field, unknown)
 
 
 def convert_log(
@@ -170,8 +171,24 @@ def _account(
         calendar=calendar,
         counted=log.counted,
         texts={name: texts.at(records["job_number"] - 1) for name, texts in log.texts.items()},
+        cancelled=_cancelled(log, begin, last, workload.provenance["processors_field"]),
         offered_load=offered_load(records, workload.processors),
         **known,
+    )
+
+
+def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs:
+    """Return the jobs that were cancelled while they waited, submitted in a span (seconds)."""
+    found, texts = log.cancelled or CancelledJobs(log.records, {})
+    found = found.copy()
+    _choose_width(found, field)
+    submitted, waited = found["submit_time"], found["wait_time"]
+    kept = (found["status"] == STATUS_CANCELLED) & (found["run_time"] <= 0) & (waited >= 0)
+    kept &= (begin <= submitted) & (submitted <= last) & (found["requested_processors"] > 0)
+    found = found[kept]
+    found = found[np.argsort(found["submit_time"], kind="stable")]
+    return CancelledJobs(
+        found, {name: column.at(found["job_number"] - 1) for name, column in texts.items()}
     )
 
 

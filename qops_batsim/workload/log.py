@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -44,6 +45,30 @@ RERUNNABLE, NOT_RERUNNABLE = "rerunnable", "false"
 
 Records = NDArray[Any]
 """An array of type :data:`RECORD`; -1 stands for "not known"."""
+
+
+class CancelledJobs(NamedTuple):
+    """Jobs that were cancelled while they waited.
+
+    Their records, whose ``wait_time`` is how long they did, and fields that are texts, by job
+    number from 1.
+    """
+
+    records: Records
+    texts: Mapping[str, Words] = MappingProxyType({})
+
+
+def names_of(
+    records: Records, texts: Mapping[str, Words], field: str, unknown: str = ""
+) -> list[str]:
+    """Return a field of each record (``user``, ``group``, ``executable``, ``queue``) as texts.
+
+    ``texts`` have a row for each record. Where a log has numbers, one that is not known is
+    ``unknown``.
+    """
+    if field in texts:
+        return texts[field].texts()
+    return [unknown if each < 0 else str(each) for each in records[field].tolist()]
 
 
 class Malformed(NamedTuple):
@@ -92,6 +117,8 @@ class Log(ABC):
     """A workload log: records as in the Standard Workload Format, whatever it was read from."""
 
     records: Records
+    cancelled: CancelledJobs | None = None
+    """Jobs that were cancelled while they waited, where these are not among the records."""
     lines: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
     """Line of the file, from 1, in which each record is."""
     source: str = "a log"

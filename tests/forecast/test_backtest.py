@@ -134,3 +134,18 @@ def test_jobs_overrun_their_limits_in_a_log_and_not_in_a_simulation() -> None:
     simulated = as_simulated(jobs)
     assert simulated.starts.tolist() == [0.0, 60.0]
     assert simulated.ends.tolist() == [60.0, 65.0]
+
+
+def test_jobs_that_were_cancelled_are_not_compared() -> None:
+    jobs = history()
+    waited = jobs.starts - jobs.submissions
+    longest = np.argsort(waited)[-30:]
+    gone = np.full(len(waited), np.nan)
+    gone[longest] = jobs.starts[longest] - 1.0
+    starts = np.where(np.isnan(gone), jobs.starts, np.nan)
+    jobs = jobs._replace(starts=starts, cancelled=gone)
+    found, _ = backtest(jobs, Simulator(jobs), moments=20, draws=10, seed=5)
+    assert np.isfinite([each.start for each in found]).all()
+    assert not {each.row for each in found} & set(longest.tolist())
+    # A scheduler might have started them before.
+    assert as_simulated(jobs).history == len(waited) - 30

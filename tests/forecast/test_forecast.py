@@ -7,6 +7,7 @@ import pytest
 
 from qops_batsim.forecast.forecast import (
     WEEK,
+    Arrivals,
     Moment,
     Simulator,
     moment_of,
@@ -65,10 +66,15 @@ def test_jobs_that_come_later_can_go_first() -> None:
     )
     moment = Moment(30.0, np.array([0]), np.array([2]))
     run_times = np.array([70.0, 40.0])
-    late = Simulator(jobs).starts(moment, run_times, np.array([1]), 30.0, np.array([20.0]))
+    nothing = np.arange(0)
+
+    def coming(run_time: float) -> Arrivals:
+        return Arrivals(np.array([1]), 30.0, np.array([run_time]), nothing, nothing)
+
+    late = Simulator(jobs).starts(moment, run_times, coming(20.0))
     assert late.tolist() == [100.0]
     # Its limit of 60 s ends before 100; it runs beyond that.
-    late = Simulator(jobs).starts(moment, run_times, np.array([1]), 30.0, np.array([90.0]))
+    late = Simulator(jobs).starts(moment, run_times, coming(90.0))
     assert late.tolist() == [125.0]
 
 
@@ -126,3 +132,34 @@ def test_slurm_decides_by_priority() -> None:
     found = simulator.starts(moment, np.array([20.0, 40.0, 10.0]))
     assert found[1] == pytest.approx(30.0)
     assert found[0] >= 50.0
+
+
+def test_a_cancelled_job_leaves_the_queue() -> None:
+    jobs = queue_of_two()
+    moment = moment_of(jobs, 30.0)
+    # b, which waits for all processors until a ends, is cancelled at 40; c begins then.
+    run_times, waits = np.array([30.0, 40.0, 10.0]), np.array([40.0, np.inf])
+    found = Simulator(jobs).starts(moment, run_times, cancelled=waits)
+    assert np.isnan(found[0])
+    assert found[1] == 40.0
+    # A job that has started by then is not cancelled any more.
+    found = Simulator(jobs).starts(moment, run_times, cancelled=np.array([61.0, np.inf]))
+    assert found.tolist() == [60.0, 100.0]
+
+
+def test_a_job_that_is_cancelled_later_waits_now() -> None:
+    jobs = queue_of_two()
+    gone = jobs._replace(
+        starts=np.array([0.0, np.nan, 60.0]), cancelled=np.array([np.nan, 50.0, np.nan])
+    )
+    assert moment_of(gone, 30.0).waiting.tolist() == [1, 2]
+    assert moment_of(gone, 55.0).waiting.tolist() == [2]
+
+
+def test_quantiles_are_of_the_draws_in_which_a_job_starts() -> None:
+    starts = np.array([[10.0, np.nan], [np.nan, np.nan], [30.0, np.nan], [20.0, np.nan]])
+    assert quantiles(starts, (0.1, 0.5, 0.9)).tolist() == [
+        [10.0, np.inf],
+        [20.0, np.inf],
+        [30.0, np.inf],
+    ]

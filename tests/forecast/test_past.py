@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from qops_batsim.forecast.past import ENOUGH, Habits, numbered, past_of
+from qops_batsim.forecast.past import ENOUGH, Habits, Past, Patience, numbered, past_of
 from qops_batsim.workload.traces import read_partitions
+from support.centre_dumps import CENTRE, make_rows, text_of
 from support.pasts import past
 
 
@@ -60,3 +62,76 @@ def test_a_log_without_limits_does_not_tell_how_long_jobs_will_run(tmp_path: Pat
     found = past_of(read_partitions(str(tmp_path / "log.swf"))[0][""])
     assert found.run_times.tolist() == [300.0, 900.0, 120.0]
     assert found.limits.tolist() == [900.0] * 3
+
+
+def cancelled_after(hours: list[float], starts: list[float], users: str) -> Past:
+    """Return jobs that were cancelled after some hours of waiting, then ones that started."""
+    waits = [3600.0 * each for each in hours]
+    rows = [(0.0, np.nan, 60.0, 60.0, 1) for _ in hours]
+    rows += [(0.0, 3600.0 * each, 60.0, 60.0, 1) for each in starts]
+    gone = np.array([*waits, *(np.nan for _ in starts)])
+    return past(8, rows, users=users)._replace(cancelled=gone)
+
+
+def test_users_cancel_as_often_as_they_did() -> None:
+    # In 40 hours of waiting, all shorter than an hour, a cancelled twenty of forty jobs, b none.
+    jobs = cancelled_after([0.5] * 20, [0.5] * 60, "a" * 40 + "b" * 40)
+    patience = Patience(jobs)
+    patience.learn(np.arange(80))
+    left = patience.draw(np.array([0, 79]), np.zeros(2), 4_000, np.random.default_rng(1))
+    within = (left < 1800.0).mean(axis=0)
+    # One cancellation an hour for a, about an eleventh for b, whom the partition tells of.
+    assert within[0] == pytest.approx(1 - np.exp(-0.5), abs=0.05)
+    assert 0.0 < within[1] < 0.08
+    # Nothing is known of longer waits: nobody cancels there.
+    assert (
+        patience.draw(np.array([0]), np.array([5 * 3600.0]), 10, np.random.default_rng(1)).min()
+        == np.inf
+    )
+
+
+def test_rates_are_of_the_wait_so_far() -> None:
+    # All wait for 3 hours; half of them are cancelled then.
+    jobs = cancelled_after([3.0] * 30, [3.0] * 30, "a" * 60)
+    patience = Patience(jobs)
+    patience.learn(np.arange(60))
+    drawn = patience.draw(np.array([0, 0]), np.array([0.0, 7200.0]), 500, np.random.default_rng(2))
+    assert drawn[:, 0].min() >= 3600.0
+    assert (drawn[:, 1] < 7200.0).mean() > 0.3
+
+
+def test_without_cancellations_none_is_drawn() -> None:
+    jobs = past(8, [(0.0, 10.0, 60.0, 60.0, 1)])
+    assert not Patience(jobs).cancels
+
+
+def test_a_past_has_the_jobs_that_were_cancelled(tmp_path: Path) -> None:
+    # 2 waited for 50 s until it was cancelled; 3 was cancelled while it ran, which is a run.
+    told = [(1, 0, 30, 300, 1), (2, 10, 50, -1, 5), (3, 20, 0, 60, 5), (4, 30, -1, -1, 5)]
+    rows = [
+        f"{job} {date} {wait} {run} 2 -1 -1 2 600 -1 {status} 7 1 -1 1 -1 -1 -1"
+        for job, date, wait, run, status in told
+    ]
+    (tmp_path / "log.swf").write_text("\n".join(["; MaxProcs: 4", *rows, ""]))
+    found = past_of(read_partitions(str(tmp_path / "log.swf"))[0][""])
+    assert found.submissions.tolist() == [0.0, 10.0, 20.0]
+    assert found.waited_until.tolist() == [30.0, 60.0, 20.0]
+    assert found.cancelled[1] == 60.0
+    assert found.jobs[1].fields["user"] == "7"
+    assert np.isnan(found.starts[1])
+
+
+def test_accounting_tells_who_cancelled_waiting_jobs(tmp_path: Path) -> None:
+    path = tmp_path / "dump.txt"
+    part = CENTRE[2]
+    path.write_text(text_of(make_rows((part,), 300, patience=36_000.0)))
+    trace = read_partitions(str(path))[0]["gpu"]
+    found = past_of(trace)
+    gone = np.isfinite(found.cancelled)
+    assert gone.sum() > 5
+    assert found.history == len(trace.records) + gone.sum()
+    assert (found.cancelled[gone] > found.submissions[gone]).all()
+    assert found.widths.max() <= part.cores
+    # Of one core a GPU, they are counted by their GPUs as well.
+    assert set(found.widths[gone].tolist()) <= {8, 16, 64, 256}
+    assert found.names[gone, 2].tolist() == ["gpu"] * int(gone.sum())

@@ -1,21 +1,31 @@
-"""Accounting of made centres: partitions of their own sizes and loads, whose jobs EASY has run.
+"""Accounting of made centres: partitions of their own sizes and loads, whose jobs a scheduler has
+run, EASY by default.
 
-``python tests/support/centre_dumps.py 500000 > dump.txt`` writes a dump of so many records.
+``python tests/support/centre_dumps.py 500000 > dump.txt`` writes a dump of so many records,
+``--scheduler slurm:weight_age=1000`` one of another scheduler, ``--patience 12`` one whose users
+cancel jobs that wait: half of them within 12 h times ln 2 of waiting, some users sooner.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from qops_batsim.advice.trace_runs import run_easy
+from qops_batsim.engine.options import ExternalEvent
+from qops_batsim.experiments.deadline_runs import contestant_of, outcomes_of
+from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.hostset import HostSet
+from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.delay_jobs import run_times_until_killed
 from qops_batsim.workload.model import Workload, delay_profile, read_jobs
 
 HEADER = "JobID|User|Account|Partition|QOS|Reservation|State|Submit|Start|End|ElapsedRaw"
-HEADER += "|AllocCPUS|AllocNodes|AllocTRES|Timelimit"
+HEADER += "|AllocCPUS|AllocNodes|ReqTRES|AllocTRES|Timelimit"
 BEGIN = 1704067200
 
 
@@ -43,7 +53,7 @@ OPPOSITE = (
 )
 
 
-def jobs_of(part: Partition, count: int, seed: int) -> Workload:
+def jobs_of(part: Partition, count: int, seed: int, users: list[int]) -> Workload:
     """Return jobs that arrive at random so that the partition has its load."""
     rng = np.random.default_rng(seed)
     width = rng.choice(part.widths, count)
@@ -53,7 +63,15 @@ def jobs_of(part: Partition, count: int, seed: int) -> Workload:
     submitted = rng.exponential(gap, count).cumsum().round()
     names = dict(delay_profile(each) for each in set(run_time.tolist()))
     rows = [
-        {"id": str(at), "subtime": s, "res": int(w), "walltime": limit, "profile": profile}
+        {
+            "id": str(at),
+            "subtime": s,
+            "res": int(w),
+            "walltime": limit,
+            "profile": profile,
+            "user": f"u{users[at]}",
+            "group": f"acc{users[at] % 3}",
+        }
         for at, (s, w, limit, r) in enumerate(
             zip(
                 submitted.tolist(),
@@ -74,32 +92,70 @@ def clock(seconds: float) -> str:
 
 
 def make_rows(
-    parts: tuple[Partition, ...], jobs: int, seed: int = 1
+    parts: tuple[Partition, ...],
+    jobs: int,
+    seed: int = 1,
+    *,
+    scheduler: str = "easy",
+    settings: Mapping[str, Any] | None = None,
+    patience: float | None = None,
 ) -> list[tuple[float, str, list[str]]]:
-    """Return the rows of so many jobs a partition, with date of submission and partition."""
+    """Return the rows of so many jobs a partition, with date of submission and partition.
+
+    With ``patience``, users cancel jobs that wait, at random dates with that mean (seconds) of
+    their wait; of user u1 two ninths of it, of u8 sixteen ninths.
+    """
     rows: list[tuple[float, str, list[str]]] = []
     for number, part in enumerate(parts):
-        workload = jobs_of(part, jobs, seed + number)
-        responses = run_easy(workload).responses
-        lasted = run_times_until_killed(workload)
         rng = np.random.default_rng(seed + 100 + number)
         users = rng.integers(1, 9, jobs).tolist()
         # Of a GPU partition, half of the jobs have one core a GPU: GPUs bind them.
         few = rng.random(jobs) < 0.5
+        workload = jobs_of(part, jobs, seed + number, users)
+        waits = np.full(jobs, np.inf)
+        if patience is not None:
+            waits = rng.standard_exponential(jobs) * patience * np.array(users) / 4.5
+        outcomes, _ = outcomes_of(
+            workload,
+            make_cluster(workload.processors),
+            make_scheduler(scheduler, dict(settings or {})),
+            events=cancellations(workload, waits) if patience is not None else None,
+        )
+        finishes = dict(zip(outcomes.ids, outcomes.finish.tolist(), strict=True))
+        refused = dict(zip(outcomes.ids, outcomes.refused.tolist(), strict=True))
+        lasted = run_times_until_killed(workload)
         for at, job in enumerate(workload.jobs):
             run_time = workload.profiles[job.profile]["delay"]
-            start = job.submission_time + responses[job.id] - lasted[at]
             cores, tres = job.processors, ""
             if part.gpus:
                 gpus = max(job.processors * part.gpus // part.cores, 1)
                 cores = gpus if few[at] else job.processors
                 tres = f",gres/gpu={gpus},gres/gpu:a100={gpus}"
-            cells = [f"u{users[at]}", f"acc{users[at] % 3}", part.name, "normal", "", "COMPLETED"]
-            cells += [clock(job.submission_time), clock(start), clock(start + run_time)]
-            cells += [str(int(run_time)), str(cores), "1", f"cpu={cores},node=1{tres}"]
+            asked = f"cpu={cores},node=1{tres}"
+            cells = [f"u{users[at]}", f"acc{users[at] % 3}", part.name, "normal", ""]
+            if refused[job.id]:
+                gone = clock(job.submission_time + waits[at])
+                cells += ["CANCELLED by 1000", clock(job.submission_time), "None", gone]
+                cells += ["0", "0", "0", asked, ""]
+            else:
+                start = finishes[job.id] - lasted[at]
+                cells += ["COMPLETED", clock(job.submission_time), clock(start)]
+                cells += [clock(start + run_time), str(int(run_time)), str(cores), "1"]
+                cells += [asked, asked]
             cells.append(f"{int(job.walltime or 0) // 60}:00")
             rows.append((job.submission_time, part.name, cells))
     return sorted(rows, key=lambda row: row[0])
+
+
+def cancellations(workload: Workload, waits: np.ndarray) -> list[ExternalEvent]:
+    """Return the cancellations of jobs that wait so long (seconds), in their order."""
+    dates = [job.submission_time + wait for job, wait in zip(workload.jobs, waits, strict=True)]
+    found = []
+    for place in np.argsort(dates, kind="stable").tolist():
+        fields = {"type": "job_cancelled", "job_id": f"w0!{workload.jobs[place].id}"}
+        event = ExternalEvent(dates[place], "job_cancelled", HostSet(0), fields)
+        found.append(event)
+    return found
 
 
 def text_of(rows: list[tuple[float, str, list[str]]], *, pooled: bool = False) -> str:
@@ -112,4 +168,20 @@ def text_of(rows: list[tuple[float, str, list[str]]], *, pooled: bool = False) -
 
 
 if __name__ == "__main__":
-    sys.stdout.write(text_of(make_rows(CENTRE, int(sys.argv[1]) // len(CENTRE))))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("records", type=int)
+    parser.add_argument("--scheduler", default="easy")
+    parser.add_argument("--patience", type=float, help="mean patience in hours")
+    given = parser.parse_args()
+    chosen = contestant_of(given.scheduler)
+    sys.stdout.write(
+        text_of(
+            make_rows(
+                CENTRE,
+                given.records // len(CENTRE),
+                scheduler=chosen.scheduler,
+                settings=dict(chosen.settings),
+                patience=None if given.patience is None else 3600 * given.patience,
+            )
+        )
+    )

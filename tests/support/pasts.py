@@ -22,6 +22,7 @@ def past(processors: int, rows: list[tuple[float, float, float, float, int]], **
         processors=processors,
         submissions=dates,
         starts=starts,
+        cancelled=np.full(len(rows), np.nan),
         run_times=run_times,
         limits=limits,
         widths=widths.astype(np.int64),

@@ -38,7 +38,9 @@ from qops_batsim.workload.log import (
     STATUS_CANCELLED,
     STATUS_COMPLETED,
     STATUS_FAILED,
+    CancelledJobs,
     Log,
+    Records,
     RepairCount,
 )
 
@@ -427,7 +429,7 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
     settle(rows, choices)
     rows.choose(choices)
     _restarts(rows, choices.restarts)
-    _select(rows, choices)
+    cancelled = _select(rows, choices)
     _restarts(rows, choices.restarts)  # A waiting task may have a row of its own.
     parts = len(rows.groups)
     if parts:
@@ -435,31 +437,24 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
         jobs = len(set(rows.groups.values()))
         _merge(rows)
         rows.tell("het_parts", f"parts of heterogeneous jobs ({jobs} in all)", lines, "merge")
-    count = len(rows.ids)
+    if cancelled.groups:
+        _merge(cancelled)
     own = rows.own_times
     counted = ""
     if choices.by == "binding":
-        rows.processors, counted = binding_sizes(rows, own, choices.nodes)
+        rates = _cores_and_gpus(rows, own, choices.nodes)
+        rows.processors, counted = binding_sizes(rows, rates)
+        cancelled.processors, _ = binding_sizes(cancelled, rates)
     elif choices.by != "cores":
         unit = {"nodes": "nodes", "gpus": "GPUs"}[choices.by]
         counted = f"{unit}: what is said of processors, or of core-hours, is of {unit}"
     size, size_is = _size(rows, own, choices)
-    records = np.empty(count, dtype=RECORD)
-    for name in RECORD.names or ():
-        records[name] = -1
-    records["job_number"] = np.arange(1, count + 1)
-    records["submit_time"] = np.where(np.isnan(rows.submitted), -1, rows.submitted - start)
-    records["wait_time"] = np.nan_to_num(rows.started - rows.submitted, nan=-1)
-    records["run_time"] = np.nan_to_num(own, nan=-1)
-    processors = np.nan_to_num(rows.processors, nan=-1).astype(np.int64)
-    records["allocated_processors"] = records["requested_processors"] = processors
-    limits = np.where(np.isfinite(rows.limits), rows.limits, -1)
-    records["requested_time"] = limits
-    statuses = [ENDED.get(state, -1) for state in rows.states.words]
-    records["status"] = np.array(statuses, np.int64)[rows.states.which]
+    waited = _records_of(cancelled, np.full(len(cancelled.ids), -1.0), start)
+    waited["wait_time"] = cancelled.ended - cancelled.submitted
     return AccountingLog(
         format=kind,
-        records=records,
+        records=_records_of(rows, own, start),
+        cancelled=CancelledJobs(waited[waited["wait_time"] >= 0], cancelled.texts),
         lines=rows.lines,
         ids=rows.ids,
         texts=rows.texts,
@@ -472,6 +467,24 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
         size_is=size_is,
         counted="; ".join(filter(None, (counted, rows.units))),
     )
+
+
+def _records_of(rows: Rows, own: Floats, start: float) -> Records:
+    """Return the records of rows, whose own times are given (seconds); dates count from a start."""
+    records = np.empty(len(rows.ids), dtype=RECORD)
+    for name in RECORD.names or ():
+        records[name] = -1
+    records["job_number"] = np.arange(1, len(rows.ids) + 1)
+    records["submit_time"] = np.where(np.isnan(rows.submitted), -1, rows.submitted - start)
+    records["wait_time"] = np.nan_to_num(rows.started - rows.submitted, nan=-1)
+    records["run_time"] = np.nan_to_num(own, nan=-1)
+    processors = np.nan_to_num(rows.processors, nan=-1).astype(np.int64)
+    records["allocated_processors"] = records["requested_processors"] = processors
+    limits = np.where(np.isfinite(rows.limits), rows.limits, -1)
+    records["requested_time"] = limits
+    statuses = [ENDED.get(state, -1) for state in rows.states.words]
+    records["status"] = np.array(statuses, np.int64)[rows.states.which]
+    return records
 
 
 def _check_ranges(rows: Rows, source: str) -> None:
@@ -490,8 +503,11 @@ def _check_ranges(rows: Rows, source: str) -> None:
             )
 
 
-def _select(rows: Rows, choices: Choices) -> None:
-    """Leave out what has other states than those chosen, and what was cancelled before."""
+def _select(rows: Rows, choices: Choices) -> Rows:
+    """Leave out what has other states than those chosen, and what was cancelled before.
+
+    Return the latter: jobs that were cancelled while they waited.
+    """
     gone = np.zeros(len(rows.ids), np.bool_)
     for state in STATES:
         if state not in choices.states:
@@ -505,11 +521,14 @@ def _select(rows: Rows, choices: Choices) -> None:
     rows.leave_out("cancelled_before_start", what, cancelled)
     unlisted = np.zeros(len(rows.ids), np.bool_)
     unlisted[[place for place, tasks in rows.tasks.items() if tasks is None]] = True
+    waited = rows.part(cancelled & ~unlisted)
     unlisted &= ~(gone | cancelled)
     rows.leave_out("unlisted_tasks", "tasks of arrays that are not listed in full", unlisted)
     rows.take(~(gone | cancelled | unlisted))
-    if rows.tasks:
-        _expand(rows)
+    for each in (rows, waited):
+        if each.tasks:
+            _expand(each)
+    return waited
 
 
 def _expand(rows: Rows) -> None:
@@ -651,20 +670,38 @@ def _merge(rows: Rows) -> None:
     rows.groups = {}
 
 
-def binding_sizes(
-    rows: Rows, run_times: Floats, nodes: NodeSizes | None = None
-) -> tuple[Floats, str]:
+def binding_sizes(rows: Rows, rates: Mapping[str, tuple[int, int]]) -> tuple[Floats, str]:
     """Return the cores of each job by the resource that binds it, and the rule in words.
 
     A job of 1 core and 8 GPUs on nodes of 64 cores and 8 GPUs takes a node: 64 cores. The cores
-    that belong to a GPU are those of its partition over its GPUs, as ``nodes`` has them, else the
-    most of both in use at once.
+    that belong to a GPU are those of its partition over its GPUs: both by partition.
     """
     sizes, told = rows.processors.copy(), []
     gpus = rows.numbers.get("gpus")
     if gpus is None:
         return sizes, ""
     pools = rows.pools()
+    for name, (cores, cards) in rates.items():
+        inside = pools.where(lambda each, name=name: each == name)  # type: ignore[misc]
+        by_gpus = np.ceil(np.maximum(gpus, 0) * cores / cards - 1e-9)
+        sizes = np.where(inside, np.fmax(sizes, by_gpus), sizes)
+        each = f"{cores / cards:.3g} ({cores:,} cores, {cards:,} GPUs)"
+        told.append(f"{each} in {name}" if len(set(pools.words)) > 1 else each)
+    rule = "cores; a GPU takes those that belong to it, if its job has fewer: "
+    return sizes, rule + ", ".join(told) if told else ""
+
+
+def _cores_and_gpus(
+    rows: Rows, run_times: Floats, nodes: NodeSizes | None
+) -> dict[str, tuple[int, int]]:
+    """Return the cores and GPUs of each partition that has GPUs: what it has, or the most in use.
+
+    As ``nodes`` have them, else the most of both in use at once.
+    """
+    gpus = rows.numbers.get("gpus")
+    if gpus is None:
+        return {}
+    pools, found = rows.pools(), {}
     for name in sorted(set(pools.words)):
         inside = pools.where(lambda each, name=name: each == name)  # type: ignore[misc]
         known = (nodes or NodeSizes(())).together([name])
@@ -673,12 +710,8 @@ def binding_sizes(
             for unit, column in (("cores", rows.processors), ("gpus", gpus))
         )
         if cores and cards:
-            by_gpus = np.ceil(np.maximum(gpus, 0) * cores / cards - 1e-9)
-            sizes = np.where(inside, np.fmax(sizes, by_gpus), sizes)
-            each = f"{cores / cards:.3g} ({cores:,} cores, {cards:,} GPUs)"
-            told.append(f"{each} in {name}" if len(set(pools.words)) > 1 else each)
-    rule = "cores; a GPU takes those that belong to it, if its job has fewer: "
-    return sizes, rule + ", ".join(told) if told else ""
+            found[name] = cores, cards
+    return found
 
 
 def _size(rows: Rows, run_times: Floats, choices: Choices) -> tuple[int | None, str]:
