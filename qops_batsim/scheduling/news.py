@@ -139,8 +139,8 @@ class Hearing:
         Jobs that have left their hosts, and when they started (seconds).
     """
 
-    def __init__(self, news: News, *, is_of_use: bool) -> None:
-        self._news, self.is_of_use = news, is_of_use
+    def __init__(self, news: News) -> None:
+        self._news, self.is_of_use = news, True
         self.newest: Job | None = None
         self.ended: list[tuple[Job, float]] = []
 

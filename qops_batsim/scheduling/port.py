@@ -335,8 +335,9 @@ class SchedulerModule:
         manager.now, self._has_begun = self._now, True
         self._cancelled: list[str] = []
         self.scheduler.begin(manager)
-        is_of_use = manager.plans or hasattr(self.options, "grace")
-        self._hearing = Hearing(manager.news, is_of_use=is_of_use)
+        self._has_grace = manager.plans or hasattr(self.options, "grace")
+        # Without a grace, too: calls have to be asked for in time.
+        self._hearing = Hearing(manager.news)
         if self.decision_log is not None:
             self.follow(manager.machine_size)
 
@@ -399,7 +400,8 @@ class SchedulerModule:
         manager = self.manager
         if self._hearing.is_of_use:
             self._hearing.judge(now)
-        manager.grace = manager.news.under_way(in_parts=manager.news_in_parts)
+        if self._has_grace or not manager.news.late:
+            manager.grace = manager.news.under_way(in_parts=manager.news_in_parts)
         for job_id in self._cancelled:
             for job in manager.runs_of(job_id):
                 self.scheduler.cancelled(job)

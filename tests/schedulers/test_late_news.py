@@ -295,3 +295,20 @@ def test_no_option_of_a_scheduler_makes_the_verifier_bear_more_than_messages_can
     assert tolerance(options={"grace": 1e6}, message_delays=False) == 0.0
     assert tolerance(options={}, round_trip=0.12) == 0.0
     assert tolerance(options={"grace": 5.0}, round_trip=-1.0) == 0.0
+
+
+def test_slurm_asks_for_calls_that_can_still_come() -> None:
+    """Messages take 60 ms and more: a pass that is due in 10 ms cannot be asked for any more.
+
+    Both processors, dates on links of 30 ms::
+
+        0.24    4.24 4.36   8.36 8.48  11.48
+          |--1--|      |--2--|      |--3--|
+    """
+    delays = {name: {"type": "delay", "delay": int(name[1:])} for name in ("d3", "d4")}
+    told = [("1", 0.0, 2, "d4", 7.0), ("2", 2.0, 2, "d4", 5.0), ("3", 3.0, 1, "d3", 8.0)]
+    workload = Workload(processors=2, jobs=[Job(*each) for each in told], profiles=delays)
+    slow = make_cluster(2, bandwidth=1e9, latency=0.03)
+    done = simulate("slurm", workload, slow, {"bf_interval": "1"})
+    starts = {each.job.id: each.start for each in done.ended}
+    assert starts == pytest.approx({"w0!1": 0.24, "w0!2": 4.36, "w0!3": 8.48}, abs=1e-5)
