@@ -1,0 +1,136 @@
+"""Forecasts of starts beside a real Slurm that runs a stretch of a log, as root.
+
+    python tests/support/slurm_starts.py DIR [--log LOG]
+
+A second of this Slurm counts as :data:`FACTOR` seconds of the log, whose widths are scaled to 32
+nodes. DIR gets what `squeue --json` says every 20 s, dated as in the log (``queue-N.json``), the
+log's jobs before the stretch (``history.swf``), what `scontrol show config` says (``config.txt``,
+its times as in the log), and when each job started (``starts.json``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import math
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from support.slurm_cluster import SlurmCluster, missing
+
+FACTOR = 240
+"""Seconds of the log for one of Slurm's."""
+
+NODES = 32
+FIRST, COUNT = 17_964, 380
+"""Stretch of the log: 60 h of KTH in which 289 of 380 jobs wait."""
+
+POLL = 20.0
+"""Seconds between two looks at the queue."""
+
+SETTINGS = (
+    "MinJobAge=20000",
+    "PriorityType=priority/multifactor",
+    "PriorityWeightAge=1000",
+    "PriorityWeightJobSize=200",
+    "PriorityMaxAge=42",
+    "PriorityCalcPeriod=1",
+    "SchedulerParameters=bf_interval=1,sched_interval=1,bf_resolution=1,bf_continue",
+)
+"""Priorities by age and size; a week of the log is 42 minutes."""
+
+_DATES = ("submit_time", "start_time", "end_time", "eligible_time", "last_sched_eval")
+
+
+def scaled(fields: list[str], processors: int) -> list[str]:
+    """Return the fields of a job of SWF on this machine, its times in whole seconds of Slurm."""
+    width = max(math.ceil(int(fields[7]) * NODES / processors), 1)
+    limit = math.ceil(int(fields[8]) / (60 * FACTOR)) * 60 * FACTOR
+    run_time = min(max(round(int(fields[3]) / FACTOR), 1) * FACTOR, limit)
+    return [*fields[:3], str(run_time), str(width), *fields[5:7], str(width), str(limit), *fields[9:]]
+
+
+def stretched(data: dict[str, Any], began: float, origin: float) -> dict[str, Any]:
+    """Return what squeue says, with the dates and limits of the log; names of jobs are users."""
+    for job in data["jobs"]:
+        for name in _DATES:
+            if job.get(name):
+                job[name] = round(origin + (job[name] - began) * FACTOR)
+        job["time_limit"] *= FACTOR
+        job["user_name"] = job["name"]
+        job["name"] = "1"
+    return data
+
+
+def replay(base: Path, log: Path, count: int) -> None:
+    """Run the stretch, and write what is told of it."""
+    text = gzip.open(log, "rt").read() if log.suffix == ".gz" else log.read_text()
+    lines = text.splitlines()
+    head = [line for line in lines if line.startswith(";")]
+    told = {name: line.split(":", 1)[1].strip() for line in head for name in ("MaxProcs", "UnixStartTime") if line.startswith(f"; {name}:")}
+    unix, processors = int(told["UnixStartTime"]), int(told["MaxProcs"])
+    rows = [line.split() for line in lines if line[:1] not in (";", "")]
+    rows = [scaled(row, processors) for row in rows if int(row[3]) > 0 and int(row[8]) > 0]
+    stretch = rows[FIRST : FIRST + count]
+    head = [f"; MaxProcs: {NODES}" if line.startswith(("; MaxProcs", "; MaxNodes")) else line for line in head]
+    (base / "history.swf").write_text("\n".join([*head, *map(" ".join, rows[:FIRST]), ""]))
+    origin = unix + int(stretch[0][1])
+    place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
+    with place as home, SlurmCluster(Path(home), NODES, SETTINGS) as cluster:
+        (base / "config.txt").write_text(cluster.run("scontrol", "show", "config"))
+        began = time.time()
+        looked, looks, ids = began, 0, {}
+
+        def look(name: str, *further: str) -> dict[str, Any]:
+            date = time.time()
+            data = json.loads(cluster.run("squeue", "-a", *further, "--json"))
+            now = origin + (date - began) * FACTOR
+            data = {**stretched(data, began, origin), "last_update": round(now)}
+            (base / name).write_text(json.dumps(data))
+            return data
+
+        for number, row in enumerate(stretch):
+            due = began + (int(row[1]) - int(stretch[0][1])) / FACTOR
+            while (left := due - time.time()) > 0:
+                if time.time() - looked >= POLL:
+                    looked += POLL
+                    look(f"queue-{looks}.json")
+                    looks += 1
+                time.sleep(min(left, 0.5))
+            minutes = int(row[8]) // (60 * FACTOR)
+            run_time = int(row[3]) / FACTOR
+            options = ["-N", row[7], "-t", str(minutes), "-J", row[11]]
+            ids[cluster.submit(f"exec sleep {run_time - 0.5:g}", *options)] = number
+        while cluster.run("squeue", "-h", "-t", "PD,R,CG", "-o", "%i").split():
+            if time.time() - looked >= POLL:
+                looked += POLL
+                look(f"queue-{looks}.json")
+                looks += 1
+            time.sleep(1)
+        last = look("ended.json", "-t", "all")
+    (base / "ended.json").unlink()
+    starts = {str(job["job_id"]): job["start_time"] for job in last["jobs"]}
+    (base / "starts.json").write_text(json.dumps(starts))
+    print(f"{len(starts)} jobs, {looks} looks at the queue, {time.time() - began:.0f} s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dir", type=Path)
+    parser.add_argument("--log", type=Path, default=Path("/work/shared/traces/KTH-SP2-1996-2.swf.gz"))
+    parser.add_argument("--jobs", type=int, default=COUNT)
+    given = parser.parse_args()
+    if why := missing():
+        parser.error(why)
+    given.dir.mkdir(parents=True, exist_ok=True)
+    replay(given.dir, given.log, given.jobs)
+
+
+if __name__ == "__main__":
+    main()
