@@ -69,8 +69,7 @@ class QueueAsker:
     Waiting jobs are planned in the order of their planned starts, then by priority and submission,
     each at its earliest fit, of an array no more tasks at once than may run. What was promised to a
     job is kept; another waiting job keeps the end that is planned for it now, unless it
-    ``may_wait`` longer. Jobs that are asked about may take a ``margin`` longer than they say
-    (seconds).
+    ``may_wait`` longer.
     """
 
     def __init__(
@@ -80,10 +79,8 @@ class QueueAsker:
         settings: Mapping[str, Any] | None = None,
         *,
         may_wait: bool = False,
-        margin: float = 0.0,
     ) -> None:
         self.state = state
-        self._margin = margin
         self._lock = Lock()
         held, self.late = _held_jobs(state, may_wait=may_wait)
         self._scheduler = deadline_scheduler(scheduler, settings or {})
@@ -105,7 +102,7 @@ class QueueAsker:
         with self._lock:
             job = self._job
             job.processors = job.reserved = asked.processors
-            job.estimate = asked.time + self._margin
+            job.estimate = asked.time + self.state.margin
             job.duration = duration_on_grid(job.estimate)
             asker = SearchAsker(self._scheduler, job)
             refusal = None if asked.deadline is None else asker.refusal(asked.deadline)

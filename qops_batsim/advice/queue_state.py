@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.advice.waiting_reasons import Waits, waits_for
-from qops_batsim.errors import InputError, require, shown
+from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, TOO_WIDE, Meaning, Waits, meaning_of
+from qops_batsim.errors import InputError, printable, require, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.workload.accounting.rows import ENDED, elsewhere, task_numbers
 from qops_batsim.workload.accounting.slurm import slurm_number
@@ -55,6 +55,8 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
         Whose job it is, its name, and where it waits or runs; empty if not told.
     array, at_once
         Array that it is a task of, and how many tasks of that may run at once; 0: any number.
+    reason
+        Why it waits, as Slurm says it (``JobHeldUser``); empty if not told.
     """
 
     id: str
@@ -71,6 +73,12 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
     partition: str = ""
     array: str = ""
     at_once: int = 0
+    reason: str = ""
+
+    @property
+    def meaning(self) -> Meaning:
+        """Return what the reason means."""
+        return meaning_of(self.reason)
 
 
 def in_line(job: QueuedJob) -> tuple[float, float, float]:
@@ -80,17 +88,39 @@ def in_line(job: QueuedJob) -> tuple[float, float, float]:
 
 
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
-    """Running and waiting jobs at a date (seconds since 1970), and a count of those left out.
+    """Running and waiting jobs at a date (seconds since 1970).
 
-    ``unsure`` counts the jobs about which something had to be assumed.
+    Attributes
+    ----------
+    jobs
+        What runs, and what waits and can start.
+    blocked
+        What waits and cannot start as things are: it is in nobody's way. Tasks of an array that
+        wait together are one, ``4711_[3-9]``.
+    left_out
+        Count of the others, by why they are no part of this queue.
+    unsure
+        Count of the jobs about which something had to be assumed.
+    margin
+        By how much longer than their limits jobs that are promised something may take (seconds).
     """
 
     source: str
     processors: int
     now: float
     jobs: list[QueuedJob]
+    blocked: list[QueuedJob] = []
     left_out: dict[str, int] = {}
     unsure: dict[str, int] = {}
+    margin: float = 0.0
+
+    def not_planned(self) -> dict[str, int]:
+        """Count the jobs that are in no plan, by why."""
+        blocked = Counter(
+            job.reason if job.reason == TOO_WIDE else f"{job.meaning.waits} ({job.reason})"
+            for job in self.blocked
+        )
+        return {**self.left_out, **blocked}
 
 
 def date_of(date: Date | None, where: str) -> float | None:
@@ -151,8 +181,10 @@ def read_squeue(
     selection: Selection = MappingProxyType({}),
     *,
     node_size: int = 0,
-) -> tuple[list[QueuedJob], float | None]:
-    """Return the jobs, and the date (seconds since 1970); count those left out, and why.
+) -> tuple[list[QueuedJob], list[QueuedJob], float | None]:
+    """Return the jobs, those that are blocked, and the date (seconds since 1970).
+
+    Count those left out, and why.
 
     Nodes have up to ``node_size`` processors. Where that is not known, nor are nodes: where
     partitions are selected, no job of another one may run.
@@ -161,6 +193,7 @@ def read_squeue(
         # Without a controller it shows no jobs.
         raise InputError(f"{source}: squeue failed ({shown(errors)}); its answer is expected")
     jobs: list[QueuedJob] = []
+    blocked: list[QueuedJob] = []
     for index, record in enumerate(data["jobs"]):
         where = f"{source}: jobs[{index}]"
         if not isinstance(record, dict) or "job_id" not in record:
@@ -180,17 +213,15 @@ def read_squeue(
             jobs.append(_suspended(record, where))
         elif states & (WAITING | HELD):
             reason, waits = _waits(record, states, where)
-            if waits in (Waits.FOR_PROCESSORS, Waits.UNKNOWN):
-                new = list(_waiting(record, where, left_out, node_size))
-                if not node_size and _is_exclusive(record):
-                    unsure["ask for whole nodes, counted without their other processors"] += len(
-                        new
-                    )
-                jobs += new
+            if waits not in (Waits.FOR_PROCESSORS, Waits.UNKNOWN):
+                blocked.append(_blocked(record, where, reason))
+                continue
+            new = list(_waiting(record, where, reason, left_out, node_size))
+            if not node_size and _is_exclusive(record):
+                unsure["ask for whole nodes, counted without their other processors"] += len(new)
             if waits is Waits.UNKNOWN:
-                unsure[f"{waits} ({reason}), and planned like others"] += 1
-            elif waits is not Waits.FOR_PROCESSORS:
-                left_out[f"{waits} ({reason})"] += 1
+                unsure[f"{waits} ({reason!r}), and planned like others"] += 1
+            jobs += new
         elif states & ENDED.keys() or "REVOKED" in states:
             left_out["has ended"] += 1
         else:
@@ -204,18 +235,18 @@ def read_squeue(
         unsure[f"of several partitions ({told}), planned as if these had the same nodes"] = len(
             jobs
         )
-    return jobs, number(data.get("last_update"), f"{source}: last_update") or None
+    return jobs, blocked, number(data.get("last_update"), f"{source}: last_update") or None
 
 
 def _waits(record: dict[str, Any], states: set[str], where: str) -> tuple[str, Waits]:
-    """Return the reason for which a job waits, and its meaning."""
-    reason = str(record.get("state_reason") or "None")
-    waits = waits_for(reason)
+    """Return the reason for which a job waits, and what that means for a plan."""
+    reason = printable(str(record.get("state_reason") or "None"))
+    waits = meaning_of(reason).waits
     if held := sorted(states & HELD) or (["held"] if record.get("hold") else []):
-        return (held[0], Waits.CANNOT_START) if waits is not Waits.CANNOT_START else (reason, waits)
-    if reason == "JobArrayTaskLimit" and _at_once(record, where):
+        return (held[0] if waits is not Waits.CANNOT_START else reason), Waits.CANNOT_START
+    if reason == ARRAY_LIMIT and _at_once(record, where):
         return reason, Waits.FOR_PROCESSORS  # Its tasks are planned one after the other.
-    return shown(reason) if waits is Waits.UNKNOWN else reason, waits
+    return reason, waits
 
 
 def _at_once(record: dict[str, Any], where: str) -> int:
@@ -316,11 +347,18 @@ def _suspended(record: dict[str, Any], where: str) -> QueuedJob:
     return QueuedJob(id=_id(record, where), **common)
 
 
+def _blocked(record: dict[str, Any], where: str, reason: str) -> QueuedJob:
+    """Return a job that cannot start; tasks of an array that wait as one record are one."""
+    common, tasks = _common(record, where), printable(str(record.get("array_task_string") or ""))
+    whole = f"{common['array']}_[{tasks}]" if tasks and common["array"] else _id(record, where)
+    return QueuedJob(id=whole, reason=reason, **common)
+
+
 def _waiting(
-    record: dict[str, Any], where: str, left_out: Counter[str], node_size: int
+    record: dict[str, Any], where: str, reason: str, left_out: Counter[str], node_size: int
 ) -> Iterator[QueuedJob]:
     """Yield a waiting job, or each task of an array that waits as one record."""
-    common = _common(record, where)
+    common = _common(record, where) | {"reason": reason}
     if _is_exclusive(record):  # It asks for some of the processors of whole nodes.
         nodes = _of(record, "node_count", where) or 1.0
         common["processors"] = max(common["processors"], int(nodes) * node_size)
@@ -399,9 +437,11 @@ def read_queue(
     refuse_repeated_names(content, source)
     left_out: Counter[str] = Counter()
     unsure: Counter[str] = Counter()
-    size = None
+    size, blocked = None, list[QueuedJob]()
     if _is_squeue(data):
-        jobs, told = read_squeue(data, source, left_out, unsure, selection, node_size=node_size)
+        jobs, blocked, told = read_squeue(
+            data, source, left_out, unsure, selection, node_size=node_size
+        )
     elif any(selection.values()):
         raise InputError(
             f"{source}: is no output of squeue; partitions, QOS, accounts and reservations can be "
@@ -419,7 +459,7 @@ def read_queue(
     date = next((each for each in (now, told, written_at) if each is not None), None)
     if date is None:
         raise InputError(f"{source}: says nothing of its date; one is expected (--now DATE)")
-    return _checked(source, size, date, jobs, left_out, unsure)
+    return _checked(source, size, date, jobs, blocked, left_out, unsure)
 
 
 def refuse_repeated_names(content: bytes, source: str) -> None:
@@ -488,6 +528,7 @@ def _checked(
     processors: int,
     now: float,
     jobs: list[QueuedJob],
+    blocked: list[QueuedJob],
     left_out: Counter[str],
     unsure: Counter[str],
 ) -> QueueState:
@@ -509,7 +550,7 @@ def _checked(
                 "earlier one is expected (of a job that waits, planned_start)"
             )
         if job.start is None and job.processors > processors:
-            left_out["wider than the machine"] += 1
+            blocked.append(msgspec.structs.replace(job, reason=TOO_WIDE))
             continue
         used += job.processors if job.start is not None else 0
         kept.append(job)
@@ -523,6 +564,7 @@ def _checked(
         processors=processors,
         now=now,
         jobs=kept,
+        blocked=blocked,
         left_out=dict(left_out),
         unsure=dict(unsure),
     )

@@ -374,7 +374,7 @@ def _about(asker: QueueAsker) -> dict[str, Any]:
         "running": asker.running,
         "waiting": asker.waiting,
         "late": asker.late[:10],
-        "left_out": state.left_out,
+        "left_out": state.not_planned(),
         **({"unsure": state.unsure} if state.unsure else {}),
     }
 

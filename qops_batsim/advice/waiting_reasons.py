@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Waits(StrEnum):
-    """Meaning of a reason."""
+    """Meaning of a reason for a plan."""
 
     FOR_PROCESSORS = "waits for processors"
     CANNOT_START = "cannot start until something changes"
@@ -15,46 +16,113 @@ class Waits(StrEnum):
     UNKNOWN = "waits for a reason that is not known"
 
 
-_FAMILIES = {
-    Waits.FOR_PROCESSORS: (
-        r"None|Priority|Resources|Nodes[ _]required[ _]for[ _]job|Prolog|Cleaning|SchedDefer"
-        r"|MpiPortsBusy"
-    ),
-    Waits.CANNOT_START: (
-        # Held, by anybody, also after a failure ("launch failed requeued held").
-        r".*[Hh]eld(Admin|User|[ _]state)?|JobHoldMaxRequeue|Reservation(Deleted|Invalid)"
-        r"|Partition(NodeLimit|TimeLimit|Down|Inactive|Config)|ReqNodeNotAvail|FrontEndDown"
-        r"|NodeDown|(Bad)?Constraints|DependencyNeverSatisfied|DeadLine|MaxMemPerLimit"
-        r"|Invalid(Account|QOS)|(Account|QOS)NotAllowed|AccountingPolicy|BurstBufferOperation"
-        # Failures with which a job waits that was put back into the queue.
-        r"|SystemFailure|JobLaunchFailure|NonZeroExitCode|RaisedSignal|OutOfMemory|InactiveLimit"
-        r"|TimeLimit|BlockMaxError|BlockFreeAction"
-        # Limits of each job, and amounts of time that are spent.
-        r"|QOSMin\w+|QOSUsageThreshold|(Assoc|QOS)Max\w+Per(Job|Node)(Limit)?"
-        r"|(Assoc|QOS)Grp(?!\w*Run)\w*Minutes(Limit)?|(Assoc|QOS)GrpWall(Limit)?"
-        r"|(Association|QOS)TimeLimit"
-    ),
-    Waits.FOR_OTHERS: (
-        r"Dependency|BeginTime|Reservation|Licenses|JobArrayTaskLimit|FedJobLock"
-        r"|BurstBuffer(Resources|StageIn)|Power(NotAvail|Reserved)|MaxPoweredUpNodes"
-        # Limits of what an account, a user or a QOS uses at once.
-        r"|(Assoc|QOS)(Grp|Max)\w+|Max\w+Per(Account|User)|(Association|QOS)(Job|Resource)Limit"
-    ),
-}
-_MEANINGS = {waits: re.compile(rf"(?:{names})(?![^\W_])") for waits, names in _FAMILIES.items()}
+class Cause(StrEnum):
+    """What a job waits for."""
+
+    PRIORITY = "priority"
+    RESOURCES = "resources"
+    HOLD = "hold"
+    DEPENDENCY = "dependency"
+    BEGIN = "begin time"
+    LIMIT = "limit"
+    ARRAY = "array limit"
+    PARTITION = "partition"
+    NODES = "nodes"
+    RESERVATION = "reservation"
+    FAILURE = "failure"
+    OTHER = "other"
 
 
-def waits_for(reason: str) -> Waits:
+class Meaning(NamedTuple):
+    """What a job with a reason waits for, and what that means for a plan."""
+
+    cause: Cause
+    waits: Waits
+
+
+ARRAY_LIMIT = "JobArrayTaskLimit"
+"""Reason of tasks of an array of which as many run as may."""
+
+TOO_WIDE = "wider than the machine"
+"""Our own reason of a job for which the machine has not enough processors."""
+
+_MEANINGS = [
+    (Meaning(cause, waits), re.compile(rf"(?:{names})(?![^\W_])"))
+    for cause, waits, names in (
+        (Cause.PRIORITY, Waits.FOR_PROCESSORS, r"None|Priority|SchedDefer"),
+        (
+            Cause.RESOURCES,
+            Waits.FOR_PROCESSORS,
+            r"Resources|Nodes[ _]required[ _]for[ _]job|Prolog|Cleaning|MpiPortsBusy",
+        ),
+        (Cause.RESOURCES, Waits.CANNOT_START, TOO_WIDE),
+        (
+            Cause.HOLD,
+            Waits.CANNOT_START,
+            # Held, by anybody, also after a failure ("launch failed requeued held").
+            r".*[Hh]eld(Admin|User|[ _]state)?|JobHoldMaxRequeue|REQUEUE_HOLD|SPECIAL_EXIT"
+            r"|RESV_DEL_HOLD",
+        ),
+        (
+            Cause.PARTITION,
+            Waits.CANNOT_START,
+            r"Partition(NodeLimit|TimeLimit|Down|Inactive|Config)",
+        ),
+        (
+            Cause.NODES,
+            Waits.CANNOT_START,
+            r"ReqNodeNotAvail|FrontEndDown|NodeDown|(Bad)?Constraints",
+        ),
+        (Cause.DEPENDENCY, Waits.CANNOT_START, r"DependencyNeverSatisfied"),
+        (Cause.RESERVATION, Waits.CANNOT_START, r"Reservation(Deleted|Invalid)"),
+        (
+            # Limits of each job, amounts of time that are spent, and who may not use what.
+            Cause.LIMIT,
+            Waits.CANNOT_START,
+            r"DeadLine|MaxMemPerLimit|Invalid(Account|QOS)|(Account|QOS)NotAllowed"
+            r"|AccountingPolicy|QOSMin\w+|QOSUsageThreshold|(Assoc|QOS)Max\w+Per(Job|Node)(Limit)?"
+            r"|(Assoc|QOS)Grp(?!\w*Run)\w*Minutes(Limit)?|(Assoc|QOS)GrpWall(Limit)?"
+            r"|(Association|QOS)TimeLimit",
+        ),
+        (
+            # With which a job waits that was put back into the queue.
+            Cause.FAILURE,
+            Waits.CANNOT_START,
+            r"SystemFailure|JobLaunchFailure|NonZeroExitCode|RaisedSignal|OutOfMemory"
+            r"|InactiveLimit|TimeLimit|BlockMaxError|BlockFreeAction|BurstBufferOperation",
+        ),
+        (Cause.DEPENDENCY, Waits.FOR_OTHERS, r"Dependency"),
+        (Cause.BEGIN, Waits.FOR_OTHERS, r"BeginTime"),
+        (Cause.RESERVATION, Waits.FOR_OTHERS, r"Reservation"),
+        (Cause.ARRAY, Waits.FOR_OTHERS, ARRAY_LIMIT),
+        (
+            # Limits of what an account, a user or a QOS uses at once.
+            Cause.LIMIT,
+            Waits.FOR_OTHERS,
+            r"(Assoc|QOS)(Grp|Max)\w+|Max\w+Per(Account|User)|(Association|QOS)(Job|Resource)Limit",
+        ),
+        (
+            Cause.OTHER,
+            Waits.FOR_OTHERS,
+            r"Licenses|FedJobLock|BurstBuffer(Resources|StageIn)|Power(NotAvail|Reserved)"
+            r"|MaxPoweredUpNodes",
+        ),
+    )
+]
+"""The first that fits counts."""
+
+
+def meaning_of(reason: str) -> Meaning:
     """Return what a reason means, with or without the text that squeue adds to it.
 
-    >>> [str(waits_for(each)) for each in ("Resources", "(ReqNodeNotAvail, UnavailableNodes:n1)")]
-    ['waits for processors', 'cannot start until something changes']
+    >>> [*map(str, meaning_of("(ReqNodeNotAvail, UnavailableNodes:n1)"))]
+    ['nodes', 'cannot start until something changes']
     """
     plain = reason.strip(" (") or "None"
-    found = (waits for waits, names in _MEANINGS.items() if names.match(plain))
-    return next(found, Waits.UNKNOWN)
+    found = (meaning for meaning, names in _MEANINGS if names.match(plain))
+    return next(found, Meaning(Cause.OTHER, Waits.UNKNOWN))
 
 
 def may_start(reason: str) -> bool:
     """Return whether a job waits for processors, or may do so as far as is known."""
-    return waits_for(reason) in (Waits.FOR_PROCESSORS, Waits.UNKNOWN)
+    return meaning_of(reason).waits in (Waits.FOR_PROCESSORS, Waits.UNKNOWN)

@@ -153,7 +153,7 @@ def quote(
     asker = _source(queue, given, _date(now)).asker()
     answers = [asker.ask(each) for each in asks]
     if as_json:
-        state = {"now": asker.state.now, "left_out": asker.state.left_out, "late": asker.late}
+        state = {"now": asker.state.now, "left_out": asker.state.not_planned(), "late": asker.late}
         unsure = {"unsure": asker.state.unsure} if asker.state.unsure else {}
         print_json({"state": state | unsure, "jobs": answers})
         return
@@ -162,7 +162,7 @@ def quote(
         f"{asker.state.processors:,} processors free, jobs: {asker.running:,} running, "
         f"{asker.waiting:,} waiting"
     )
-    _note_doubts(asker.state.left_out, asker.state.unsure)
+    _note_doubts(asker.state.not_planned(), asker.state.unsure)
     if asker.late:
         note(f"{len(asker.late):,} promises cannot be kept as it is: {', '.join(asker.late[:5])}")
     rows = [_queue_row(each) for each in answers]
@@ -265,7 +265,7 @@ def starts(
         for processors, limit in map(parse_job, job or ())
     ]
     corrections = [] if calibration is None else read_corrections(calibration, by_scheduler)
-    state = _source(queue, given, _date(now)).asker().state
+    state = _source(queue, given, _date(now)).state()
     trace = _trace(history, given, state.processors)
     if trace.calendar is None:
         raise InputError(f"{history}: tells no dates; a history with them is expected")
@@ -285,7 +285,7 @@ def starts(
             f"{state.source} at {date_text(state.now)}: {draws} simulations of each job by "
             f"{contestant.scheduler}, as the last of the queue"
         )
-        _note_doubts(state.left_out, state.unsure)
+        _note_doubts(state.not_planned(), state.unsure)
         _print_asked(asked, state.now, as_grids=what_if)
         return
     draws = draws or DRAWS
@@ -293,14 +293,24 @@ def starts(
     if as_json:
         print_json(found)
         return
+    dated = [job for job in found.jobs if job.no_date is None]
+    undated = [job for job in found.jobs if job.no_date is not None]
     say(
         f"{found.source} at {date_text(found.now)}: jobs: {found.running:,} running, "
-        f"{len(found.jobs):,} waiting; {found.draws} simulations by {found.scheduler}, "
+        f"{len(dated):,} waiting"
+        + (f", {len(undated):,} more that cannot start now" if undated else "")
+        + f"; {found.draws} simulations by {found.scheduler}, "
         + ("calibrated by a back-test" if found.calibrated else "not calibrated")
     )
     _note_doubts(found.left_out, found.unsure)
-
-    _print_starts(found.jobs, found.now)
+    _print_starts(dated, found.now)
+    if undated:
+        rows = [
+            [job.id, f"{job.processors:,}", job.waits_for, job.reason or "-", str(job.no_date)]
+            for job in undated
+        ]
+        heads = ["job", "processors", "waits for", "reason", "no date, since it"]
+        print_table("Jobs that wait without a date", heads, rows)
 
 
 def _print_starts(jobs: Sequence[StartForecast], now: float) -> None:
@@ -311,13 +321,15 @@ def _print_starts(jobs: Sequence[StartForecast], now: float) -> None:
             job.id,
             f"{job.processors:,}",
             "-" if job.limit is None else duration_text(job.limit),
+            job.waits_for,
             *(_until(date, now) for date in (job.planned, job.early, job.median, job.late)),
             "-" if job.median is None else date_text(job.median)[:16],
         ]
         for job in jobs
     ]
-    heads = ["job", "processors", "limit", "by limits in", "10 %", "50 %", "90 %", "50 % start by"]
-    print_table("Starts, by the chance to start within that time", heads, rows)
+    heads = ["job", "processors", "limit", "waits for", "by limits in", "10 %", "50 %", "90 %"]
+    table = [*heads, "50 % start by"]
+    print_table("Starts, by the chance to start within that time", table, rows)
 
 
 def _print_asked(jobs: Sequence[StartForecast], now: float, *, as_grids: bool) -> None:

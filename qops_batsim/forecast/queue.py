@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, in_line
+from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, Cause, Waits
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require, shown
 from qops_batsim.files import read_bytes
@@ -36,6 +37,10 @@ class StartForecast(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes
     ----------
+    waits_for, reason
+        What it waits for, and the reason as Slurm says it; the latter is empty if not told.
+    no_date
+        Why it has no dates, None if it has.
     planned
         Start in the plan by time limits, None if it never fits.
     early, median, late
@@ -48,6 +53,9 @@ class StartForecast(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     processors: int
     limit: float | None
+    waits_for: Cause
+    reason: str
+    no_date: Waits | None
     planned: float | None
     early: float | None
     median: float | None
@@ -111,7 +119,11 @@ def forecast_queue(
     moment, simulator = model.moment, model.simulator
     drawn = model.draw(draws, seed)
     starts, plan = simulator.starts_by_draw(moment, drawn), simulator.planned(moment)
-    ordered = sorted((job for job in state.jobs if job.start is None), key=in_line)
+    waiting, blocked = line_of(state)
+    told = [
+        model.told(job, starts[:, place], float(plan[place]), is_first=not place)
+        for place, job in enumerate(waiting)
+    ]
     return QueueForecast(
         source=state.source,
         now=state.now,
@@ -123,10 +135,57 @@ def forecast_queue(
         draws=draws,
         seed=seed,
         calibrated=bool(corrections),
-        jobs=[
-            model.told(job.id, job.processors, job.estimate, starts[:, place], float(plan[place]))
-            for place, job in enumerate(ordered)
-        ],
+        jobs=[*told, *map(_without_date, blocked)],
+    )
+
+
+def line_of(state: QueueState) -> tuple[list[QueuedJob], list[QueuedJob]]:
+    """Return the waiting jobs of a queue that can start, in line, and those that cannot.
+
+    Of an array, no more tasks can start than may run at once, with those that run.
+    """
+    room = {job.array: job.at_once for job in state.jobs if job.at_once}
+    for job in state.jobs:
+        if job.start is not None and job.array in room:
+            room[job.array] -= 1
+    line, beyond = [], dict[str, list[QueuedJob]]()
+    for job in sorted((job for job in state.jobs if job.start is None), key=in_line):
+        if room.get(job.array, 1) > 0:
+            line.append(job)
+        else:
+            beyond.setdefault(job.array, []).append(job)
+        if job.array in room:
+            room[job.array] -= 1
+    waiting = [_together(tasks) for tasks in beyond.values()]
+    return line, [*waiting, *state.blocked]
+
+
+def _together(tasks: Sequence[QueuedJob]) -> QueuedJob:
+    """Return tasks of an array that wait for others of it as one, as squeue shows them."""
+    spans: list[list[int]] = []
+    for number in sorted(int(task.id.rpartition("_")[2]) for task in tasks):
+        if spans and spans[-1][-1] == number - 1:
+            spans[-1][1:] = [number]
+        else:
+            spans.append([number])
+    told = ",".join("-".join(map(str, span)) for span in spans)
+    whole = f"{tasks[0].array}_[{told}]"
+    return msgspec.structs.replace(tasks[0], id=whole, reason=ARRAY_LIMIT)
+
+
+def _without_date(job: QueuedJob) -> StartForecast:
+    return StartForecast(
+        id=job.id,
+        processors=job.processors,
+        limit=job.estimate,
+        waits_for=job.meaning.cause,
+        reason=job.reason,
+        no_date=job.meaning.waits,
+        planned=None,
+        early=None,
+        median=None,
+        late=None,
+        within=(0.0, 0.0),
     )
 
 
@@ -164,7 +223,8 @@ def forecast_asked(
         )
         plan = float(model.simulator.planned(moment)[-1])
         name = f"{job.processors}x{_short(job.limit)}"
-        found.append(model.told(name, job.processors, job.limit, starts[:, -1], plan))
+        new = _submitted(job, state.now, name)
+        found.append(model.told(new, starts[:, -1], plan, is_first=not len(queue)))
     return found
 
 
@@ -226,7 +286,7 @@ class _Model:
         return self.simulator.draw(self.moment, self.habits, draws, rng, self._patience)
 
     def told(
-        self, name: str, processors: int, limit: float | None, starts: np.ndarray, planned: float
+        self, job: QueuedJob, starts: np.ndarray, planned: float, *, is_first: bool
     ) -> StartForecast:
         """Return what the starts of a job in the simulations tell (seconds)."""
         now, (first, last) = self.moment.now, INTERVALS[0]
@@ -237,10 +297,16 @@ class _Model:
             float((waits <= most + _IN_TIME).mean()) if len(waits) else 0.0
             for most in (3600.0, 86_400.0)
         ]
+        # Slurm says nothing of a job that it has not looked at yet.
+        is_told = job.reason not in ("", "None")
+        own = Cause.RESOURCES if is_first else Cause.PRIORITY
         return StartForecast(
-            id=name,
-            processors=processors,
-            limit=limit,
+            id=job.id,
+            processors=job.processors,
+            limit=job.estimate,
+            waits_for=job.meaning.cause if is_told else own,
+            reason=job.reason,
+            no_date=Waits.CANNOT_START if median is None else None,
             planned=self._date(planned),
             early=early,
             median=median,
@@ -289,8 +355,7 @@ def _with_queue(
             "history; a queue of the same machine, after its history, is expected"
         )
     running = [job for job in state.jobs if job.start is not None]
-    waiting = sorted((job for job in state.jobs if job.start is None), key=in_line)
-    queued = [*running, *waiting, *(_submitted(job, state.now) for job in asked)]
+    queued = [*running, *line_of(state)[0], *(_submitted(job, state.now) for job in asked)]
     longest = float(past.limits.max())
     limits = np.array([max(job.estimate or longest, LEAST_LIMIT) for job in queued])
     dates = [job.submission if job.submission is not None else state.now for job in queued]
@@ -321,10 +386,10 @@ def _with_queue(
     return everything, Moment(now, rows[: len(running)], rows[len(running) :])
 
 
-def _submitted(asked: AskedJob, now: float) -> QueuedJob:
+def _submitted(asked: AskedJob, now: float, name: str = "asked") -> QueuedJob:
     """Return a job that is asked about as a queue has it at a date (seconds since 1970)."""
     return QueuedJob(
-        id="asked",
+        id=name,
         processors=asked.processors,
         estimate=asked.limit,
         submission=now,

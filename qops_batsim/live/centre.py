@@ -426,7 +426,7 @@ class LiveCentre:
             return None
         try:
             queue = queue_of(self.about, list(self._book.jobs.values()), self._clock.now)
-            asker = QueueAsker(queue, self.about.scheduler, margin=self.about.margin)
+            asker = QueueAsker(queue, self.about.scheduler)
         except InputError:
             return None  # A scheduler that promises nothing.
         return asker.ask(Ask(processors=entry.nodes, time=entry.limit)).end
@@ -518,7 +518,13 @@ def queue_of(about: About, entries: Sequence[Entry], now: float) -> QueueState:
                 deadline=each.promise if each.deadline is not None else None,
             )
         )
-    return QueueState(source="the journal", processors=len(about.nodes), now=now, jobs=jobs)
+    return QueueState(
+        source="the journal",
+        processors=len(about.nodes),
+        now=now,
+        jobs=jobs,
+        margin=about.margin,
+    )
 
 
 def centre_date(about: About, date: float) -> str:

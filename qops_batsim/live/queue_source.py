@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from qops_batsim.advice.queue_quote import QueueAsker
-from qops_batsim.advice.queue_state import MAX_QUEUE_BYTES, date_text, read_queue
+from qops_batsim.advice.queue_state import MAX_QUEUE_BYTES, QueueState, date_text, read_queue
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
 from qops_batsim.live.journal import Journal, is_journal
@@ -24,13 +24,14 @@ class QueueSource:
     """File of a queue, with the choices of reading it, read again when it changes.
 
     A queue older than ``max_age`` (seconds), or dated as far ahead of the clock of this machine, is
-    refused, but where its date is given by ``now``. Given the ``nodes`` of partitions, the machine
+    refused, but where its date is given by ``now``. The scheduler promises, and only askers need
+    it. Given the ``nodes`` of partitions, the machine
     is those of the partitions selected, which must be all that share them.
     """
 
     path: Path
-    scheduler: str
-    settings: Mapping[str, Any]
+    scheduler: str = "qops"
+    settings: Mapping[str, Any] = field(default_factory=dict)
     machine: int | None = None
     now: float | None = None
     may_wait: bool = False
@@ -38,6 +39,7 @@ class QueueSource:
     nodes: NodeSizes | None = None
     max_age: float = math.inf
     _seen: tuple[int, int, int] | None = field(default=None, init=False)
+    _state: QueueState | None = field(default=None, init=False)
     _asker: QueueAsker | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -50,8 +52,8 @@ class QueueSource:
 
     def read(
         self, content: bytes, source: str = "the queue", written_at: float | None = None
-    ) -> QueueAsker:
-        """Return an asker of a queue, by default of one that is written now."""
+    ) -> QueueState:
+        """Return the queue that a text tells, by default of one that is written now."""
         date = time.time() if written_at is None else written_at
         state = read_queue(
             content,
@@ -67,7 +69,7 @@ class QueueSource:
             state.unsure["nodes are down or drained, and counted as if they were there"] = (
                 self.nodes.away
             )
-        return QueueAsker(state, self.scheduler, self.settings, may_wait=self.may_wait)
+        return state
 
     def check_age(self, source: str, date: float) -> None:
         """Refuse a queue of a date (seconds since 1970) that is too old, or ahead of the clock."""
@@ -79,15 +81,22 @@ class QueueSource:
                 f"at most {timedelta(seconds=self.max_age)} is accepted (--max-age), or --now DATE"
             )
 
+    def state(self) -> QueueState:
+        """Return the queue as it is now; raise an InputError if it cannot be read."""
+        self._state = self._changed() or self._state
+        assert self._state is not None
+        self.check_age(self._state.source, self._state.now)
+        return self._state
+
     def asker(self) -> QueueAsker:
-        """Return the asker of the queue as it is now; raise an InputError if it cannot be read."""
-        self._asker = self._changed() or self._asker
-        assert self._asker is not None
-        self.check_age(self._asker.state.source, self._asker.state.now)
+        """Return the asker of the queue as it is now, which is the same as long as that is."""
+        state = self.state()
+        if self._asker is None or self._asker.state is not state:
+            self._asker = QueueAsker(state, self.scheduler, self.settings, may_wait=self.may_wait)
         return self._asker
 
-    def _changed(self) -> QueueAsker | None:
-        """Return an asker of the file, None if it is as it was."""
+    def _changed(self) -> QueueState | None:
+        """Return the queue of the file, None if it is as it was."""
         if str(self.path) == "-":
             if self._seen is not None:
                 return None
@@ -103,12 +112,12 @@ class QueueSource:
         if seen == self._seen:
             return None
         content = read_bytes(self.path, what="a queue", max_bytes=MAX_QUEUE_BYTES)
-        asker = self.read(content, str(self.path), found.st_mtime)
+        state = self.read(content, str(self.path), found.st_mtime)
         self._seen = seen
-        return asker
+        return state
 
-    def _of_journal(self) -> QueueAsker | None:
-        """Return an asker of a live journal, as of now; None if the file is none."""
+    def _of_journal(self) -> QueueState | None:
+        """Return the queue of a live journal, as of now; None if the file is none."""
         if not is_journal(self.path):
             return None
         from qops_batsim.live.centre import queue_of
@@ -116,7 +125,4 @@ class QueueSource:
         with Journal(self.path) as journal:
             about, entries = journal.begun, journal.entries(only_open=True)
             self.check_age(str(self.path), journal.last_news)
-        state = queue_of(about, entries, self.now or time.time())
-        return QueueAsker(
-            state, self.scheduler, self.settings, may_wait=self.may_wait, margin=about.margin
-        )
+        return queue_of(about, entries, self.now or time.time())

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from qops_batsim.advice import queue_quote
 from qops_batsim.advice.queue_quote import Ask, QueueAsker, parse_job
 from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text, read_queue
-from qops_batsim.advice.waiting_reasons import Waits, waits_for
+from qops_batsim.advice.waiting_reasons import Waits, meaning_of
 from qops_batsim.errors import InputError
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.traces import read_trace
@@ -89,7 +89,7 @@ def test_squeue_of_several_versions(version: str) -> None:
     assert (one.start, one.end, one.planned_start) == (NOW - 600, NOW + 3000, None)
     assert (two.start, two.planned_start, two.deadline) == (None, NOW + 3000, NOW + 9000)
     assert task.priority == 7
-    assert found.left_out == {
+    assert found.not_planned() == {
         "has ended": 1,
         "cannot start until something changes (JobHeldUser)": 1,
         "cannot start until something changes (PartitionInactive)": 1,
@@ -133,7 +133,7 @@ def test_only_those_that_wait_for_processors_are_planned(meaning: Waits) -> None
         is_planned = meaning in (Waits.FOR_PROCESSORS, Waits.UNKNOWN)
         assert earliest(found, 4, 3600) == (7200 if is_planned else 3600), reason
         assert [*found.unsure.values()] == ([1] if meaning is Waits.UNKNOWN else [])
-        told = [*found.left_out]
+        told = [*found.not_planned()]
         assert told == [] if is_planned else told[0].startswith(str(meaning))
 
 
@@ -141,13 +141,13 @@ def test_every_reason_of_slurm_has_a_meaning() -> None:
     """Reasons of 22.05 come in families: limits of groups, users and jobs, of every resource."""
     for what in ("Cpu", "GRES", "Memory", "Node", "Energy", "License", "BB", "Billing", "Unknown"):
         for owner in ("Assoc", "QOS"):
-            assert waits_for(f"{owner}Grp{what}") is Waits.FOR_OTHERS
-            assert waits_for(f"{owner}Grp{what}RunMinutes") is Waits.FOR_OTHERS
+            assert meaning_of(f"{owner}Grp{what}").waits is Waits.FOR_OTHERS
+            assert meaning_of(f"{owner}Grp{what}RunMinutes").waits is Waits.FOR_OTHERS
             for blocked in (f"Grp{what}Minutes", f"Max{what}PerJob", f"Max{what}MinutesPerJob"):
-                assert waits_for(f"{owner}{blocked}") is Waits.CANNOT_START
-        assert waits_for(f"QOSMax{what}PerUser") is Waits.FOR_OTHERS
-        assert waits_for(f"Max{what}PerAccount") is Waits.FOR_OTHERS
-        assert waits_for(f"QOSMin{what}") is Waits.CANNOT_START
+                assert meaning_of(f"{owner}{blocked}").waits is Waits.CANNOT_START
+        assert meaning_of(f"QOSMax{what}PerUser").waits is Waits.FOR_OTHERS
+        assert meaning_of(f"Max{what}PerAccount").waits is Waits.FOR_OTHERS
+        assert meaning_of(f"QOSMin{what}").waits is Waits.CANNOT_START
 
 
 @pytest.mark.parametrize("told", ["string", "field"])
@@ -163,7 +163,7 @@ def test_no_more_tasks_of_an_array_run_at_once_than_may(
         array["array_max_tasks"] = new_number(most)
     found = read({"meta": {}, "jobs": [array]}, processors=8, now=NOW)
     if reason == "JobArrayTaskLimit" and not most:
-        assert found.left_out == {"waits for a date or another job (JobArrayTaskLimit)": 1}
+        assert found.not_planned() == {"waits for a date or another job (JobArrayTaskLimit)": 1}
         return
     assert earliest(found, 8, 60) == 3600 * end + 60
     # Tasks that wait for each other are not put off: those behind them would not be.
@@ -253,7 +253,7 @@ def test_jobs_of_squeue_are_chosen_by_partition_account_and_reservation() -> Non
     def ids(**chosen: tuple[str, ...]) -> list[str]:
         names = {"partition": (), "qos": (), "account": (), "reservation": ()}
         state = read_queue(content, "q", processors=8, now=9.0, selection={**names, **chosen})
-        assert sum(state.left_out.values()) + len(state.jobs) == len(records)
+        assert sum(state.not_planned().values()) + len(state.jobs) == len(records)
         return [job.id for job in state.jobs]
 
     assert ids(partition=("gpu",)) == ["1", "2"]

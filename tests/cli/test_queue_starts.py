@@ -61,6 +61,54 @@ def test_each_waiting_job_has_dates(cli, queue: Path, log: Path) -> None:
     assert ninth["within"] == [1.0, 1.0]
 
 
+def squeue(*jobs: dict) -> str:
+    """Return what squeue says of jobs of an hour: id, state, and what else is told."""
+    numbers = {"cpus": 4, "time_limit": 60, "submit_time": NOW - 500, "user_name": "1"}
+    told = [numbers | {"job_id": at} | job for at, job in enumerate(jobs, 1)]
+    return json.dumps({"meta": {}, "errors": [], "last_update": NOW, "jobs": told})
+
+
+def pending(reason: str, **further: object) -> dict:
+    return {"job_state": "PENDING", "state_reason": reason, **further}
+
+
+def test_jobs_that_cannot_start_are_told_with_what_they_wait_for(cli, log, tmp_path) -> None:
+    """The machine is used until 3,000 s from now; the held one would take all of it."""
+    array = {"array_job_id": 7, "array_task_string": "1-5%2", "cpus": 1}
+    queue = tmp_path / "squeue.json"
+    queue.write_text(
+        squeue(
+            {"job_state": "RUNNING", "cpus": 8, "start_time": NOW - 600},
+            pending("JobHeldUser", cpus=8),
+            pending("Dependency"),
+            pending("AssocGrpCpuLimit"),
+            pending("Priority", priority=1),
+            pending("Resources", priority=2),
+            pending("JobArrayTaskLimit", **array),
+            pending("None", cpus=9),
+        )
+    )
+    asked = ("queue", "starts", queue, "--history", log, "--processors", "8", "--now", str(NOW))
+    found = json.loads(cli(*asked, "--json", "--draws", "20").out)["jobs"]
+    assert [(job["id"], job["waits_for"], job["reason"], job["no_date"]) for job in found] == [
+        ("6", "resources", "Resources", None),
+        ("5", "priority", "Priority", None),
+        ("7_1", "array limit", "JobArrayTaskLimit", None),
+        ("7_2", "array limit", "JobArrayTaskLimit", None),
+        ("7_[3-5]", "array limit", "JobArrayTaskLimit", "waits for a date or another job"),
+        ("2", "hold", "JobHeldUser", "cannot start until something changes"),
+        ("3", "dependency", "Dependency", "waits for a date or another job"),
+        ("4", "limit", "AssocGrpCpuLimit", "waits for a date or another job"),
+        ("8", "resources", "wider than the machine", "cannot start until something changes"),
+    ]
+    assert [job["planned"] for job in found] == [NOW + 3000] * 2 + [NOW + 6600] * 2 + [None] * 5
+    done = cli(*asked, "--draws", "20")
+    words = " ".join(done.out.split())
+    assert "jobs: 1 running, 4 waiting, 5 more that cannot start now; 20 simulations" in words
+    assert "Jobs that wait without a date" in words
+    assert "left out" not in done.err
+
+
 def test_a_forecast_is_calibrated_by_a_backtest(cli, queue: Path, log: Path, tmp_path) -> None:
     done = cli("queue", "backtest", log, "--moments", "60", "--draws", "10", "--json")
     assert done.exit_code == 0, done.err

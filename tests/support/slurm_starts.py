@@ -53,7 +53,15 @@ def scaled(fields: list[str], processors: int) -> list[str]:
     width = max(math.ceil(int(fields[7]) * NODES / processors), 1)
     limit = math.ceil(int(fields[8]) / (60 * FACTOR)) * 60 * FACTOR
     run_time = min(max(round(int(fields[3]) / FACTOR), 1) * FACTOR, limit)
-    return [*fields[:3], str(run_time), str(width), *fields[5:7], str(width), str(limit), *fields[9:]]
+    return [
+        *fields[:3],
+        str(run_time),
+        str(width),
+        *fields[5:7],
+        str(width),
+        str(limit),
+        *fields[9:],
+    ]
 
 
 def stretched(data: dict[str, Any], began: float, origin: float) -> dict[str, Any]:
@@ -70,15 +78,22 @@ def stretched(data: dict[str, Any], began: float, origin: float) -> dict[str, An
 
 def replay(base: Path, log: Path, count: int) -> None:
     """Run the stretch, and write what is told of it."""
-    text = gzip.open(log, "rt").read() if log.suffix == ".gz" else log.read_text()
-    lines = text.splitlines()
+    lines = gzip.decompress(log.read_bytes()).decode().splitlines()
     head = [line for line in lines if line.startswith(";")]
-    told = {name: line.split(":", 1)[1].strip() for line in head for name in ("MaxProcs", "UnixStartTime") if line.startswith(f"; {name}:")}
+    told = {
+        name: line.split(":", 1)[1].strip()
+        for line in head
+        for name in ("MaxProcs", "UnixStartTime")
+        if line.startswith(f"; {name}:")
+    }
     unix, processors = int(told["UnixStartTime"]), int(told["MaxProcs"])
     rows = [line.split() for line in lines if line[:1] not in (";", "")]
     rows = [scaled(row, processors) for row in rows if int(row[3]) > 0 and int(row[8]) > 0]
     stretch = rows[FIRST : FIRST + count]
-    head = [f"; MaxProcs: {NODES}" if line.startswith(("; MaxProcs", "; MaxNodes")) else line for line in head]
+    head = [
+        f"; MaxProcs: {NODES}" if line.startswith(("; MaxProcs", "; MaxNodes")) else line
+        for line in head
+    ]
     (base / "history.swf").write_text("\n".join([*head, *map(" ".join, rows[:FIRST]), ""]))
     origin = unix + int(stretch[0][1])
     place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
@@ -117,13 +132,17 @@ def replay(base: Path, log: Path, count: int) -> None:
     (base / "ended.json").unlink()
     starts = {str(job["job_id"]): job["start_time"] for job in last["jobs"]}
     (base / "starts.json").write_text(json.dumps(starts))
-    print(f"{len(starts)} jobs, {looks} looks at the queue, {time.time() - began:.0f} s")
+    sys.stdout.write(f"{len(starts)} jobs, {looks} looks, {time.time() - began:.0f} s\n")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("dir", type=Path)
-    parser.add_argument("--log", type=Path, default=Path("/work/shared/traces/KTH-SP2-1996-2.swf.gz"))
+    parser.add_argument(
+        "--log", type=Path, default=Path("/work/shared/traces/KTH-SP2-1996-2.swf.gz")
+    )
     parser.add_argument("--jobs", type=int, default=COUNT)
     given = parser.parse_args()
     if why := missing():
