@@ -14,13 +14,13 @@ import json
 import resource
 import socket
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from http import HTTPStatus
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import h11
@@ -29,7 +29,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -62,10 +62,21 @@ Problem = HTTPException
 """Refusal of a request: a status of HTTP, and the reason."""
 
 
+class Forecasts(Protocol):
+    """When jobs of a queue will start; what is returned has a JSON form (msgspec)."""
+
+    def of_waiting(self, job: str | None = None, user: str | None = None) -> Any:
+        """Return at once what was forecast last: of all that wait, of one, or of a user's."""
+
+    def of_new(self, asked: Ask, user: str) -> Any:
+        """Return the forecast of a job that is not submitted yet; in several threads at a time."""
+
+
 class QuoteServer(uvicorn.Server):
     """Endpoint on an address, served by :meth:`run` until ``should_exit`` is set or a signal.
 
-    ``asker`` returns that of the queue as it is now; one thread at a time calls it.
+    ``asker`` returns that of the queue as it is now; one thread at a time calls it. Without
+    ``forecasts`` nothing is said of starts.
     """
 
     def __init__(
@@ -73,10 +84,11 @@ class QuoteServer(uvicorn.Server):
         address: tuple[str, int],
         asker: Callable[[], QueueAsker],
         *,
+        forecasts: Forecasts | None = None,
         on_request: Callable[[str], None] = lambda line: None,
         seconds: float = REQUEST_SECONDS,
     ) -> None:
-        self._current, self.on_request = asker, on_request
+        self._current, self._forecasts, self.on_request = asker, forecasts, on_request
         self._on_loopback = _is_loopback(address[0])
         self._seconds = seconds
         self._answering = _Line(MOST_AT_ONCE)
@@ -92,6 +104,9 @@ class QuoteServer(uvicorn.Server):
             "/state": self._state,
             "/quote": self._quote,
         }
+        if forecasts is not None:
+            endpoints["/starts"] = self._starts
+        self._known = ", ".join(sorted(endpoints))
         app = Starlette(
             routes=[
                 Route(path, partial(self._answer, endpoint)) for path, endpoint in endpoints.items()
@@ -130,7 +145,7 @@ class QuoteServer(uvicorn.Server):
             why = f"no answer within {self._seconds:g} s"
             return self._response(request, 503, {"error": why})
         except Problem as problem:
-            return self._response(request, problem.status_code, {"error": problem.detail})
+            return self._refusal(request, problem)
         except QopsError as error:
             return self._response(request, 400, {"error": str(error)})
 
@@ -139,16 +154,30 @@ class QuoteServer(uvicorn.Server):
         if request.method not in ("GET", "POST"):
             why = f"Unsupported method ({request.method!r})"
             return self._response(request, 501, {"error": why})
-        known = "GET /quote, /state, /health"
+        path = request.scope["path"]
+        why = f"{shown(path)} is not known (known: GET {self._known})"
+        if path == "/starts" and self._forecasts is None:
+            why = "starts are forecast from a history, which --history LOG names"
         try:
             self._check(request)
-            raise Problem(404, f"{shown(request.scope['path'])} is not known (known: {known})")
+            raise Problem(404, why)
         except Problem as problem:
-            return self._response(request, problem.status_code, {"error": problem.detail})
+            return self._refusal(request, problem)
 
-    def _response(self, request: Request, status: int, content: Any) -> JSONResponse:
+    def _refusal(self, request: Request, problem: Problem) -> Response:
+        told = {"error": problem.detail}
+        return self._response(request, problem.status_code, told, problem.headers)
+
+    def _response(
+        self,
+        request: Request,
+        status: int,
+        content: Any,
+        headers: Mapping[str, str] | None = None,
+    ) -> Response:
         self.on_request(f"{request.method} {request.scope['path']} {status}")
-        return JSONResponse(content, status)
+        body = msgspec.json.encode(content)
+        return Response(body, status, headers, media_type="application/json")
 
     def _check(self, request: Request) -> None:
         """Refuse requests that are too long, and those of other sites' web pages.
@@ -175,10 +204,9 @@ class QuoteServer(uvicorn.Server):
         return _about(await self._asker())
 
     async def _quote(self, request: Request) -> Any:
-        query = request.scope["query_string"].decode("latin-1")
-        if len(query) > 1000:
-            raise Problem(400, "query longer than 1,000 letters")
-        asked, asker = _ask_of(query), await self._asker()
+        expected = "processors=N&time=DURATION is expected, and deadline=DURATION may be added"
+        fields = _fields_of(request, expected, processors=True, time=True, deadline=False)
+        asked, asker = _ask_of(fields), await self._asker()
         until = time.monotonic() + self._seconds
 
         def answers() -> list[QueueAnswer]:
@@ -186,7 +214,18 @@ class QuoteServer(uvicorn.Server):
             return [asker.ask(asked)] if time.monotonic() < until else []
 
         found = await self._answering.run(answers)
-        return {"state": _about(asker), "jobs": msgspec.to_builtins(found)}
+        return {"state": _about(asker), "jobs": found}
+
+    async def _starts(self, request: Request) -> Any:
+        assert self._forecasts is not None
+        expected = "nothing, job=ID or user=NAME is expected; or processors=N&time=DURATION"
+        if b"processors=" not in request.scope["query_string"]:
+            fields = _fields_of(request, expected, job=False, user=False)
+            return self._forecasts.of_waiting(**fields)
+        expected = "processors=N&time=DURATION is expected, and user=NAME may be added"
+        fields = _fields_of(request, expected, processors=True, time=True, user=False)
+        asked, user = _ask_of(fields), fields.get("user", "")
+        return await self._answering.run(partial(self._forecasts.of_new, asked, user))
 
     async def _asker(self) -> QueueAsker:
         """Return the asker; that a file cannot be read is not the client's fault.
@@ -342,23 +381,33 @@ def _is_loopback(name: str) -> bool:
         return False
 
 
-def _ask_of(query: str) -> Ask:
+def _fields_of(request: Request, expected: str, **allowed: bool) -> dict[str, str]:
+    """Return the fields of a query; those are ``allowed`` of which it says whether they are needed.
+
+    A refusal tells what is ``expected``.
+    """
+    query = request.scope["query_string"].decode("latin-1")
+    if len(query) > 1000:
+        raise Problem(400, "query longer than 1,000 letters")
+    options: dict[str, Any] = {"keep_blank_values": True, "strict_parsing": True}
     try:
-        fields = parse_qs(query, keep_blank_values=True, strict_parsing=True, max_num_fields=9)
+        fields = parse_qs(query, max_num_fields=9, **options) if query else {}
     except ValueError:
-        fields = {}
-    if not {"processors", "time"} <= set(fields) <= {"processors", "time", "deadline"} or any(
+        raise Problem(400, expected) from None
+    needed = {name for name, is_needed in allowed.items() if is_needed}
+    if not needed <= fields.keys() <= allowed.keys() or any(
         len(values) != 1 for values in fields.values()
     ):
-        raise Problem(
-            400,
-            "processors=N&time=DURATION is expected, and deadline=DURATION may be added",
-        )
-    count = fields["processors"][0]
+        raise Problem(400, expected)
+    return {name: value for name, (value,) in fields.items()}
+
+
+def _ask_of(fields: Mapping[str, str]) -> Ask:
+    count = fields["processors"]
     if not (count.isascii() and count.isdecimal() and len(count) < 10):
         raise InputError(f"processors is {shown(count)}; a whole number is expected")
     times = {
-        name: parse_time(fields[name][0], where=name)
+        name: parse_time(fields[name], where=name)
         for name in ("time", "deadline")
         if name in fields
     }

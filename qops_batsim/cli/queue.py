@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from qops_batsim.advice.queue_quote import QueueAnswer
-    from qops_batsim.forecast.queue import StartForecast
+    from qops_batsim.advice.queue_state import QueueState
+    from qops_batsim.forecast.latest import LatestForecast, Watch
+    from qops_batsim.forecast.queue import QueueForecast, StartForecast
     from qops_batsim.live.queue_source import QueueSource
     from qops_batsim.workload.conversion import Conversion
 
@@ -71,6 +75,7 @@ _about = manual(
         would wait.
     --user NAME: Whose jobs these are: they use their limits as others of this user did.
     --calibration FILE: What `queue backtest --json` printed: quantiles are corrected by it.
+    --anonymous: Tell numbers in place of users, in the order of their appearance.
     [Where to answer]
     --listen ADDRESS:PORT: Where to answer.
     --any-interface: Listen where other machines can ask, too.
@@ -98,6 +103,16 @@ def _of_promises(
     may_wait: Annotated[bool, _about("--may-wait")] = False,
 ) -> None:
     """Options of the commands that promise."""
+
+
+def _of_forecasts(
+    by_scheduler: Annotated[str, _about("--by-scheduler")] = "easy",
+    calibration: Annotated[Path | None, _about("--calibration")] = None,
+    draws: Annotated[int | None, _about("--draws", min=10, max=10_000)] = None,
+    seed: Annotated[int, _about("--seed", min=0)] = 1,
+    anonymous: Annotated[bool, _about("--anonymous")] = False,
+) -> None:
+    """Options of the commands that forecast."""
 
 
 def _source(queue: Path, given: dict[str, Any], now: float | None = None) -> QueueSource:
@@ -210,16 +225,13 @@ def _queue_row(answer: QueueAnswer) -> dict[str, str]:
 @app.command()
 @with_options(_of_machine)
 @with_options(_of_age)
+@with_options(_of_forecasts)
 def starts(
     queue: Annotated[Path, _about("QUEUE")],
     history: Annotated[str, _about("--history")],
-    by_scheduler: Annotated[str, _about("--by-scheduler")] = "easy",
     job: Annotated[list[str] | None, _about("--job")] = None,
     what_if: Annotated[bool, _about("--what-if")] = False,
     user: Annotated[str, _about("--user")] = "",
-    calibration: Annotated[Path | None, _about("--calibration")] = None,
-    draws: Annotated[int | None, _about("--draws", min=10, max=10_000)] = None,
-    seed: Annotated[int, _about("--seed", min=0)] = 1,
     now: Annotated[str | None, _about("--now")] = None,
     as_json: AsJson = False,
     **given: Any,
@@ -243,13 +255,11 @@ def starts(
     """
     from qops_batsim.advice.queue_quote import parse_job
     from qops_batsim.advice.queue_state import date_text
-    from qops_batsim.experiments.deadline_runs import contestant_of
-    from qops_batsim.forecast.past import past_of
     from qops_batsim.forecast.queue import (
         AskedJob,
+        anonymous,
         forecast_asked,
         forecast_queue,
-        read_corrections,
         variants,
     )
 
@@ -264,32 +274,26 @@ def starts(
         )
         for processors, limit in map(parse_job, job or ())
     ]
-    corrections = [] if calibration is None else read_corrections(calibration, by_scheduler)
     state = _source(queue, given, _date(now)).state()
-    trace = _trace(history, given, state.processors)
-    if trace.calendar is None:
-        raise InputError(f"{history}: tells no dates; a history with them is expected")
-    contestant = contestant_of(by_scheduler)
-    past = past_of(trace)
-    options: dict[str, Any] = {"seed": seed, "corrections": corrections}
-    options |= {"scheduler": contestant.scheduler, "settings": dict(contestant.settings)}
+    model = _model(history, state.processors, given)
     if what_if:
         asks = [each for ask in asks for each in variants(ask, state.processors)]
     if asks:
-        draws = draws or FEWER_DRAWS
-        asked = forecast_asked(state, past, trace.calendar, asks, draws=draws, **options)
+        draws = given["draws"] or FEWER_DRAWS
+        asked = forecast_asked(state, asked=asks, draws=draws, **model)
         if as_json:
-            print_json({"now": state.now, "draws": draws, "seed": seed, "jobs": asked})
+            print_json({"now": state.now, "draws": draws, "seed": given["seed"], "jobs": asked})
             return
         say(
             f"{state.source} at {date_text(state.now)}: {draws} simulations of each job by "
-            f"{contestant.scheduler}, as the last of the queue"
+            f"{model['scheduler']}, as the last of the queue"
         )
         _note_doubts(state.not_planned(), state.unsure)
         _print_asked(asked, state.now, as_grids=what_if)
         return
-    draws = draws or DRAWS
-    found = forecast_queue(state, past, trace.calendar, draws=draws, **options)
+    found = forecast_queue(state, draws=given["draws"] or DRAWS, **model)
+    if given["anonymous"]:
+        found = anonymous(found, {})
     if as_json:
         print_json(found)
         return
@@ -311,6 +315,28 @@ def starts(
         ]
         heads = ["job", "processors", "waits for", "reason", "no date, since it"]
         print_table("Jobs that wait without a date", heads, rows)
+
+
+def _model(history: str, processors: int, given: dict[str, Any]) -> dict[str, Any]:
+    """Return what forecasts of a machine are made of: its past, scheduler and corrections."""
+    from qops_batsim.experiments.deadline_runs import contestant_of
+    from qops_batsim.forecast.past import past_of
+    from qops_batsim.forecast.queue import read_corrections
+
+    calibration, scheduler = given["calibration"], given["by_scheduler"]
+    corrections = [] if calibration is None else read_corrections(calibration, scheduler)
+    trace = _trace(history, given, processors)
+    if trace.calendar is None:
+        raise InputError(f"{history}: tells no dates; a history with them is expected")
+    contestant = contestant_of(scheduler)
+    return {
+        "past": past_of(trace),
+        "calendar": trace.calendar,
+        "scheduler": contestant.scheduler,
+        "settings": dict(contestant.settings),
+        "seed": given["seed"],
+        "corrections": corrections,
+    }
 
 
 def _print_starts(jobs: Sequence[StartForecast], now: float) -> None:
@@ -456,45 +482,92 @@ def _trace(
 @with_options(_of_machine)
 @with_options(_of_age)
 @with_options(_of_promises)
+@with_options(_of_forecasts)
 def serve(
     queue: Annotated[Path, _about("QUEUE")],
+    history: Annotated[str | None, _about("--history")] = None,
     listen: Annotated[str, _about("--listen")] = "127.0.0.1:8080",
     any_interface: Annotated[bool, _about("--any-interface")] = False,
     **given: Any,
 ) -> None:
-    """Answer requests for quotes over HTTP, until a signal ends it.
+    """Answer requests for quotes, and for forecasts of starts, over HTTP, until a signal ends it.
 
-    The queue is read again whenever its file changes. Needs the extra http.
+    The queue is read again whenever its file changes. With --history, a process beside it forecasts
+    the queue, and /starts tells what it found last. Needs the extra http.
 
     Examples:
 
     \b
-        qops-batsim queue serve squeue.json --processors 1024
+        qops-batsim queue serve squeue.json --processors 1024 \\
+          --history sacct.txt
         curl 'http://127.0.0.1:8080/quote?processors=64&time=2h'
+        curl 'http://127.0.0.1:8080/starts?job=4711'
+        curl 'http://127.0.0.1:8080/starts?processors=64&time=2h'
     """
-    serve_quotes(_source(queue, given), listen, any_interface=any_interface)
+    source, forecasts = _source(queue, given), None
+    if history is not None:
+        with _served():
+            from qops_batsim.forecast.latest import LatestForecast
+        if str(queue) == "-":
+            raise InputError("--history: a file of a queue is expected, which can be read again")
+        begin = partial(_watch, queue, history, given)
+        forecasts = LatestForecast(begin, source.check_age, on_line=note)
+    serve_quotes(source, listen, any_interface=any_interface, forecasts=forecasts)
 
 
-def serve_quotes(source: QueueSource, address: str, *, any_interface: bool) -> None:
+def _watch(queue: Path, history: str, given: dict[str, Any]) -> Watch:
+    """Return the queue, and how it is forecast, in a process of forecasts."""
+    from qops_batsim.forecast.latest import Watch
+    from qops_batsim.forecast.queue import anonymous, forecast_asked, forecast_queue
+
+    source, draws = _source(queue, given), given["draws"]
+    numbers: dict[str, str] = {}
+    model = _model(history, source.state().processors, given)
+
+    def forecast(state: QueueState) -> QueueForecast:
+        found = forecast_queue(state, draws=draws or DRAWS, **model)
+        return anonymous(found, numbers) if given["anonymous"] else found
+
+    return Watch(
+        lambda: source.state(),
+        forecast,
+        lambda state, jobs: forecast_asked(state, asked=jobs, draws=draws or FEWER_DRAWS, **model),
+    )
+
+
+@contextmanager
+def _served() -> Iterator[None]:
+    """Tell what has to be installed for a server."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"queue serve needs the package {error.name} (pip install 'qops-batsim[http]')"
+        ) from None
+
+
+def serve_quotes(
+    source: QueueSource,
+    address: str,
+    *,
+    any_interface: bool,
+    forecasts: LatestForecast | None = None,
+) -> None:
     """Answer requests until a signal ends it."""
     from qops_batsim.signals import EndingSignal
 
-    try:
+    with _served():
         from qops_batsim.advice.quote_server import QuoteServer, parse_address
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"--listen needs the package {error.name} (pip install 'qops-batsim[http]')"
-        ) from None
     place = parse_address(address, any_interface=any_interface)
     source.asker()  # Wrong options and files are told at once.
     try:
-        server = QuoteServer(place, source.asker, on_request=note)
+        server = QuoteServer(place, source.asker, forecasts=forecasts, on_request=note)
     except OSError as error:
         raise InputError(
             f"--listen {address}: {error.strerror or error}; a free port is expected"
         ) from None
     host, port = server.address
-    note(f"listens at http://{host}:{port}")
-    with suppress(KeyboardInterrupt, EndingSignal):
+    with suppress(KeyboardInterrupt, EndingSignal), forecasts or nullcontext():
+        note(f"listens at http://{host}:{port}")
         server.run()
     note("stopped")

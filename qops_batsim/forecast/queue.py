@@ -45,12 +45,15 @@ class StartForecast(msgspec.Struct, frozen=True, kw_only=True):
         Start in the plan by time limits, None if it never fits.
     early, median, late
         Dates by which it starts with a chance of 10, 50 and 90 %; None if that may be never.
+    half
+        The same of 25 and 75 %: half of such jobs start between these.
     within
         Chance to start within an hour, and within a day (0 to 1): the share of the simulations,
         which no back-test corrects.
     """
 
     id: str
+    user: str
     processors: int
     limit: float | None
     waits_for: Cause
@@ -58,6 +61,7 @@ class StartForecast(msgspec.Struct, frozen=True, kw_only=True):
     no_date: Waits | None
     planned: float | None
     early: float | None
+    half: tuple[float | None, float | None]
     median: float | None
     late: float | None
     within: tuple[float, float]
@@ -176,6 +180,7 @@ def _together(tasks: Sequence[QueuedJob]) -> QueuedJob:
 def _without_date(job: QueuedJob) -> StartForecast:
     return StartForecast(
         id=job.id,
+        user=job.user,
         processors=job.processors,
         limit=job.estimate,
         waits_for=job.meaning.cause,
@@ -183,6 +188,7 @@ def _without_date(job: QueuedJob) -> StartForecast:
         no_date=job.meaning.waits,
         planned=None,
         early=None,
+        half=(None, None),
         median=None,
         late=None,
         within=(0.0, 0.0),
@@ -252,6 +258,18 @@ def variants(asked: AskedJob, size: int) -> list[AskedJob]:
     return [change(asked, processors=width, limit=limit) for width in widths for limit in limits]
 
 
+def anonymous(found: QueueForecast, numbers: dict[str, str]) -> QueueForecast:
+    """Return a forecast with numbers in place of users, in the order of their appearance.
+
+    ``numbers`` are those of the users known so far; new ones are added.
+    """
+    change = msgspec.structs.replace
+    jobs = [
+        change(job, user=numbers.setdefault(job.user, str(len(numbers) + 1))) for job in found.jobs
+    ]
+    return change(found, jobs=jobs)
+
+
 class _Model:
     """The queue behind its history, with jobs that are asked about behind it."""
 
@@ -289,9 +307,10 @@ class _Model:
         self, job: QueuedJob, starts: np.ndarray, planned: float, *, is_first: bool
     ) -> StartForecast:
         """Return what the starts of a job in the simulations tell (seconds)."""
-        now, (first, last) = self.moment.now, INTERVALS[0]
+        now = self.moment.now
         levels = corrected(quantiles(starts, LEVELS).tolist(), self._corrections, now)
-        early, median, late = (self._date(levels[level]) for level in (first, MEDIAN, last))
+        dates = [self._date(level) for level in levels]
+        (first, last), (second, third) = INTERVALS
         waits = starts[~np.isnan(starts)] - now
         chances = [
             float((waits <= most + _IN_TIME).mean()) if len(waits) else 0.0
@@ -302,15 +321,17 @@ class _Model:
         own = Cause.RESOURCES if is_first else Cause.PRIORITY
         return StartForecast(
             id=job.id,
+            user=job.user,
             processors=job.processors,
             limit=job.estimate,
             waits_for=job.meaning.cause if is_told else own,
             reason=job.reason,
-            no_date=Waits.CANNOT_START if median is None else None,
+            no_date=Waits.CANNOT_START if dates[MEDIAN] is None else None,
             planned=self._date(planned),
-            early=early,
-            median=median,
-            late=late,
+            early=dates[first],
+            half=(dates[second], dates[third]),
+            median=dates[MEDIAN],
+            late=dates[last],
             within=(chances[0], chances[1]),
         )
 

@@ -22,8 +22,9 @@ from typing import Any
 import pytest
 
 from qops_batsim.advice import quote_server
+from qops_batsim.advice.queue_quote import Ask as Asked
 from qops_batsim.advice.queue_quote import QueueAsker
-from qops_batsim.advice.quote_server import QuoteServer, parse_address
+from qops_batsim.advice.quote_server import Forecasts, Problem, QuoteServer, parse_address
 from qops_batsim.cli.queue import serve_quotes
 from qops_batsim.errors import InputError
 from qops_batsim.live.queue_source import QueueSource
@@ -39,9 +40,9 @@ Ask = Callable[..., tuple[int, Any]]
 
 
 def served(
-    asker: Callable[[], QueueAsker], seconds: float = 10.0
+    asker: Callable[[], QueueAsker], seconds: float = 10.0, forecasts: Forecasts | None = None
 ) -> Iterator[tuple[Ask, int, QuoteServer]]:
-    server = QuoteServer(("127.0.0.1", 0), asker, seconds=seconds)
+    server = QuoteServer(("127.0.0.1", 0), asker, forecasts=forecasts, seconds=seconds)
     port = server.address[1]
 
     def ask(method: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
@@ -304,6 +305,43 @@ def test_a_queue_that_nobody_brings_up_to_date_is_not_quoted(
             assert "3 days, 0:00:00 old; at most 0:10:00 is accepted" in answer["error"]
         monkeypatch.undo()
         assert ask("GET", "/quote?processors=4&time=60")[0] == 200
+
+
+class Told:
+    """Forecasts that tell what was asked."""
+
+    def of_waiting(self, job: str | None = None, user: str | None = None) -> Any:
+        if job == "none":
+            raise Problem(503, "no forecast yet", {"Retry-After": "5"})
+        return {"job": job, "user": user}
+
+    def of_new(self, asked: Asked, user: str) -> Any:
+        return {"processors": asked.processors, "time": asked.time, "user": user}
+
+
+def test_starts_are_told_where_they_are_forecast(asker: Callable[[], QueueAsker]) -> None:
+    for ask, port, _ in served(asker, forecasts=Told()):
+        assert ask("GET", "/starts") == (200, {"job": None, "user": None})
+        assert ask("GET", "/starts?job=8_1") == (200, {"job": "8_1", "user": None})
+        assert ask("GET", "/starts?user=ann") == (200, {"job": None, "user": "ann"})
+        new = {"processors": 4, "time": 120.0, "user": ""}
+        assert ask("GET", "/starts?processors=4&time=2m") == (200, new)
+        assert ask("GET", "/starts?processors=4&time=2m&user=ann") == (200, new | {"user": "ann"})
+        for wrong in ("who=ann", "job=1&job=2", "processors=4", "processors=4&time=2m&job=8"):
+            status, answer = ask("GET", f"/starts?{wrong}")
+            assert (status, "is expected" in answer["error"]) == (400, True)
+        assert "known: GET /health, /quote, /starts, /state" in ask("GET", "/start")[1]["error"]
+        connection = HTTPConnection("127.0.0.1", port, timeout=240)
+        connection.request("GET", "/starts?job=none")
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+        assert json.loads(answer.read()) == {"error": "no forecast yet"}
+
+
+def test_without_a_history_no_start_is_told(ask: Ask) -> None:
+    status, answer = ask("GET", "/starts")
+    assert status == 404
+    assert answer["error"] == "starts are forecast from a history, which --history LOG names"
 
 
 def test_a_missing_package_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -243,3 +250,35 @@ def test_what_cannot_be_asked(cli, queue: Path, log: Path, change, told: str) ->
     done = cli("queue", "starts", queue, "--history", log, "--now", str(NOW), *change)
     assert done.exit_code == 2
     assert told in " ".join(done.err.split())
+
+
+def test_starts_are_told_over_http(cli, queue: Path, log: Path) -> None:
+    command = [sys.executable, "-m", "qops_batsim", "queue", "serve", queue, "--history", log]
+    command += ["--max-age", "99999d", "--anonymous", "--draws", "50", "--listen", "127.0.0.1:0"]
+    begun = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        assert begun.stderr is not None
+        address = begun.stderr.readline().split()[-1]
+        until, found = time.monotonic() + 120, None
+        while found is None:
+            assert time.monotonic() < until
+            with suppress(HTTPError), urlopen(f"{address}/starts") as answer:
+                found = json.load(answer)
+            time.sleep(0.1)
+        with urlopen(f"{address}/starts?processors=1&time=1h") as answer:
+            (new,) = json.load(answer)["jobs"]
+    finally:
+        begun.send_signal(signal.SIGTERM)
+        assert begun.wait(60) == 0
+    asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW), "--draws", "50")
+    told = json.loads(cli(*asked, "--anonymous", "--json").out)
+    assert {name: found[name] for name in told} == told
+    assert [job["user"] for job in told["jobs"]] == ["1", "2"]
+    assert found["made"] > NOW
+    assert new["median"] == NOW
+
+
+def test_what_is_served_with_forecasts_is_a_file(cli, log: Path) -> None:
+    done = cli("queue", "serve", "-", "--history", log)
+    assert done.exit_code == 2
+    assert "a file of a queue is expected, which can be read again" in " ".join(done.err.split())
