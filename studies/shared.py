@@ -22,13 +22,14 @@ from qops_batsim.experiments import (
     Study,
     StudyRuns,
     deadline_facts,
+    read_study,
     run_study,
     study_inputs,
     study_of,
     whole_claims,
     with_need,
 )
-from qops_batsim.workload import Workload
+from qops_batsim.workload import NeedChoices, Workload
 
 BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 
@@ -120,6 +121,13 @@ def by_turns(asked: argparse.Namespace, made: Callable[[str], str]) -> str:
 def with_deadlines(study: Study, by: str) -> Study:
     """Return a study with the kind of deadlines that ``--deadlines`` asks for."""
     return with_need(study) if by == NEED else study
+
+
+def usual_need() -> NeedChoices:
+    """Return the need by which studies make deadlines that know nothing of a schedule."""
+    need = with_need(read_study("example")).need
+    assert need is not None
+    return need
 
 
 def deadlines_text(study: Study) -> str:

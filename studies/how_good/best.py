@@ -27,13 +27,13 @@ from qops_batsim.optimum import Limits, best_possible
 from qops_batsim.optimum.problem import NOT_CHOSEN, OBJECTIVES, problem_of, worth_of
 from qops_batsim.platform import make_cluster
 from qops_batsim.scheduling import make_scheduler
-from qops_batsim.workload import Workload, read_trace
+from qops_batsim.workload import NeedChoices, Workload, read_trace
 from studies.how_good.feasibility import (
     ExactFeasibility,
     first_come_with_hindsight,
     online_admission,
 )
-from studies.shared import Settings
+from studies.shared import EASY, NEED, Settings, usual_need
 
 Rules = dict[str, tuple[str, Settings]]
 """Schedulers of today with their options, by name."""
@@ -79,9 +79,17 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Study:
-    """The cases of a directory."""
+    """The cases of a directory, with deadlines from EASY's schedule or by need.
 
-    def __init__(self, settings: Settings, out: Path) -> None:
+    Those by need know no stringency, so there is one.
+    """
+
+    def __init__(self, settings: Settings, out: Path, by: str = EASY) -> None:
+        self.need: NeedChoices | msgspec.UnsetType = msgspec.UNSET
+        self.made = ""
+        if by == NEED:
+            self.need, self.made, out = usual_need(), ", deadlines by need", out / by
+            settings = settings | {"stringencies": settings["stringencies"][:1]}
         self.settings, self.time = settings, float(settings["time"])
         logs = settings["logs"]
         self._files = {log: find_trace(it["file"], Path()) for log, it in logs.items()}
@@ -109,7 +117,7 @@ class Study:
     ) -> Scenario:
         skip = self.settings["logs"][log]["skips"][window]
         case = Scenario(log=log, skip=skip, first=jobs, load=load, stringency=stringency)
-        return case.canonical()
+        return msgspec.structs.replace(case, need=self.need).canonical()
 
     def workload(self, scenario: Scenario) -> Workload:
         """Return a scenario's workload."""
@@ -232,7 +240,7 @@ def best_tables(study: Study) -> list[str]:
             rows.append([*described(scenario), *known, *limits, f"{gaps[-1]:.2f}"])
         heading = ["log", "after", "S", "load", "easy", "msb", "mrt", "qops"]
         heading += ["best known", "bound", "checked", "gap"]
-        text += [f"### {TITLES[objective]}", "", *markdown_table(heading, rows), ""]
+        text += [f"### {TITLES[objective]}{study.made}", "", *markdown_table(heading, rows), ""]
         if gaps:
             end = f"{len(gaps)} cases; median gap {median(gaps):.2f} points"
             text += [f"{end}, largest {max(gaps):.2f}.", ""]
@@ -275,7 +283,8 @@ def split_tables(study: Study) -> list[str]:
             found.setdefault((each.log, each.skip), []).append(split)
     stretches = list(found.values())
     windows = sum(map(len, stretches))
-    text = [f"### What QoPS lacks, {windows} windows of {len(stretches)} stretches", ""]
+    counted = f"{windows} windows of {len(stretches)} stretches"
+    text = [f"### What QoPS lacks, {counted}{study.made}", ""]
     text += ["Points of all jobs, work and charges, and parts of the whole gap:", ""]
     steps = STEPS | OTHER_STEPS
     rows = [["gap", *_more(stretches, "qops", BOUND)]]

@@ -2,10 +2,10 @@
 
     python studies/reacting_users [--quick]
 
-Users are those of disjoint stretches of a log (QOPS_SHARED, default ../shared), fitted to what EASY
-does with it. Printed are three tables: rising numbers of users, what lying gains at some prices of
-urgency, and what hoarding gains with limits. Numbers are means over the stretches with 95 %
-intervals.
+Users are those of disjoint stretches of two logs (QOPS_SHARED, default ../shared), fitted to what
+EASY does with them. Printed are three tables: rising numbers of users, what lying gains at some
+prices of urgency, and what hoarding gains with limits. Numbers are means over the stretches of a
+log with 95 % intervals.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,8 +29,8 @@ from qops_batsim.experiments import SHARE, UNLIMITED, markdown_table, mean_inter
 from qops_batsim.running import easy_references
 from qops_batsim.scheduling import make_scheduler
 from qops_batsim.users import Reacting, Reactions, Users, Wish, fit_users, more_users
-from qops_batsim.workload import Conversion, NeedChoices, read_trace
-from studies.shared import arguments, print_or_put, run_main, settings_of
+from qops_batsim.workload import Conversion, read_trace
+from studies.shared import arguments, print_or_put, run_main, settings_of, usual_need
 
 SHARED = Path(os.environ.get("QOPS_SHARED", "../shared"))
 WEEK, HOUR = 604_800.0, 3600.0
@@ -63,27 +64,42 @@ def run_by_easy(trace: Conversion) -> Conversion:
     return msgspec.structs.replace(trace, records=records)
 
 
+class Place(NamedTuple):
+    """A stretch of a log, and what planning uses: ``exact`` run times or the ``users``' limits."""
+
+    log: str
+    stretch: int
+    estimates: str = "exact"
+
+
+def places(log: str, estimates: str = "exact") -> list[Place]:
+    """Return the stretches of a log."""
+    return [Place(log, each, estimates) for each in SETTINGS["logs"][log]["stretches"]]
+
+
 @cache
-def users_of(stretch: int, times: float) -> Users:
-    """Return the users of a stretch of the log."""
-    begin = stretch * SETTINGS["weeks"] * WEEK
+def users_of(at: Place, times: float) -> Users:
+    """Return the users of a stretch of a log."""
+    told, begin = SETTINGS["logs"][at.log], at.stretch * SETTINGS["weeks"] * WEEK
     trace = read_trace(
-        SHARED / "traces" / SETTINGS["log"],
-        processors=SETTINGS["processors"],
+        SHARED / "traces" / told["file"],
+        processors=told["processors"],
         start=begin,
         end=begin + SETTINGS["weeks"] * WEEK,
         rebase=True,
     )
     seed = SETTINGS["seed"]
     found = more_users(fit_users(run_by_easy(trace), seed=seed), times, seed)
-    return msgspec.structs.replace(found, deadlines=NeedChoices(), estimates="exact")
+    need = usual_need()
+    about = {"estimates": at.estimates, "calendar": found.calendar or need.calendar}
+    return msgspec.structs.replace(found, deadlines=need, **about)
 
 
 def outcome(
-    scheduler: str, stretch: int, times: float, settings: dict[str, Any], **reactions: Any
+    scheduler: str, at: Place, times: float, settings: dict[str, Any], **reactions: Any
 ) -> Outcome:
     """Run a scheduler beside the users of a stretch."""
-    users = msgspec.structs.replace(users_of(stretch, times), reactions=Reactions(**reactions))
+    users = msgspec.structs.replace(users_of(at, times), reactions=Reactions(**reactions))
     beside = Reacting(make_scheduler(scheduler, settings).scheduler, users)
     module = make_scheduler(beside)
     done = simulate(module, users.no_jobs())
@@ -140,16 +156,19 @@ def cell(values: Sequence[float], digits: int = 1, *, percent: bool = True) -> s
 def loads() -> list[str]:
     """Return the table of rising numbers of users."""
     rows = []
-    for times in SETTINGS["times"]:
-        for name, options in SETTINGS["schedulers"].items():
-            found = [outcome(name, each, times, options) for each in SETTINGS["stretches"]]
-            capacity = SETTINGS["processors"] * SETTINGS["weeks"] * WEEK / HOUR
+    for case in SETTINGS["cases"]:
+        at = places(case["log"], case["estimates"])
+        capacity = SETTINGS["logs"][case["log"]]["processors"] * SETTINGS["weeks"] * WEEK / HOUR
+        for times, (name, options) in product(case["times"], SETTINGS["schedulers"].items()):
+            found = [outcome(name, each, times, options) for each in at]
             wanted = [
                 sum(w.processors * w.run_time + w.lost for w in each.wishes) for each in found
             ]
             lost = [sum(w.lost for w in each.wishes) for each in found]
             rows.append(
                 [
+                    case["log"],
+                    case["estimates"],
                     f"{times:g}",
                     f"`{name}`",
                     cell([len(each.wishes) for each in found], 0, percent=False),
@@ -160,22 +179,18 @@ def loads() -> list[str]:
                 ]
             )
     head = ["users", "scheduler", "wishes", "work done", "by need", "work lost", "promises kept"]
-    return markdown_table(head, rows)
+    return markdown_table(["log", "estimates", *head], rows)
 
 
 def lying() -> list[str]:
     """Return the table of what lying gains."""
     told, rows = SETTINGS["lying"], []
     kinds = {"liars": told["share"], "worth": told["worth"]}
-    for name in told["schedulers"]:
-        options = SETTINGS["schedulers"][name]
-        honest = [
-            outcome(name, e, SETTINGS["at"], options, **kinds, price=1e6) for e in stretches()
-        ]
+    for log, name in product(told["logs"], told["schedulers"]):
+        run = partial(outcome, name, times=SETTINGS["at"], settings=SETTINGS["schedulers"][name])
+        honest = [run(each, **kinds, price=HONEST) for each in places(log)]
         for price in told["prices"]:
-            found = [
-                outcome(name, e, SETTINGS["at"], options, **kinds, price=price) for e in stretches()
-            ]
+            found = [run(each, **kinds, price=price) for each in places(log)]
             pairs = list(zip(found, honest, strict=True))
             mine = [[benefit(of(each, True)) for each in pair] for pair in pairs]
             others = [[benefit(of(each, False)) for each in pair] for pair in pairs]
@@ -183,6 +198,7 @@ def lying() -> list[str]:
             gains = [100 * (a - b) for a, b in mine]
             rows.append(
                 [
+                    log,
                     f"`{name}`",
                     f"{price:g}",
                     cell([share(map(in_time, of(a, True))) for a, _ in pairs]),
@@ -194,12 +210,7 @@ def lying() -> list[str]:
                 ]
             )
     head = ["scheduler", "price", "liars by need", "the same, honest", "liars gain", "pay more"]
-    return markdown_table([*head, "net", "others gain"], rows)
-
-
-def stretches() -> list[int]:
-    found: list[int] = SETTINGS["stretches"]
-    return found
+    return markdown_table(["log", *head, "net", "others gain"], rows)
 
 
 def of(found: Outcome, lies: bool) -> list[Wish]:
@@ -219,15 +230,15 @@ def urgency(found: Outcome) -> float:
 def hoarding() -> list[str]:
     """Return the table of what hoarding gains."""
     told, rows = SETTINGS["hoarding"], []
-    for name in told["schedulers"]:
+    kinds = {"hoarders": told["share"]}
+    for log, name in product(told["logs"], told["schedulers"]):
         options = SETTINGS["schedulers"][name]
-        kinds = {"hoarders": told["share"]}
-        fair = [outcome(name, e, SETTINGS["at"], options, **kinds, promises=0) for e in stretches()]
+        run = partial(outcome, name, times=SETTINGS["at"], **kinds)
+        fair = [run(each, settings=options, promises=0) for each in places(log)]
         for limit in told["limits"]:
-            more = {"promise_limit": limit} if limit else {}
-            given = {**kinds, "promises": told["promises"]}
-            found = [outcome(name, e, SETTINGS["at"], options | more, **given) for e in stretches()]
-            row = [f"`{name}`", f"{limit:g} h" if limit else "none"]
+            own = options | ({"promise_limit": limit} if limit else {})
+            found = [run(at, settings=own, promises=told["promises"]) for at in places(log)]
+            row = [log, f"`{name}`", f"{limit:g} h" if limit else "none"]
             for hoards in (True, False):
                 for each in (found, fair):
                     row.append(
@@ -255,7 +266,7 @@ def hoarding() -> list[str]:
             )
             rows.append(row)
     head = ["scheduler", "limit", "hoarders by need", "the same, fair", "others by need"]
-    return markdown_table([*head, "beside fair ones", "given back / used"], rows)
+    return markdown_table(["log", *head, "beside fair ones", "given back / used"], rows)
 
 
 def main() -> None:
