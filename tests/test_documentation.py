@@ -22,6 +22,9 @@ ALONE = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY", 
 BUILT = re.compile(r"docs/(commands|notebook-\w+)\.md")
 """Pages that ``.ci/commands-page`` and ``.ci/notebook-pages`` build for the book."""
 PAGES = [*ALONE, *sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("studies/**/README.md"))]
+PAGES += [ROOT / "studies" / "sources.md"]
+MORE = [page for page in sorted(ROOT.glob("studies/**/*.md")) if page not in PAGES]
+"""Tables and readings beside the studies, which their pages link to."""
 PAGES = [page for page in PAGES if not BUILT.fullmatch(str(page.relative_to(ROOT)))]
 
 pytestmark = pytest.mark.skipif(not PAGES[0].is_file(), reason="no documentation beside the tests")
@@ -87,7 +90,7 @@ IN_BOOK = ("docs/", "studies/", "notebooks/", "CITATION.cff", "LICENSE")
 """What ``.ci/gather`` copies beside the pages of the project's folder."""
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *MORE], ids=name_of)
 def test_links_lead_somewhere(page: Path) -> None:
     for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose(page)):
         if "://" in target:
@@ -138,7 +141,7 @@ def commands_of(page: Path) -> list[list[str]]:
     return [shlex.split(found[1]) for found in (re.search(typed, line) for line in lines) if found]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, *MORE], ids=name_of)
 def test_commands_have_the_options_that_pages_show(page: Path) -> None:
     for _, *words in commands_of(page):
         command = cli()

@@ -1,4 +1,4 @@
-"""``docs/sources.md`` names the place of each item of the five sources: each is looked up."""
+"""``studies/sources.md`` names the place of each item of the five sources: each is looked up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from qops_batsim.cli.main import command_line
 from qops_batsim.scheduling.registry import scheduler_class
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "sources.md"
+PAGE = ROOT / "studies" / "sources.md"
 
 pytestmark = pytest.mark.skipif(not PAGE.is_file(), reason="no documentation beside the tests")
 

@@ -108,7 +108,7 @@ def qops(
     give_up_hopeless: bool = True,
     fit: Callable[[Seconds, Asking], float] | None = None,
 ) -> Answer:
-    """Figure 3 of Islam et al. (2003), with the choices of ``docs/design.md``.
+    """Figure 3 of Islam et al. (2003), with the choices of ``studies/islam2003/readings.md``.
 
     With the order ``"scheduled_start"`` it is the algorithm of the talk, slides 12 and 13.
     ``give_up_hopeless`` ends an insertion point at a job that would be late directly
