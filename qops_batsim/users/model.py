@@ -194,8 +194,8 @@ class Reactions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     tightest
         The least response time that they ask for, as a multiple of the estimate.
     hoarders, promises
-        Share of the users who ask so many times more for each job, each time for a later deadline,
-        and give back all promises but the first that starts.
+        Share of the users who ask for each job this number of further times, each time for a later
+        deadline, and give back all promises but the first that starts.
     """
 
     answers: Answers = Answers()

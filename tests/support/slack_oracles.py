@@ -84,7 +84,7 @@ def seconds_of(case: Case) -> Seconds:
 
 
 def cost(case: Case, job: Waiting, start: float) -> float:
-    """Section 4.4, with the choices of ``studies/talby1999/readings.md`` where it gives no number."""
+    """Section 4.4; ``studies/talby1999/readings.md`` tells the choices where it gives no number."""
     weights = case.weights
     if start == job.start:
         return 0.0
