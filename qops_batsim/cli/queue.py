@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from qops_batsim.advice.queue_quote import QueueAnswer
     from qops_batsim.advice.queue_state import QueueState
     from qops_batsim.forecast.latest import LatestForecast, Watch
+    from qops_batsim.forecast.promise import LikelyEnd
     from qops_batsim.forecast.queue import QueueForecast, StartForecast
     from qops_batsim.live.queue_source import QueueSource
     from qops_batsim.workload.conversion import Conversion
@@ -73,6 +74,7 @@ _about = manual(
         were the only new one.
     --what-if: Tell of these jobs how long fewer and more processors, and shorter and longer limits,
         would wait.
+    --prices FILE: Prices (TOML) of the centre, as of `charges`; charges are those of its function.
     --user NAME: Whose jobs these are: they use their limits as others of this user did.
     --calibration FILE: What `queue backtest --json` printed: quantiles are corrected by it.
     --anonymous: Tell numbers in place of users, in the order of their appearance.
@@ -110,9 +112,12 @@ def _of_forecasts(
     calibration: Annotated[Path | None, _about("--calibration")] = None,
     draws: Annotated[int | None, _about("--draws", min=10, max=10_000)] = None,
     seed: Annotated[int, _about("--seed", min=0)] = 1,
-    anonymous: Annotated[bool, _about("--anonymous")] = False,
 ) -> None:
     """Options of the commands that forecast."""
+
+
+def _of_users(anonymous: Annotated[bool, _about("--anonymous")] = False) -> None:
+    """Option of the commands that tell users."""
 
 
 def _source(queue: Path, given: dict[str, Any], now: float | None = None) -> QueueSource:
@@ -140,15 +145,22 @@ def _source(queue: Path, given: dict[str, Any], now: float | None = None) -> Que
 @with_options(_of_machine)
 @with_options(_of_age)
 @with_options(_of_promises)
+@with_options(_of_forecasts)
 def quote(
     queue: Annotated[Path, _about("QUEUE")],
     jobs: Annotated[list[str], _about("JOB...")],
     deadline: Annotated[str | None, _about("--deadline")] = None,
+    history: Annotated[str | None, _about("--history")] = None,
+    user: Annotated[str, _about("--user")] = "",
+    prices: Annotated[Path | None, _about("--prices")] = None,
     now: Annotated[str | None, _about("--now")] = None,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
     """Tell which end can be promised to new jobs, and whether a deadline can.
+
+    With --history, tells beside it what the machine's own scheduler would do: the chance to end by
+    the deadline, the earliest end that is kept with a chance of 95 %, and the charges for both.
 
     Examples:
 
@@ -156,6 +168,8 @@ def quote(
         squeue --json | qops-batsim queue quote - 64x2h 128x30m --processors 1024
         qops-batsim queue quote squeue.json 8x6h --partition gpu --nodes nodes.txt
         qops-batsim queue quote qops.db 4x10m --deadline 2h
+        qops-batsim queue quote squeue.json 64x2h --deadline 8h \\
+          --history sacct.txt
     """
     from qops_batsim.advice.queue_quote import Ask, parse_job
     from qops_batsim.advice.queue_state import date_text
@@ -167,10 +181,19 @@ def quote(
     ]
     asker = _source(queue, given, _date(now)).asker()
     answers = [asker.ask(each) for each in asks]
+    likely: list[LikelyEnd] = []
+    if history is not None:
+        from qops_batsim.economics.prices import read_prices
+        from qops_batsim.forecast.promise import likely_ends
+
+        model = _model(history, asker.state.processors, given)
+        model |= {"user": user, "prices": read_prices(prices), "draws": given["draws"] or DRAWS}
+        likely = likely_ends(asker.state, answers=answers, **model)
     if as_json:
         state = {"now": asker.state.now, "left_out": asker.state.not_planned(), "late": asker.late}
         unsure = {"unsure": asker.state.unsure} if asker.state.unsure else {}
-        print_json({"state": state | unsure, "jobs": answers})
+        by_chance = {"likely": likely} if likely else {}
+        print_json({"state": state | unsure, "jobs": answers} | by_chance)
         return
     say(
         f"{asker.state.source} at {date_text(asker.state.now)}: {asker.free:,} of "
@@ -186,9 +209,26 @@ def quote(
         [*rows[0]],
         [[*row.values()] for row in rows],
     )
+    if likely:
+        rows = [_likely_row(answer, each) for answer, each in zip(answers, likely, strict=True)]
+        print_table(
+            f"Under {model['scheduler']}, which promises nothing",
+            [*rows[0]],
+            [[*row.values()] for row in rows],
+        )
     for each in answers:
         if each.reason:
             say(f"{each.processors} x {duration_text(each.time)}: refused: {each.reason}")
+
+
+def _likely_row(answer: QueueAnswer, likely: LikelyEnd) -> dict[str, str]:
+    row = {"processors": f"{answer.processors:,}", "run time": duration_text(answer.time)}
+    if likely.chance is not None:
+        row["chance as asked"] = f"{100 * likely.chance:.0f} %"
+    row["95 % end in"] = "-" if likely.response is None else duration_text(likely.response)
+    for head, price in (("QoS charge", likely.price), ("of the promise", likely.hard_price)):
+        row[head] = "-" if price is None or price.qos is None else f"{price.qos:.3g}"
+    return row
 
 
 def _note_doubts(left_out: dict[str, int], unsure: dict[str, int]) -> None:
@@ -226,6 +266,7 @@ def _queue_row(answer: QueueAnswer) -> dict[str, str]:
 @with_options(_of_machine)
 @with_options(_of_age)
 @with_options(_of_forecasts)
+@with_options(_of_users)
 def starts(
     queue: Annotated[Path, _about("QUEUE")],
     history: Annotated[str, _about("--history")],
@@ -411,6 +452,7 @@ def backtest(
     from qops_batsim.forecast import backtest as testing
     from qops_batsim.forecast.forecast import Simulator
     from qops_batsim.forecast.past import past_of
+    from qops_batsim.forecast.promise import kept_promises
     from qops_batsim.workload.model import shortage
 
     if starts not in ("logged", "simulated"):
@@ -424,13 +466,14 @@ def backtest(
         told, corrections = testing.backtest(
             past, Simulator(past, *chosen), moments=moments, draws=draws, seed=seed, on_progress=bar
         )
+    promises = kept_promises(told, past)
     classes, made = testing.coverages(told, past), len({each.now for each in told})
     if few := shortage(made, moments, "moments at which jobs wait"):
         note(few)
     if as_json:
         asked = {"history": history, "starts": starts, "scheduler": by_scheduler}
         numbers = {"moments": made, "draws": draws, "seed": seed}
-        shown = {"by_class": classes, "corrections": corrections}
+        shown = {"by_class": classes, "promises": promises, "corrections": corrections}
         whole = msgspec.structs.asdict(classes[0])
         del whole["group"]
         print_json({**asked, **numbers, **whole, **shown})
@@ -452,6 +495,13 @@ def backtest(
         say(
             f"{every.coverage_80:.1f} % [{low:.1f}, {high:.1f}] of starts came in intervals of "
             f"80 %, as drawn {every.raw_80:.1f} %"
+        )
+    if promises is not None:
+        say(
+            f"{promises.kept:.1f} % of ends promised at 95 % were kept "
+            f"({promises.started:.1f} % had all jobs used up their limits), on average "
+            f"{duration_text(promises.slack)} early; planned by limits: "
+            f"{promises.plan_kept:.1f} %, {duration_text(promises.plan_slack)}"
         )
 
 
@@ -483,6 +533,7 @@ def _trace(
 @with_options(_of_age)
 @with_options(_of_promises)
 @with_options(_of_forecasts)
+@with_options(_of_users)
 def serve(
     queue: Annotated[Path, _about("QUEUE")],
     history: Annotated[str | None, _about("--history")] = None,

@@ -21,7 +21,7 @@ from qops_batsim.experiments.statistics import LEVEL, quantile
 from qops_batsim.forecast.forecast import WEEK, Moment, Simulator, moment_of, quantiles
 from qops_batsim.forecast.past import Habits, Past, Patience
 
-LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9)
+LEVELS = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
 """Levels of the quantiles that a forecast tells."""
 
 MEDIAN = 2

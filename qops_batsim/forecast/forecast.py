@@ -91,8 +91,9 @@ class Drawn(NamedTuple):
     def of_job(self, place: int, running: int, waiting: int) -> Drawn:
         """Return these for a queue and, behind it, the one of the further jobs at a place."""
         columns = [*range(running + waiting), running + waiting + place]
-        waits = [*range(waiting), waiting + place]
-        return Drawn(self.run_times[:, columns], self.arrivals, self.cancelled[:, waits])
+        cancelled = self.cancelled[:, [*range(waiting), waiting + place]]
+        cancelled[:, -1] = np.inf  # What is asked is when it starts if it is left to wait.
+        return Drawn(self.run_times[:, columns], self.arrivals, cancelled)
 
 
 class Simulator:

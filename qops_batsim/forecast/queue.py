@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 import numpy as np
@@ -213,6 +213,46 @@ def forecast_asked(
     are drawn once for all of them. See :func:`forecast_queue`. InputError for a job that is wider
     than the machine.
     """
+    simulated = starts_of_asked(
+        state,
+        past,
+        calendar,
+        asked,
+        scheduler=scheduler,
+        settings=settings,
+        draws=draws,
+        seed=seed,
+        corrections=corrections,
+    )
+    return [each.told for each in simulated]
+
+
+class SimulatedStart(NamedTuple):
+    """Simulations of a job that is not submitted yet; seconds of the history.
+
+    Its starts and run times, by draw; quantiles of the starts by :data:`LEVELS`, calibrated; and
+    what is told of it.
+    """
+
+    starts: np.ndarray
+    run_times: np.ndarray
+    levels: tuple[float, ...]
+    told: StartForecast
+
+
+def starts_of_asked(
+    state: QueueState,
+    past: Past,
+    calendar: Calendar,
+    asked: Sequence[AskedJob],
+    *,
+    scheduler: str,
+    settings: Mapping[str, object] | None,
+    draws: int,
+    seed: int,
+    corrections: Sequence[Correction],
+) -> Iterator[SimulatedStart]:
+    """Yield the simulations of jobs that are submitted now: see :func:`forecast_asked`."""
     for job in asked:
         most = state.processors
         accepted = f"a whole number from 1 to {most}, the size of the machine, is accepted"
@@ -221,17 +261,18 @@ def forecast_asked(
     running, waiting = model.moment.running, model.moment.waiting
     queue, ours = np.split(waiting, [len(waiting) - len(asked)])
     drawn = model.draw(draws, seed)
-    found = []
     for place, (row, job) in enumerate(zip(ours.tolist(), asked, strict=True)):
         moment = Moment(model.moment.now, running, np.append(queue, row))
-        starts = model.simulator.starts_by_draw(
-            moment, drawn.of_job(place, len(running), len(queue))
-        )
+        of_job = drawn.of_job(place, len(running), len(queue))
+        starts = model.simulator.starts_by_draw(moment, of_job)[:, -1]
         plan = float(model.simulator.planned(moment)[-1])
-        name = f"{job.processors}x{_short(job.limit)}"
-        new = _submitted(job, state.now, name)
-        found.append(model.told(new, starts[:, -1], plan, is_first=not len(queue)))
-    return found
+        new = _submitted(job, state.now, f"{job.processors}x{_short(job.limit)}")
+        yield SimulatedStart(
+            starts,
+            of_job.run_times[:, -1],
+            model.levels(starts),
+            model.told(new, starts, plan, is_first=not len(queue)),
+        )
 
 
 def _short(seconds: float) -> str:
@@ -303,13 +344,17 @@ class _Model:
         rng = np.random.default_rng(seed)
         return self.simulator.draw(self.moment, self.habits, draws, rng, self._patience)
 
+    def levels(self, starts: np.ndarray) -> tuple[float, ...]:
+        """Return the quantiles of a job's starts (seconds), by :data:`LEVELS`, calibrated."""
+        drawn = quantiles(starts, LEVELS).tolist()
+        return corrected(drawn, self._corrections, self.moment.now)
+
     def told(
         self, job: QueuedJob, starts: np.ndarray, planned: float, *, is_first: bool
     ) -> StartForecast:
         """Return what the starts of a job in the simulations tell (seconds)."""
         now = self.moment.now
-        levels = corrected(quantiles(starts, LEVELS).tolist(), self._corrections, now)
-        dates = [self._date(level) for level in levels]
+        dates = [self._date(level) for level in self.levels(starts)]
         (first, last), (second, third) = INTERVALS
         waits = starts[~np.isnan(starts)] - now
         chances = [

@@ -201,7 +201,7 @@ def test_a_queue_is_of_a_later_date_than_its_history(cli, log: Path, tmp_path: P
 
 
 def test_a_calibration_is_of_the_scheduler_that_decides(cli, queue, log, tmp_path: Path) -> None:
-    classes = [{"horizon": None, "moves": [0, 0, 0, 0, 0]}] * 5
+    classes = [{"horizon": None, "moves": [0] * 6}] * 5
     kept = tmp_path / "kept.json"
     kept.write_text(json.dumps({"scheduler": "slurm", "corrections": classes}))
     asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW))
@@ -282,3 +282,24 @@ def test_what_is_served_with_forecasts_is_a_file(cli, log: Path) -> None:
     done = cli("queue", "serve", "-", "--history", log)
     assert done.exit_code == 2
     assert "a file of a queue is expected, which can be read again" in " ".join(done.err.split())
+
+
+def test_a_quote_tells_what_the_scheduler_itself_would_do(cli, queue: Path, log: Path) -> None:
+    asked = ("queue", "quote", queue, "8x1h", "--now", str(NOW), "--deadline", "5h")
+    asked += ("--history", log)
+    done = cli(*asked)
+    assert done.exit_code == 0, done.err
+    assert "Under easy, which promises nothing" in " ".join(done.out.split())
+    found = json.loads(cli(*asked, "--json").out)
+    (hard,), (likely,) = found["jobs"], found["likely"]
+    # By limits: 7 runs for 6,600 s, then 8 for an hour, then this one for an hour.
+    assert hard["end"] == NOW + 6600 + 2 * 3600
+    assert likely["chance"] == 1.0
+    # 7 uses at most 70 % of its limit of 7,200 s, of which 600 s have passed.
+    assert NOW + 3600 < likely["end"] <= hard["end"]
+    assert likely["response"] == likely["end"] - NOW
+    # The earlier end costs more.
+    assert likely["price"]["qos"] >= likely["hard_price"]["qos"] > 0
+    assert likely["price"]["resource"] == 8 * 3600
+    early = json.loads(cli(*asked[:-4], "--deadline", "30m", "--history", log, "--json").out)
+    assert early["likely"][0]["chance"] == 0.0

@@ -23,6 +23,7 @@ from qops_batsim.forecast.backtest import (
     recent_waits,
 )
 from qops_batsim.forecast.forecast import Simulator, moment_of
+from qops_batsim.forecast.promise import kept_promises
 from support.pasts import history, past
 
 
@@ -38,7 +39,7 @@ def test_calibration_learns_what_all_forecasts_miss() -> None:
     for count in range(600):
         now = 1000.0 * count
         calibration.come_to(now)
-        drawn = tuple(now + 300.0 + step for step in range(5))
+        drawn = tuple(now + 300.0 + step for step in range(6))
         levels = corrected(drawn, calibration.corrections(), now)
         start = now + float(rng.uniform(0, 100))
         kept.append([start <= level for level in levels])
@@ -49,27 +50,27 @@ def test_calibration_learns_what_all_forecasts_miss() -> None:
 
 def test_nothing_is_corrected_by_few_outcomes_or_before_they_are_known() -> None:
     calibration = Calibration()
-    drawn = (100.0, 101.0, 102.0, 103.0, 104.0)
+    drawn = (100.0, 101.0, 102.0, 103.0, 104.0, 105.0)
     for _ in range(LEAST):
         calibration.await_outcome(told(0.0, 50.0, drawn, drawn))
     calibration.come_to(49.0)
     assert corrected(drawn, calibration.corrections(), 0.0) == drawn
     calibration.come_to(50.0)
     # Whether the median gets better by it is not known yet, and no later level is before it.
-    assert corrected(drawn, calibration.corrections(), 0.0) == (50.0, 50.0, 102.0, 102.0, 102.0)
+    assert corrected(drawn, calibration.corrections(), 0.0) == (50.0, 50.0, *[102.0] * 4)
     calibration.await_outcome(told(0.0, 50.0, drawn, drawn))
     calibration.come_to(50.0)
-    assert corrected(drawn, calibration.corrections(), 0.0) == (50.0,) * 5
+    assert corrected(drawn, calibration.corrections(), 0.0) == (50.0,) * 6
 
 
 def test_corrected_quantiles_are_in_order_and_not_past() -> None:
     calibration = Calibration()
     for count in range(LEAST):
         start = 1.0 if count % 2 else 5_000.0
-        drawn = (100.0, 101.0, 102.0, 103.0, 104.0)
+        drawn = (100.0, 101.0, 102.0, 103.0, 104.0, 105.0)
         calibration.await_outcome(told(0.0, start, drawn, drawn))
     calibration.come_to(math.inf)
-    found = corrected((600.0, 600.0, 600.0, 600.0, 601.0), calibration.corrections(), 590.0)
+    found = corrected((600.0, 600.0, 600.0, 600.0, 601.0, 602.0), calibration.corrections(), 590.0)
     assert list(found) == sorted(found)
     assert found[0] >= 590.0
 
@@ -86,7 +87,7 @@ def test_an_interval_over_clusters_of_one_is_that_of_the_mean() -> None:
 
 
 def test_coverage_counts_what_came_inside() -> None:
-    levels = (10.0, 20.0, 30.0, 40.0, 50.0)
+    levels = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0)
     starts = (5.0, 15.0, 25.0, 35.0, 60.0)
     found = coverage([told(0.0, start, levels, levels) for start in starts])
     assert (found.coverage_80, found.coverage_50) == (60.0, 40.0)
@@ -149,3 +150,27 @@ def test_jobs_that_were_cancelled_are_not_compared() -> None:
     assert not {each.row for each in found} & set(longest.tolist())
     # A scheduler might have started them before.
     assert as_simulated(jobs).history == len(waited) - 30
+
+
+def test_promises_are_kept_by_the_end() -> None:
+    # Of limits of 100 s the jobs use 40. The first starts by the promised 60, the second after it,
+    # but ends in time; the third is late, and to the fourth nothing was promised.
+    starts = (50.0, 110.0, 130.0, 140.0)
+    jobs = past(8, [(0.0, start, 40.0, 100.0, 1) for start in starts])
+    levels = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0)
+    never = (*levels[:-1], math.inf)
+    told_of = [
+        PastForecast(0.0, row, start, levels, levels if row < 3 else never, 130.0, 0.0, 0.0)
+        for row, start in enumerate(starts)
+    ]
+    found = kept_promises(told_of, jobs)
+    assert found is not None
+    assert (found.promises, found.kept, found.started) == (
+        3,
+        pytest.approx(200 / 3),
+        pytest.approx(100 / 3),
+    )
+    # 160 less 90, 150 and 170.
+    assert found.slack == pytest.approx((70 + 10 - 10) / 3)
+    assert found.plan_kept == 100.0
+    assert kept_promises(told_of[3:], jobs) is None

@@ -1,0 +1,164 @@
+"""Ends of new jobs under the machine's own scheduler: the chance of one, and one that 95 % keep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import numpy as np
+
+from qops_batsim.advice.charges import JobPrice, PriceList
+from qops_batsim.advice.queue_quote import QueueAnswer
+from qops_batsim.advice.queue_state import QueueState, date_text
+from qops_batsim.dates import Calendar
+from qops_batsim.economics.charges import ReferenceJob, SlowdownTable, category_slowdowns
+from qops_batsim.economics.prices import Prices
+from qops_batsim.forecast.backtest import LEVELS, TOLERANCE, Correction, PastForecast
+from qops_batsim.forecast.past import Past
+from qops_batsim.forecast.queue import AskedJob, starts_of_asked
+
+KEPT = 0.95
+"""The chance with which such a promise is kept."""
+
+_PLACE = LEVELS.index(KEPT)
+
+
+class LikelyEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """When a job that is submitted now will end under the machine's own scheduler.
+
+    Attributes
+    ----------
+    chance
+        To end by the deadline that was asked for (0 to 1), if it uses its limit as jobs like it
+        did; the share of the simulations, which no back-test corrects. None without deadline.
+    end, end_date
+        The earliest end that is kept with a chance of 95 %, though the job use up its limit:
+        seconds since 1970, and on this machine's clock. None if that may be never.
+    response
+        From now to that end (seconds).
+    price, hard_price
+        Charges for that end, and for the one that an admitting scheduler promises.
+    """
+
+    chance: float | None
+    end: float | None
+    end_date: str | None
+    response: float | None
+    price: JobPrice | None
+    hard_price: JobPrice | None
+
+
+def likely_ends(
+    state: QueueState,
+    past: Past,
+    calendar: Calendar,
+    answers: Sequence[QueueAnswer],
+    *,
+    scheduler: str = "easy",
+    settings: Mapping[str, object] | None = None,
+    draws: int = 200,
+    seed: int = 1,
+    corrections: Sequence[Correction] = (),
+    user: str = "",
+    prices: Prices = Prices(),  # noqa: B008 - it is frozen
+) -> list[LikelyEnd]:
+    """Return when jobs would end of which an admitting scheduler has answered what it promises.
+
+    Slowdowns that charges follow from are those of the history. See
+    :func:`~qops_batsim.forecast.queue.forecast_queue`.
+    """
+    asked = [AskedJob(processors=each.processors, limit=each.time, user=user) for each in answers]
+    charges, now = PriceList(_slowdowns(past, prices), "", prices), state.now
+    found = []
+    simulated = starts_of_asked(
+        state,
+        past,
+        calendar,
+        asked,
+        scheduler=scheduler,
+        settings=settings,
+        draws=draws,
+        seed=seed,
+        corrections=corrections,
+    )
+    for answer, each in zip(answers, simulated, strict=True):
+        starts = each.starts + calendar.unix_start
+        chance = None
+        if answer.deadline is not None:
+            chance = float((starts + each.run_times <= answer.deadline + TOLERANCE).mean())
+        end = each.levels[_PLACE] + calendar.unix_start + answer.time
+        is_known = end < math.inf
+        width, limit = answer.processors, answer.time
+        found.append(
+            LikelyEnd(
+                chance=chance,
+                end=end if is_known else None,
+                end_date=date_text(end) if is_known else None,
+                response=end - now if is_known else None,
+                price=charges.price(width, limit, now, end) if is_known else None,
+                hard_price=None
+                if answer.end is None
+                else charges.price(width, limit, now, answer.end),
+            )
+        )
+    return found
+
+
+def _slowdowns(past: Past, prices: Prices) -> SlowdownTable:
+    rows = np.flatnonzero(np.isfinite(past.starts[: past.history]))
+    responses = past.ends[rows] - past.submissions[rows]
+    columns = past.run_times[rows].tolist(), responses.tolist(), past.widths[rows].tolist()
+    jobs = map(ReferenceJob, *columns)
+    return category_slowdowns(jobs, prices.categories, bound=prices.slowdown_bound)
+
+
+class KeptPromises(msgspec.Struct, frozen=True, kw_only=True):
+    """What had become of ends promised at 95 % to jobs that waited; shares in percent.
+
+    Attributes
+    ----------
+    promises
+        How many there were: some jobs perhaps never start.
+    kept
+        Share of ends that came in time.
+    started
+        Share of starts that left the whole limit until the promised end.
+    slack
+        Mean time from the end to the promised one (seconds).
+    plan_kept, plan_slack
+        The same of ends in the plan by time limits.
+    """
+
+    promises: int
+    kept: float
+    started: float
+    slack: float
+    plan_kept: float
+    plan_slack: float
+
+
+def kept_promises(told: Sequence[PastForecast], past: Past) -> KeptPromises | None:
+    """Return how many promises at 95 % would have been kept; None if there were none."""
+    told = [each for each in told if each.levels[_PLACE] < math.inf]
+    if not told:
+        return None
+    rows = np.array([each.row for each in told])
+    limits, ends = past.limits[rows], past.ends[rows]
+    by, plan = (
+        np.array(dates) + limits
+        for dates in ([each.levels[_PLACE] for each in told], [each.planned for each in told])
+    )
+    starts = past.starts[rows]
+
+    def share(held: np.ndarray) -> float:
+        return float(100.0 * held.mean())
+
+    return KeptPromises(
+        promises=len(told),
+        kept=share(ends <= by + TOLERANCE),
+        started=share(starts + limits <= by + TOLERANCE),
+        slack=float((by - ends).mean()),
+        plan_kept=share(ends <= plan + TOLERANCE),
+        plan_slack=float((plan - ends).mean()),
+    )
