@@ -1,4 +1,4 @@
-"""Room in arrays of numbers of eight bytes."""
+"""Growth of arrays of eight-byte numbers."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ LEAST_ROOM = 16
 
 
 def grown(kind: str, values: Any) -> Any:
-    """Return an array with twice the room at least, what is new zero. O(values)."""
+    """Return a copy with at least twice the room, the new values zero. O(values)."""
     return array(kind, bytes(values) + bytes(8 * max(len(values), LEAST_ROOM)))

@@ -11,7 +11,7 @@ _EIGHTS, _SUMS = 0x0F0F0F0F0F0F0F0F, 0x0101010101010101
 
 
 def bit_count(word: int) -> int:
-    """Return the number of bits set in a word of 64. O(1)."""
+    """Return the number of set bits in a 64-bit word. O(1)."""
     # Add neighbouring bits, then pairs, then nibbles; the product sums the bytes.
     word = word - ((word >> 1) & _PAIRS)
     word = (word & _FOURS) + ((word >> 2) & _FOURS)
@@ -20,7 +20,7 @@ def bit_count(word: int) -> int:
 
 
 class HostBits:
-    """A set of hosts that can be changed, of a machine of a given size."""
+    """A mutable set of hosts of a machine of a given size."""
 
     def __init__(self, hosts: int) -> None:
         self.size = (hosts + 63) >> 6
@@ -28,17 +28,17 @@ class HostBits:
 
     @classmethod
     def of(cls, mask: int, hosts: int) -> HostBits:
-        """Return the hosts whose bits a whole number has set."""
+        """Return the set whose hosts are the set bits of an integer."""
         made = cls(hosts)
         made.set_mask(mask)
         return made
 
     def set_mask(self, mask: int) -> None:
-        """Become the hosts whose bits a whole number has set. O(words)."""
+        """Become the set whose hosts are the set bits of an integer. O(words)."""
         self.words = array("Q", mask.to_bytes(8 * self.size, "little"))
 
     def mask(self) -> int:
-        """Return the set as a whole number. O(words)."""
+        """Return the set as the bits of an integer. O(words)."""
         return int.from_bytes(bytes(self.words), "little")
 
     def fill(self) -> None:
@@ -62,7 +62,7 @@ class HostBits:
             self.words[word] &= ~other.words[word]
 
     def first_from(self, host: int, inside: bool) -> int:
-        """Return the first host from one on that is in the set, or is not. O(words).
+        """Return the first host from a given one on that is (or is not) in the set. O(words).
 
         Where there is none, that is the first number that the words have no bit for.
         """
@@ -82,7 +82,7 @@ class HostBits:
             self.words[word] = 0
 
     def keep_common(self, other: HostBits) -> None:
-        """Remove the hosts that another set has not. O(words)."""
+        """Keep only the hosts that are in another set, too. O(words)."""
         for word in range(self.size):
             self.words[word] &= other.words[word]
 
@@ -92,14 +92,14 @@ class HostBits:
             self.words[word] |= one.words[word] & other.words[word]
 
     def shares(self, other: HostBits) -> bool:
-        """Return whether another set has any of these hosts. O(words)."""
+        """Return whether the two sets share a host. O(words)."""
         for word in range(self.size):  # noqa: SIM110 - any() would make a generator
             if self.words[word] & other.words[word]:
                 return True
         return False
 
     def move_interval(self, first: int, hosts: int, other: HostBits) -> None:
-        """Move so many hosts, counted from the first one, to another set. O(hosts)."""
+        """Move an interval of hosts to another set. O(hosts)."""
         for host in range(first, first + hosts):
             bit = _ONE << (host & 63)
             self.words[host >> 6] &= ~bit
@@ -113,21 +113,21 @@ class HostBits:
         return total
 
     def equals(self, other: HostBits) -> bool:
-        """Return whether another set is the same. O(words)."""
+        """Return whether two sets are equal. O(words)."""
         for word in range(self.size):  # noqa: SIM110 - all() would make a generator
             if self.words[word] != other.words[word]:
                 return False
         return True
 
     def is_within(self, other: HostBits) -> bool:
-        """Return whether another set has all these hosts. O(words)."""
+        """Return whether this set is a subset of another one. O(words)."""
         for word in range(self.size):  # noqa: SIM110 - all() would make a generator
             if self.words[word] & ~other.words[word]:
                 return False
         return True
 
     def keep_lowest(self, wanted: int) -> None:
-        """Remove all hosts but so many of the lowest. O(words + wanted)."""
+        """Keep only the lowest hosts, a given number of them. O(words + wanted)."""
         for word in range(self.size):
             left, kept = self.words[word], 0
             while left != 0 and wanted > 0:

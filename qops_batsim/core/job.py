@@ -23,10 +23,10 @@ _NO_DATE, _NO_HOSTS = math.nan, HostBits(0)
 
 
 class WrittenFields(Protocol):
-    """Source of the fields of jobs, still as they were read."""
+    """A source of jobs' fields as they stood in the workload file."""
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
-        """Return the fields of a job, made anew."""
+        """Return a new dictionary of a job's fields."""
 
 
 def _restored(kind: type[Job], told: tuple[Any, ...], estimate: float) -> Job:
@@ -113,7 +113,7 @@ class Job:
         Its class of size in bounds of fits, and the first one whose members are no smaller; -1 as
         long as nobody asked.
     headroom
-        Processors that stay free beside it in a plan that is tried.
+        Processors that stay free next to it in a plan that is tried.
     rate, gain
         What a second of delay costs in such a plan, and the least that its delay can cost.
     fits_from, fits_until
@@ -167,7 +167,7 @@ class Job:
         self._fields: dict[str, Any] | WrittenFields | Job | None = fields
 
     def _estimate(self) -> None:
-        """Set the estimate to what is asked for."""
+        """Set the estimate from what the user asked for."""
         if self.qos is not None and self.qos.estimated_runtime is not None:
             self.estimate = self.qos.estimated_runtime
         elif self.walltime is not None:
@@ -176,7 +176,7 @@ class Job:
             self.estimate = _INFINITY
 
     def _begin(self) -> None:
-        """Set what belongs to a run as it is before the submission."""
+        """Reset the attributes of a run to their values before submission."""
         self.arrival = max(self.submission_time, 0.0)  # Engines submit earlier ones at 0.
         self.duration = self.requested = duration_on_grid(self.estimate)
         self.deadline = self.limit = _INFINITY
@@ -230,7 +230,7 @@ class Job:
         return None if user is None else str(user)
 
     def batsim_fields(self) -> dict[str, Any]:
-        """Return the fields that Batsim itself uses, a walltime of None left out."""
+        """Return the fields that Batsim itself uses, without the walltime if it is None."""
         values = self.id, self.submission_time, self.processors, self.profile, self.walltime
         fields: dict[str, Any] = dict(zip(FIELDS, values, strict=True))
         if self.walltime is None:

@@ -41,7 +41,7 @@ from qops_batsim.timing import GRACE, PLAN_TOLERANCE
 
 ===========  ===================================================================================
 SUBMITTED    a job asks for admission
-REFUSED      other: whose deadline stood in the way, or -1; code and numbers: why, of a job that
+REFUSED      other: whose deadline blocked it, or -1; code and numbers: why, of a job that
              can never run; else ``worded`` tells
 ADMITTED     numbers: start, promise, target; ``worded`` tells of an offered deadline
 MOVED        planned starts were moved; code: the cause; BLAMED and MOVE rows follow
@@ -162,16 +162,16 @@ class DecisionLog:
     # What is told
 
     def arrived(self, job: Job) -> None:
-        """Know a new job by its number."""
+        """Register a new job under its number."""
         self.jobs.append((job.id, job.submission_time, job.processors, job.estimate, job.qos))
 
     def predicted(self, job: Job) -> None:
-        """Know the predicted run time of a new job in place of its estimate."""
+        """Replace the estimate of a new job by its predicted run time."""
         job_id, date, processors, _, asked = self.jobs[job.number]
         self.jobs[job.number] = (job_id, date, processors, job.duration, asked)
 
     def begin(self, now: float, gone: list[Job], undone: list[Job], cancelled: list[Job]) -> None:
-        """Begin a decision with the jobs that have ended, and blame those that ended early.
+        """Begin a decision: log the ended jobs, and blame those that ended early.
 
         Likewise the killed jobs that had ended by themselves (``undone``), and cancelled ones.
         """
@@ -192,11 +192,11 @@ class DecisionLog:
         self.early, self.cancelled = len(self.culprits), len(cancelled)
 
     def resized(self, present: int, is_final: bool, losing: list[tuple[Job, int]]) -> None:
-        """Have the log say how many hosts are there, and how many have gone under which job."""
+        """Log how many hosts are present, and how many each job lost."""
         self.present, self.resizing = present, [is_final, *losing]
 
     def look(self, waiting: list[Job], running: list[Job], starting: list[Job]) -> None:
-        """Log what happened to running jobs, and what was moved for that; once in a decision."""
+        """Log changes of running jobs, and the moves that they caused; called once a decision."""
         if self.has_looked:
             return
         self.has_looked = True
@@ -221,7 +221,7 @@ class DecisionLog:
         self.note_moves(cause, waiting, starting)
 
     def note_ends(self, running: list[Job], starting: list[Job]) -> int:
-        """Log new expected ends; blame the jobs that outlive their estimates: return how many."""
+        """Log new expected ends; return how many jobs outlived their estimates."""
         late, new = 0, {job.number for job in starting}
         changed = [job for job in running if job.end != job.noted_end and job.number not in new]
         changed.sort(key=_by_number)
@@ -265,7 +265,7 @@ class DecisionLog:
             self.append(_LATE, job, -1, 0, job.target, job.lost, job.lost_date)
 
     def moved_for(self, job: Job, cause: int, waiting: list[Job]) -> None:
-        """Log what was moved for a new job."""
+        """Log the moves that a new job caused."""
         self.culprits = [(job.number, job.kills)]
         self.note_moves(cause, waiting, [])
 
@@ -276,7 +276,7 @@ class DecisionLog:
         self.append(_SUBMITTED, job, -1, 0, 0.0, 0.0, 0.0)
 
     def joined(self, job: Job) -> None:
-        """Log that a job runs which somebody else has started, as if it were one of ours."""
+        """Log a running job that somebody else has started like one of our own."""
         self.submitted(job)
         self.append(_ADMITTED, job, -1, 0, job.start, _INFINITY, _INFINITY)
         self.append(_STARTED, job, -1, 0, job.end, 0.0, 0.0)
@@ -287,33 +287,33 @@ class DecisionLog:
         job.noted_start, job.noted_target = job.start, job.target
 
     def refused(self, job: Job, answer: object, blamed: int) -> None:
-        """Log that a new job was refused, and the number of the blamed job, or -1."""
+        """Log the refusal of a new job, with the number of the blamed job, or -1."""
         self.worded[job.number] = answer
         self.append(_REFUSED, job, blamed, 0, 0.0, 0.0, 0.0)
 
     def unfit(self, job: Job, code: int, size: int, gone: int) -> None:
-        """Log that a new job asks for more processors than there will be, of so many."""
+        """Log that a new job asks for more processors than there will ever be."""
         self.submitted(job)
         self.append(_REFUSED, job, -1, code, size, gone, 0.0)
 
     def dropped(self, job: Job, code: int, size: int, gone: int) -> None:
-        """Log that a waiting job was given up, and the code of the refusal."""
+        """Log that a waiting job was dropped, with the code of the refusal."""
         self.append(_DROPPED, job, -1, code, size, gone, 0.0)
 
     def killed(self, victim: Job, again: Job, sake: Job, saved: float) -> None:
-        """Log that a running job is to be killed, whose work waits as another one."""
+        """Log the kill of a running job, whose work waits under another number."""
         start = victim.start + victim.lag
         self.append(_KILLED, again, sake.number, victim.kills, again.start, start, saved)
         again.noted_start, again.noted_target = again.start, victim.noted_target
 
     def renewed(self, job: Job, broken: float, promise: float) -> None:
-        """Log that a promise was broken by a loss of hosts, and renewed."""
+        """Log a promise that a loss of hosts broke, with its replacement."""
         self.append(_RENEWED, job, job.lost, 0, broken, promise, job.lost_date)
 
     # The end of a decision
 
     def look_last(self, waiting: list[Job], running: list[Job], starting: list[Job]) -> None:
-        """Log what was moved since the log looked last."""
+        """Log the moves since the last look."""
         if not self.has_looked:
             self.look(waiting, running, starting)
             return

@@ -1,4 +1,4 @@
-"""Needs of a scheduler beside running jobs."""
+"""What a scheduler needs of an engine in addition to running jobs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class EngineNeeds(msgspec.Struct, frozen=True, kw_only=True):
-    """Needs of a scheduler, with its options, beside running jobs.
+    """What a scheduler with its options needs of an engine in addition to running jobs.
 
     ``run`` and ``simulate`` turn on what is needed; any other engine is refused at the beginning
     of its simulation if it lacks something.

@@ -24,7 +24,7 @@ class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 def seconds(description: str, **bounds: float) -> msgspec.Meta:
-    """Return the description of an option that is a time, with what it may be.
+    """Return the annotation of an option in seconds: description, unit and range.
 
     ``bounds`` are those of :class:`msgspec.Meta`: ``ge``, ``gt``, ``le``.
     """

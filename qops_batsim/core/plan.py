@@ -1,4 +1,4 @@
-"""A plan: a start for every waiting job, beside running jobs, promised starts and maintenance.
+"""A plan: a start for every waiting job, given running jobs, promised starts and maintenance.
 
 It serves both kinds of profile: of numbers of processors and of certain hosts. All dates are on the
 grid, and nominal: a job that starts a little after its planned start, because news of an end took
@@ -71,7 +71,7 @@ def sort_by_key(jobs: list[Job], first: int, last: int) -> None:
 
 
 def is_before(job: Job, other: Job, order: int) -> bool:
-    """Return whether a job has to stand before another one."""
+    """Return whether a job precedes another one in an order."""
     if order == _BY_START:
         one, two = job.start, other.start
     elif order == _BY_KEY:
@@ -82,7 +82,7 @@ def is_before(job: Job, other: Job, order: int) -> bool:
 
 
 def insertion_sort(jobs: list[Job], first: int, end: int, order: int, moves: int) -> bool:
-    """Sort the jobs between two places by so many moves; return whether that was enough."""
+    """Sort the jobs between two places by insertion; return False if that takes too many moves."""
     if first >= end:
         return True
     before = jobs[first]  # The last one of those that are sorted.
@@ -102,7 +102,7 @@ def insertion_sort(jobs: list[Job], first: int, end: int, order: int, moves: int
 
 
 def merge_sort(jobs: list[Job], first: int, end: int, spare: list[Job], order: int) -> None:
-    """Sort the jobs between two places, with a list of the same length to work in."""
+    """Sort the jobs between two places, with a spare list of the same length."""
     if end - first <= _SHORT:
         insertion_sort(jobs, first, end, order, _SHORT * _SHORT)
         return
@@ -126,7 +126,7 @@ def merge_sort(jobs: list[Job], first: int, end: int, spare: list[Job], order: i
 
 
 def more_time(so_far: float, limit: float) -> float:
-    """Return how much longer a job is assumed to run that outlives its estimate (seconds).
+    """Return how much longer a job that outlived its estimate is assumed to run (seconds).
 
     Until it is killed, or if nothing kills it, as long again.
     """
@@ -144,7 +144,7 @@ class Renewal(NamedTuple):
 
 
 class Window(NamedTuple):
-    """Maintenance, as a plan sees it: hosts (bits), dates (seconds), and whether it is on already.
+    """A maintenance window of a plan: hosts (bits), dates (seconds), and whether it has begun.
 
     It counts as on from its notice if its hosts are drained.
     """
@@ -156,7 +156,7 @@ class Window(NamedTuple):
 
 
 class Claim:
-    """A reservation at a fixed date: of a job with a promised start, or maintenance without one.
+    """A reservation at a fixed date: for a job with a promised start, or for maintenance.
 
     Attributes
     ----------
@@ -195,7 +195,7 @@ class Plan:
     Attributes
     ----------
     profile
-        What is free beside the running and the waiting jobs.
+        What the running and the waiting jobs leave free.
     waiting
         The waiting jobs by planned start, ties by arrival.
     running
@@ -257,7 +257,7 @@ class Plan:
     # Events
 
     def arrived(self, job: Job) -> None:
-        """Add a job that waits from now on, about which nothing is decided. O(1)."""
+        """Add a new job, which waits for an answer. O(1)."""
         job.number = self.arrivals
         self.arrivals += 1
         self.new.append(job)
@@ -265,7 +265,7 @@ class Plan:
             self.log.arrived(job)
 
     def joined(self, job: Job, start: float, hosts: int, there: int) -> None:
-        """Add a job that somebody else has started, on hosts planned for others or not. O(1).
+        """Add a running job that somebody else has started. O(1).
 
         Parameters
         ----------
@@ -289,7 +289,7 @@ class Plan:
         self.gone.append(job)
 
     def withdraw(self, job: Job) -> None:
-        """Drop a job that waits, or whose start is claimed, from the plan. O(waiting)."""
+        """Remove a waiting job, or one with a claimed start, from the plan. O(waiting)."""
         job.is_held = False
         if job.suspended == job.suspended:
             job.suspended = _NO_DATE
@@ -306,7 +306,7 @@ class Plan:
         self.is_freed = True
 
     def holds(self, job: Job) -> bool:
-        """Return whether a job waits in the plan, or its start is claimed. O(waiting)."""
+        """Return whether the plan has a job, waiting or with a claimed start. O(waiting)."""
         for each in self.waiting:
             if each is job:
                 return True
@@ -331,7 +331,7 @@ class Plan:
         return True
 
     def drop_wider(self) -> list[Job]:
-        """Drop the waiting jobs that ask for more processors than are there, and return them."""
+        """Remove the waiting jobs that are wider than the machine now, and return them."""
         claimed = [claim.job for claim in self.claims if claim.job is not None]
         wider = [
             job
@@ -343,7 +343,7 @@ class Plan:
         return wider
 
     def resume(self, now: float, jobs: Iterable[Job]) -> None:
-        """Take over the jobs that another plan had at a date on the grid (seconds).
+        """Restore the jobs of another plan as they were at a date on the grid (seconds).
 
         This one was empty, and answers as the other would. The jobs come by arrival, and know their
         phases and targets; the waiting ones their planned starts; the running ones the starts that
@@ -368,28 +368,28 @@ class Plan:
         self.given_from, self.given_until = -INFINITY, INFINITY
 
     def undo_kill(self, again: Job) -> None:
-        """Drop the work of a killed job that had ended by itself. O(waiting)."""
+        """Remove the remaining work of a killed job that had ended by itself. O(waiting)."""
         self.withdraw(again)
         self.undone.append(again)
 
     def tell(self, now: float, free: int) -> None:
-        """Tell the date on the grid (seconds) and the number of free processors."""
+        """Set the date on the grid (seconds) and the number of free processors."""
         self.now, self.free = now, free
         if self.log is not None:
             self.log.now, self.log.is_late, self.log.grace = now, self.is_late, self.grace
 
     def tell_hosts(self, mask: int) -> None:
-        """Tell which hosts are free, as bits of a whole number."""
+        """Set which hosts are free, as bits of an integer."""
         self.free_hosts.set_mask(mask)
 
     # Hosts that leave and return
 
     def announced(self, hosts: int) -> None:
-        """Learn that so many hosts will leave: promises may have to give way."""
+        """Count hosts that will leave, for which promises may have to be broken."""
         self.lost += hosts
 
     def note_size(self, present: int, is_final: bool) -> None:
-        """Learn how many hosts are there, and whether none will leave or return any more."""
+        """Set how many hosts are present, and whether that is final."""
         self.lost += max(0, self.present - present)
         self.present, self.is_final = present, is_final
         if self.log is not None:
@@ -402,7 +402,7 @@ class Plan:
         windows: Iterable[Window],
         hosts: Mapping[Job, int],
     ) -> None:
-        """Learn which hosts are there. O(running × windows).
+        """Update which hosts are present. O(running × windows).
 
         Parameters
         ----------
@@ -411,7 +411,7 @@ class Plan:
         closed
             Those that running jobs do not give back: nothing starts there (bits).
         windows
-            Maintenance that is not over.
+            The standing of a maintenance window that is not over.
         hosts
             The hosts that each running job has (bits).
         """
@@ -437,7 +437,7 @@ class Plan:
     def claim_window(
         self, window: Window, hosts: int, running: list[Job], hosts_of: Mapping[Job, int]
     ) -> None:
-        """Claim the hosts of maintenance until it is over, or what runs there ends."""
+        """Claim the hosts of maintenance until it and the jobs that run there have ended."""
         self.had_windows = True
         until = on_grid(window.until)
         if self.by_host or not window.is_on:
@@ -452,14 +452,14 @@ class Plan:
         self.claims.append(Claim(0.0, until, None, hosts.bit_count()))
 
     def reserve_for(self, job: Job, hosts: int) -> None:
-        """Have a running job take these hosts (bits) from the profile."""
+        """Reserve these hosts (bits) in the profile for a running job."""
         if self.by_host:
             job.bits = HostBits.of(hosts, self.machine_size)
         else:
             job.reserved = hosts.bit_count()
 
     def has_lost_hosts(self) -> bool:
-        """Return whether hosts have left since the plan was made; it is fitted to those there now.
+        """Return whether hosts have left since the plan was made, and fit it to those present.
 
         If so the promises of waiting jobs are *suspended*: each is renewed with the start that the
         job gets (:meth:`settle`), unless that keeps it. O(waiting).
@@ -475,7 +475,7 @@ class Plan:
         return lost > 0
 
     def settle(self) -> None:
-        """Renew the suspended promises that cannot be kept, as far as there is a start.
+        """Renew the suspended promises of jobs that have a start again.
 
         O(waiting), O(1) if none is suspended.
         """
@@ -503,7 +503,7 @@ class Plan:
                 self.promise(job, promise)
 
     def promise(self, job: Job, date: float) -> None:
-        """Aim at a latest end of a job, or a latest start where these are promised (seconds)."""
+        """Set the promise of a job (seconds): its latest end, or its latest start."""
         if self.promises_starts:
             job.latest_start = date
         else:
@@ -518,7 +518,7 @@ class Plan:
     # The plan and what is not as it assumed
 
     def nominal(self) -> float:
-        """Return the date (seconds) to plan from: now, or the start that news still holds up."""
+        """Return the date to plan from (seconds): now, or a start that waits for late news."""
         now = self.now
         if not self.is_late:
             return now
@@ -531,9 +531,9 @@ class Plan:
         return now
 
     def renew(self) -> bool:
-        """Bring the plan up to date with what has ended, and what has not as it should.
+        """Update the plan for jobs that have ended, and for those that are overdue.
 
-        It is made anew if something takes longer than planned or hosts have left, and compressed
+        It is rebuilt if something takes longer than planned or hosts have left, and compressed
         if hosts have returned. Returned is whether it has to be compressed because something came
         free early, which each algorithm does in its way. Call :meth:`settle` then.
         """
@@ -567,7 +567,7 @@ class Plan:
         return early and len(self.waiting) > 0
 
     def forget_gone(self) -> bool:
-        """Give back the rest of ended jobs' reservations; return whether to compress. O(gone)."""
+        """Release what ended jobs had still reserved; return whether to compress. O(gone)."""
         early = self.is_freed or (self.by_host and len(self.gone) > 0)
         self.is_freed = False
         for job in self.gone:
@@ -579,7 +579,7 @@ class Plan:
         return early
 
     def extend_overdue(self) -> bool:
-        """Assume that jobs which outlive their estimate run on; return whether any do.
+        """Extend running jobs that have outlived their estimates; return whether there are any.
 
         O(running) if so.
         """
@@ -604,14 +604,14 @@ class Plan:
         return found
 
     def has_missed_start(self) -> bool:
-        """Return whether a job should have started before: its processors come free only now."""
+        """Return whether a job missed its start, since its processors come free only now."""
         if not self.waiting:
             return False
         job = self.waiting[0]
         return job.start < self.now - self.tolerance
 
     def take_up_lags(self) -> None:
-        """Count all running jobs from their actual starts. O(running)."""
+        """Count all running jobs from their actual instead of their planned starts. O(running)."""
         for job in self.running:
             if job.lag != 0.0:
                 job.start = on_grid(job.start + job.lag)
@@ -620,12 +620,12 @@ class Plan:
                 job.lag = 0.0
 
     def give_back(self, job: Job, start: float, end: float) -> None:
-        """Give back what a job has reserved, which waiting jobs may move to. O(steps)."""
+        """Release a job's reservation, which waiting jobs may then use. O(steps)."""
         self.profile.give(job, start, end)
         self.given_from, self.given_until = min(self.given_from, start), max(self.given_until, end)
 
     def add_running(self, job: Job, end: float, lag: float) -> None:
-        """Count a job among the running ones, which started so much later than planned. O(1)."""
+        """Add a running job, with the lag of its start behind the plan (seconds). O(1)."""
         job.place, job.turn = len(self.running), self.turns
         self.turns += 1
         self.running.append(job)
@@ -633,12 +633,12 @@ class Plan:
         self.expect_end(job, end)
 
     def expect_end(self, job: Job, end: float) -> None:
-        """Expect a running job to end at a date (seconds). O(1)."""
+        """Set the expected end of a running job (seconds). O(1)."""
         job.end = end
         self.soonest = min(self.soonest, end)
 
     def remove_running(self, job: Job) -> None:
-        """Take a job out of the running ones; the last of them takes its place. O(1)."""
+        """Remove a running job; the last one takes its place in the list. O(1)."""
         last = self.running.pop()
         if last is not job:
             self.running[job.place] = last
@@ -654,12 +654,12 @@ class Plan:
         job.given_from, job.given_until = INFINITY, -INFINITY
 
     def place_new(self, job: Job) -> None:
-        """Take a new job into the plan at its earliest fit. O(steps + waiting)."""
+        """Add a new job to the plan at its earliest fit; no other job moves. O(steps + waiting)."""
         self.place(job, self.nominal())
         self.insert(job)
 
     def insert(self, job: Job) -> None:
-        """Count the newest job, which has its place in the profile, as waiting. O(waiting)."""
+        """Add a job that has its reservation to the waiting ones. O(waiting)."""
         waiting = self.waiting
         place = len(waiting)
         while place > 0:
@@ -670,7 +670,7 @@ class Plan:
         waiting.insert(place, job)
 
     def compress(self) -> None:
-        """Move waiting jobs up to their earliest fits, by start, or by arrival if by host.
+        """Move waiting jobs to their earliest fits, by start, or by arrival if by host.
 
         No start moves to a later date, because the old place is free. A job is looked at where
         others have given something up since it was placed or looked at: running jobs, or waiting
@@ -710,7 +710,7 @@ class Plan:
             sort_by_start(self.waiting, 0)
 
     def tell_earlier(self, line: list[Job]) -> None:
-        """Tell each job of a line from when until when those behind it have given something up."""
+        """Note for each job the dates between which jobs behind it have given up reservations."""
         first, last = INFINITY, -INFINITY
         for place in range(len(line) - 1, -1, -1):
             job = line[place]
@@ -718,29 +718,29 @@ class Plan:
             job.given_from, job.given_until = first, last
             first, last = min(first, own_first), max(last, own_last)
 
-    # Making the plan anew
+    # Rebuilding the plan
 
     def reserve_running(self, profile: Profile, now: float) -> None:
-        """Write a profile of what runs and of what is claimed. O((running + claims) × steps)."""
+        """Make a profile of the running jobs and the claims. O((running + claims) × steps)."""
         profile.reset(now, self.everything)
         self.take_running(profile, now)
         self.take_claims(profile, now, True)
         self.take_claims(profile, now, False)
 
     def take_running(self, profile: Profile, now: float) -> None:
-        """Take what running jobs have, until they are expected to end. O(running × steps)."""
+        """Reserve the running jobs until their expected ends. O(running × steps)."""
         for job in self.running:
             if job.end > now:
                 profile.take(job, now, job.end)
 
     def take_claims(self, profile: Profile, now: float, with_job: bool) -> None:
-        """Take what is claimed, with jobs or for maintenance. O(claims × steps)."""
+        """Reserve the claims of jobs and of maintenance. O(claims × steps)."""
         for claim in self.claims:
             if (claim.job is not None) == with_job:
                 profile.take_amount(max(now, claim.start), claim.end, claim.amount)
 
     def place_waiting(self) -> int:
-        """Place the waiting jobs beside the running ones; return how many are late."""
+        """Place the waiting jobs in the profile of the running ones; return how many are late."""
         self.reserve_running(self.profile, self.now)
         late = 0
         for job in self.waiting:
@@ -750,13 +750,13 @@ class Plan:
         return late
 
     def reserve_plan(self, now: float) -> None:
-        """Write the profile of the running and the waiting jobs where they are planned."""
+        """Make the profile of the running jobs and of the waiting ones at their planned starts."""
         self.reserve_running(self.profile, now)
         for job in self.waiting:
             self.profile.take(job, job.start, end_of(job.start, job.duration))
 
     def rebuild(self) -> None:
-        """Make the plan anew, because running jobs will not end when it assumed.
+        """Rebuild the plan, because running jobs will not end when it assumed.
 
         Waiting jobs are placed in the order of the starts they had; these rested on the assumption,
         so starts may move to later dates. To mend promises, they are placed in the order of their
@@ -786,7 +786,7 @@ class Plan:
         sort_by_start(waiting, 0)
 
     def aim_again(self) -> None:
-        """Make targets of late jobs their planned ends, but no earlier than what they aim at."""
+        """Reset the targets of late jobs to their planned ends, but not before what they aim at."""
         for job in self.waiting:
             if job.aim < job.target < INFINITY:
                 job.target = max(job.aim, end_of(job.start, job.duration))
@@ -802,13 +802,13 @@ class Plan:
     # Starts
 
     def can_start(self, job: Job) -> bool:
-        """Return whether the hosts of a due job are free. O(words)."""
+        """Return whether the hosts of a job that is due are free. O(words)."""
         if job.is_held or job.processors > self.free:
             return False
         return not self.by_host or job.bits.is_within(self.free_hosts)
 
     def start_now(self, job: Job) -> bool:
-        """Start a job that is due and fits; return whether the plan has to know it was late."""
+        """Start a due job that fits; return whether it is late enough to change the plan."""
         self.free -= job.processors
         if self.by_host:
             self.free_hosts.remove(job.bits)
@@ -818,7 +818,7 @@ class Plan:
         return job.start < self.now - self.most_lag
 
     def start_what_fits(self) -> bool:
-        """Start what is due and fits; return whether the plan has to know that it was late."""
+        """Start the due jobs that fit; return whether one is late enough to change the plan."""
         late = self.start_claimed()
         soon, waiting, count = self.now + _GRID_TOLERANCE, self.waiting, 0
         while self.free > 0 and count < len(waiting):
@@ -832,7 +832,7 @@ class Plan:
         return late
 
     def start_due(self) -> list[Job]:
-        """Return the jobs that start now, in order; make the plan anew where that is unforeseen."""
+        """Start the due jobs and return them in order; rebuild the plan if a start is missed."""
         self.starting = []
         late = self.start_what_fits()
         if not self.starting and self.waiting and not self.running:
@@ -849,7 +849,7 @@ class Plan:
     # Promised starts
 
     def start_claimed(self) -> bool:
-        """Start the jobs whose promised starts are due; return whether the plan has to know."""
+        """Start the jobs whose promised starts are due; return whether one changes the plan."""
         late, place, soon = False, 0, self.now + _GRID_TOLERANCE
         while place < len(self.claims):
             claim = self.claims[place]
@@ -864,7 +864,7 @@ class Plan:
         return late
 
     def promise_start(self, job: Job) -> float:
-        """Promise a new job the start that it asks for, if it fits there beside all others.
+        """Promise a new job the start that it asks for, if it fits there with all others in place.
 
         Returned is the first date from then on at which it fits, NaN if it would end too late.
         """
@@ -877,7 +877,7 @@ class Plan:
         return start
 
     def claim(self, job: Job, start: float) -> None:
-        """Promise a start to a job that fits there: no other is planned in its place, nor it moved.
+        """Claim a start for a job that fits there: neither it nor the others move.
 
         It ends in time, and is never killed for another one.
         """
@@ -902,9 +902,9 @@ class Plan:
         return start
 
     def refit_claims(self) -> None:
-        """Fit promised starts anew, as hosts have left or returned, or some are late.
+        """Rebuild the claims, because hosts have left or returned, or starts are late.
 
-        The profile is not that of the plan then, which is made anew. O(claims × steps).
+        The plan has to be rebuilt then. O(claims × steps).
         """
         if self.lost > 0:
             for claim in self.claims:
@@ -954,7 +954,7 @@ class Plan:
         return is_left
 
     def amount_of(self, job: Job) -> int | HostBits:
-        """Return what a job reserves, as a claim keeps it."""
+        """Return what a job reserves (processors, or hosts), as a claim keeps it."""
         if self.by_host:
             return HostBits.of(job.bits.mask(), self.machine_size)
         return job.reserved
@@ -963,7 +963,7 @@ class Plan:
 
     def check(self) -> None:
         """Raise an AssertionError unless the invariants hold: see the attributes."""
-        # What outlives its estimate under drained maintenance is planned beside it.
+        # What outlives its estimate under drained maintenance is planned as if it was not there.
         is_exact = not self.claims and not self.had_windows
         self.profile.check(self.machine_size, 0 if is_exact else -INFINITY)
         assert self.suspensions == sum(job.suspended == job.suspended for job in self.waiting), (

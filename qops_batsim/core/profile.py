@@ -62,7 +62,7 @@ class Profile:
         return low
 
     def earliest_fit(self, after: float, duration: float, processors: int) -> float:
-        """Return the first date from which so many processors are free for a duration. O(steps).
+        """Return the first date from which a number of processors is free for a duration. O(steps).
 
         That is ``after``, which must not be before the first step, or the date of a step; infinite
         if there is none.
@@ -137,7 +137,7 @@ class Profile:
     # Changes
 
     def reserve(self, start: float, end: float, processors: int) -> None:
-        """Take processors from one date up to another. O(steps).
+        """Reserve processors from one date up to another. O(steps).
 
         A start before the first step counts as the first step; an infinite start, or an end not
         after the start, changes nothing.
@@ -145,11 +145,11 @@ class Profile:
         self.change(start, end, -processors)
 
     def release(self, start: float, end: float, processors: int) -> None:
-        """Give processors back; see :meth:`reserve`."""
+        """Release processors; see :meth:`reserve`."""
         self.change(start, end, processors)
 
     def change(self, start: float, end: float, more: int) -> None:
-        """Add free processors between two dates; a negative number takes them. O(steps)."""
+        """Add free processors between two dates; a negative number reserves them. O(steps)."""
         if start == INFINITY or end <= start or end <= self.times[0]:
             return
         first = self.split(self.step_at(start), start)
@@ -157,7 +157,7 @@ class Profile:
         self.change_steps(first, last, more)
 
     def reserve_found(self, start: float, end: float, processors: int) -> None:
-        """Reserve the fit that the last search has found: no step is sought again. O(steps)."""
+        """Reserve the fit that the last search found, without another search. O(steps)."""
         if start == INFINITY or end <= start or end <= self.times[0]:
             return
         first, last = self.found_step, self.found_end
@@ -178,7 +178,7 @@ class Profile:
         self.merge(first, last)
 
     def merge(self, first: int, last: int) -> None:
-        """Merge equal neighbours: only at the two borders of a change can there be any."""
+        """Merge equal neighbours, which a change can leave only at its two borders."""
         if last < self.size and self.is_as_before(last):
             self.remove_steps(last, last + 1)
         if first >= 1 and self.is_as_before(first):
@@ -206,7 +206,7 @@ class Profile:
         return low + 1
 
     def insert_step(self, step: int, date: float) -> None:
-        """Make a step at a date that changes nothing. O(steps)."""
+        """Split a step at a date, without a change of what is free. O(steps)."""
         # Of each array by itself, which compilers know to be a move of memory.
         for place in range(self.size, step, -1):
             self.times[place] = self.times[place - 1]
@@ -248,20 +248,20 @@ class Profile:
     # Reservations of jobs
 
     def reset(self, date: float, everything: Any) -> None:
-        """Forget all steps: from a date on everything is free, a number of processors."""
+        """Reset to a single step: from a date on a number of processors is free."""
         self.size = 1
         self.times[0], self.free[0] = date, everything
 
     def start_of(self, date: float) -> float:
-        """Return when the step begins that holds a date. O(log steps)."""
+        """Return the beginning of the step that holds a date (seconds). O(log steps)."""
         return self.times[self.step_at(date)]
 
     def take_amount(self, start: float, end: float, amount: Any) -> None:
-        """Take a number of processors. O(steps)."""
+        """Reserve a number of processors. O(steps)."""
         self.change(start, end, -amount)
 
     def fit(self, job: Job, after: float) -> float:
-        """Return the earliest fit of a job, and leave in it what it would reserve. O(steps)."""
+        """Return the earliest fit of a job (seconds) and note what it reserves. O(steps)."""
         return self.earliest_fit(after, job.duration, job.processors)
 
     def move(self, job: Job, after: float, limit: float) -> bool:
@@ -279,15 +279,15 @@ class Profile:
         return True
 
     def take(self, job: Job, start: float, end: float) -> None:
-        """Take what a job reserves. O(steps)."""
+        """Reserve what a job needs. O(steps)."""
         self.change(start, end, -job.reserved)
 
     def give(self, job: Job, start: float, end: float) -> None:
-        """Give back what a job reserves. O(steps)."""
+        """Release what a job has reserved. O(steps)."""
         self.change(start, end, job.reserved)
 
     def check(self, processors: int, least: float = 0) -> None:
-        """Raise an AssertionError unless the invariants hold, with from 0 to so many free.
+        """Raise an AssertionError unless the invariants hold and 0 to ``processors`` are free.
 
         Or from ``least``: maintenance and late promised starts may take what others have.
         """
@@ -314,22 +314,22 @@ class HostProfile(Profile):
         self.reset(on_grid(start), HostBits.of((1 << hosts) - 1, hosts))
 
     def reset(self, date: float, everything: Any) -> None:
-        """Forget all steps: from a date on everything is free, a set of hosts."""
+        """Reset to a single step: from a date on a set of hosts is free."""
         self.set_first(everything)
         self.times[0] = date
 
     def set_first(self, hosts: HostBits) -> None:
-        """Make the first step the only one, in which these hosts are free."""
+        """Make one step of the profile, in which these hosts are free."""
         self.size, self.free[0] = 1, hosts.count()
         for word in range(self.words):
             self.rows[word] = hosts.words[word]
 
     def take_amount(self, start: float, end: float, amount: Any) -> None:
-        """Take a set of hosts."""
+        """Reserve a set of hosts."""
         self.change_hosts(start, end, amount, False)
 
     def mask_at(self, date: float) -> int:
-        """Return which hosts are free at a date, as bits of a whole number."""
+        """Return the hosts that are free at a date, as bits of an integer."""
         first = self.step_at(date) * self.words
         return int.from_bytes(bytes(self.rows[first : first + self.words]), "little")
 
@@ -344,7 +344,7 @@ class HostProfile(Profile):
         return True
 
     def insert_step(self, step: int, date: float) -> None:
-        """Make a step at a date that changes nothing. O(steps × words)."""
+        """Split a step at a date, without a change of what is free. O(steps × words)."""
         words = self.words
         for place in range((self.size + 1) * words - 1, step * words - 1, -1):
             self.rows[place] = self.rows[place - words]
@@ -375,7 +375,7 @@ class HostProfile(Profile):
             self.rows[place] = other.rows[place]
 
     def change_hosts(self, start: float, end: float, hosts: HostBits, given: bool) -> None:
-        """Give hosts from one date up to another, or take them; see :meth:`reserve`."""
+        """Reserve or release hosts from one date up to another; see :meth:`reserve`."""
         if start == INFINITY or end <= start or end <= self.times[0]:
             return
         first = self.split(self.step_at(start), start)
@@ -392,7 +392,7 @@ class HostProfile(Profile):
         self.merge(first, last)
 
     def merge(self, first: int, last: int) -> None:
-        """Merge equal neighbours: hosts that were taken already were no change within, either."""
+        """Merge equal neighbours, also inside a change that took nothing new there."""
         for step in range(min(last, self.size - 1), max(first, 1) - 1, -1):
             if self.is_as_before(step):
                 self.remove_steps(step, step + 1)
@@ -400,13 +400,13 @@ class HostProfile(Profile):
     # Reservations of jobs
 
     def fit(self, job: Job, after: float) -> float:
-        """Return the earliest fit of a job, and leave its hosts in it. O(steps² × words)."""
+        """Return the earliest fit of a job (seconds) and note its hosts. O(steps² × words)."""
         if job.bits.size == 0:
             job.bits = HostBits(64 * self.words)
         return self.earlier_hosts(job, job.bits, after, INFINITY, INFINITY)
 
     def move(self, job: Job, after: float, limit: float) -> bool:
-        """Move a planned job to its earliest fit, on hosts that are chosen anew.
+        """Move a planned job to its earliest fit, perhaps on other hosts.
 
         Returned is whether its start or its hosts have changed.
         """
@@ -420,11 +420,11 @@ class HostProfile(Profile):
         return True
 
     def take(self, job: Job, start: float, end: float) -> None:
-        """Take the hosts that a job reserves."""
+        """Reserve the hosts of a job."""
         self.change_hosts(start, end, job.bits, False)
 
     def give(self, job: Job, start: float, end: float) -> None:
-        """Give back the hosts that a job reserves."""
+        """Release the hosts of a job."""
         self.change_hosts(start, end, job.bits, True)
 
     def earlier_hosts(
@@ -497,7 +497,7 @@ class HostProfile(Profile):
 
 
 class FitBounds:
-    """Lower bounds of the earliest fits in a profile from which nothing is given back.
+    """Lower bounds of the earliest fits in a profile in which reservations are only added.
 
     No job fits earlier than one that is no wider and no longer did. What was found is kept by
     classes of width and length, whose least members are powers of two and one and a half times
@@ -512,7 +512,7 @@ class FitBounds:
         self.forget()
 
     def classify(self, job: Job) -> None:
-        """Note in a job its class, and the first class that is as large. O(log classes).
+        """Set a job's class, and the smallest class whose members are all as large. O(log classes).
 
         Its class is that of the largest job that is no wider and no longer.
         """
@@ -525,19 +525,19 @@ class FitBounds:
         job.cell_above = row * self.columns + column
 
     def forget(self) -> None:
-        """Know nothing of a profile. O(classes)."""
+        """Forget all bounds. O(classes)."""
         for cell in range(self.size):
             self.dates[cell] = -INFINITY
         for row in range(1, len(self.widths) + 1):
             self.dates[row * self.columns - 1] = INFINITY
 
     def copy_from(self, other: FitBounds) -> None:
-        """Know as much as another one. O(classes)."""
+        """Copy the bounds of another object. O(classes)."""
         for cell in range(self.size):
             self.dates[cell] = other.dates[cell]
 
     def learn(self, job: Job, start: float) -> None:
-        """Know the earliest fit of a job. O(classes), usually O(1)."""
+        """Raise the bounds by the earliest fit of a job (seconds). O(classes), usually O(1)."""
         first = job.cell_above
         while first < self.size and self.dates[first] < start:
             cell = first

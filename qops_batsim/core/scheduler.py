@@ -17,7 +17,7 @@ _WAITING, _RUNNING, _OVER = WAITING, RUNNING, OVER
 
 
 class ResourceManager:
-    """The port through which a scheduler acts: what it calls takes effect in the order of calls.
+    """The port through which a scheduler acts; calls take effect in their order.
 
     An invalid call is a SimulationError that names the job, raised where it is made. An
     implementation overrides the methods that end in ``_job``, which need not check.
@@ -102,12 +102,12 @@ class ResourceManager:
         original
             The job as it was submitted, or its last run.
         killed
-            The run that was killed, of which so many seconds are ``saved``.
+            The run that was killed, and the seconds of it that are ``saved``.
         """
         raise NotImplementedError
 
     def finish_registering(self) -> None:
-        """Say that no job will be registered any more: engines go on until they hear it."""
+        """Say that no more jobs will be registered; engines do not end before they hear it."""
         raise NotImplementedError
 
     def profile_of(self, job: Job) -> Any:
@@ -115,14 +115,14 @@ class ResourceManager:
         raise NotImplementedError
 
     def check_saves(self, job: Job) -> None:
-        """Raise an InputError if a job saves its work, and what is left could not be registered."""
+        """Raise an InputError if a job has checkpoints and no profile that can be cut."""
 
     def original_id(self, job: Job) -> str:
-        """Return the id under which a job was submitted first: another one after a kill."""
+        """Return the id under which a job was first submitted, before any restart."""
         return job.id
 
     def know_original(self, job: Job, original: str) -> None:
-        """Know the id under which a job was submitted that runs again, of a run that goes on."""
+        """Set the id under which a restarted job was first submitted, when a run is resumed."""
         raise NotImplementedError
 
     def record(self, job: Job) -> Any:
@@ -132,7 +132,7 @@ class ResourceManager:
         return self.qos_log.record(self.original_id(job))
 
     def note_metadata(self, job: Job, text: str) -> None:
-        """Have a text stand in the metadata of a job, which engines write into their files."""
+        """Set the metadata of a job, a text that engines write into their files."""
         raise NotImplementedError
 
     def call_at(self, date: float) -> None:
@@ -140,7 +140,7 @@ class ResourceManager:
         raise NotImplementedError
 
     def hosts_of(self, job: Job) -> int:
-        """Return the hosts that a running job has, or one that has just ended had (bits)."""
+        """Return the hosts of a job that runs or has just ended (bits)."""
         raise NotImplementedError
 
     def free_mask(self) -> int:
@@ -148,15 +148,15 @@ class ResourceManager:
         raise NotImplementedError
 
     def count_free(self) -> None:
-        """Count the hosts anew that a job can start on, because :attr:`capacity` has changed."""
+        """Recount the hosts that a job can start on, because :attr:`capacity` has changed."""
         raise NotImplementedError
 
     def restore_running(self, job: Job, hosts: int) -> None:
-        """Add a job that ran already when this scheduler took over, and its hosts (bits)."""
+        """Add a job that ran before this scheduler took over, with its hosts (bits)."""
         raise NotImplementedError
 
     def refused(self, job: Job | None, what: str) -> SimulationError:
-        """Return the error of a call about a job that cannot be carried out."""
+        """Return the error for a call that cannot be carried out for a job."""
         if job is None:
             return SimulationError(f"None cannot {what} at {self.now:g} s; a job is expected")
         state = ("was not submitted yet", "waits", "runs already", "is over")[job.phase]
@@ -254,54 +254,54 @@ class Scheduler:
 
     @property
     def needs(self) -> EngineNeeds:
-        """Needs of the scheduler, with its options, beside running jobs."""
+        """What the scheduler with its options needs of an engine in addition to running jobs."""
         return EngineNeeds()
 
     def use_platform(self, platform: Any) -> None:
-        """Learn the platform, where the program that starts the engine knows it.
+        """Take the platform, if the program that starts the engine knows it.
 
         Called before :meth:`begin`, if at all. The protocol tells neither the speeds of hosts nor
         anything of the network.
         """
 
     def begin(self, manager: ResourceManager) -> None:
-        """Begin with an idle machine."""
+        """Begin a run on an idle machine."""
         self.manager = manager
 
     def submitted(self, job: Job) -> None:
         """Hear that a job was submitted."""
 
     def ended(self, job: Job) -> None:
-        """Hear that a job has left its hosts, by itself or killed, which are free again."""
+        """Hear that a job has ended, by itself or killed; its hosts are free again."""
 
     def killed(self, job: Job) -> None:
-        """Hear that an own kill was carried out."""
+        """Hear that a kill of this scheduler was carried out."""
 
     def progressed(self, job: Job, progress: Any) -> None:
         """Hear how far a killed job had come, before :meth:`killed`."""
 
     def cancelled(self, job: Job) -> None:
-        """Hear that the user of a job gives it up; an error where it is not overridden."""
+        """Hear that its user cancels a job; an error unless overridden."""
         raise SimulationError(
             f"job {job.id} was cancelled, and {type(self).__name__} does not know how to take a "
             "job out of its queue; it has to implement cancelled"
         )
 
     def joined(self, job: Job) -> None:
-        """Hear that somebody else has started a job, at ``job.start``, whose hosts are taken."""
+        """Hear that somebody else has started a job at ``job.start``; its hosts are taken."""
 
     def hosts_changed(self, announced: int) -> None:
-        """Hear that hosts have left or returned, or none will any more.
+        """Hear that hosts have left or returned, or that no more will.
 
-        Or that so many will leave, of which nobody knew. The manager's ``capacity`` and ``free``
-        say what is there.
+        Or that ``announced`` more will leave than was known. The manager's ``capacity`` and
+        ``free`` say what is present.
         """
 
     def all_submitted(self) -> None:
         """Hear that users submit no more jobs."""
 
     def called(self) -> None:
-        """Hear that a date has come that was asked for."""
+        """Hear that the date of a requested call has come."""
 
     def notified(self, notification: object) -> None:
         """Hear of anything else."""
@@ -313,5 +313,5 @@ class Scheduler:
         """Hear that the run is over."""
 
     def planned_starts(self) -> dict[str, float]:
-        """Return the planned starts of waiting jobs (seconds) by their ids, as far as there are."""
+        """Return the planned starts of waiting jobs (seconds) by id, as far as they have any."""
         return {}

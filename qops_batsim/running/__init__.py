@@ -1,4 +1,4 @@
-"""Putting engine and schedulers together: simulating, verifying, writing; the real Batsim."""
+"""Runs: engine and scheduler together, simulated, verified and written; the real Batsim."""
 
 from __future__ import annotations
 

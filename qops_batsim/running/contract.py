@@ -168,7 +168,7 @@ class SchedulerContractError(QopsError):
 
 
 class _Endless(BaseException):
-    """A module has not answered for :data:`CASE_SECONDS`; no ``except Exception`` stops it."""
+    """A module did not answer for :data:`CASE_SECONDS`; no ``except Exception`` catches it."""
 
 
 def check_scheduler(
@@ -241,7 +241,7 @@ def check_scheduler(
 
 @contextmanager
 def _named(case: str) -> Iterator[None]:
-    """Raise whatever goes wrong in the block under the name of its case."""
+    """Name the case in every error of the block."""
     try:
         yield
     except SchedulerContractError as error:
@@ -318,7 +318,7 @@ def _run(
 
 @contextmanager
 def _time_limit() -> Iterator[None]:
-    """End the block with an error after :data:`CASE_SECONDS`, where signals can do that."""
+    """Raise an error after :data:`CASE_SECONDS`, where the system has such signals."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
         yield
         return

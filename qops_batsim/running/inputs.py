@@ -83,7 +83,7 @@ def _checked(given: object, what: str) -> Path:
 
 
 def default_inputs(module: SchedulerModule) -> tuple[str, str | None]:
-    """Return the names of the shipped workload and platform that show what a scheduler does."""
+    """Return the names of the shipped workload and platform for a scheduler."""
     if module.needs.compute_sharing:
         return DEFAULT_SHARING_WORKLOAD, DEFAULT_SHARING_PLATFORM
     asks = module.scheduler.needs_deadlines
@@ -135,7 +135,7 @@ def as_file(given: object, kind: str) -> Path | None:
 def input_warnings(
     module: SchedulerModule, workload: Workload, platform: Platform, engine: EngineOptions
 ) -> Iterator[str]:
-    """Yield what a user should know of a scheduler, workload and platform that do not fit well."""
+    """Yield warnings about a scheduler, workload and platform that do not fit well."""
     grace = getattr(module.options, "grace", None)
     if engine.message_delays and isinstance(grace, float) and grace != GRACE:
         round_trip = longest_round_trip(platform)

@@ -6,7 +6,7 @@ is not left behind: it is told to end, and killed after a grace period, when our
 module fails, when it stops answering, on Ctrl-C and on SIGTERM or SIGHUP; and it is
 killed should this process itself be killed.
 
-Batsim writes into a directory of its own beside the output prefix. Its files join
+Batsim writes into a directory of its own next to the output prefix. Its files join
 the set of the run's files only when the simulation has ended well, so that a failed
 run leaves an earlier result as it was.
 """
@@ -183,7 +183,7 @@ class _BatsimListener:
             raise BatsimError(f"batsim sent a wrong {error}") from None
 
     def _look_after_child(self) -> None:
-        """Raise when Batsim has ended, after one more look for what it said before."""
+        """Raise an error if Batsim has ended, after reading its last messages."""
         assert self._child is not None
         code = self._child.exit_code()
         if code is not None:
@@ -220,7 +220,7 @@ def write_batsim_run(
     machine: Platform | None = None,
     further: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Write our files beside Batsim's, as :func:`~qops_batsim.running.simulate.write_run` does."""
+    """Write our files next to Batsim's, as :func:`~qops_batsim.running.simulate.write_run` does."""
     description = describe_run(
         *(scheduler, module, workload, platform, run.hosts, options or EngineOptions()), machine
     )

@@ -147,7 +147,7 @@ class ChildProcess:
         return self._first_critical or self._last_line
 
     def _release(self) -> None:
-        """Let the watching process go, before the program's id can become another one's."""
+        """Release the watching process before the program's id can be reused."""
         assert self._process.stdin is not None
         with suppress(OSError):  # It has gone already.
             self._process.stdin.write(_RELEASE)
@@ -171,7 +171,7 @@ class ChildProcess:
 
 
 def _printable(text: str) -> str:
-    """Return a line of a log without what could disturb a terminal, cut if it is long."""
+    """Return a line of a log without control characters, cut if it is long."""
     line = "".join(each if each.isprintable() else " " for each in text.rstrip())
     return line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
 
@@ -212,7 +212,7 @@ class WorkerContext(SpawnContext):
         return process
 
     def kill(self) -> None:
-        """End the processes at once, in the midst of their work."""
+        """Kill the processes at once."""
         for process in self._processes:
             if process.pid is not None:
                 process.kill()
@@ -220,7 +220,7 @@ class WorkerContext(SpawnContext):
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Hold signals back: a child inherits that, and so is deaf from its very beginning."""
+    """Block signals, which a child inherits from its first moment on."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield

@@ -20,7 +20,7 @@ class ProgressListener:
         return nullcontext()
 
     def warning(self, text: str) -> None:
-        """Hear, before the simulation, what is possible but probably not meant."""
+        """Hear a warning, before the simulation, of input that is probably not meant."""
 
     def batsim_says(self, line: str) -> None:
         """Hear a line of the real Batsim's log; called in another thread."""

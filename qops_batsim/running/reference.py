@@ -25,7 +25,7 @@ from qops_batsim.workload.model import Workload
 
 
 class RunInputs(NamedTuple):
-    """Inputs of a simulation beside the scheduler."""
+    """Inputs of a simulation apart from the scheduler."""
 
     workload: Workload
     platform: Platform

@@ -50,7 +50,7 @@ class Release(ABC):
     """One way to start Batsim and to take over what it writes."""
 
     asked: ClassVar[Mapping[str, bool]] = {}
-    """Features to ask the simulation for beside those that the scheduler needs."""
+    """Features to ask the simulation for in addition to those that the scheduler needs."""
 
     events_option: ClassVar[str]
 
@@ -222,7 +222,7 @@ def _plain_file(path: str | Path, unpacked: Path, what: str) -> Path:
 
 
 _OTHERS = ("consumed_energy", "pstate_changes")
-"""Files beside those of every run, which are as in Batsim 4."""
+"""Files in addition to those of every run, which are as in Batsim 4."""
 
 
 def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage]) -> None:

@@ -112,7 +112,7 @@ class Run:
     result
         The run as read back from its files.
     violations
-        Where the schedule breaks one of so many ``rules``; empty if all is well.
+        Where the schedule breaks one of the ``rules``, which are counted; empty if all is well.
     lateness
         By how much it misses its promises at most, None without promises.
     module
@@ -221,7 +221,7 @@ def run(
     engine
         ``"embedded"``, or ``"batsim"`` for the real one, started as ``batsim`` says.
     hosts
-        Use only the first so many hosts; None for all.
+        Use only this many hosts, the first ones; None for all.
     smaller_machine
         Whether the machine may be smaller than the workload expects.
     compute_sharing
@@ -266,14 +266,14 @@ def run(
 
 
 def with_users(module: SchedulerModule, users: Users) -> SchedulerModule:
-    """Return a scheduler beside which users react."""
+    """Return a scheduler together with users who react to its answers."""
     return SchedulerModule(Reacting(module.scheduler, users))
 
 
 def _to_run(
     module: SchedulerModule, workload: AnyWorkload | None, platform: AnyPlatform | None
 ) -> tuple[AnyWorkload, AnyPlatform | None]:
-    """Return workload and platform, by default those that show the scheduler."""
+    """Return workload and platform, by default the shipped ones for the scheduler."""
     if workload is not None:
         return workload, platform
     workload, shipped = default_inputs(module)
@@ -335,7 +335,7 @@ class _RunInProgress:
         self.files = run_files(self.prefix, room=len(self.jobs.jobs) * _LEAST_BYTES)
 
     def note_users(self, file: str | PathLike[str] | None) -> None:
-        """Have the description name the file of users, and not the workload, which is written."""
+        """Name the file of users in the description instead of the workload, which is written."""
         further, objects = self.described["further"], self.described["further"]["python_objects"]
         objects[:] = [each for each in objects if each != "workload"]
         if file is None:
@@ -359,7 +359,7 @@ class _RunInProgress:
             stream.writelines(format_wishes(self.reacting.wishes))
 
     def expect(self, sha256: Mapping[str, str]) -> None:
-        """Refuse files whose digests are other ones, and events that contradict each other."""
+        """Refuse files whose digests differ, and events that contradict each other."""
         known = self.sha256
         changed = [what for what, digest in sha256.items() if known.get(what, digest) != digest]
         if changed:
@@ -453,7 +453,7 @@ class _RunInProgress:
 
 
 class _RunDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """Description of a run in its ``PREFIX_run.json``, as far as it is made again from that."""
+    """The part of ``PREFIX_run.json`` from which a run is repeated."""
 
     scheduler: str
     workload: str
@@ -481,7 +481,7 @@ def run_again(
     progress: ProgressListener | None = None,
     code: AllowedCode = (),
 ) -> Run:
-    """Make a run once more from its ``PREFIX_run.json``: its files are the same to the byte.
+    """Repeat a run from its ``PREFIX_run.json``; its files are the same to the byte.
 
     Relative paths in it are looked for from the current directory.
 

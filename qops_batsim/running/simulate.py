@@ -117,12 +117,12 @@ def default_engine(
     events: AnyEvents | None = None,
     message_delays: bool = True,
 ) -> EngineOptions:
-    """Return what an engine has to allow for a scheduler to work as it is meant to.
+    """Return the engine options that a scheduler needs.
 
     Parameters
     ----------
     hosts
-        Use only the first so many hosts; None for all.
+        Use only this many hosts, the first ones; None for all.
     compute_sharing
         Whether several jobs may run on one host; None for what the scheduler is meant for.
     events
@@ -153,7 +153,7 @@ def _about_events(events: AnyEvents | None) -> dict[str, Any]:
 
 
 def tell_platform(module: SchedulerModule, platform: Platform, engine: EngineOptions) -> None:
-    """Have a scheduler know the platform, and in which way news of it comes."""
+    """Tell a scheduler the platform, and how its news comes."""
     delays = engine.message_delays and platform.master is not None and platform.delays_messages
     module.news_in_parts = delays and not platform.has_latencies
     module.use_platform(platform)
@@ -181,7 +181,7 @@ def _simulate(
 
 
 def refuse_smaller_machine(workload: Workload, platform: Platform, hosts: int) -> None:
-    """Check that so many hosts of a platform are as many as a workload expects."""
+    """Check that a platform has as many hosts as a workload expects."""
     if workload.processors > hosts:
         raise InputError(
             f"{workload.source} is for {workload.processors} processors (nb_res), but "
@@ -271,7 +271,7 @@ def describe_run(
 def publish_run(
     files: FileSet, module: SchedulerModule, scheduler: str, description: Mapping[str, Any]
 ) -> list[Path]:
-    """Add what no engine knows, and put a run's files in place.
+    """Add what no engine knows, and move a run's files into place.
 
     That is what was decided about jobs, and how the run was made. The run's identifier is a
     digest of the latter and of the engine's files: the same run again has the same.

@@ -1,1 +1,1 @@
-"""The schedulers, one file an algorithm, compiled."""
+"""The schedulers, one file for each algorithm, compiled."""

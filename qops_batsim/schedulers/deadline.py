@@ -62,7 +62,7 @@ class DeadlineOptions(PlannerOptions, frozen=True, kw_only=True):
 
 
 def has_own_promise(job: Job) -> bool:
-    """Return whether the user of a job has asked for what it is promised."""
+    """Return whether the user asked for the promise of a job."""
     if job.qos is None:
         return False
     return job.fixed_start < _INFINITY or (
@@ -71,12 +71,12 @@ def has_own_promise(job: Job) -> bool:
 
 
 def meets(start: float, duration: float, target: float) -> bool:
-    """Return whether a job that starts then is expected to end by its target."""
+    """Return whether a job with this start is expected to end by its target."""
     return end_of(start, duration) <= target + _DEADLINE_TOLERANCE
 
 
 def deadline_key(job: Job, by_laxity: bool) -> float:
-    """Return the latest start that keeps the promise to a job, or the promise (seconds)."""
+    """Return the latest start that keeps a job's promise, or the promise (seconds)."""
     if by_laxity and job.promise < _INFINITY:
         return job.promise - job.duration
     # Without deadline nothing is as patient, estimate or not.
@@ -113,7 +113,7 @@ class DeadlineScheduler(PlanScheduler):
     Examples
     --------
     >>> class EarliestDeadline(DeadlineScheduler):
-    ...     '''Plan all jobs anew in the order of their deadlines.'''
+    ...     '''Plan all jobs again in the order of their deadlines.'''
     ...
     ...     def admit(self, job):
     ...         free, starts = self.availability(), {}
@@ -155,23 +155,23 @@ class DeadlineScheduler(PlanScheduler):
         self.has_profile = False
 
     def decide(self) -> None:
-        """Bring the plan up to date, answer new jobs, start what is due."""
+        """Update the plan, answer new jobs, start the jobs that are due."""
         self.has_profile = False
         PlanScheduler.decide(self)
 
     def reserve_start(self, job: Job) -> None:
-        """Promise a new job the start that it asks for if it fits there, else refuse it."""
+        """Promise a new job the start that it asks for if it fits, else refuse it."""
         self.has_profile = False
         PlanScheduler.reserve_start(self, job)
 
     def answer(self, job: Job) -> None:
-        """Take a new job into the plan, or reject it."""
+        """Admit a new job into the plan, or reject it."""
         refusal = self.attempt(job)
         if refusal is not None:
             self.refused(job, refusal)
 
     def attempt(self, job: Job) -> object:
-        """Take a new job into the plan and return None, or return why not."""
+        """Admit a new job and return None, or return the reason for a refusal."""
         refusal: object = self.why_impossible(job)
         if refusal is None:
             self.prepare()
@@ -182,7 +182,7 @@ class DeadlineScheduler(PlanScheduler):
         return refusal
 
     def admit(self, job: Job) -> object:
-        """Take a new job into the plan and return None, or return why not: a text or a Refusal.
+        """Admit a new job and return None, or return the reason for a refusal: a text or a Refusal.
 
         It could end in time if nothing waited. Take it with ``self.plan.place_new(job)``, which
         moves no other job, or with :meth:`adopt_starts`. Equal questions have to be answered alike:
@@ -198,11 +198,11 @@ class DeadlineScheduler(PlanScheduler):
         return self.plan.nominal()
 
     def availability(self) -> AvailabilityProfile:
-        """Return a copy of what the running jobs leave free, to plan on. O(steps)."""
+        """Return an availability profile of what the running jobs leave free. O(steps)."""
         return AvailabilityProfile.like(self.running, self.plan.machine_size)
 
     def try_admission(self, job: Job) -> object:
-        """Return None if a new job could be admitted now, with its start in ``trial``, or why not.
+        """Return None if a new job could be admitted now (start in ``trial``), else the reason.
 
         The plan stays as it is. A subclass that has a search overrides this, and admits what it has
         found with :meth:`admit_found`; here :meth:`admit` is tried and undone. O(waiting + steps).
@@ -220,14 +220,14 @@ class DeadlineScheduler(PlanScheduler):
         return refusal
 
     def admit_found(self, job: Job) -> object:
-        """Adopt the plan that :meth:`try_admission` finds and return None, or return why not."""
+        """Adopt the plan that :meth:`try_admission` finds and return None, or return the reason."""
         refusal = self.try_admission(job)
         if refusal is None:
             self.adopt()
         return refusal
 
     def why_impossible(self, job: Job) -> Refusal | None:
-        """Return why a job could not end in time if nothing waited, None if it could."""
+        """Return why a job could not end in time even with an empty queue, None if it could."""
         plan, left = self.plan, job.target - self.plan.nominal()
         if job.target < _INFINITY and job.processors > plan.present:
             size = plan.machine_size
@@ -242,7 +242,7 @@ class DeadlineScheduler(PlanScheduler):
         return None
 
     def why_limited(self, job: Job) -> Refusal | None:
-        """Return why the holder of a new job's promise gets no more, else None. O(plan).
+        """Return a refusal if a new job would exceed the promise limit of its holder. O(plan).
 
         Held is the work of waiting jobs, and of running ones what is expected to be left of it.
         """
@@ -269,7 +269,7 @@ class DeadlineScheduler(PlanScheduler):
         )
 
     def prepare(self) -> None:
-        """Hold late jobs to what is planned now, and write what the running jobs leave free."""
+        """Reset the targets of late jobs, and make the profile of the running jobs."""
         now = self.plan.nominal()
         self.plan.aim_again()
         if not self.has_profile or self.running.times[0] != now:
@@ -283,7 +283,7 @@ class DeadlineScheduler(PlanScheduler):
         plan.profile, self.draft = self.draft, plan.profile
 
     def adopt_starts(self, starts: Mapping[Job, float]) -> None:
-        """Make these starts (seconds) of all waiting jobs and the new one the plan.
+        """Adopt these starts (seconds) of all waiting jobs and the new one as the plan.
 
         Every job has to end by its target, and its processors have to be free; else
         SimulationError is raised.
@@ -319,7 +319,7 @@ class DeadlineScheduler(PlanScheduler):
         self.adopt()
 
     def checked_refusal(self, answer: object) -> object:
-        """Return what :meth:`admit` has answered; SimulationError if that is no answer."""
+        """Return the answer of :meth:`admit`; SimulationError if it is no answer."""
         if answer is None or isinstance(answer, Refusal):
             return answer
         if isinstance(answer, str):
@@ -330,7 +330,7 @@ class DeadlineScheduler(PlanScheduler):
         )
 
     def check_admitted(self, job: Job) -> None:
-        """Raise SimulationError unless an admitted job is in the plan and in time. O(waiting)."""
+        """Raise a SimulationError unless an admitted job is in the plan and in time. O(waiting)."""
         for waiting in self.plan.waiting:
             if waiting is job:
                 if meets(job.start, job.duration, job.target):
@@ -339,7 +339,7 @@ class DeadlineScheduler(PlanScheduler):
         raise self.wrong(f"no plan in which {job.id} ends by {job.target:g} s, and no reason")
 
     def wrong(self, what: str) -> SimulationError:
-        """Return the error of an answer that is wrong."""
+        """Return the error for a wrong answer of a subclass."""
         return SimulationError(f"{type(self).__name__} at {self.manager.now:g} s gave {what}")
 
     def checked_key(self, job: Job, key: object) -> float:

@@ -1,4 +1,4 @@
-"""EASY backfilling, in the order of arrival, in one with a name, or in one of your own."""
+"""EASY backfilling: by arrival, by a named order, or by one of your own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INCREMENTS = (60.0, 300.0, 900.0, 1800.0, 3600.0, 7200.0, 18e3, 36e3, 72e3, 18e4
 
 
 def key_in(order: int, wait: float, job: Job) -> float:
-    """Return the key of a job in an order after a wait (seconds); the least comes first.
+    """Return the sort key of a job in a named order after a wait (seconds); the least comes first.
 
     With the time *w* that a job has waited, its duration *r* and its arrival *s* (all in seconds),
     and its processors *n*:
@@ -84,7 +84,7 @@ def key_in(order: int, wait: float, job: Job) -> float:
 
 
 SHORT_QUEUE = 4 * BLOCK
-"""A queue of so many places is closed up whenever a job has left it, and has no summaries."""
+"""A queue of this many places is closed up whenever a job has left it, and has no summaries."""
 
 _WAITING, _BLOCK, _SHORT_QUEUE = WAITING, BLOCK, SHORT_QUEUE
 
@@ -105,7 +105,7 @@ class EasyOptions(PlannerOptions, frozen=True, kw_only=True):
     ] = "fcfs"
     backfill_order: Annotated[
         Literal["same", OrderName],
-        Meta(description="order in which jobs are tried beside the one with the reservation"),
+        Meta(description="order in which jobs are backfilled around the one with the reservation"),
     ] = "same"
     starvation_bound: Annotated[
         Annotated[float, Meta(ge=0, le=MAX_SECONDS)] | None,
@@ -195,7 +195,7 @@ class Easy(QueueScheduler):
     # What a subclass may override
 
     def key(self, job: Job) -> float:
-        """Return what waiting jobs are ordered by, the least first, ties by arrival.
+        """Return the sort key of a waiting job; the least comes first, ties by arrival.
 
         Asked once, when the job arrives. Not overridden: the option ``order``.
         """
@@ -229,7 +229,7 @@ class Easy(QueueScheduler):
             self.new.append(job)
 
     def set_key(self, job: Job) -> None:
-        """Note the key of a job in an order that does not change."""
+        """Set the key of a job in an order that does not change with time."""
         if self.has_key:
             key = self.key(job)
             # To ask whether something follows a protocol takes longer.
@@ -272,7 +272,7 @@ class Easy(QueueScheduler):
             self.queue.put_in_order()
 
     def start_in_order(self, queue: Queue, free: int) -> None:
-        """Start jobs of a queue as it stands, as if so many processors were free.
+        """Start jobs of a queue in its order, as if ``free`` processors were free.
 
         A block of it is skipped if its narrowest job asks for more than is free, or if that one
         needs more than the extra processors and the shortest one that may fit ends after the shadow
@@ -338,7 +338,7 @@ class Easy(QueueScheduler):
             self.release()
 
     def choose(self, queue: list[Job], free: int) -> None:
-        """Start the first job in order that may start, again and again. O(started × queue)."""
+        """Repeatedly start the first job, by key, that may start. O(started × queue)."""
         manager, now, present = self.manager, self.manager.now, self.present
         extra, latest, is_reserved, has_keys = 0, INFINITY, False, self.is_sorted
         while True:
@@ -371,7 +371,7 @@ class Easy(QueueScheduler):
                     break
             if place < 0:
                 break
-            # With patience the first look ends at a job that has lost it: each key is made anew.
+            # With patience the first look ends at a job that has lost it: keys are incomplete then.
             has_keys = self.is_sorted or self.patience == INFINITY
             job = queue[place]
             needed, end = job.processors, now + job.duration
@@ -390,20 +390,20 @@ class Easy(QueueScheduler):
         self.release()
 
     def hold(self, job: Job) -> None:
-        """Have a job that is chosen and has to wait for news count as running in this pass."""
+        """Count a chosen job that has to wait for late news as running in this pass."""
         job.is_held, job.end = True, self.manager.now + job.duration
         self.insert_running(job)
         self.held.append(job)
 
     def release(self) -> None:
-        """Have jobs wait again that had to wait for news."""
+        """Return the jobs that had to wait for late news to the queue."""
         for job in self.held:
             job.is_held = False
             QueueScheduler.ended(self, job)
         self.held.clear()
 
     def ending(self) -> int:
-        """Return how many processors jobs have of whose end the news may be under way. O(running).
+        """Return how many processors have jobs whose end may be untold. O(running).
 
         They should have ended, by less than the grace ago, or by the end of this microsecond, to
         which planned ends are rounded.
@@ -417,7 +417,7 @@ class Easy(QueueScheduler):
         return under_way
 
     def shadow_of(self, needed: int, free: int) -> float:
-        """Return when so many processors are expected to be free (seconds).
+        """Return the shadow time: when ``needed`` processors are expected to be free (seconds).
 
         How many more are then is left in ``extra``. A job that runs longer than expected counts as
         about to end, and has already where the news may be under way: see :meth:`ending`.
@@ -448,7 +448,7 @@ class Easy(QueueScheduler):
         return waiting
 
     def key_now(self, job: Job) -> float:
-        """Return what a waiting job is ordered by now."""
+        """Return the current sort key of a waiting job."""
         wait = self.manager.now - job.arrival
         if self.reserving == FCFS or wait >= self.patience:
             return -INFINITY
@@ -457,7 +457,7 @@ class Easy(QueueScheduler):
     # Looking ahead
 
     def expected_end(self, job: Job) -> float:
-        """Return when a job is expected to end that waits or has just been submitted (seconds).
+        """Return the expected end of a waiting or just submitted job (seconds).
 
         So it would if no other job came, all ran as long as they are expected to, and this
         scheduler went on by its key or order; infinite if it would never start. Hosts that are away
@@ -502,7 +502,7 @@ class Easy(QueueScheduler):
     # Predictions
 
     def predict(self, now: float) -> None:
-        """Learn from jobs that have ended, correct those that go on, and predict the new ones.
+        """Learn from ended jobs, correct predictions of running ones, predict new ones.
 
         1. A new job is expected to run as :meth:`UserPast.expected` says.
         2. A running job that has outlived its prediction is expected to run a minute longer, then
@@ -517,7 +517,7 @@ class Easy(QueueScheduler):
         self.new.clear()
 
     def correct(self, now: float) -> None:
-        """Expect jobs to run longer that have outlived their predictions. O(running²)."""
+        """Extend running jobs that have outlived their predictions. O(running²)."""
         running, place = self.running, 0
         while place < len(running):
             job = running[place]
@@ -539,7 +539,7 @@ class Easy(QueueScheduler):
 
 
 class Lookahead(ResourceManager):
-    """A machine of which only the number of free processors is known, to look ahead."""
+    """A manager that only counts free processors, for looking ahead."""
 
     def start_job(self, job: Job, hosts: object) -> None:
         self.free -= job.processors

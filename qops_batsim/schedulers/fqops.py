@@ -133,14 +133,14 @@ class Fqops(RestartingQops):
         self.failed = _INFINITY
 
     def answer(self, job: Job) -> None:
-        """Take a new job into the plan, with an offered deadline if need be, or reject it."""
+        """Admit a new job, with an offered deadline if need be, or reject it."""
         self.count(job.processors, job.requested)
         refusal = self.attempt(job)
         if refusal is not None:
             self.answer_otherwise(job, as_refusal(refusal))
 
     def answer_otherwise(self, job: Job, why: Refusal) -> None:
-        """Offer a later deadline to the user of a job that was refused as it is, or reject it."""
+        """Offer a later deadline for a job that cannot be admitted as asked, or reject it."""
         if job.target == _INFINITY:
             # Its earliest fit moves no other job, and is always possible.
             self.plan.place_new(job)
@@ -164,7 +164,7 @@ class Fqops(RestartingQops):
             self.adopt()
             self.note_admission(job)
             return
-        # Without artificial slack it is not rounded anew.
+        # Without artificial slack it is not rounded again.
         offered = soonest if slack == 1.0 else job.arrival + slack * (soonest - job.arrival)
         if offered > _MAX_SECONDS:
             self.refused(job, replace(why, offer=OfferOutcome.TOO_LATE, offered=offered))
@@ -184,13 +184,13 @@ class Fqops(RestartingQops):
         self.manager.note_metadata(job, offer.note(self.manager.record(job)))
 
     def is_taken(self, job: Job, offered: float, factor: float) -> bool:
-        """Return whether the user of a job, with a tolerance factor, takes an offered deadline."""
+        """Return whether the user of a job accepts an offered deadline, by the tolerance factor."""
         if not isinstance(self.tolerance, FactorTolerance):
             return bool(self.tolerance(job, offered))
         return offered - job.arrival <= factor * (job.deadline - job.arrival)
 
     def admit_with(self, job: Job, offered: float, soonest: float) -> None:
-        """Take a job into the plan with an offered deadline; the draft keeps the soonest one."""
+        """Admit a job with an offered deadline; the draft has the plan of the earliest one."""
         lag = job.target - job.deadline
         if offered > soonest:
             self.promise(job, offered, lag)
@@ -205,14 +205,14 @@ class Fqops(RestartingQops):
     # The earliest deadline
 
     def promise(self, job: Job, deadline: float, lag: float) -> None:
-        """Plan a new job with another deadline than it asked for (seconds).
+        """Give a new job another deadline than it asked for (seconds).
 
         Its target is later by the ``lag`` with which its submission was told.
         """
         job.promise, job.target = deadline, deadline + lag
 
     def find_earliest(self, new: Job) -> float:
-        """Return the earliest deadline with which the search takes a job; its plan is the draft.
+        """Return the earliest deadline (seconds) that the search can keep; its plan is the draft.
 
         1. The job is planned without deadline. If its end there keeps the requested deadline, that
            is returned; infinity if there is no such plan or end.
@@ -253,13 +253,13 @@ class Fqops(RestartingQops):
         return high
 
     def keep_draft(self) -> None:
-        """Keep the draft while others are tried. O(jobs)."""
+        """Save the draft while others are tried. O(jobs)."""
         self.best = self.order
         self.starts = [job.trial for job in self.order]
         self.draft, self.spare = self.spare, self.draft
 
     def take_kept_draft(self) -> None:
-        """Make the draft that was kept the draft again. O(jobs)."""
+        """Restore the saved draft. O(jobs)."""
         self.order = self.best
         for place in range(len(self.order)):
             job = self.order[place]

@@ -63,11 +63,11 @@ class Mrt(DeadlineScheduler):
         self.backtracks = 0
 
     def admit(self, job: Job) -> object:
-        """Take a new job into the plan and return None, or return why not."""
+        """Admit a new job and return None, or return the reason for a refusal."""
         return self.admit_found(job)
 
     def try_admission(self, job: Job) -> object:
-        """Return None if there is a plan with a new job (the draft), or why there is none."""
+        """Return None if there is a plan with a new job (then the draft), else the reason."""
         if self.search(job):
             return None
         blamed = self.blamed
@@ -76,7 +76,7 @@ class Mrt(DeadlineScheduler):
         )
 
     def search(self, new: Job) -> bool:
-        """Return whether there is a plan with a new job; it is the draft then.
+        """Return whether there is a plan with a new job; it is then the draft.
 
         O((jobs + backtracks) × jobs × steps).
         """
@@ -115,7 +115,7 @@ class Mrt(DeadlineScheduler):
         return True
 
     def extend(self, depth: int, place: int) -> bool:
-        """Extend the partial schedule by the candidate at a place; return whether that is strong.
+        """Extend the partial schedule by a candidate; return whether it stays strongly feasible.
 
         If it is not, the job that would be late is ``blamed``.
         """
@@ -136,7 +136,7 @@ class Mrt(DeadlineScheduler):
         return True
 
     def is_one_late(self, first: int, start: float, end: float, taken: int) -> bool:
-        """Return whether a job from a place on would be late even as the next one: it is blamed.
+        """Return whether a remaining job would be late even as the next one; it is blamed.
 
         The newest reservation has ``taken`` processors from ``start`` to ``end``. Where it takes
         more than was to spare, another time is sought. O(jobs × steps), as good as always O(jobs).
@@ -153,7 +153,7 @@ class Mrt(DeadlineScheduler):
         return False
 
     def find_time(self, job: Job) -> bool:
-        """Find a time at which a job fits and is in time; return whether there is one. O(steps).
+        """Find the earliest fit of a job that is in time; return whether there is one. O(steps).
 
         The latest is looked at first: reservations to come will reach it last.
         """

@@ -37,7 +37,7 @@ class MsbOptions(DeadlineOptions, frozen=True, kw_only=True):
     order: Annotated[
         Literal["scheduled_start", "least_laxity", "earliest_deadline"],
         Meta(
-            description="order in which the waiting jobs behind a position are placed anew: by "
+            description="order in which the waiting jobs behind a position are placed again: by "
             "planned start, as Figure 1 has it, by deadline minus estimate, or by deadline; ties "
             "by arrival"
         ),
@@ -91,11 +91,11 @@ class Msb(DeadlineScheduler):
         self.following = 0
 
     def admit(self, job: Job) -> object:
-        """Take a new job into the plan and return None, or return why not."""
+        """Admit a new job and return None, or return the reason for a refusal."""
         return self.admit_found(job)
 
     def try_admission(self, job: Job) -> object:
-        """Return None if there is a plan with a new job (the draft), or why there is none."""
+        """Return None if there is a plan with a new job (then the draft), else the reason."""
         if self.search(job):
             return None
         # At the last position no waiting job stands in the way.
@@ -105,7 +105,7 @@ class Msb(DeadlineScheduler):
     # Prices
 
     def rate_of(self, job: Job) -> float:
-        """Return the price of a second by which a waiting job is moved: its processors.
+        """Return the price of one second of delay of a waiting job: its processors.
 
         If that is to be fair, they are multiplied by its slack over what is left of it.
         """
@@ -117,7 +117,7 @@ class Msb(DeadlineScheduler):
         return rate
 
     def price_of(self, delay: float, rate: float) -> float:
-        """Return what it costs that a job starts so much later than planned (seconds).
+        """Return the price of a job's delay (seconds).
 
         A job without estimate ahead of others may leave them without any start: an infinite delay,
         which counts as :data:`FOREVER`. A job that had none before and has none now (the delay is
@@ -128,7 +128,7 @@ class Msb(DeadlineScheduler):
         return max(-_FOREVER, min(delay, _FOREVER)) * rate
 
     def bound_prices(self, new: Job) -> None:
-        """Set the rates of all jobs, and what each waiting one costs at least. O(waiting × steps).
+        """Set rates of all jobs and lower bounds of their prices. O(waiting × steps).
 
         None can start earlier than with the running jobs alone, so positions that cannot win are
         given up early.
@@ -141,7 +141,7 @@ class Msb(DeadlineScheduler):
         new.rate = float(new.processors)
 
     def bound_behind(self, position: int) -> None:
-        """Write what the jobs behind each index from a position on cost at least. O(waiting)."""
+        """Set lower bounds of the price of all jobs behind each position. O(waiting)."""
         last = len(self.order) - 1
         self.least[last] = rest = 0.0
         for index in range(last - 1, position - 1, -1):
@@ -152,7 +152,7 @@ class Msb(DeadlineScheduler):
     # The search
 
     def search(self, new: Job) -> bool:
-        """Return whether there is a position for a new job; the cheapest plan is the draft then.
+        """Return whether a position for a new job exists; the cheapest plan is the draft then.
 
         Positions that give the same schedule are tried once. O(waiting² × steps).
         """
@@ -197,12 +197,12 @@ class Msb(DeadlineScheduler):
         return True
 
     def price_position(self, position: int, new: Job, cheapest: float) -> float:
-        """Place the new job, which is at a position, and those behind it; return the price.
+        """Place the new job at its position and the jobs behind it; return the price.
 
         It is infinite if a target is missed, or if it is not below the cheapest one so far.
         ``following`` is the next position that can give another schedule: as long as jobs that
-        stay in their order keep their starts beside the new one, it may as well come after them.
-        O(waiting × steps).
+        stay in their order keep their starts with the new one in the plan, it may as well come
+        after them. O(waiting × steps).
         """
         price, order, trial, now = 0.0, self.order, self.trial, self.plan.nominal()
         self.following = position + 1

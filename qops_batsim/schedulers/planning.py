@@ -1,4 +1,4 @@
-"""Schedulers that keep a plan of all starts: what they share, whatever they answer to new jobs."""
+"""What all schedulers with a plan share, however they answer new jobs."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ class PlanScheduler(Scheduler):
     # Events
 
     def submitted(self, job: Job) -> None:
-        """Have the plan know a new job."""
+        """Add a new job to the plan."""
         self.plan.arrived(job)
 
     def ended(self, job: Job) -> None:
-        """Have the plan know that a running job has left."""
+        """Tell the plan that a running job has ended."""
         if self.is_whole:
             if self.by_host:
                 self.plan.free_hosts.add(job.bits)
@@ -90,7 +90,7 @@ class PlanScheduler(Scheduler):
         self.plan.left(job)
 
     def joined(self, job: Job) -> None:
-        """Take hosts from promises, as a loss does, until the job is expected to end."""
+        """Count the hosts of a job that others started as lost until its expected end."""
         hosts = self.manager.hosts_of(job)
         there = hosts
         if self.manager.capacity is not None:
@@ -99,11 +99,11 @@ class PlanScheduler(Scheduler):
         self.is_whole = False
 
     def cancelled(self, job: Job) -> None:
-        """Drop a waiting job with the next decision; a new one after it."""
+        """Remove a waiting job at the next decision; a new one after its answer."""
         self.asked_for.append(job)
 
     def hosts_changed(self, announced: int) -> None:
-        """Fit the plan to the hosts that are there."""
+        """Fit the plan to the hosts that are present."""
         plan, capacity = self.plan, self.manager.capacity
         if capacity.is_final and not self.is_final:
             self.is_final = True
@@ -117,7 +117,7 @@ class PlanScheduler(Scheduler):
         self.refit()
 
     def refit(self) -> None:
-        """Have the plan know which hosts are there, and which running jobs have."""
+        """Update which hosts are present, and which hosts running jobs have."""
         self.refits, capacity, manager = False, self.manager.capacity, self.manager
         if capacity is None:
             return
@@ -139,7 +139,7 @@ class PlanScheduler(Scheduler):
     # Decisions
 
     def decide(self) -> None:
-        """Bring the plan up to date, answer new jobs, start what is due."""
+        """Update the plan, answer new jobs, start the jobs that are due."""
         plan, manager = self.plan, self.manager
         if not self.is_whole and maintenance_begins(manager):
             self.hosts_changed(0)
@@ -173,13 +173,13 @@ class PlanScheduler(Scheduler):
             self.may_be_too_wide = False
 
     def prepare_decision(self) -> None:
-        """Do what is due before the plan is brought up to date."""
+        """Prepare a decision, before the plan is updated."""
 
     def conclude_decision(self) -> None:
-        """Do what is due once all that is due has started."""
+        """Conclude a decision, after the due jobs have started."""
 
     def hear_late(self) -> None:
-        """Plan with late news: new jobs are judged as if told when they were submitted."""
+        """Switch the plan to late news: new jobs are judged as if told at their submission."""
         plan, news, now = self.plan, self.manager.news, up_to_grid(self.manager.now)
         for job in plan.new:
             job.target += news.submitted(job, now)
@@ -187,7 +187,7 @@ class PlanScheduler(Scheduler):
         plan.tolerance, plan.most_lag = news.tolerance, news.most_lag
 
     def answer_new(self) -> None:
-        """Answer the new jobs in the order of their arrival; those first that can never run."""
+        """Answer the new jobs: first those that can never run, then the others by arrival."""
         plan, log = self.plan, self.plan.log
         self.unfit: list[Job] = []
         if not plan.new:
@@ -218,7 +218,7 @@ class PlanScheduler(Scheduler):
         plan.new.clear()
 
     def start_due(self) -> None:
-        """Start what is due."""
+        """Start the jobs that are due."""
         plan, manager = self.plan, self.manager
         for job in plan.start_due():
             planned = job.start
@@ -232,15 +232,15 @@ class PlanScheduler(Scheduler):
         """Note that a planned job was started."""
 
     def compress(self) -> None:
-        """Use what came free early."""
+        """Use what early ends have freed."""
         self.plan.compress()
 
     def why_limited(self, job: Job) -> Refusal | None:
-        """Return why a new job's user gets no further promise, None if they may have one."""
+        """Return why the holder of a new job's promise may have no more, None if they may."""
         return None
 
     def reject_wider(self) -> None:
-        """Reject the waiting jobs that are wider than what will ever be there again."""
+        """Reject the waiting jobs that are wider than the machine will ever be again."""
         plan, code = self.plan, RefusalKind.HOSTS_GONE.code
         for job in plan.drop_wider():
             if plan.log is not None:
@@ -250,7 +250,7 @@ class PlanScheduler(Scheduler):
             self.manager.reject(job, why_never(self.manager, job))
 
     def reject_cancelled(self) -> None:
-        """Reject the waiting jobs that users have cancelled; ask again about new and held ones."""
+        """Reject the cancelled jobs that wait; look again at new and held ones later."""
         asked, self.asked_for = self.asked_for, []
         for job in asked:
             if job.phase != WAITING:
@@ -264,7 +264,7 @@ class PlanScheduler(Scheduler):
                 self.asked_for.append(job)
 
     def note_date(self) -> None:
-        """Tell the log the date, outside of a decision."""
+        """Set the date of the log, outside a decision."""
         assert self.plan.log is not None
         self.plan.log.now = up_to_grid(self.manager.now)
 
@@ -280,7 +280,7 @@ class PlanScheduler(Scheduler):
         raise NotImplementedError
 
     def note_admission(self, job: Job, offer: Offer | None = None) -> None:
-        """Note that a new job is in the plan now, by an offer or not, and what was moved for it."""
+        """Note an admission, with an offer or without, and the moves that it caused."""
         log = self.plan.log
         if log is not None:
             if offer is not None:
@@ -300,7 +300,7 @@ class PlanScheduler(Scheduler):
             self.manager.record(job).admitted_deadline = job.promise
 
     def refused(self, job: Job, refusal: object, offer: Offer | None = None) -> None:
-        """Reject a new job for a Refusal, or a text; its user may not have taken an offer."""
+        """Reject a new job for a Refusal or a text, perhaps after a declined offer."""
         if self.plan.log is not None:
             why = as_refusal(refusal)
             blamed = self.blamed_number(job, why)
@@ -308,14 +308,14 @@ class PlanScheduler(Scheduler):
         self.manager.reject(job, refusal)
 
     def blamed_number(self, job: Job, refusal: Refusal) -> int:
-        """Return the number of the job that is blamed for the refusal of a new one, or -1."""
+        """Return the number of the job blamed for a refusal, or -1."""
         for each in [job, *self.plan.waiting]:
             if refusal.blamed and each.id == refusal.blamed:
                 return each.number
         return -1
 
     def reserve_start(self, job: Job) -> None:
-        """Promise a new job the start that it asks for if it fits there, else refuse it.
+        """Promise a new job the start that it asks for if it fits, else refuse it.
 
         What is planned stays, so no promise suffers.
         """
@@ -330,7 +330,7 @@ class PlanScheduler(Scheduler):
             self.note_promise(job)
 
     def renewed(self, renewal: Renewal) -> None:
-        """Note that a promise was made anew because hosts have left."""
+        """Note a promise that was renewed because hosts have left."""
         job, promise = renewal.job, renewal.promise
         record = self.manager.record(job)
         if job.fixed_start < _INFINITY or self.plan.promises_starts:
@@ -344,7 +344,7 @@ class PlanScheduler(Scheduler):
         record.note_renewal(renewal.broken, loss)
 
     def log_starts(self) -> None:
-        """Log what was moved last, the new jobs that can never run, and those that start."""
+        """Log the last moves, the new jobs that can never run, and the starts."""
         plan, log = self.plan, self.plan.log
         assert log is not None
         log.look_last(plan.waiting, plan.running, plan.starting)
@@ -364,14 +364,14 @@ class PlanScheduler(Scheduler):
     # What was before
 
     def standing(self) -> Standing | None:
-        """Return what another scheduler with these options needs to go on from here.
+        """Return the standing from which an equal scheduler can resume.
 
         None if this one is in the middle of something. O(jobs in the plan).
         """
         return standing_of(self)
 
     def go_on(self, standing: Standing) -> list[Job]:
-        """Go on from a standing, just after :meth:`begin`, and decide as if all had been told.
+        """Resume from a standing, directly after :meth:`begin`.
 
         Returned are the jobs that wait or run, by arrival: the manager has to know them.
         """

@@ -1,4 +1,4 @@
-"""Queues with prices, as at NERSC, which are the baseline that QoPS is motivated by.
+"""Queues with prices, as at NERSC: the baseline that motivates QoPS.
 
 1. There are some queues, each with a price, the dearest first. All jobs of a queue come before
    those of the next one, by arrival; EASY decides who starts, so the first job of all has the
@@ -7,7 +7,7 @@
    deadline, which is after the mean wait of the last jobs that started from this queue, and its
    estimate; the dearest queue if that is so in none, the cheapest without a deadline of the user.
    Or the user has chosen (``qos.queue``).
-3. Only so many jobs of the dearest queue have priority in a period; those that come later in it
+3. Only a number of jobs of the dearest queue have priority in a period; those that come later in it
    wait among the jobs of the next queue, by arrival.
 4. A job pays processors × run time × the price of its queue. Nothing is promised.
 
@@ -115,7 +115,7 @@ class PricedQueues(Easy):
         self.chosen: dict[str, int] = {}
 
     def key(self, job: Job) -> float:
-        """Choose the queue of a new job, and return its rank: ties are by arrival.
+        """Choose the queue of a new job and return its rank; ties by arrival.
 
         It is that of the next queue if too many jobs had priority in this period.
         """
@@ -133,7 +133,7 @@ class PricedQueues(Easy):
         return float(queue)
 
     def queue_of(self, job: Job) -> int:
-        """Return the queue that a user takes: the stated one, or the cheapest that is in time."""
+        """Return the queue that a user chooses: the stated one, or the cheapest that is in time."""
         if self.options.choice == "stated":
             name = None if job.qos is None else job.qos.queue
             return self.ranks.get(name or "", self.ranks[self.options.default_queue])
@@ -143,7 +143,7 @@ class PricedQueues(Easy):
         return queue
 
     def start(self, job: Job, hosts: object = None) -> None:
-        """Start a job, and learn how long it has waited: the mean is about the last jobs."""
+        """Start a job, and update the mean wait of its queue."""
         QueueScheduler.start(self, job, hosts)
         queue = self.chosen.pop(job.id, None)
         if queue is not None:

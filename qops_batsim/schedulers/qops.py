@@ -79,7 +79,7 @@ class QopsOptions(DeadlineOptions, frozen=True, kw_only=True):
         Literal["in_order", "first"],
         Meta(
             description="at insertion points after the first: place the new job in heuristic "
-            "order, or before the jobs that are placed anew, as the text of section 3 has it"
+            "order, or before the jobs that are placed again, as the text of section 3 has it"
         ),
     ] = "in_order"
     undo: Annotated[
@@ -109,8 +109,8 @@ class QopsOptions(DeadlineOptions, frozen=True, kw_only=True):
         Meta(
             ge=0,
             le=1,
-            description="share of the machine that stays free beside a job with more than a minute "
-            "of laxity, where it ends in time even so; else it is placed as without",
+            description="share of the machine that stays free next to a job with more than a "
+            "minute of laxity, where it ends in time even so; else it is placed as without",
         ),
     ] = 0.0
     run_times: Annotated[
@@ -123,7 +123,7 @@ class QopsOptions(DeadlineOptions, frozen=True, kw_only=True):
 
 
 def sort_by_trial(jobs: list[Job], first: int, end: int) -> None:
-    """Sort jobs that are placed by their trial starts, ties as they stand. O(jobs²)."""
+    """Sort placed jobs by trial start, keeping the order of ties. O(jobs²)."""
     for last in range(first + 1, end):
         job, place = jobs[last], last
         while place > first:
@@ -188,7 +188,7 @@ class Qops(DeadlineScheduler):
         self.past = UserPast()
 
     def key(self, job: Job) -> float:
-        """Return what jobs are placed by, the least first, ties by arrival.
+        """Return the key by which jobs are placed, the least first, ties by arrival.
 
         Asked of each waiting job in each search. Not overridden: the option ``order``; where that
         is the scheduled start, jobs are placed by no key.
@@ -196,7 +196,7 @@ class Qops(DeadlineScheduler):
         return deadline_key(job, self.by_laxity)
 
     def set_key(self, job: Job) -> None:
-        """Set the key of a job to what is asked for."""
+        """Set the key of a job, from the option or the subclass."""
         if self.has_key:
             key = self.key(job)
             job.key = key if type(key) is float and key == key else self.checked_key(job, key)
@@ -204,17 +204,17 @@ class Qops(DeadlineScheduler):
             job.key = deadline_key(job, self.by_laxity)
 
     def decide(self) -> None:
-        """Bring the plan up to date, answer new jobs, start what is due."""
+        """Update the plan, answer new jobs, start the jobs that are due."""
         if self.predicts:
             self.predict()
         DeadlineScheduler.decide(self)
 
     def admit(self, job: Job) -> object:
-        """Take a new job into the plan and return None, or return why not."""
+        """Admit a new job and return None, or return the reason for a refusal."""
         return self.admit_found(job)
 
     def try_admission(self, job: Job) -> object:
-        """Return None if there is a plan with a new job (the draft), or why there is none."""
+        """Return None if there is a plan with a new job (then the draft), else the reason."""
         if self.search(job):
             return None
         blamed, waiting = self.blamed, len(self.plan.waiting)
@@ -229,13 +229,13 @@ class Qops(DeadlineScheduler):
     # The search
 
     def search(self, new: Job) -> bool:
-        """Return whether there is a plan with a new job; it is the draft then."""
+        """Return whether there is a plan with a new job; it is then the draft."""
         waiting = self.plan.waiting
         self.leave_headroom(waiting, new)
         return self.try_points(waiting, new)
 
     def leave_headroom(self, line: list[Job], new: Job) -> None:
-        """Leave a share of the machine free beside each job. O(line)."""
+        """Set the headroom of each job: processors that stay free next to it. O(line)."""
         # What is free in the end is the machine.
         last = self.running.free[self.running.size - 1]
         new.headroom = room = int(self.share * last + _ROUNDING)
@@ -243,7 +243,7 @@ class Qops(DeadlineScheduler):
             job.headroom = room
 
     def try_points(self, line: list[Job], new: Job) -> bool:
-        """Return whether an insertion point of a line has a plan. See rules 1 to 3.
+        """Try the insertion points of a line; return whether one has a plan. See rules 1 to 3.
 
         O(N log N + log N × (N + K × N) × steps).
         """
@@ -284,14 +284,14 @@ class Qops(DeadlineScheduler):
         return True
 
     def keep(self, line: list[Job], kept: int, point: int) -> None:
-        """Have the jobs of a line from one place up to another keep their reservations."""
+        """Keep the reservations of the jobs between two places of a line."""
         for place in range(kept, point):
             job = line[place]
             self.base.reserve(job.start, end_of(job.start, job.duration), job.processors)
             job.trial = job.start
 
     def in_order(self, line: list[Job], new: Job) -> list[Job]:
-        """Return all jobs in the order in which they are placed, with their ranks in the line.
+        """Return all jobs in the order of placement, with their ranks in the line set.
 
         O(N log N), and linear where the waiting jobs are those of the last time.
         """
@@ -319,7 +319,7 @@ class Qops(DeadlineScheduler):
         return found
 
     def try_point(self, line: list[Job], in_order: list[Job], new: Job, point: int) -> bool:
-        """Return whether an insertion point has a plan, before which all jobs are kept."""
+        """Return whether an insertion point has a plan; jobs before it keep their starts."""
         self.order = order = line[:point]
         if self.new_job_first and point > 0:
             order.append(new)
@@ -330,7 +330,7 @@ class Qops(DeadlineScheduler):
         return self.place_line(point)
 
     def place_line(self, point: int) -> bool:
-        """Place the jobs from a point on at their earliest fits; return whether all are in time.
+        """Place the jobs behind a point at their earliest fits; return whether all are in time.
 
         A critical job that is late even directly behind the kept ones ends the attempt, as does
         the violation after the last one that is repaired. It is ``blamed``.
@@ -373,7 +373,7 @@ class Qops(DeadlineScheduler):
         return True
 
     def fit_beside(self, job: Job, now: float) -> float:
-        """Return the earliest fit of a job, with its headroom if it can wait for that. O(steps).
+        """Return the earliest fit of a job, with headroom if it has time for that. O(steps).
 
         The headroom of a wide job is what it leaves of the machine, if that is less.
         """
@@ -391,7 +391,7 @@ class Qops(DeadlineScheduler):
         return start
 
     def go_back(self, point: int, middle: int, stride: int) -> None:
-        """Make the draft that of the jobs before ``middle``; one was kept after each ``stride``."""
+        """Restore the draft to the jobs before ``middle``, from the nearest snapshot."""
         number = (middle - point) // stride
         if number == 0:
             self.draft.copy_from(self.base)
@@ -405,7 +405,7 @@ class Qops(DeadlineScheduler):
             self.draft.reserve(job.trial, end_of(job.trial, job.duration), job.processors)
 
     def cost_of(self, point: int) -> float:
-        """Return what the plan of an insertion point costs; of the last one least. O(jobs).
+        """Return the cost of the plan of an insertion point (option ``best_by``). O(jobs).
 
         What has no deadline has no slack that could be used up.
         """

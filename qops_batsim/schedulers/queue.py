@@ -1,4 +1,4 @@
-"""Schedulers that keep a queue of waiting jobs and no plan of their starts."""
+"""Schedulers with a queue of waiting jobs and no plan of their starts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BLOCK, _WIDTHS, _NO_WIDTH = BLOCK, WIDTHS, NO_WIDTH
 
 
 def width_of(processors: int) -> int:
-    """Return the class of a number of processors. O(1)."""
+    """Return the width class of a number of processors. O(1)."""
     width = 0
     while width < _WIDTHS - 1 and processors > 1 << width:
         width += 1
@@ -69,7 +69,7 @@ class Queue:
         self.make_room()
 
     def make_room(self) -> None:
-        """Make empty summaries. O(blocks)."""
+        """Allocate empty summaries. O(blocks)."""
         room = bytes(8 * self.blocks)
         self.narrowest, self.shortest = array("q", room), array("d", room * _WIDTHS)
         self.widths, self.durations = array("q", room * _BLOCK), array("d", room * _BLOCK)
@@ -94,7 +94,7 @@ class Queue:
         self.jobs.append(job)
 
     def put_in_order(self) -> None:
-        """Insert the new jobs by key, behind those of the same one. O(new × places)."""
+        """Insert the new jobs by key, behind those of the same key. O(new × places)."""
         if self.summarized > 0:
             self.close_up(0)
         jobs, count = self.jobs, len(self.jobs)
@@ -113,7 +113,7 @@ class Queue:
         self.new = 0
 
     def close_up(self, first: int) -> None:
-        """Forget the jobs from a place on that have left. O(places)."""
+        """Remove the jobs from a place on that have left. O(places)."""
         jobs, kept = self.jobs, first
         for place in range(first, len(jobs)):
             job = jobs[place]
@@ -128,7 +128,7 @@ class Queue:
     # Summaries
 
     def count_new(self) -> None:
-        """Count the jobs that summaries do not count yet. O(new)."""
+        """Add the jobs to the summaries that are not in them yet. O(new)."""
         count = len(self.jobs)
         if count > self.blocks * _BLOCK:
             self.blocks = 2 * (count // _BLOCK + 1)
@@ -147,25 +147,25 @@ class Queue:
         self.summarized = count
 
     def leave(self, place: int) -> None:
-        """Note that the job of a place has left; :meth:`count_block` has to follow. O(1)."""
+        """Mark a place as empty; :meth:`count_block` has to follow. O(1)."""
         self.widths[place] = _NO_WIDTH
         self.waiting -= 1
 
     def count_block(self, block: int) -> None:
-        """Summarize a block that jobs have left. O(1)."""
+        """Recompute the summary of a block. O(1)."""
         self.forget(block)
         for place in range(block * _BLOCK, min(self.summarized, (block + 1) * _BLOCK)):
             if self.widths[place] < _NO_WIDTH:
                 self.count_place(place)
 
     def forget(self, block: int) -> None:
-        """Make the summary of a block that of no job. O(1)."""
+        """Clear the summary of a block. O(1)."""
         self.narrowest[block] = _NO_WIDTH
         for width in range(_WIDTHS):
             self.shortest[block * _WIDTHS + width] = INFINITY
 
     def count_place(self, place: int) -> None:
-        """Count a waiting job in the summary of its block. O(1)."""
+        """Add a waiting job to the summary of its block. O(1)."""
         processors, duration, block = self.widths[place], self.durations[place], place // _BLOCK
         self.narrowest[block] = min(self.narrowest[block], processors)
         size, end = block * _WIDTHS + width_of(processors), (block + 1) * _WIDTHS
@@ -174,7 +174,7 @@ class Queue:
             size += 1
 
     def may_start(self, block: int, free: int, extra: int, now: float, latest: float) -> bool:
-        """Return whether a job of a block may start beside the one that is reserved for. O(1).
+        """Return whether a job of a block may be backfilled now. O(1).
 
         It ends by the latest date, or needs no more than the extra processors.
         """
@@ -186,7 +186,7 @@ class Queue:
         return now + self.shortest[block * _WIDTHS + width_of(free)] <= latest
 
     def next_fit(self, place: int, free: int, extra: int, now: float, latest: float) -> int:
-        """Return the first place from one on, in its block, whose job may start so.
+        """Return the first place of a block, from a given one on, whose job may be backfilled now.
 
         The first place behind the block without any. O(1).
         """
@@ -239,9 +239,9 @@ class QueueScheduler(Scheduler):
     drains
         Whether hosts take no job from the notice of their maintenance on.
     backfills
-        Whether jobs start beside the first one; None if :meth:`line` is not in the order in which
-        jobs start. Without that no job gets a fixed start. With it neither fixed starts nor
-        maintenance are delayed by jobs that start before them.
+        Whether jobs are backfilled around the first one; None if :meth:`line` is not in the order
+        in which jobs start. Without that no job gets a fixed start. With it neither fixed starts
+        nor maintenance are delayed by jobs that start before them.
 
     Examples
     --------
@@ -294,7 +294,7 @@ class QueueScheduler(Scheduler):
     def may_start(self, job: Job) -> bool:
         """Return whether a waiting job may start now, though enough hosts are free.
 
-        For limits: at most so many jobs of a user at once, say. A job that may not is passed over,
+        For limits, such as two jobs of a user at once. A job that may not is passed over,
         and nothing is reserved for it.
         """
         return True
@@ -361,7 +361,7 @@ class QueueScheduler(Scheduler):
         self.queue.close_up(0)
 
     def hosts_changed(self, announced: int) -> None:
-        """Count which hosts come free at ends of jobs; reject what will never find enough."""
+        """Update which hosts return at ends of jobs; reject jobs that will never find enough."""
         capacity = self.manager.capacity
         if self.is_final or not capacity.is_final:
             self.note_hosts(announced)
@@ -373,7 +373,7 @@ class QueueScheduler(Scheduler):
             self.reject_wider()
 
     def note_hosts(self, announced: int) -> None:
-        """Note which hosts are there, and that so many more will leave. O(running)."""
+        """Update which hosts are present; ``announced`` more will leave. O(running)."""
         capacity, manager = self.manager.capacity, self.manager
         away = capacity.away.mask
         lost = announced + (away & ~self.away).bit_count()
@@ -385,7 +385,7 @@ class QueueScheduler(Scheduler):
             self.known_timetable().note_change(lost)
 
     def reject_wider(self) -> None:
-        """Reject the waiting jobs that are wider than what will ever be there again."""
+        """Reject the waiting jobs that are wider than the machine will ever be again."""
         jobs, timetable = self.waiting(), self.timetable
         if timetable is not None:
             jobs = [*timetable.jobs(), *jobs]

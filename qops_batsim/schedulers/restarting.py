@@ -131,13 +131,13 @@ class RestartingQops(Qops):
     # Events
 
     def submitted(self, job: Job) -> None:
-        """Have the plan know a new job; an InputError if it saves work that cannot be told."""
+        """Add a new job to the plan; InputError if its checkpoints cannot be expressed."""
         if self.kills:
             self.manager.check_saves(job)
         Qops.submitted(self, job)
 
     def ended(self, job: Job) -> None:
-        """Have the plan know that a running job has left; it may be one that was killed."""
+        """Tell the plan that a running job has ended, perhaps because it was killed."""
         Qops.ended(self, job)
         if job.is_dying:
             for place in range(len(self.under_way)):
@@ -147,20 +147,20 @@ class RestartingQops(Qops):
                     return
 
     def cancelled(self, job: Job) -> None:
-        """Drop a waiting job, or the work of a dying one once that is dead."""
+        """Remove a waiting job, or the remaining work of a dying one once it has ended."""
         for restart in self.under_way:
             if restart.victim is job:
                 job = restart.again
         Qops.cancelled(self, job)
 
     def all_submitted(self) -> None:
-        """Know that there are no more jobs to kill for."""
+        """Note that no more jobs will come to kill for."""
         self.no_more_jobs = True
 
     # Decisions
 
     def prepare_decision(self) -> None:
-        """Register the work of the jobs that are dead; what had ended by itself leaves the plan."""
+        """Register the remaining work of killed jobs, unless they had ended by themselves."""
         manager = self.manager
         for restart in self.dead:
             again, victim, saved = restart.again, restart.victim, restart.saved
@@ -180,7 +180,7 @@ class RestartingQops(Qops):
         self.dead.clear()
 
     def conclude_decision(self) -> None:
-        """Kill what gives way, and say when nothing is registered any more."""
+        """Carry out the kills, and say when no more jobs will be registered."""
         for restart in self.chosen:
             self.manager.kill(restart.victim)
         self.under_way += self.chosen
@@ -193,7 +193,7 @@ class RestartingQops(Qops):
     # Victims
 
     def saved_time(self, job: Job, now: float) -> float:
-        """Return how much of its run a running job would not lose if it was killed (seconds)."""
+        """Return how much of its run a job would keep if it was killed (seconds)."""
         if job.qos is None or job.qos.checkpoint is None:
             return 0.0
         interval: float = job.qos.checkpoint
@@ -201,11 +201,11 @@ class RestartingQops(Qops):
         return on_grid(interval * math.floor(ran / interval))
 
     def lost_work(self, job: Job, now: float) -> float:
-        """Return the processor-seconds in the plan that a job would lose if it was killed."""
+        """Return the work that a job would lose if it was killed (processor-seconds)."""
         return job.processors * (now - job.start - self.saved_time(job, now))
 
     def comes_before(self, job: Job, other: Job, now: float) -> bool:
-        """Return whether a job is tried before another: by work lost, start, and arrival."""
+        """Return whether a job is a better victim: by lost work, start, and arrival."""
         one, two = self.lost_work(job, now), self.lost_work(other, now)
         if one != two:
             return one < two
@@ -214,7 +214,7 @@ class RestartingQops(Qops):
         return job.number < other.number
 
     def may_be_killed(self, job: Job, now: float) -> bool:
-        """Return whether a running job might be killed, and end in time if restarted at once."""
+        """Return whether a killed job would still be in time if restarted at once."""
         soonest = now - self.youngest + _PLAN_TOLERANCE
         if job.is_kept or job.is_dying or job.start > soonest or actual_start(job) > soonest:
             return False
@@ -229,7 +229,7 @@ class RestartingQops(Qops):
         return now + rest <= job.target + _DEADLINE_TOLERANCE
 
     def next_victim(self, last: Job | None, now: float) -> Job | None:
-        """Return the running job that is tried after another one; the first one. O(running)."""
+        """Return the next victim to try after another one, or the first one. O(running)."""
         victim: Job | None = None
         for each in self.plan.running:
             if last is not None and not self.comes_before(last, each, now):
@@ -241,13 +241,13 @@ class RestartingQops(Qops):
         return victim
 
     def count(self, processors: int, duration: float) -> None:
-        """Count the work of a job that has arrived."""
+        """Add the work of a new job."""
         if duration < _INFINITY:
             self.arrivals += 1.0
             self.work += processors * duration
 
     def kill_for(self, new: Job) -> bool:
-        """Take a new job into the plan by killing running ones, if that will do (section 8).
+        """Admit a new job by killing running ones, if that suffices (section 8).
 
         1. Running jobs are tried one by one in the order of the work that they would lose: if the
            new job can be admitted without one, and that one, run again, still ends in time, it is
@@ -272,7 +272,7 @@ class RestartingQops(Qops):
         return len(victims) > 1 and self.kill_all(new, victims)
 
     def choose_several(self, missing: int, most: float, now: float) -> list[Job]:
-        """Return the youngest running jobs that have so many processors together.
+        """Return the youngest running jobs that together have enough processors.
 
         None if there are not enough that have used no more than ``most`` work together. Those
         without which the others are enough are given back, those that have used most first.
@@ -335,7 +335,7 @@ class RestartingQops(Qops):
         return found
 
     def restart_of(self, victim: Job, sake: Job, now: float) -> Restart:
-        """Return what would become of a running job if it was killed now."""
+        """Return the restarted job that a running one would become if it was killed now."""
         saved, original = self.saved_time(victim, now), self.manager.original_id(victim)
         again = rest_of(victim, restarted_id(original, victim.kills + 1), saved)
         # It keeps the place of the job in the order of arrivals, and what it was promised.
@@ -349,7 +349,7 @@ class RestartingQops(Qops):
         return Restart(victim, again, sake, actual_start(victim), saved)
 
     def plan_all(self, new: Job, restarts: list[Restart]) -> bool:
-        """Plan a new job without the victims, and then their work again, one by one."""
+        """Plan a new job without the victims, then their remaining work, one by one."""
         self.prepare()
         now = self.plan.nominal()
         soonest = self.running.earliest_fit(now, new.duration, new.processors)
@@ -373,7 +373,7 @@ class RestartingQops(Qops):
         return found
 
     def note_kills(self, new: Job, restarts: list[Restart]) -> None:
-        """Have running jobs killed for a new one, which is in the plan, as is their work again."""
+        """Note the kills for a new job; the plan has it and the victims' remaining work."""
         plan, log = self.plan, self.plan.log
         # Jobs that keep their places may rest on the end that a victim would have had, at which
         # nothing happens any more: they are placed again when its end is told.

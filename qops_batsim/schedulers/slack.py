@@ -64,7 +64,7 @@ PRICE_TOLERANCE = 1e-9
 """Prices that differ by less than this part of them are equal."""
 
 LONG = 24
-"""From so many waiting jobs on, it pays to learn bounds of earliest fits."""
+"""From this many waiting jobs on, it pays to learn bounds of earliest fits."""
 
 EXTENSION = 0.1
 """A job that reaches its estimate asks for this part of it in addition (section 4.7)."""
@@ -251,7 +251,7 @@ class AverageWait:
         return bisect_right(self.edges, estimate)
 
     def at(self, estimate: float, now: float) -> float:
-        """Return the average wait time of jobs with such an estimate. Amortised O(1)."""
+        """Return the average wait of jobs with a similar estimate (seconds). Amortised O(1)."""
         if not self.is_learned:
             return self.given
         kind = self.class_of(estimate)
@@ -262,7 +262,7 @@ class AverageWait:
         return max(total / (PRIOR_JOBS + len(starts)), LEAST_AVERAGE_WAIT)
 
     def learn(self, estimate: float, wait: float, now: float) -> None:
-        """Learn that a job with such an estimate starts after this wait."""
+        """Record the wait of a job with this estimate (both in seconds)."""
         if self.is_learned:
             kind = self.class_of(estimate)
             self.starts[kind].append((now, wait))
@@ -290,15 +290,15 @@ class Prices:
         self.fairness = self.priority * float(options.fairness_weight)
 
     def of_wait(self, wait: float, processors: int) -> float:
-        """Return what the new job's own wait (seconds) costs: the first term of the price."""
+        """Return the price of the new job's own wait (seconds): the first term."""
         return power(min(wait, _FOREVER), self.time) * power(float(processors), self.utilization)
 
     def of_killing(self, processors: int, estimate: float) -> float:
-        """Return what killing a job at its estimate (seconds) costs (section 4.7)."""
+        """Return the price of killing a job at its estimate (seconds; section 4.7)."""
         return power(float(processors), self.utilization) * power(estimate, self.time)
 
     def rate_of(self, job: Job, new_priority: float) -> float:
-        """Return what moving a job costs, but for the factor that depends on how far.
+        """Return the price of moving a job, without the factor for the distance.
 
         Its slack is what is left of its initial slack before the move; without any bound on its
         start (infinite, or no number) the two count as equal. ``new_priority``, above 0, is that of
@@ -313,7 +313,7 @@ class Prices:
         return rate
 
     def of_move(self, delay: float, job: Job) -> float:
-        """Return what it costs to move a job by ``delay`` seconds (negative: to move it up).
+        """Return the price of moving a job by ``delay`` seconds (negative: forward).
 
         Whether its slack allows that is not asked here. Delaying a job over its quota
         costs nothing. A job that had no start and has none now (the delay is no number)
@@ -373,7 +373,7 @@ class Search:
     def reschedule(
         self, new: Job | None, priority: float, latest: float, now: float, fixed: int, most: float
     ) -> float:
-        """Adopt the cheapest schedule with a new job, or none, and reserve what that takes.
+        """Adopt the cheapest schedule, with a new job or without one, and reserve it.
 
         The new job has a priority, and has to start by ``latest``. Returned is its start (seconds);
         infinite if the price is not below ``most``, and then nothing is changed.
@@ -426,11 +426,11 @@ class Search:
             position = self.try_orders(position, start)
 
     def keep(self, job: Job) -> None:
-        """Have a waiting job keep its start."""
+        """Keep the start of a waiting job."""
         self.base.reserve(job.start, end_of(job.start, job.duration), job.processors)
 
     def soonest(self, job: Job, profile: Profile, bounds: FitBounds) -> float:
-        """Return the earliest fit of a job, of which the bounds learn in long queues. O(steps)."""
+        """Return the earliest fit of a job, and raise the bounds in long queues. O(steps)."""
         if not self.learns:
             return profile.earliest_fit(job.fits_from, job.duration, job.processors)
         after = max(job.fits_from, bounds.dates[job.cell])
@@ -439,7 +439,7 @@ class Search:
         return start
 
     def list_waiting(self, fixed: int, priority: float) -> None:
-        """Note what moving each waiting job costs and what it can gain at most, and the order.
+        """List the waiting jobs in order, with the rate and the greatest gain of moving each.
 
         No job can start earlier (``fits_from``) than in the profile of what is not moved in any
         schedule. O(waiting × steps).
@@ -460,7 +460,7 @@ class Search:
             sort_by_key(self.line, 0, len(self.line))
 
     def key_of(self, job: Job) -> float:
-        """Return what the order heuristic compares, ascending; ties by arrival."""
+        """Return the sort key of the order heuristic, ascending; ties by arrival."""
         if self.order == _AAT:
             return float(job.number)
         if self.order == _DU:
@@ -474,7 +474,7 @@ class Search:
         return float(job.rank)
 
     def stay(self, fixed: int) -> None:
-        """Begin with the schedule that delays no job: with the new job last, or compressed."""
+        """Begin with the schedule that delays no job: the new job last, or compressed."""
         count, new = len(self.waiting), self.new
         self.is_changed, self.position, self.start = False, count, self.now
         self.price, self.moved = 0.0, 0
@@ -516,7 +516,7 @@ class Search:
         return price
 
     def try_orders(self, position: int, start: float) -> int:
-        """Place the new job at a start, and those from a position on in the orders to try.
+        """Place the new job at a start, then try the orders of the jobs behind a position.
 
         Each schedule that is cheaper than the best one so far takes its place. Returned is the next
         position to try: none, if what the jobs behind this one can gain at most is not enough, as
@@ -546,7 +546,7 @@ class Search:
                 return position + 1
 
     def most_gain(self, position: int) -> float:
-        """Return what the jobs from a position on cost at least: at most 0. O(waiting)."""
+        """Return a lower bound (at most 0) of the price behind a position. O(waiting)."""
         gain = 0.0
         for place in range(position, len(self.waiting)):
             job = self.waiting[place]
@@ -560,7 +560,7 @@ class Search:
         whose own wait costs ``price``. The schedule becomes the best one if it is cheaper, or as
         cheap and moves fewer jobs; it is given up where it cannot be, or a job would start after
         its latest start. Returned is the next position that can give another schedule: as long as
-        jobs keep their starts beside the new one, it may as well come after them.
+        jobs keep their starts with the new one in the plan, it may as well come after them.
         O(waiting × steps).
         """
         waiting, line, trial, bounds = self.waiting, self.line, self.trial, self.bounds
@@ -597,7 +597,7 @@ class Search:
 
 
 def next_order(line: list[Job], first: int) -> bool:
-    """Turn the line from a place on into its next permutation; return whether there is one."""
+    """Permute the line from a place on to its next permutation; return whether there is one."""
     place = len(line) - 2
     while place >= first and line[place].rank >= line[place + 1].rank:
         place -= 1
@@ -639,7 +639,7 @@ class SlackPlan(Plan):
         self.promises: list[tuple[Job, float]] = []
 
     def rebuild(self) -> None:
-        """Make the plan anew; latest starts follow starts, which no promise foresaw."""
+        """Rebuild the plan; latest starts follow the new starts."""
         before = self.planned()
         Plan.rebuild(self)
         # Besides an end that comes late there can be one that comes early.
@@ -652,9 +652,9 @@ class SlackPlan(Plan):
         return [(job, job.start) for job in self.waiting] if self.promises_gains else []
 
     def promise_gains(self, before: list[tuple[Job, float]]) -> None:
-        """Turn what jobs have gained since then into promises, if they are."""
+        """Turn the gains of jobs into promises (option), given their starts before."""
         for job, start in before:
-            # From infinite to finite is no gain of so many seconds, but a first start.
+            # From infinite to finite is no gain in seconds, but a first start.
             if job.start < start < math.inf:
                 job.latest_start = on_grid(job.latest_start - (start - job.start))
                 self.promises.append((job, job.latest_start))
@@ -704,7 +704,7 @@ class Slack(PlanScheduler):
         self.ticks: list[tuple[float, int, Job]] = []
 
     def compress(self) -> None:
-        """Use what an early end has left free: insert no job (section 4.5)."""
+        """Use what an early end has freed, by a search without a new job (section 4.5)."""
         plan, before = self.plan, self.slacks.planned()
         if self.only_compresses:
             plan.compress()
@@ -713,7 +713,7 @@ class Slack(PlanScheduler):
         self.slacks.promise_gains(before)
 
     def due(self) -> int:
-        """Return how many waiting jobs have to start now: they are as good as running."""
+        """Return how many waiting jobs have to start now, and count as running."""
         count = 0
         for job in self.plan.waiting:
             if job.start > self.plan.now:
@@ -743,7 +743,7 @@ class Slack(PlanScheduler):
             self.promise(job, now)
 
     def promise(self, job: Job, now: float) -> None:
-        """Settle priority and slack of a job whose first start is known (section 4.3)."""
+        """Set priority and slack of a job whose first start is known (section 4.3)."""
         average = self.average.at(job.estimate, now)
         own = scheduler_priority(job.start - now, average)
         job.priority = mean_priority(asked_priority(job.qos), own)
@@ -753,14 +753,14 @@ class Slack(PlanScheduler):
         self.slacks.promises.append((job, latest))
 
     def settled(self, jobs: list[Job]) -> None:
-        """Settle those of jobs that had no start when they arrived, if they have one now."""
+        """Set priority and slack of jobs that had no start when they arrived and have one now."""
         for job in jobs:
             if job.first_slack != job.first_slack and job.start < math.inf:
                 self.promise(job, self.plan.now)
                 self.unsettled -= 1
 
     def conclude_decision(self) -> None:
-        """Learn from the jobs that have started, and note what was promised."""
+        """Record the waits of jobs that have started, and note the promises."""
         plan = self.plan
         if self.unsettled > 0:
             self.settled(plan.waiting)
@@ -799,19 +799,19 @@ class Slack(PlanScheduler):
         self.manager.call_at(start)
 
     def renewed(self, renewal: Renewal) -> None:
-        """Note a latest start that was promised anew because hosts have left."""
+        """Note a latest start that was renewed because hosts have left."""
         PlanScheduler.renewed(self, renewal)
         if renewal.promise >= MAX_SECONDS:
             self.manager.record(renewal.job).latest_start = None
 
     def standing(self) -> Standing | None:
-        """Return None: nothing can go on from here, as what was learned stands in no plan."""
+        """Return None: a run cannot be resumed, because the average waits are in no plan."""
         return None
 
     # Jobs that reach their estimates (section 4.7)
 
     def note_start(self, job: Job) -> None:
-        """Have a job looked at that may run longer than its estimate, which has to be a number."""
+        """Watch a started job, which may outlive its estimate."""
         if self.watches and job.estimate < math.inf and job.limit > job.estimate:
             self.watch(job)
 
@@ -825,7 +825,7 @@ class Slack(PlanScheduler):
         self.manager.call_at(date)
 
     def prepare_decision(self) -> None:
-        """Settle what becomes of running jobs that have reached their estimate, by date."""
+        """Extend or kill the running jobs that have reached their estimates, by date."""
         plan, now = self.plan, up_to_grid(self.manager.now)
         extends, is_first = self.options.on_overrun == "extend", True
         while self.ticks and self.ticks[0][0] <= self.manager.now + TICK_ROUNDING:

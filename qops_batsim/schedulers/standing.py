@@ -1,4 +1,4 @@
-"""Standing of a scheduler with a plan: all that it has to know of living jobs to go on.
+"""The standing of a scheduler with a plan: what it needs to resume a run.
 
 A fresh scheduler that goes on from it decides as the old one would, to the last bit. It tells jobs,
 reservations and hosts, none of how they are kept; dates that are infinite, or none, are texts.
@@ -37,7 +37,7 @@ NUMBERS = ("corrections", "index", "kills", "lost", "number", "turn")
 
 
 class JobStanding(msgspec.Struct, kw_only=True):
-    """A job that waits or runs: its fields, and what its run has made of them.
+    """The standing of a waiting or running job.
 
     ``hosts`` are those on which it runs, ``reserved`` those it takes from the plan, or how many.
     """
@@ -52,7 +52,7 @@ class JobStanding(msgspec.Struct, kw_only=True):
 
 
 class ClaimStanding(msgspec.Struct, kw_only=True):
-    """A promised start of a job, by its place among the jobs; None of maintenance."""
+    """The standing of a claim: its job by place, None for maintenance."""
 
     start: Date
     end: Date
@@ -61,7 +61,7 @@ class ClaimStanding(msgspec.Struct, kw_only=True):
 
 
 class WindowStanding(msgspec.Struct, kw_only=True):
-    """Maintenance that is not over."""
+    """The standing of a maintenance window that is not over."""
 
     hosts: str
     since: float
@@ -209,7 +209,7 @@ def restore(scheduler: Planner, standing: Standing) -> list[Job]:
     if standing.version != VERSION:
         raise InputError(
             f"the standing has version {standing.version}; {VERSION} is accepted: let the version "
-            "of qops-batsim that wrote it finish, or begin anew"
+            "of qops-batsim that wrote it finish, or begin again"
         )
     plan, manager = scheduler.plan, scheduler.manager
     size = plan.machine_size
@@ -270,7 +270,7 @@ def claims_of(standing: Standing, jobs: list[Job], machine_size: int) -> list[Cl
 
 
 def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
-    """Have an empty plan hold the jobs of a standing."""
+    """Restore the jobs of a standing in an empty plan."""
     plan.waiting = [jobs[place] for place in standing.waiting]
     plan.running = [jobs[place] for place in standing.running]
     plan.settled = [jobs[place] for place in standing.settled]

@@ -30,7 +30,7 @@ _DEADLINE_TOLERANCE, _GRID_TOLERANCE = DEADLINE_TOLERANCE, GRID_TOLERANCE
 
 
 class Timetable(Plan):
-    """Plan of promised starts alone; what else starts has to leave room for these.
+    """The plan of promised starts, for which all other starts have to leave room.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Timetable(Plan):
         self.called_for = -INFINITY
 
     def is_needed(self, manager: ResourceManager) -> bool:
-        """Return whether anything is known of later dates. O(1)."""
+        """Return whether there is any claim, request or window. O(1)."""
         if self.claims or self.asked:
             return True
         return manager.capacity is not None and bool(manager.capacity.windows)
@@ -56,20 +56,20 @@ class Timetable(Plan):
         return [*(claim.job for claim in self.claims if claim.job is not None), *self.asked]
 
     def drop(self, jobs: Sequence[Job]) -> None:
-        """Forget some jobs that ask for a start or have one. O(jobs × claims)."""
+        """Remove jobs that ask for a start or have one. O(jobs × claims)."""
         leaving = {id(job) for job in jobs}
         self.asked = [job for job in self.asked if id(job) not in leaving]
         self.claims = [claim for claim in self.claims if id(claim.job) not in leaving]
 
     def note_change(self, lost: int) -> None:
-        """Note that hosts have left, return or will leave, so many of which nobody knew of."""
+        """Note a change of hosts; ``lost`` of them were not announced before."""
         self.is_resized = True
         for claim in self.claims:
             if claim.job is not None:
                 claim.job.lost += lost
 
     def decide(self, scheduler: Starter) -> None:
-        """Answer the jobs that ask for starts; start what is due, and what leaves room for that."""
+        """Answer requests for starts; start what is due, and what leaves room for that."""
         manager, line = scheduler.manager, scheduler.line()
         self.write(scheduler)
         for job in self.asked:
@@ -108,7 +108,7 @@ class Timetable(Plan):
         self.take_claims(self.profile, self.now, True)
 
     def write_others(self, manager: ResourceManager, running: list[Job]) -> None:
-        """Write which hosts are free beside running jobs and maintenance. O(running × steps)."""
+        """Make the profile of running jobs and maintenance. O(running × steps)."""
         now, profile, capacity = self.now, self.profile, manager.capacity
         away = 0 if capacity is None else capacity.away.mask
         profile.reset(now, HostBits.of(self.all_hosts & ~away, self.machine_size))
@@ -144,7 +144,7 @@ class Timetable(Plan):
                 record.note_renewal(promise, Refusal(kind=kind, hosts=job.lost))
 
     def start_beside(self, scheduler: Starter, line: list[Job]) -> None:
-        """Start the jobs of a line for which hosts are free for their whole estimates.
+        """Start the jobs of a line that fit for their whole estimates.
 
         The first one that does not fit is reserved for at its earliest fit; behind it others start
         that leave that to it, if the scheduler backfills. Hosts that are not free may be expected

@@ -1,4 +1,4 @@
-"""Predicted run times: what the last jobs of a user tell of the next one."""
+"""Predicted run times, from the last two jobs of the same user."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class UserPast:
         self.last: dict[str | None, tuple[float, float]] = {}
 
     def learn(self, job: Job, run_time: float) -> None:
-        """Learn how long a job has run (seconds), if it names its user."""
+        """Record the run time of a job (seconds), if it names its user."""
         user = job.user
         if user is not None:
             self.last[user] = run_time, self.last.get(user, _NONE)[0]
 
     def expected(self, job: Job) -> float:
-        """Return how long a new job is expected to run (seconds).
+        """Return the predicted run time of a new job (seconds).
 
         As long as the last two jobs of its user did in the mean, but no longer than it asks for; as
         long as that if fewer than two have ended, or it names no user.

@@ -36,7 +36,7 @@ class AdmissionAnswer(NamedTuple):
     refusal
         Why it was not taken; None if it was.
     blamed
-        Number of the job whose deadline stood in the way of the requested one, or -1.
+        Number of the job whose deadline blocked the requested one, or -1.
     offer
         The deadline offered instead, if any.
     """
@@ -52,7 +52,7 @@ class AdmissionAnswer(NamedTuple):
 
 
 def refusal_of(code: int, processors: int, size: int, gone: int) -> Refusal:
-    """Return why a job of so many processors can never run, or waits no more.
+    """Return why a job of this width can never run, or no longer waits.
 
     Parameters
     ----------

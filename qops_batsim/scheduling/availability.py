@@ -42,7 +42,7 @@ class AvailabilityProfile:
 
     @classmethod
     def like(cls, profile: Profile, processors: int) -> AvailabilityProfile:
-        """Return a copy of a profile of a machine of so many processors. O(steps)."""
+        """Return a copy of a profile of a machine with ``processors`` processors. O(steps)."""
         made = cls(processors)
         made._profile.copy_from(profile)
         return made

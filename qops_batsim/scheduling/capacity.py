@@ -47,7 +47,7 @@ def note_hosts(manager: ResourceManager, notice: Notify) -> int | None:
 def maintenance_begins(manager: ResourceManager) -> bool:
     """Tell maintenance that has begun from other outages of its hosts; return whether any has.
 
-    The manager counts its free hosts anew then.
+    The manager recounts its free hosts then.
     """
     capacity = manager.capacity
     if capacity is None or not capacity.windows:
@@ -167,7 +167,7 @@ class Capacity:
         return lost
 
     def never_fits(self, processors: int) -> Refusal | None:
-        """Return why a job of so many processors can never run, if so."""
+        """Return why a job of this width can never run, None if it can."""
         size = self.machine_size
         if not 1 <= processors <= size:
             return Refusal(kind=RefusalKind.TOO_WIDE, processors=processors, machine_size=size)

@@ -1,4 +1,4 @@
-"""News of an engine that comes late, and what a planner makes of it."""
+"""Late news of an engine, and how planners use it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LATE = 2 * PLAN_TOLERANCE
 
 
 class News:
-    """Lateness of news; until some was seen to be late, the grace is not used.
+    """The lateness of news; the grace is used only after some was seen to be late.
 
     On a platform with latencies Batsim's own messages take their time: a submission is
     told late, a start takes effect late, an end is told late. Without latencies nothing
@@ -63,7 +63,7 @@ class News:
         return cls(getattr(options, "grace", GRACE), profiles)
 
     def submitted(self, job: Job, now: float) -> float:
-        """Return how long ago a job was submitted that is told now (seconds).
+        """Return how long ago a job that is told now was submitted (seconds).
 
         0 unless that is less than the grace: what is later is no news of a message's delay.
         """
@@ -86,7 +86,7 @@ class News:
             self.mark_late()
 
     def reachable(self, date: float, now: float, decisions: int) -> float:
-        """Return the date, or a later one that is not over when an engine hears of it (seconds).
+        """Return a date (seconds), or a later one if that is over when an engine hears of it.
 
         To ask for a call at a date that is over is an error. It waits on its way behind the
         decisions before it, and behind news from hosts, which may take longer than that of jobs.
@@ -102,7 +102,7 @@ class News:
         return self.grace / 2 if self.late else GRID_TOLERANCE
 
     def under_way(self, *, in_parts: bool) -> float:
-        """Return how long ago a job may have ended of whose end the news is under way (seconds).
+        """Return how long ago a job may have ended whose end is not told yet (seconds).
 
         That of one date may be told ``in_parts`` though none is late.
         """

@@ -57,7 +57,7 @@ class System(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageManager(ResourceManager):
-    """The resource manager at the other end of messages: it collects the decisions on one.
+    """The resource manager of an engine that speaks in messages: it collects decisions.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ class MessageManager(ResourceManager):
     # What an engine tells
 
     def submit(self, job: Job) -> Job:
-        """Have a job wait; it is another object if this one has waited in another run."""
+        """Add a waiting job and return it: a copy if this object belongs to another run."""
         if job.phase != COMING:
             job = job.renamed(job.id)
         job.index, job.phase = len(self.jobs), WAITING
@@ -214,7 +214,7 @@ class MessageManager(ResourceManager):
         return job
 
     def join(self, fields: Mapping[str, Any]) -> Job:
-        """Have a job run that somebody else has started."""
+        """Add a running job that somebody else has started."""
         hosts, start = HostSet.parse(str(fields["resources"])), float(fields["start"])
         kept, limit = QosRequest(rerunnable=False), fields.get("walltime")
         job = Job(str(fields["job_id"]), start, len(hosts), "", walltime=limit, qos=kept)
@@ -224,7 +224,7 @@ class MessageManager(ResourceManager):
         return job
 
     def end(self, job_id: str, state: str) -> Job | None:
-        """Return the job that has ended, whose hosts are free again; None if none of ours did."""
+        """Free the hosts of an ended job and return it, None if it is not ours."""
         job = self.jobs.get(job_id)
         if job is None or job.phase != RUNNING:
             return None
@@ -234,7 +234,7 @@ class MessageManager(ResourceManager):
         return job
 
     def forget(self, job: Job) -> None:
-        """Forget the hosts of a job that has ended, which its scheduler was told of."""
+        """Forget the hosts of an ended job, after its scheduler was told."""
         del self._hosts[job.id]
 
     def tell_progress(
@@ -247,7 +247,7 @@ class MessageManager(ResourceManager):
                 scheduler.progressed(job, told)
 
     def tell_killed(self, scheduler: Scheduler, job_ids: list[str]) -> None:
-        """Tell that kills were carried out."""
+        """Tell a scheduler that its kills were carried out."""
         for job_id in job_ids:
             job = self.dying.pop(job_id, None)
             if job is not None:
@@ -258,7 +258,7 @@ class MessageManager(ResourceManager):
 
 
 class SchedulerModule:
-    """A scheduler as an engine's driver calls it: it hears of events, and answers with decisions.
+    """A scheduler as an engine's driver calls it: events in, decisions out.
 
     For each message the driver tells the date and calls :meth:`submitted`, :meth:`completed` and
     the others in the order of the events, then :meth:`decide` once.
@@ -291,17 +291,17 @@ class SchedulerModule:
 
     @property
     def needs(self) -> EngineNeeds:
-        """Needs of the scheduler, with its options, beside running jobs."""
+        """What the scheduler with its options needs of an engine in addition to running jobs."""
         return self.scheduler.needs
 
     @property
     def hears_of_cancellations(self) -> bool:
-        """Whether it takes jobs out of its queue that their users cancel; ``live`` needs that."""
+        """Whether it handles jobs that their users cancel, as ``live`` needs."""
         return self._overrides("cancelled")
 
     @property
     def hears_of_others(self) -> bool:
-        """Whether it can be told of jobs that somebody else has started."""
+        """Whether it handles jobs that somebody else has started."""
         return self._overrides("joined")
 
     def _overrides(self, hook: str) -> bool:
@@ -309,7 +309,7 @@ class SchedulerModule:
         return getattr(kind, hook) is not getattr(Scheduler, hook)
 
     def keep_decisions(self) -> bool:
-        """Have every decision noted in :attr:`decision_log`; tell whether the scheduler can.
+        """Log every decision in :attr:`decision_log`; return whether the scheduler can.
 
         Call it before the simulation; :func:`~qops_batsim.running.simulate.write_run` writes the
         log.
@@ -342,7 +342,7 @@ class SchedulerModule:
             self.follow(manager.machine_size)
 
     def follow(self, machine_size: int) -> None:
-        """Have the decision log tell what the scheduler logs."""
+        """Connect the decision log with the scheduler's."""
         scheduler: Any = self.scheduler
         assert self.decision_log is not None
         self.decision_log.follow(machine_size, scheduler.events)
@@ -417,12 +417,12 @@ class SchedulerModule:
         return self.scheduler.planned_starts()
 
     def standing(self) -> Any:
-        """Return what another scheduler with these options needs to go on from here, or None."""
+        """Return the standing from which an equal scheduler can resume, or None."""
         ask = getattr(self.scheduler, "standing", None)
         return None if ask is None else ask()
 
     def go_on(self, standing: Any) -> None:
-        """Go on from a standing, just after :meth:`begin`, and decide as if all had been told."""
+        """Resume from a standing, directly after :meth:`begin`."""
         scheduler: Any = self.scheduler
         self.manager.jobs.update({job.id: job for job in scheduler.go_on(standing)})
         self.manager.count_free()

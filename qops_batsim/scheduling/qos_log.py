@@ -68,7 +68,7 @@ QUEUE, PRICE = "queue", "price"
 
 
 class QosRecord(msgspec.Struct, kw_only=True):
-    """Notes of a module about one job; None and ``""`` stand for nothing.
+    """What a module noted about a job; None and ``""`` mean nothing.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class QosRecord(msgspec.Struct, kw_only=True):
     resource_charge, qos_charge
         Prices of the resources used and of the quality of service.
     kills
-        How often the job was killed and started anew by the scheduler, beyond
+        How often the scheduler killed and restarted the job, beyond
         the kills that the protocol tells.
     latest_start
         Date by which the scheduler promised to start the job (seconds, absolute).
@@ -206,7 +206,7 @@ class QosLog:
         return self._rejected
 
     def fill_later(self, fill: Callable[[QosLog], None], tell: Callable[[], ToldJobs]) -> None:
-        """Have the lists filled when one of them is asked for; ``tell`` does without them."""
+        """Fill the lists when one of them is first used; ``tell`` gives columns without them."""
         self._fill, self._tell = fill, tell
 
     def _be_filled(self) -> None:
@@ -215,7 +215,7 @@ class QosLog:
             fill(self)
 
     def record(self, job_id: str) -> QosRecord:
-        """Return the record of a job (full id), made empty at the first call. O(1).
+        """Return the record of a job (full id); the first call makes an empty one. O(1).
 
         This is how a module volunteers what it knows::
 
@@ -232,7 +232,7 @@ class QosLog:
         self.record(job_id).reasons = (as_refusal(reason),)
 
     def learn(self, records: Mapping[str, QosRecord]) -> None:
-        """Take over what was noted in another log."""
+        """Add the notes of another log."""
         self._records.update(records)
 
     def promises(self, what: str = "admitted_deadline") -> dict[str, float]:
@@ -241,7 +241,7 @@ class QosLog:
         return {job_id: number for job_id, number in given.items() if number is not None}
 
     def restarted(self, job_id: str, original: str) -> None:
-        """Note that a job (full id) is another one run again: all that is noted is of that one."""
+        """Note that a job (full id) is a restart of another one, which has all the notes."""
         self._originals[job_id] = original
 
     def note_restart(self, again: str, original: str, killed: str, sake: str, wasted: float) -> str:
@@ -385,7 +385,7 @@ def format_qos(log: QosLog) -> Iterator[bytes]:
 
 
 def _quoted(column: Column) -> Column:
-    """Return a column in which texts are quoted that would else not be one cell of CSV."""
+    """Return a column whose texts are quoted where CSV needs it."""
     if not isinstance(column, list) or not _needs_quotes("".join(column)):
         return column
     return [
@@ -398,7 +398,7 @@ def _needs_quotes(text: str) -> bool:
 
 
 def _numbers(values: Sequence[float | None]) -> Column:
-    """Return numbers to be written with six decimals, and as empty cells where there is none."""
+    """Return numbers as texts with six decimals, empty where there is none."""
     import numpy as np
 
     from qops_batsim.tables import Words

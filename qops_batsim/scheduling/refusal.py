@@ -1,7 +1,7 @@
 """Typed refusals: why a job was refused or got less than was promised, and the sentence for it.
 
 A scheduler makes a :class:`Refusal`; ``_qos.csv`` and the decision log carry its kind, the blamed
-job and the date as columns and fields, beside the sentence that :func:`sentence` makes of it.
+job and the date as columns and fields, next to the sentence that :func:`sentence` makes of it.
 Sentences are for people: nothing reads them back.
 """
 
@@ -110,8 +110,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     date
         The date in question: the deadline that would be missed, or when hosts were lost.
     insertion_point, waiting, positions, steps_back
-        Where the search gave up: at an insertion point among the waiting jobs, at each of so many
-        positions, or after so many steps back.
+        Where the search gave up: at an insertion point among the waiting jobs, at each of a number
+        of positions, or after a number of steps back.
     processors, machine_size, hosts
         Processors (tasks of an application) asked for, size of the machine, hosts missing.
     estimate, time_left, run_time
@@ -166,7 +166,7 @@ def as_refusal(reason: object) -> Refusal:
 
 
 def no_time(estimate: float, left: float, deadline: float) -> Refusal:
-    """Return that a job needs more time than is left until its deadline (all in seconds)."""
+    """Return the refusal of a job that is longer than the time to its deadline (seconds)."""
     return Refusal(
         kind=RefusalKind.NO_TIME,
         date=deadline,
@@ -176,7 +176,7 @@ def no_time(estimate: float, left: float, deadline: float) -> Refusal:
 
 
 def start_taken(asked: float, earliest: float) -> Refusal:
-    """Return that a job could start only later than it asks for (seconds), at the earliest."""
+    """Return the refusal of a job whose requested start is taken (seconds)."""
     free = earliest if earliest < math.inf else None
     return Refusal(kind=RefusalKind.START_TAKEN, date=asked, offered=free)
 
@@ -191,7 +191,7 @@ def missed_deadline(
     positions: int | None = None,
     steps_back: int | None = None,
 ) -> Refusal:
-    """Return that a search found no plan with the deadline (seconds) of a job, and where."""
+    """Return the refusal of a job whose deadline (seconds) no plan keeps."""
     return Refusal(
         kind=RefusalKind.OWN_DEADLINE if own else RefusalKind.OTHER_DEADLINE,
         blamed=blamed,
@@ -204,7 +204,7 @@ def missed_deadline(
 
 
 def number(value: float) -> str:
-    """Return a number with all digits that it has, but for the last bits of sums of floats.
+    """Return a number as text with all its digits, except the last bits of sums of floats.
 
     >>> number(18567.0), number(1234567.891), number(62645.41015625), number(0.1 + 0.2)
     ('18567', '1234567.891', '62645.41015625', '0.3')
@@ -215,7 +215,7 @@ def number(value: float) -> str:
 
 
 def seconds(date: float | None) -> str:
-    """Return a date or a duration in seconds, with its unit; None or infinite is without end."""
+    """Return a date or a duration as text with its unit; None or infinite is without end."""
     return "an unlimited time" if date is None or math.isinf(date) else f"{number(date)} s"
 
 
@@ -343,7 +343,7 @@ _REASONS: dict[RefusalKind, Callable[[Refusal, _Moment], str]] = {
 
 
 def _about_offer(r: Refusal, moment: _Moment) -> str:
-    """Return what became of the offer in words, with what leads over to it."""
+    """Return the outcome of the offer in words, with a conjunction."""
     match r.offer:
         case OfferOutcome.NOT_WORTH_MAKING:
             return (

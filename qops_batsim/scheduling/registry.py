@@ -82,7 +82,7 @@ def make_scheduler(
         if settings:
             raise InputError(
                 f"options for a {type(scheduler).__name__} that has been made already; its "
-                "class, or its name, is expected beside options"
+                "class, or its name, is expected with options"
             )
         return _checked(scheduler) if isinstance(scheduler, Scheduler) else scheduler
     if isinstance(scheduler, str):
@@ -98,7 +98,7 @@ def make_scheduler(
 
 
 def _checked(made: Scheduler) -> SchedulerModule:
-    """Return what engines call; InterfaceError if it does not look as a scheduler has to."""
+    """Return a scheduler as a module; InterfaceError if it lacks what a scheduler needs."""
     problem = scheduler_problem(made)
     if problem is not None:
         raise InterfaceError(problem)
@@ -136,7 +136,7 @@ _KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def _accepted(kind: type[Scheduler], option: str, message: str) -> str:
-    """Return what an option accepts, else why it refused a value, for a message."""
+    """Return what an option accepts, or why it refused a value, for a message."""
     hint = get_type_hints(kind.Options).get(option)
     if get_origin(hint) is Literal:
         return f"; accepted: {', '.join(str(choice) for choice in get_args(hint))}"

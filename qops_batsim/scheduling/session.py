@@ -34,7 +34,7 @@ class EngineTalk:
     on_unknown
         As for :func:`~qops_batsim.protocol.messages.decode_events`.
     asked
-        Features to ask a Batsim 5 for beside those that the scheduler needs.
+        Features to ask a Batsim 5 for in addition to those that the scheduler needs.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class EngineTalk:
         self._begun = True
 
     def read(self, frame: bytes) -> Message[Event] | None:
-        """Return what happened; None if a frame tells nothing of that, and only has to be answered.
+        """Return the events of a frame; None if it has none and only needs an answer.
 
         InputError if it is no message, or one that cannot be.
         """
@@ -72,7 +72,7 @@ class EngineTalk:
         return message
 
     def reply(self, message: Message[Event] | None) -> bytes:
-        """Return the answer to what was read last, with the decisions on it."""
+        """Return the answer to the last frame, with the decisions."""
         dialect, driver = self._dialect, self.driver
         assert dialect is not None
         if driver is None:

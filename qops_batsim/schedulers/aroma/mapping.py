@@ -139,7 +139,7 @@ class Mapper:
         return False
 
     def try_hosts(self, date: float, attempts: int) -> bool:
-        """Try the best hosts that are no risk, revised so many times; tell whether they will do."""
+        """Try the best hosts without risk, revised a few times; return whether they will do."""
         placement = self.placement
         for host in self.hosts:
             end = date + host.need
@@ -421,6 +421,6 @@ class Mapper:
 
 
 def crowded_seconds(host: Host, need: float) -> float:
-    """Return how long a task takes beside what is on its host at a date (seconds)."""
+    """Return how long a task takes together with what is on its host at a date (seconds)."""
     crowd = (host.crowd + 1) / host.processors
     return need * max(1.0, crowd)

@@ -3,7 +3,7 @@
 On a platform with latencies Batsim tells an end a moment after it happened, and starts what
 follows on the same hosts a moment after that. If the book were kept in those dates, the moments
 would add up along a chain of applications, and one that was planned for the date of an end would
-find its hosts taken then and be planned anew. So applications start in the book when they were
+find its hosts taken then and be planned again. So applications start in the book when they were
 planned to and end when they were predicted to, told or not. What the engine tells only decides
 when the next one on the same hosts can really start, as long as it is no further off than the
 grace.
@@ -44,7 +44,7 @@ class Nominal:
 
     @property
     def slip(self) -> float:
-        """By how much news may be late without changing anything (seconds)."""
+        """The lateness of news that changes nothing (seconds)."""
         return self._news.tolerance if self._news.late else 0.0
 
     # What the engine tells
@@ -166,7 +166,7 @@ class Nominal:
         return found
 
     def replan_overdue(self, now: float) -> bool:
-        """Let what could not start within the grace be planned again; tell if anything is.
+        """Plan again what could not start within the grace; return whether there is any.
 
         So is at once what will not start because its hosts have left.
         """

@@ -53,7 +53,7 @@ class Planner:
     predictions
         What was predicted of each application that has ended by itself, by job.
     renewals
-        Promises made anew since the list was last emptied.
+        Promises renewed since the list was last emptied.
     outlived
         Jobs seen to run longer than predicted since the list was last emptied, and how long they
         were predicted to (seconds).
@@ -68,7 +68,7 @@ class Planner:
         self._mapper, self._fallbacks = mapper, fallbacks
         self._gone: list[str] = []
         self._hosts_changed, self._lost = False, 0
-        # Whether ends have to be predicted anew before the next look at them.
+        # Whether ends have to be predicted again before the next look at them.
         self._outdated = False
         # Whether anything was mapped or started since the last conclusion.
         self._mapped = False
@@ -113,9 +113,9 @@ class Planner:
         If news is late, the book's date becomes the one that the message is about: when its ends
         were predicted, or ``date``, when anything else in it happened (seconds; None for now).
 
-        Applications that have ended make room: planned ones are mapped anew if they can start
+        Applications that have ended make room: planned ones are mapped again if they can start
         earlier. Those that run longer than estimated are assumed to run as long again, and what
-        is planned where that breaks a constraint is mapped anew.
+        is planned where that breaks a constraint is mapped again.
         """
         book, nominal = self.book, self._nominal
         self._now = now
@@ -296,7 +296,7 @@ class Planner:
         return Refusal(kind=RefusalKind.HOSTS_LOST, date=now, hosts=lost) if lost else None
 
     def _map_anew(self, loss: Refusal | None) -> None:
-        """Map anew what is planned and cannot stay so, the most important class first.
+        """Map planned applications again that cannot stay, the most important class first.
 
         What was promised to it and cannot be kept any more, because an estimate was wrong or
         hosts have gone (``loss`` says so), is from now on the earliest end that is possible.
@@ -346,7 +346,7 @@ class Planner:
                 self._relaxed |= missed
 
     def _bring_forward(self) -> None:
-        """Map planned applications anew if they can start earlier, in the order of starts."""
+        """Map planned applications again if they can start earlier, in order of start."""
         book = self.book
         for placement in book.planned():
             if placement.start <= book.date + PLAN_TOLERANCE:

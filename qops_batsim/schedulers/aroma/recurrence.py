@@ -178,7 +178,7 @@ class Recurrence:
         placement.next_end = end
 
     def share_anew(self, date: float, placement: Placement, come: int) -> None:
-        """Settle the rates on the hosts of an application that has come (1) or left (0).
+        """Recompute the rates on the hosts of an application that has come (1) or left (0).
 
         Who comes can only slow others, to what is left at the common host. Who leaves matters to
         those that got their rate from a common host: only then all their hosts are looked at.
@@ -318,7 +318,7 @@ class Book:
             self._drop(task.host.tasks, task)
 
     def put_on(self, placement: Placement, hosts: list[Host], longer: float) -> None:
-        """Put an application on other hosts, where it needs so much longer than alone (seconds).
+        """Move an application to other hosts, with the time that sharing costs there (seconds).
 
         O(tasks).
         """
@@ -357,7 +357,7 @@ class Book:
             placement.rate = granted_rate(placement)
 
     def refresh(self) -> None:
-        """Predict all ends anew, kept or not."""
+        """Predict all ends again, whether constraints are kept or not."""
         self.recurrence.predict(self.date, self.placements, False)
         for placement in self.placements:
             placement.end = placement.predicted

@@ -35,7 +35,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
         return self.flop == 0 and self.seconds > 0
 
     def times(self, factor: float) -> Work:
-        """Return so many times this work."""
+        """Return a multiple of this work."""
         return Work(flop=self.flop * factor, seconds=self.seconds * factor, sent=self.sent * factor)
 
 
@@ -81,7 +81,7 @@ def _work_in(
     around: tuple[str, ...],
     known: dict[str, Work | None],
 ) -> Work | None:
-    """Return what a profile makes each of so many tasks do; None where it does not tell.
+    """Return the work of each task of a profile, None if the profile does not tell it.
 
     Where tasks differ (``parallel``), it is the most that one of them does. The steps
     of a ``composed`` profile add up; ``around`` are those that contain this one, ``known`` is

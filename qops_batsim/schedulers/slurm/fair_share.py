@@ -43,7 +43,7 @@ class User:
 
 
 def level_factor(shares: float, all_shares: float, usage: float, all_usage: float) -> float:
-    """Return a share over the part of the usage: above 1, if less was used than is due. O(1)."""
+    """Return the level factor: share over usage, above 1 if less was used than is due. O(1)."""
     if shares == 0:
         return 0.0
     if usage == 0 or all_usage == 0:
@@ -101,16 +101,16 @@ class FairTree:
         return found
 
     def fade(self, factor: float) -> None:
-        """Let the usage of all users fade by a factor. O(users)."""
+        """Decay the usage of all users by a factor. O(users)."""
         for user in self.users:
             user.usage *= factor
 
     def set_factors(self) -> None:
         """Rank the users: accounts by level factor, in each its users. O(users), if in order.
 
-        Equal neighbours have one rank. Slurm's own user ``root``, beside the accounts, comes first;
-        as in Slurm 22.05, users of accounts with equal factors are not ranked together, only the
-        first of an account has the rank of the last one before.
+        Equal neighbours have one rank. Slurm's own user ``root``, next to the accounts, comes
+        first; as in Slurm 22.05, users of accounts with equal factors are not ranked together, only
+        the first of an account has the rank of the last one before.
         """
         self.set_levels()
         ranked, known = self.ranked, len(self.users)

@@ -23,7 +23,7 @@ LONGEST = 365 * 86_400.0
 """Requested time of a job that tells none (seconds), as in Slurm."""
 
 FIRST_WINDOW = 30.0
-"""Running jobs that end within so many seconds count as ending together; each time twice as many
+"""Running jobs that end within this many seconds count as ending together; each time twice as many
 (``bf_window_linear`` is not set)."""
 
 MANY = 1000
@@ -34,7 +34,7 @@ _LONGEST, _FIRST_WINDOW, _MANY = LONGEST, FIRST_WINDOW, MANY
 
 
 def floor_of(number: float) -> float:
-    """Return the greatest whole number that is not above a number."""
+    """Return the floor of a number, as a float."""
     return float(math.floor(number))
 
 
@@ -59,7 +59,7 @@ class Quota:
         return self.jobs < self.most_jobs
 
     def has_processors(self, user: int, needed: int) -> bool:
-        """Return whether a user may use so many more processors. O(1)."""
+        """Return whether a user may use this many more processors. O(1)."""
         used = 0
         if self.most_user_processors < _INFINITY:
             used = self.user_processors.get(user, 0)
@@ -68,7 +68,7 @@ class Quota:
         return self.processors + needed <= self.most_processors
 
     def count(self, user: int, jobs: int, processors: int) -> None:
-        """Count jobs of a user as running, or no more. O(1)."""
+        """Add jobs of a user to the running ones, or remove them. O(1)."""
         self.jobs += jobs
         self.processors += processors
         if self.most_user_jobs < _INFINITY:
@@ -103,7 +103,7 @@ class Entry:
 
 
 class Record:
-    """A part of the backfill map: between two dates (seconds) these hosts are kept for nobody."""
+    """A record of the backfill map: the hosts without a reservation between two dates (seconds)."""
 
     def __init__(self, begin: float, end: float, hosts: HostBits) -> None:
         self.begin, self.end, self.hosts = begin, end, hosts
@@ -121,7 +121,7 @@ class Slurm(QueueScheduler):
 
     1. A job's priority is the sum of weighted factors from 0 to 1: age, size, partition, QOS, and
        fair share, the rank of its user in the Fair Tree of decayed usage. It is calculated at
-       submission, and of all waiting jobs anew each ``calc_period``.
+       submission, and of all waiting jobs again each ``calc_period``.
     2. Whenever something happens, the *main pass* starts jobs in order of priority until one does
        not fit.
     3. Every ``bf_interval`` while jobs wait and something has happened, the *backfill pass* plans
@@ -197,7 +197,7 @@ class Slurm(QueueScheduler):
     # Events
 
     def arrived(self, job: Job) -> None:
-        """Let a new job wait, or cancel it if it cannot meet its deadline or limits. O(line)."""
+        """Queue a new job, or cancel it if it cannot meet its deadline or limits. O(line)."""
         job.number = self.arrivals
         self.arrivals += 1
         entry, now = self.entry_of(job), floor_of(job.arrival + _PLAN_TOLERANCE)
@@ -210,7 +210,7 @@ class Slurm(QueueScheduler):
         self.move_up(len(self.entries) - 1)
 
     def entry_of(self, job: Job) -> Entry:
-        """Return what Slurm knows of a job: its user, and what of its priority does not change."""
+        """Return the entry of a job: its user, and the constant parts of its priority."""
         fields, options = job.fields, self.options
         user = self.tree.user(str(fields.get("group", "")), str(fields.get("user", "")))
         kind = str(fields.get("qos_name", ""))
@@ -227,7 +227,7 @@ class Slurm(QueueScheduler):
         return Entry(job, user, self.quotas.get(kind, self.no_quota), base)
 
     def ended(self, job: Job) -> None:
-        """Note that a job has ended, for the next decision."""
+        """Note the end of a job for the next decision."""
         self.left_jobs.append(job)
 
     def joined(self, job: Job) -> None:
@@ -254,7 +254,7 @@ class Slurm(QueueScheduler):
         return [entry.job for entry in self.entries]
 
     def note_hosts(self, announced: int) -> None:
-        """Note which hosts are there, and which will not be."""
+        """Update which hosts are present, and which will leave."""
         QueueScheduler.note_hosts(self, announced)
         manager, size = self.manager, self.manager.machine_size
         capacity = manager.capacity
@@ -267,7 +267,7 @@ class Slurm(QueueScheduler):
         self.has_changed = True
 
     def reject_wider(self) -> None:
-        """Reject the waiting jobs that are wider than what will ever be there again."""
+        """Reject the waiting jobs that are wider than the machine will ever be again."""
         QueueScheduler.reject_wider(self)
         self.entries = [entry for entry in self.entries if entry.job.phase == _WAITING]
         self.has_changed = True
@@ -275,7 +275,7 @@ class Slurm(QueueScheduler):
     # Decisions
 
     def schedule(self) -> None:
-        """Carry out what the passes decide, and ask for the next call."""
+        """Run the passes, carry out their decisions, and ask for the next call."""
         if self.arrivals == 0:
             return  # Not every engine sends a message before the first job.
         manager = self.manager
@@ -297,7 +297,7 @@ class Slurm(QueueScheduler):
         return no_time(job.estimate, job.deadline - entry.cancelled, job.deadline)
 
     def run_passes(self, now: float) -> float:
-        """Start and cancel jobs; return when to call again (seconds), infinite if nothing is due.
+        """Run the passes that are due; return the date of the next one (seconds), or infinity.
 
         Slurm's clock has whole seconds: plans and deadlines are counted from the last one.
         O(tests × map × words).
@@ -336,7 +336,7 @@ class Slurm(QueueScheduler):
         return last + float(math.ceil((now - _PLAN_TOLERANCE - last) / interval)) * interval
 
     def call_date(self, now: float, date: float) -> float:
-        """Return the first date at which something is due, unless it was asked for. O(line)."""
+        """Return when to be called next (seconds), infinite if that was asked for. O(line)."""
         if self.entries:
             if self.weight_age > 0 or self.weight_fairshare > 0:
                 date = min(date, self.tick)
@@ -358,13 +358,13 @@ class Slurm(QueueScheduler):
     # Priorities
 
     def priority_of(self, entry: Entry, age: float) -> float:
-        """Return the priority of a job that has waited for a time (seconds), a whole number."""
+        """Return the priority, a whole number, of a job after a wait (seconds)."""
         found = entry.base + self.weight_age * min(1.0, max(0.0, age) / self.max_age)
         found += self.weight_fairshare * entry.user.factor
         return max(1.0, floor_of(found))
 
     def move_up(self, place: int) -> None:
-        """Move a job of the line before all of lower priority; equal ones are by arrival."""
+        """Move a job of the line before all with lower priority; ties by arrival."""
         entries = self.entries
         entry = entries[place]
         while place > 0:
@@ -378,7 +378,7 @@ class Slurm(QueueScheduler):
         entries[place] = entry
 
     def calculate_priorities(self, now: float) -> None:
-        """Let usage fade and calculate the priorities anew, at each date of that until now."""
+        """Decay usage and recalculate the priorities, for each period that has ended."""
         soon, period, is_fair = now + _PLAN_TOLERANCE, self.calc_period, self.weight_fairshare > 0
         if self.tick > soon or (self.weight_age == 0 and not is_fair):
             return
@@ -406,20 +406,20 @@ class Slurm(QueueScheduler):
     # Usage
 
     def charge(self, entry: Entry, until: float) -> None:
-        """Add what a running job has used since it was charged last, decayed. O(1)."""
+        """Add a running job's usage since its last charge, decayed. O(1)."""
         seconds = until - entry.since
         if seconds > 0:
             entry.user.usage += seconds * self.decay**seconds * entry.job.processors
             entry.since = until
 
     def fade(self, since: float, until: float) -> None:
-        """Let usage fade over a period, then charge the running jobs. O(users + running)."""
+        """Decay usage over a period, then charge the running jobs. O(users + running)."""
         self.tree.fade(self.decay ** (until - since))
         for entry in self.active:
             self.charge(entry, until)
 
     def fade_often(self, periods: float, until: float) -> None:
-        """Let usage fade over so many whole periods of the same running jobs.
+        """Decay usage over several whole periods with the same running jobs.
 
         As :meth:`fade` after each of them; what a job uses in the periods is a geometric series.
         O(users + running).
@@ -436,7 +436,7 @@ class Slurm(QueueScheduler):
     # Limits and deadlines
 
     def is_late(self, entry: Entry, now: float) -> bool:
-        """Return whether a job that started now could miss its deadline, by what it asks for."""
+        """Return whether a job that started now could miss its deadline, by its time limit."""
         return self.cancels and entry.job.deadline < now + entry.requested - _PLAN_TOLERANCE
 
     def most_allowed(self, entry: Entry) -> float:
@@ -456,7 +456,7 @@ class Slurm(QueueScheduler):
         return entry.quota.has_processors(user, needed) and self.of_all.has_processors(user, needed)
 
     def count_running(self, entry: Entry, jobs: int) -> None:
-        """Count a job among those that run, or no more. O(1)."""
+        """Add a job to the counts of running jobs, or remove it. O(1)."""
         user, processors = entry.user.number, jobs * entry.job.processors
         entry.quota.count(user, jobs, processors)
         self.of_all.count(user, jobs, processors)
@@ -485,7 +485,7 @@ class Slurm(QueueScheduler):
         self.count_running(entry, 1)
 
     def leave(self, job: Job, now: float) -> None:
-        """Take a job that has ended off its hosts. O(running + words)."""
+        """Remove an ended job from its hosts. O(running + words)."""
         for place in range(len(self.active)):
             entry = self.active[place]
             if entry.job is job:
@@ -504,7 +504,7 @@ class Slurm(QueueScheduler):
         self.late.append(entry)
 
     def close_up(self) -> None:
-        """Close the line up where jobs have left it. O(line)."""
+        """Remove the jobs that have left from the line. O(line)."""
         self.entries = [entry for entry in self.entries if entry.is_waiting]
 
     # The passes
@@ -526,7 +526,7 @@ class Slurm(QueueScheduler):
                 self.start_chosen(entry, now)
 
     def backfill_pass(self, now: float) -> None:
-        """Plan jobs in order of priority; start those whose turn is now, keep hosts for others."""
+        """Plan jobs in order of priority: start what fits now, reserve hosts for others."""
         begin, end = self.down(now), self.down(now + self.window)
         kept = HostBits(self.manager.machine_size)
         kept.copy_from(self.there)
@@ -552,11 +552,11 @@ class Slurm(QueueScheduler):
                 self.keep_for(self.down(start), self.down(start + entry.requested))
 
     def down(self, date: float) -> float:
-        """Return a date in whole resolutions, not later. O(1)."""
+        """Round a date down to the resolution of backfilling. O(1)."""
         return floor_of((date + _PLAN_TOLERANCE) / self.resolution) * self.resolution
 
     def planned_start(self, entry: Entry, now: float) -> float:
-        """Return when a job can start on hosts that are kept for no other; they are chosen.
+        """Return the planned start of a job on unreserved hosts, which become the chosen ones.
 
         Infinite: not within the window. Whether that was tried is noted. O(map² × words).
         """
@@ -586,7 +586,7 @@ class Slurm(QueueScheduler):
             later = start
 
     def hosts_until(self, after: float, end: float) -> float:
-        """Find the hosts that are kept for nobody between two dates; return when there are others.
+        """Find unreserved hosts between two dates; return when that changes (seconds).
 
         That is 0 if there never are. O(map × words).
         """
@@ -609,7 +609,7 @@ class Slurm(QueueScheduler):
         return later
 
     def first_date(self, now: float, needed: int) -> float:
-        """Return when so many hosts of the trial are free, and choose them. O(running × words).
+        """Return when enough hosts of the trial are free, and choose them. O(running × words).
 
         Running jobs that end within a window count as ending with the last of them.
         """
@@ -649,7 +649,7 @@ class Slurm(QueueScheduler):
         return _INFINITY
 
     def is_kept(self, start: float, end: float) -> bool:
-        """Return whether a chosen host is kept for another job between two dates."""
+        """Return whether a chosen host is reserved for another job between two dates."""
         for record in self.map:
             if record.end > start and record.begin < end:  # noqa: SIM102 - as the dates are asked
                 if not self.chosen.is_within(record.hosts):
@@ -657,7 +657,7 @@ class Slurm(QueueScheduler):
         return False
 
     def keep_for(self, start: float, end: float) -> None:
-        """Keep the chosen hosts between two dates, for at least one resolution. O(map × words)."""
+        """Reserve the chosen hosts between two dates. O(map × words)."""
         records = self.map
         first = records[0]
         start = max(start, first.begin)
@@ -683,7 +683,7 @@ class Slurm(QueueScheduler):
             place += 1
 
     def split(self, place: int, date: float) -> None:
-        """Let a record of the map end at a date inside it, and another one go on. O(words)."""
+        """Split a record of the map at a date. O(words)."""
         record = self.map[place]
         hosts = HostBits(self.manager.machine_size)
         hosts.copy_from(record.hosts)
@@ -693,7 +693,7 @@ class Slurm(QueueScheduler):
     # Maintenance
 
     def reaches(self, window: Maintenance, start: float, end: float) -> bool:
-        """Return whether what runs from a date to another would see maintenance. O(1)."""
+        """Return whether a run between two dates would overlap maintenance. O(1)."""
         return start < window.until and end + (self.fraction - _PLAN_TOLERANCE) > window.since
 
     def sees_maintenance(self, start: float, end: float) -> bool:
@@ -704,7 +704,7 @@ class Slurm(QueueScheduler):
         return False
 
     def leave_windows(self, start: float, end: float) -> float:
-        """Take the hosts out of the trial that have maintenance between two dates.
+        """Remove the hosts from the trial that have maintenance between two dates.
 
         Returned is when the first of it is over, 0 if there is none. O(windows × words).
         """
@@ -719,7 +719,7 @@ class Slurm(QueueScheduler):
     # Hosts
 
     def choose(self, hosts: HostBits, wanted: int) -> None:
-        """Choose so many hosts of a set that has them, best fit of neighbours.
+        """Choose hosts of a set that has enough, by best fit of neighbours.
 
         The shortest interval that is long enough, else the longest, and again for the rest.
         O(hosts × intervals).
