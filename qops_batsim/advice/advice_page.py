@@ -43,6 +43,7 @@ from qops_batsim.advice.trace_runs import AdviceCase
 from qops_batsim.analysis.plots.drawing import COLORS, picture
 from qops_batsim.economics.prices import place_of
 from qops_batsim.experiments.page import (
+    Aliases,
     Block,
     PageAlert,
     PageFacts,
@@ -107,8 +108,10 @@ def _outcomes(advice: Advice, case: AdviceCase) -> list[float]:
     return [100 * each / counts.jobs for each in found]
 
 
-def advice_sections(advice: Advice) -> dict[str, list[Block | None]]:
-    """Return the sections of a page: blocks by title."""
+def advice_sections(
+    advice: Advice, aliases: Aliases | None = None
+) -> dict[str, list[Block | None]]:
+    """Return the sections of a page: blocks by title, perhaps with numbers in place of users."""
     settings = PageTable(
         title="Settings",
         headings=["setting", "value", "why"],
@@ -135,7 +138,7 @@ def advice_sections(advice: Advice) -> dict[str, list[Block | None]]:
             categories_table(advice),
             queues_table(advice),
             reasons_table(advice),
-            refusals_table(advice),
+            refusals_table(advice, aliases),
         ],
         "Charges": [charges_table(advice)],
         "Strictness": [stringencies],
@@ -155,11 +158,14 @@ def advice_page(
     small: Mapping[str, int] = MappingProxyType({}),
     changed: Mapping[str, Advice] = MappingProxyType({}),
     changes: str = "",
+    anonymous: bool = False,
 ) -> str:
     """Return the advice on a trace, or its partitions, perhaps also with ``changes``, as HTML.
 
-    ``command`` made it; ``small`` are the partitions that have too few jobs for an advice.
+    ``command`` made it; ``small`` are the partitions that have too few jobs for an advice. An
+    ``anonymous`` page has numbers in place of users.
     """
+    aliases = Aliases() if anonymous else None
     workload = next(iter(parts.values())).trace.workload
     about = f"Advice on {Path(workload.source).name}"
     if changes:
@@ -173,13 +179,13 @@ def advice_page(
         ((name, advice),) = parts.items()
         about += f"{f', partition {name}' if name else ''}, {workload.processors:,} processors."
         windows = f"{len(advice.windows)}, each drawing duplicates by its number as seed"
-        sections = advice_sections(advice)
+        sections = advice_sections(advice, aliases)
         return html_page(TITLE, f"{about} {METHOD}", sections, command, windows=windows)
     sections = {"Overview": overview}
     for name, advice in named.items():
         sections[name] = [
             block
-            for title, blocks in advice_sections(advice).items()
+            for title, blocks in advice_sections(advice, aliases).items()
             if any(blocks)
             for block in (PageHeading(text=f"{name}: {title}"), *blocks)
         ]

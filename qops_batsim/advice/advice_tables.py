@@ -42,7 +42,7 @@ from qops_batsim.advice.trace_runs import (
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.charges import Categories
 from qops_batsim.economics.prices import Prices
-from qops_batsim.experiments.page import PageTable
+from qops_batsim.experiments.page import Aliases, PageTable
 from qops_batsim.experiments.report_table import TableText
 from qops_batsim.parameters import EXACT
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
@@ -306,8 +306,8 @@ def queues_table(advice: Advice) -> PageTable | None:
     return _table("queues", [{"queue": name, **_asked(each)} for name, each in groups.items()])
 
 
-def refusals_table(advice: Advice) -> PageTable | None:
-    """Return the largest of the refused jobs, as the trace calls them."""
+def refusals_table(advice: Advice, aliases: Aliases | None = None) -> PageTable | None:
+    """Return the largest of the refused jobs, as the trace calls them, perhaps but for users."""
     refusals = [each for run in advice.of(advice.choices.chosen) for each in run.refusals]
     largest = sorted(refusals, key=lambda each: -each.work)[:MOST_REFUSALS]
     if not largest:
@@ -317,6 +317,7 @@ def refusals_table(advice: Advice) -> PageTable | None:
         {
             **msgspec.structs.asdict(each),
             "submitted": _date(each.submission, calendar),
+            "user": each.user if aliases is None else aliases[each.user],
             "work": each.work / HOUR,
             "reason": _why(each.refusal),
         }

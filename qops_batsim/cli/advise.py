@@ -42,6 +42,7 @@ _about = manual(
         max-walltime=24h and estimates=learned, separated by commas.
     [What is written]
     --out, -o FILE: The page to write (HTML, one file).
+    --anonymous: Show numbers in place of users, in the order of their appearance.
     --json: Print JSON as well.
     """
 )
@@ -61,6 +62,7 @@ def advise(
     prices: options.PricesFile = None,
     windows: Annotated[str | None, _about("--windows")] = None,
     what_if: Annotated[str | None, _about("--what-if")] = None,
+    anonymous: Annotated[bool, _about("--anonymous")] = False,
     as_json: Annotated[bool, _about("--json")] = False,
 ) -> None:
     """Tell what completion times could have been promised on a trace, and at what price.
@@ -132,8 +134,14 @@ def advise(
         console.warn(shortage(len(sizes), count, what="windows"))
         console.warn(shortage(min(sizes), size, what="jobs a window"))
     changed = {name: advice_on(name, each) for name, each in changes.items()}
-    command, changes_text = console.command_line(), what_if or ""
-    page = advice_page(parts, command, small=small, changed=changed, changes=changes_text)
+    page = advice_page(
+        parts,
+        console.command_line(anonymous=anonymous),
+        small=small,
+        changed=changed,
+        changes=what_if or "",
+        anonymous=anonymous,
+    )
     write_text(out, page)
     if as_json:
         console.print_json(document_of(parts, small, changed))

@@ -200,9 +200,14 @@ class Bar:
                 self._progress.stop()
 
 
-def command_line() -> str:
-    """Return the command that is running, as it could be typed again."""
-    return shlex.join([*program.split(), *sys.argv[1:]])
+def command_line(*, anonymous: bool = False) -> str:
+    """Return the command that is running, as it could be typed again, perhaps without accounts."""
+    words = [*program.split(), *sys.argv[1:]]
+    if anonymous:
+        named = [before == "--account" for before in ("", *words)]
+        words = ["..." if hide else word for word, hide in zip(words, named, strict=False)]
+        words = [re.sub("(?<=^--account=).*", "...", word, flags=re.DOTALL) for word in words]
+    return shlex.join(words)
 
 
 def make_directory(path: Path, option: str) -> None:

@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qops_batsim.cli.console import note, print_json, print_table, say
+from qops_batsim.cli.console import (
+    command_line,
+    note,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+)
 from qops_batsim.cli.inputs import duration
 from qops_batsim.cli.options import A_JOB, Accounts, AsJson, Qos, Reservations, manual, with_options
 from qops_batsim.cli.texts import duration_text
 from qops_batsim.errors import InputError
+from qops_batsim.files import check_writable, write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,6 +86,7 @@ _about = manual(
     --user NAME: Whose jobs these are: they use their limits as others of this user did.
     --calibration FILE: What `queue backtest --json` printed: quantiles are corrected by it.
     --anonymous: Tell numbers in place of users, in the order of their appearance.
+    --out, -o FILE: A page to write as well (HTML, one file).
     [Where to answer]
     --listen ADDRESS:PORT: Where to answer.
     --any-interface: Listen where other machines can ask, too.
@@ -274,6 +283,7 @@ def starts(
     what_if: Annotated[bool, _about("--what-if")] = False,
     user: Annotated[str, _about("--user")] = "",
     now: Annotated[str | None, _about("--now")] = None,
+    out: Annotated[Path | None, _about("--out")] = None,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
@@ -296,6 +306,7 @@ def starts(
     """
     from qops_batsim.advice.queue_quote import parse_job
     from qops_batsim.advice.queue_state import date_text
+    from qops_batsim.experiments.page import Aliases
     from qops_batsim.forecast.queue import (
         AskedJob,
         anonymous,
@@ -304,6 +315,8 @@ def starts(
         variants,
     )
 
+    if out is not None and job:
+        raise InputError("--out: a page is of the jobs that wait; one without --job is expected")
     if what_if and not job:
         raise InputError("--what-if: a job that is asked about (--job) is expected with it")
     asks = [
@@ -315,6 +328,8 @@ def starts(
         )
         for processors, limit in map(parse_job, job or ())
     ]
+    if out is not None:
+        check_writable(out)
     state = _source(queue, given, _date(now)).state()
     model = _model(history, state.processors, given)
     if what_if:
@@ -332,9 +347,17 @@ def starts(
         _note_doubts(state.not_planned(), state.unsure)
         _print_asked(asked, state.now, as_grids=what_if)
         return
-    found = forecast_queue(state, draws=given["draws"] or DRAWS, **model)
+    draws = given["draws"] or DRAWS
+    with progress_bar(draws, "simulations") as bar:
+        found = forecast_queue(state, draws=draws, on_progress=bar, **model)
     if given["anonymous"]:
-        found = anonymous(found, {})
+        found = anonymous(found, Aliases())
+    if out is not None:
+        from qops_batsim.forecast.pages import queue_page
+
+        made_by = command_line(anonymous=given["anonymous"])
+        write_text(out, queue_page(found, state, model["calendar"], made_by))
+        note(f"wrote {out}")
     if as_json:
         print_json(found)
         return
@@ -431,6 +454,7 @@ def backtest(
     moments: Annotated[int, _about("--moments", min=10, max=100_000)] = 200,
     draws: Annotated[int, _about("--draws", min=10, max=10_000)] = 50,
     seed: Annotated[int, _about("--seed", min=0)] = 1,
+    out: Annotated[Path | None, _about("--out")] = None,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
@@ -447,16 +471,18 @@ def backtest(
     """
     import msgspec
 
-    from qops_batsim.cli.console import progress_bar
     from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.forecast import backtest as testing
     from qops_batsim.forecast.forecast import Simulator
+    from qops_batsim.forecast.pages import backtest_page, coverage_table
     from qops_batsim.forecast.past import past_of
     from qops_batsim.forecast.promise import kept_promises
     from qops_batsim.workload.model import shortage
 
     if starts not in ("logged", "simulated"):
         raise InputError(f"--starts is {starts!r}; logged or simulated is accepted")
+    if out is not None:
+        check_writable(out)
     past = past_of(_trace(history, given, given["processors"], by="binding"))
     contestant = contestant_of(by_scheduler)
     chosen = contestant.scheduler, dict(contestant.settings)
@@ -468,6 +494,11 @@ def backtest(
         )
     promises = kept_promises(told, past)
     classes, made = testing.coverages(told, past), len({each.now for each in told})
+    if out is not None:
+        whose = "as logged" if starts == "logged" else f"as {by_scheduler} would have made them"
+        about = f"Back-test of {Path(history).name}, starts {whose}, forecast by {by_scheduler}"
+        write_text(out, backtest_page(about, told, classes, command_line()))
+        note(f"wrote {out}")
     if few := shortage(made, moments, "moments at which jobs wait"):
         note(few)
     if as_json:
@@ -478,17 +509,8 @@ def backtest(
         del whole["group"]
         print_json({**asked, **numbers, **whole, **shown})
         return
-    rows = []
-    for each in classes:
-        errors = each.median_error, each.of_plan, each.of_recent_waits, each.of_bound
-        shares = [f"{each.coverage_50:.0f} %", f"{each.coverage_80:.0f} %"]
-        rows.append([each.group, f"{each.forecasts:,}", *shares, *map(duration_text, errors)])
-    heads = ["jobs", "forecasts", "in 50 %", "in 80 %", "error", "plan", "recent", "bound"]
-    print_table(
-        f"Starts within intervals of 50 and 80 %, and median errors, at {made:,} moments",
-        heads,
-        rows,
-    )
+    table = coverage_table(classes, made)
+    print_table(table.title, table.headings, table.rows)
     every = classes[0]
     if every.coverage_80_interval is not None:
         low, high = every.coverage_80_interval
@@ -568,16 +590,17 @@ def serve(
 
 def _watch(queue: Path, history: str, given: dict[str, Any]) -> Watch:
     """Return the queue, and how it is forecast, in a process of forecasts."""
+    from qops_batsim.experiments.page import Aliases
     from qops_batsim.forecast.latest import Watch
     from qops_batsim.forecast.queue import anonymous, forecast_asked, forecast_queue
 
     source, draws = _source(queue, given), given["draws"]
-    numbers: dict[str, str] = {}
+    aliases = Aliases()
     model = _model(history, source.state().processors, given)
 
     def forecast(state: QueueState) -> QueueForecast:
         found = forecast_queue(state, draws=draws or DRAWS, **model)
-        return anonymous(found, numbers) if given["anonymous"] else found
+        return anonymous(found, aliases) if given["anonymous"] else found
 
     return Watch(
         lambda: source.state(),

@@ -68,6 +68,21 @@ class PageHeading(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class Aliases(dict[str, str]):
+    """Numbers in place of names, in the order of their appearance; what is not known stays so.
+
+    >>> names = Aliases()
+    >>> [names[each] for each in ("ann", "bob", "-", "ann")]
+    ['1', '2', '-', '1']
+    """
+
+    def __missing__(self, name: str) -> str:
+        """Return the number of a name that is new."""
+        if name in EMPTY:
+            return name
+        return self.setdefault(name, str(len(self) + 1))
+
+
 EMPTY = frozenset({"", "-"})
 """Cells that say nothing."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -191,13 +191,17 @@ class Simulator:
         """Return starts (seconds) of the waiting jobs, by draw and job; NaN where cancelled."""
         return self.starts_by_draw(moment, self.draw(moment, habits, draws, rng, patience))
 
-    def starts_by_draw(self, moment: Moment, drawn: Drawn) -> np.ndarray:
+    def starts_by_draw(
+        self, moment: Moment, drawn: Drawn, on_progress: Callable[[int], None] | None = None
+    ) -> np.ndarray:
         """Return starts (seconds) of the waiting jobs, by draw and job; NaN where cancelled."""
         found = np.empty((len(drawn.arrivals), len(moment.waiting)))
         for draw, each in enumerate(
             zip(drawn.run_times, drawn.arrivals, drawn.cancelled, strict=True)
         ):
             found[draw] = self.starts(moment, *each)
+            if on_progress is not None:
+                on_progress(draw + 1)
         return found
 
     def draw(

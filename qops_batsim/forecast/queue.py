@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -13,6 +13,7 @@ from qops_batsim.advice.queue_state import QueuedJob, QueueState, in_line
 from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, Cause, Waits
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require, shown
+from qops_batsim.experiments.page import Aliases
 from qops_batsim.files import read_bytes
 from qops_batsim.forecast.backtest import (
     HORIZONS,
@@ -103,6 +104,7 @@ def forecast_queue(
     draws: int = 200,
     seed: int = 1,
     corrections: Sequence[Correction] = (),
+    on_progress: Callable[[int], None] | None = None,
 ) -> QueueForecast:
     """Return when each waiting job of a queue will start.
 
@@ -118,11 +120,13 @@ def forecast_queue(
         How many simulations are made, and what their chances begin with.
     corrections
         Of a back-test; without, quantiles are as drawn.
+    on_progress
+        Gets how many simulations are done.
     """
     model = _Model(state, past, calendar, (), scheduler, settings, corrections)
     moment, simulator = model.moment, model.simulator
     drawn = model.draw(draws, seed)
-    starts, plan = simulator.starts_by_draw(moment, drawn), simulator.planned(moment)
+    starts, plan = simulator.starts_by_draw(moment, drawn, on_progress), simulator.planned(moment)
     waiting, blocked = line_of(state)
     told = [
         model.told(job, starts[:, place], float(plan[place]), is_first=not place)
@@ -299,16 +303,10 @@ def variants(asked: AskedJob, size: int) -> list[AskedJob]:
     return [change(asked, processors=width, limit=limit) for width in widths for limit in limits]
 
 
-def anonymous(found: QueueForecast, numbers: dict[str, str]) -> QueueForecast:
-    """Return a forecast with numbers in place of users, in the order of their appearance.
-
-    ``numbers`` are those of the users known so far; new ones are added.
-    """
+def anonymous(found: QueueForecast, aliases: Aliases) -> QueueForecast:
+    """Return a forecast with numbers in place of users."""
     change = msgspec.structs.replace
-    jobs = [
-        change(job, user=numbers.setdefault(job.user, str(len(numbers) + 1))) for job in found.jobs
-    ]
-    return change(found, jobs=jobs)
+    return change(found, jobs=[change(job, user=aliases[job.user]) for job in found.jobs])
 
 
 class _Model:

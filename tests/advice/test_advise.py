@@ -263,6 +263,9 @@ def test_ids_and_dates_are_those_of_the_accounting(tmp_path: Path) -> None:
         "the promise to 4711_",
     ):
         assert text in page
+    hidden = advice_page({"": advice}, "qops-batsim advise sacct.txt", anonymous=True)
+    assert ">ada<" not in hidden
+    assert ">4711_" in hidden
     share = advice.mean(few.chosen, refused)
     assert share is not None
     assert share.mean > 0

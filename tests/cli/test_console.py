@@ -11,6 +11,7 @@ import pytest
 
 from qops_batsim.cli import console
 from qops_batsim.cli.console import (
+    command_line,
     note,
     print_answer,
     print_error,
@@ -134,3 +135,13 @@ def test_long_lines_are_folded_at_blanks(
     ]
     print_error(text)
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_the_command_of_an_anonymous_page_has_no_accounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = ["queue", "starts", "q.json", "--account", "bio 1", "--account=phy", "--qos", "normal"]
+    monkeypatch.setattr("sys.argv", ["qops-batsim", *words])
+    monkeypatch.setattr(console, "program", "qops-batsim")
+    told = "qops-batsim queue starts q.json --account 'bio 1' --account=phy --qos normal"
+    assert command_line() == told
+    hidden = "qops-batsim queue starts q.json --account ... --account=... --qos normal"
+    assert command_line(anonymous=True) == hidden

@@ -252,6 +252,22 @@ def test_what_cannot_be_asked(cli, queue: Path, log: Path, change, told: str) ->
     assert told in " ".join(done.err.split())
 
 
+def test_pages_are_written(cli, queue: Path, log: Path, tmp_path: Path) -> None:
+    asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW), "--draws", "50")
+    out = tmp_path / "page.html"
+    done = cli(*asked, "--out", out, "--anonymous")
+    assert done.exit_code == 0, done.err
+    assert "When will my job start?" in out.read_text()
+    done = cli(*asked, "--out", out, "--job", "1x1h")
+    assert done.exit_code == 2
+    assert "a page is of the jobs that wait" in " ".join(done.err.split())
+    done = cli("queue", "backtest", log, "--moments", "30", "--draws", "10", "--out", out)
+    assert done.exit_code == 0, done.err
+    assert "Back-test of log.swf, starts as logged, forecast by easy" in out.read_text()
+    done = cli("queue", "backtest", log, "--out", tmp_path)
+    assert done.exit_code == 2
+
+
 def test_starts_are_told_over_http(cli, queue: Path, log: Path) -> None:
     command = [sys.executable, "-m", "qops_batsim", "queue", "serve", queue, "--history", log]
     command += ["--max-age", "99999d", "--anonymous", "--draws", "50", "--listen", "127.0.0.1:0"]

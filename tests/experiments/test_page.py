@@ -151,6 +151,14 @@ def test_a_click_on_a_heading_sorts_in_a_browser(browse: Callable[[str], str]) -
     assert first_cells(by_wait + by_wait) == ["easy", "qops", mine, "fcfs"]
 
 
+def test_dates_are_sorted_as_dates_in_a_browser(browse: Callable[[str], str]) -> None:
+    rows = [["a", "2026-03-01 08:00"], ["b", "-"], ["c", "2026-02-27 09:00"]]
+    page = html_page("A", "B", {"C": [PageTable(title="T", headings=["a", "b"], rows=rows)]}, "x")
+    click = 'document.querySelectorAll("th button")[1].click();'
+    shown = browse(page.replace("</body>", f"<script>{click}{click}</script></body>"))
+    assert re.findall(r"<tr><td>(.*?)</td>", shown) == ["a", "c", "b"]
+
+
 def test_tables_and_pictures_are_saved_in_a_browser(browse: Callable[[str], str]) -> None:
     script = """
 const saved = [];

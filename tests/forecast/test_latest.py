@@ -15,6 +15,7 @@ from qops_batsim.advice.queue_quote import Ask
 from qops_batsim.advice.queue_state import QueueState
 from qops_batsim.advice.quote_server import Problem
 from qops_batsim.errors import InputError
+from qops_batsim.experiments.page import Aliases
 from qops_batsim.forecast.latest import LatestForecast
 from qops_batsim.forecast.queue import anonymous
 from support.forecasts import NOW, begun_wrongly, forecast_of, watched
@@ -120,7 +121,7 @@ def test_what_is_wrong_at_the_beginning_is_raised() -> None:
 
 
 def test_users_are_numbers_in_the_order_of_their_appearance() -> None:
-    state, numbers = QueueState(source="queue", processors=8, now=NOW, jobs=[]), {"ann": "1"}
+    state, numbers = QueueState(source="queue", processors=8, now=NOW, jobs=[]), Aliases(ann="1")
     found = anonymous(forecast_of(state), numbers)
     assert [job.user for job in found.jobs] == ["2", "1", "1"]
     assert numbers == {"ann": "1", "bob": "2"}

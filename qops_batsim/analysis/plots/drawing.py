@@ -139,25 +139,31 @@ def set_host_ticks(axes: Any, middles: Floats) -> None:
     axes.yaxis.set_major_formatter(FixedFormatter([str(host) for host in hosts]))
 
 
-def set_time_axis(axes: Any, begin: float, end: float, calendar: Calendar | None = None) -> None:
+def set_time_axis(
+    axes: Any,
+    begin: float,
+    end: float,
+    calendar: Calendar | None = None,
+    most_ticks: int = _MOST_TICKS,
+) -> None:
     """Give an axes whose data are in seconds a horizontal axis in dates or readable units.
 
     Without a calendar, ticks within a few days far from date 0 read like ``100 d 06:00``.
     """
     if calendar is not None:
-        _set_dates(axes, begin, end, calendar)
+        _set_dates(axes, begin, end, calendar, most_ticks)
         return
     span = end - begin
     name, length = next((name, length) for least, name, length in _TIME_UNITS if span >= least)
-    step = next((d for d in READABLE_DURATIONS if span / d <= _MOST_TICKS), None)
+    step = next((d for d in READABLE_DURATIONS if span / d <= most_ticks), None)
     places: Sequence[float] | np.ndarray
-    if span < _MOST_TICKS / 2 or step is None:
-        places = MaxNLocator(nbins=_MOST_TICKS, steps=[1, 2, 5, 10]).tick_values(begin, end)
+    if span < most_ticks / 2 or step is None:
+        places = MaxNLocator(nbins=most_ticks, steps=[1, 2, 5, 10]).tick_values(begin, end)
     else:
         places = np.arange(math.ceil(begin / step), math.floor(end / step) + 1) * step
     ticks = [float(place) for place in places if begin <= place <= end]
     labels = [f"{tick / length:,.10g}" for tick in ticks]
-    if length < _DAY and begin >= 2 * _DAY and span >= _MOST_TICKS / 2:
+    if length < _DAY and begin >= 2 * _DAY and span >= most_ticks / 2:
         name = "days and hours:minutes" + (":seconds" if step is not None and step < 60 else "")
         labels = [_clock(tick, seconds=step is not None and step < 60) for tick in ticks]
     axes.set_xlim(begin, end)
@@ -166,10 +172,11 @@ def set_time_axis(axes: Any, begin: float, end: float, calendar: Calendar | None
     axes.set_xlabel(f"Time since the start of the simulation ({name})")
 
 
-def _set_dates(axes: Any, begin: float, end: float, calendar: Calendar) -> None:
+def _set_dates(axes: Any, begin: float, end: float, calendar: Calendar, most: int) -> None:
     """Give an axes the site's dates; the label tells what the ticks leave out."""
-    locator = AutoDateLocator(tz=ZoneInfo(calendar.time_zone), minticks=5, maxticks=_MOST_TICKS)
-    formatter = ConciseDateFormatter(locator, tz=ZoneInfo(calendar.time_zone))
+    zone = ZoneInfo(calendar.time_zone)
+    locator = AutoDateLocator(tz=zone, minticks=min(5, most // 2), maxticks=most)
+    formatter = ConciseDateFormatter(locator, tz=zone)
     places = locator.tick_values(calendar.date(begin), calendar.date(end))
     ticks = [calendar.seconds(num2date(place)) for place in places]
     inside = [index for index, tick in enumerate(ticks) if begin <= tick <= end]
