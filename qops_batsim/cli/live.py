@@ -57,6 +57,7 @@ _about = manual(
         Default: what the journal is of.
     --follow: Show the table anew, until a signal ends it.
     JOURNAL: A journal.
+    FILE: File to write; one that exists is gone on with.
     """
 )
 Partition = Annotated[str | None, _about("--partition")]
@@ -335,6 +336,32 @@ def check(partition: Partition = None, poll: Poll = "1s", as_json: AsJson = Fals
             say(f"{'fine' if each.is_fine else 'BAD ':<5}{each.about:<14}{each.text}", 19)
     if not found.is_fine:
         raise typer.Exit(1)
+
+
+@app.command()
+def record(
+    file: Annotated[Path, _about("FILE")],
+    partition: Partition = None,
+    poll: Poll = "60s",
+) -> None:
+    """Record when Slurm itself expects each waiting job to start, until a signal ends it.
+
+    `queue backtest --slurm-estimates FILE` tells how true that was beside forecasts. squeue is
+    asked, and nothing is changed.
+
+    Examples:
+
+    \b
+        qops-batsim live record estimates.jsonl --partition main
+    """
+    from qops_batsim.live.record import Recorder
+    from qops_batsim.live.record import record as go_on
+    from qops_batsim.live.slurm import Slurm
+
+    step = duration(poll, "--poll", zero=False)
+    with Recorder(file, Slurm(partition)) as recorder:
+        note(f"records what Slurm expects to {file}, each {step:g} s")
+        go_on(recorder, step, _line)
 
 
 @app.command()

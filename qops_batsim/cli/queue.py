@@ -86,6 +86,7 @@ _about = manual(
     --user NAME: Whose jobs these are: they use their limits as others of this user did.
     --calibration FILE: What `queue backtest --json` printed: quantiles are corrected by it.
     --anonymous: Tell numbers in place of users, in the order of their appearance.
+    --slurm-estimates FILE: What `live record` wrote, to compare with; moments are from that time.
     --out, -o FILE: A page to write as well (HTML, one file).
     [Where to answer]
     --listen ADDRESS:PORT: Where to answer.
@@ -454,6 +455,7 @@ def backtest(
     moments: Annotated[int, _about("--moments", min=10, max=100_000)] = 200,
     draws: Annotated[int, _about("--draws", min=10, max=10_000)] = 50,
     seed: Annotated[int, _about("--seed", min=0)] = 1,
+    slurm_estimates: Annotated[Path | None, _about("--slurm-estimates")] = None,
     out: Annotated[Path | None, _about("--out")] = None,
     as_json: AsJson = False,
     **given: Any,
@@ -471,6 +473,7 @@ def backtest(
     """
     import msgspec
 
+    from qops_batsim.advice.expected_starts import ExpectedStarts
     from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.forecast import backtest as testing
     from qops_batsim.forecast.forecast import Simulator
@@ -483,15 +486,34 @@ def backtest(
         raise InputError(f"--starts is {starts!r}; logged or simulated is accepted")
     if out is not None:
         check_writable(out)
-    past = past_of(_trace(history, given, given["processors"], by="binding"))
+    expected = span = None
+    if slurm_estimates is not None:
+        if starts == "simulated":
+            raise InputError("--slurm-estimates are of the starts that the history tells (logged)")
+        expected = ExpectedStarts(slurm_estimates)
+    trace = _trace(history, given, given["processors"], by="binding")
+    past, calendar = past_of(trace), trace.calendar
+    if expected is not None:
+        if calendar is None:
+            raise InputError(f"{history}: tells no dates; --slurm-estimates needs them")
+        first, last = expected.span
+        span = first - calendar.unix_start, last - calendar.unix_start
     contestant = contestant_of(by_scheduler)
     chosen = contestant.scheduler, dict(contestant.settings)
     if starts == "simulated":
         past = testing.as_simulated(past, *chosen)
     with progress_bar(moments, "moments") as bar:
         told, corrections = testing.backtest(
-            past, Simulator(past, *chosen), moments=moments, draws=draws, seed=seed, on_progress=bar
+            past,
+            Simulator(past, *chosen),
+            moments=moments,
+            draws=draws,
+            seed=seed,
+            span=span,
+            on_progress=bar,
         )
+    if expected is not None and calendar is not None:
+        told = testing.with_expected(told, past, expected, calendar.unix_start)
     promises = kept_promises(told, past)
     classes, made = testing.coverages(told, past), len({each.now for each in told})
     if out is not None:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import numpy as np
 
+from qops_batsim.advice.expected_starts import ExpectedStarts
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.statistics import LEVEL, quantile
 from qops_batsim.forecast.forecast import WEEK, Moment, Simulator, moment_of, quantiles
@@ -63,7 +64,8 @@ class PastForecast(NamedTuple):
 
     ``drawn`` are quantiles of simulated starts by :data:`LEVELS`, ``levels`` these as calibrated;
     the others are forecasts without a model of what comes: the plan by limits, the median of recent
-    waits of its class of processors, and an upper bound on that.
+    waits of its class of processors, an upper bound on that, and what Slurm expected, NaN if that
+    is not known.
     """
 
     now: float
@@ -74,6 +76,7 @@ class PastForecast(NamedTuple):
     planned: float
     recent: float
     bound: float
+    slurm: float = math.nan
 
 
 class Correction(msgspec.Struct, frozen=True):
@@ -167,18 +170,26 @@ def backtest(
     moments: int = 1_000,
     draws: int = 100,
     seed: int = 1,
+    span: tuple[float, float] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> tuple[list[PastForecast], list[Correction]]:
     """Return the forecasts that would have been made at random moments, with what came.
 
     And the corrections by all outcomes, for forecasts to come.
 
-    Moments are drawn from the last two thirds of the past; those at which nothing waits are drawn
-    again. Forecasts know nothing that was not known at their moments. Those of jobs that were
-    cancelled before they started are not compared.
+    Moments are drawn from the last two thirds of the past, or of these from a ``span`` (seconds);
+    those at which nothing waits are drawn again. Forecasts know nothing that was not known at their
+    moments. Those of jobs that were cancelled before they started are not compared.
     """
     rng = np.random.default_rng(seed)
     began, end = past.submissions[len(past.submissions) // 3], past.submissions[-1]
+    if span is not None:
+        began, end = max(began, span[0]), min(end, span[1])
+        if began >= end:
+            raise InputError(
+                "Slurm's estimates are not of the last two thirds of the history's time; a history "
+                "that goes on until after them is expected"
+            )
     dates: list[float] = []
     for _ in range(ATTEMPTS * moments):
         drawn = float(rng.uniform(began, end))
@@ -258,7 +269,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         The same of intervals as drawn.
     median_error
         Median of absolute errors of the median; ``of_plan``, ``of_recent_waits`` and ``of_bound``
-        of the plan by limits, of the median of recent waits and of the bound on it.
+        of the plan by limits, of the median of recent waits and of the bound on it; ``of_slurm`` of
+        what Slurm expected, in the forecasts where that is known, None if it never is.
     pinball
         Mean pinball loss of the quantiles.
     """
@@ -275,6 +287,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     of_plan: float
     of_recent_waits: float
     of_bound: float
+    of_slurm: float | None
     pinball: float
 
 
@@ -290,13 +303,15 @@ def coverage(told: Sequence[PastForecast], group: str = "all") -> Coverage:
         return 100.0 * found
 
     def error(of: np.ndarray) -> float:
-        return float(np.median(np.abs(of - start)))
+        return float(np.nanmedian(np.abs(of - start)))
 
     wide, narrow = (inside(levels, *ends) for ends in INTERVALS)
     missed = start[:, None] - levels
     loss = np.maximum(np.array(LEVELS) * missed, (np.array(LEVELS) - 1.0) * missed)
-    others = ("planned", "recent", "bound")
-    planned, recent, bound = (np.array([getattr(each, name) for each in told]) for name in others)
+    others = ("planned", "recent", "bound", "slurm")
+    planned, recent, bound, slurm = (
+        np.array([getattr(each, name) for each in told]) for name in others
+    )
     return Coverage(
         group=group,
         forecasts=len(told),
@@ -310,6 +325,7 @@ def coverage(told: Sequence[PastForecast], group: str = "all") -> Coverage:
         of_plan=error(planned),
         of_recent_waits=error(recent),
         of_bound=error(bound),
+        of_slurm=None if np.isnan(slurm).all() else error(slurm),
         pinball=float(loss.mean()),
     )
 
@@ -328,6 +344,26 @@ def clustered(values: np.ndarray, clusters: np.ndarray) -> tuple[float, float] |
     return max(mean - reach, 0.0), min(mean + reach, 100.0)
 
 
+def with_expected(
+    told: Sequence[PastForecast], past: Past, expected: ExpectedStarts, unix_start: float
+) -> list[PastForecast]:
+    """Return forecasts with what Slurm expected at their moments.
+
+    ``unix_start`` is the date of second 0 (seconds since 1970). InputError if that is known of none
+    of the jobs.
+    """
+    found = []
+    for each in told:
+        start = expected.at(past.jobs[each.row].id, each.now + unix_start)
+        found.append(each if start is None else each._replace(slurm=start - unix_start))
+    if all(math.isnan(each.slurm) for each in found):
+        raise InputError(
+            "Slurm's estimates tell of no job that waits at a moment of the back-test; estimates "
+            "of the same machine, with ids as in the history, are expected"
+        )
+    return found
+
+
 def coverages(told: Sequence[PastForecast], past: Past) -> list[Coverage]:
     """Return how true forecasts were: all, by partition, processors, limit and wait so far."""
     classes: dict[tuple[int, float, str], list[PastForecast]] = {(0, 0.0, "all"): list(told)}
@@ -342,6 +378,8 @@ def coverages(told: Sequence[PastForecast], past: Past) -> list[Coverage]:
         )
         for place, kind in enumerate(kinds, 1):
             classes.setdefault((place, *kind), []).append(each)
+        if not math.isnan(each.slurm):
+            classes.setdefault((len(kinds) + 1, 0.0, "Slurm expects a start"), []).append(each)
     return [
         coverage(classes[kind], kind[2])
         for kind in sorted(classes)

@@ -318,26 +318,38 @@ FORECASTS = {
     "of_plan": "plan by limits",
     "of_recent_waits": "recent waits",
     "of_bound": "bound on recent waits",
+    "of_slurm": "Slurm's estimate",
 }
 """Names of what is compared, by its errors."""
 
 
+def _compared(classes: Sequence[Coverage]) -> dict[str, str]:
+    """Return those that are known."""
+    return {name: what for name, what in FORECASTS.items() if getattr(classes[0], name) is not None}
+
+
+def _error_of(each: Coverage, name: str) -> float:
+    error = getattr(each, name)
+    return np.nan if error is None else error
+
+
 def coverage_table(classes: Sequence[Coverage], moments: int) -> PageTable:
     """Return how true forecasts were, by class of jobs."""
+    compared = _compared(classes)
     rows = [
         [
             each.group,
             f"{each.forecasts:,}",
             f"{each.coverage_50:.0f} %",
             f"{each.coverage_80:.0f} %",
-            *(hours(getattr(each, name)) for name in FORECASTS),
+            *(hours(_error_of(each, name)) for name in compared),
         ]
         for each in classes
     ]
     heads = ["jobs", "forecasts", "in 50 %", "in 80 %"]
     return PageTable(
         title=f"Starts within intervals of 50 and 80 %, at {moments:,} moments",
-        headings=[*heads, *(f"{name} (h)" for name in FORECASTS.values())],
+        headings=[*heads, *(f"{name} (h)" for name in compared.values())],
         rows=rows,
         note="Hours are medians of absolute errors.",
     )
@@ -378,8 +390,8 @@ def _summary(every: Coverage) -> list[str]:
         low, high = every.coverage_80_interval
         interval = f" [{low:.1f}, {high:.1f}]"
     others = [
-        f"{hours(getattr(every, name))} h with the {what}"
-        for name, what in FORECASTS.items()
+        f"{hours(_error_of(every, name))} h with {'' if name == 'of_slurm' else 'the '}{what}"
+        for name, what in _compared([every]).items()
         if name != "median_error"
     ]
     return [
@@ -445,11 +457,11 @@ def _errors(classes: Sequence[Coverage]) -> PagePicture:
         with picture(path, WIDTH, 1.7 + 0.28 * len(classes)) as figure:
             axes = figure.subplots()
             largest, least = 0.0, np.inf
-            for place, (name, what) in enumerate(FORECASTS.items()):
-                errors = np.maximum([getattr(each, name) for each in classes], 1.0)
+            for place, (name, what) in enumerate(_compared(classes).items()):
+                errors = np.maximum([_error_of(each, name) for each in classes], 1.0)
                 style: dict[str, Any] = {"color": COLORS[place], "marker": MARKERS[place]}
                 axes.scatter(errors, range(len(classes)), 30, label=what, **style)
-                largest, least = max(largest, errors.max()), min(least, errors.min())
+                largest, least = max(largest, np.nanmax(errors)), min(least, np.nanmin(errors))
             axes.set_xscale("log")
             axes.set_yticks(range(len(classes)), [each.group for each in classes])
             axes.set_ylim(len(classes) - 0.5, -0.5)

@@ -188,6 +188,20 @@ class Slurm:
         self._marked = {row["JobArrayID"] for row in rows if row["admin_comment"].startswith(MARK)}
         return [limited(job, self._throttles) for job in jobs]
 
+    def expected_starts(self) -> dict[str, float | None]:
+        """Return when Slurm expects each waiting job to start (seconds since 1970), if it does."""
+        said = self._ask(
+            ["squeue", "-h", "-a", "-r", "-t", "PENDING", *self._of],
+            "JobArrayID:0 ,StartTime:0 ",
+        )
+        rows = [line.split() for line in said.splitlines()]
+        found: dict[str, float | None] = {}
+        for row in rows:
+            if len(row) != 2 or not (row[1] in _NONE or row[1].isdecimal()):
+                raise Unreachable(f"squeue says {shown(said)}; ids and dates are expected")
+            found[row[0]] = None if row[1] in _NONE else float(row[1])
+        return found
+
     def _ask_throttles(self, jobs: Sequence[SeenJob]) -> None:
         """Learn how many tasks of which array may run at once (``sbatch --array=1-9%2``).
 

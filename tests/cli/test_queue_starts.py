@@ -268,6 +268,27 @@ def test_pages_are_written(cli, queue: Path, log: Path, tmp_path: Path) -> None:
     assert done.exit_code == 2
 
 
+def test_estimates_of_slurm_are_compared(cli, log: Path, tmp_path: Path) -> None:
+    # As if Slurm had expected all jobs at the very end, for the last week.
+    rows = [line.split() for line in log.read_text().splitlines() if line[0] != ";"]
+    end = UNIX + int(rows[-1][1]) + 1e6
+    looks = np.arange(UNIX + 2 * WEEK, UNIX + 3 * WEEK, 600.0).tolist()
+    first = {"date": looks[0], "starts": {row[0]: end for row in rows}}
+    lines = [first, *({"date": date, "starts": {}} for date in looks[1:])]
+    path = tmp_path / "looks.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    asked = ("queue", "backtest", log, "--moments", "30", "--draws", "10")
+    done = cli(*asked, "--slurm-estimates", path)
+    assert done.exit_code == 0, done.err
+    assert "Slurm's estimate (h)" in done.out
+    found = json.loads(cli(*asked, "--slurm-estimates", path, "--json").out)
+    assert found["of_slurm"] > 1e6
+    assert json.loads(cli(*asked, "--json").out)["of_slurm"] is None
+    done = cli(*asked, "--slurm-estimates", path, "--starts", "simulated")
+    assert done.exit_code == 2
+    assert "of the starts that the history tells" in " ".join(done.err.split())
+
+
 def test_starts_are_told_over_http(cli, queue: Path, log: Path) -> None:
     command = [sys.executable, "-m", "qops_batsim", "queue", "serve", queue, "--history", log]
     command += ["--max-age", "99999d", "--anonymous", "--draws", "50", "--listen", "127.0.0.1:0"]

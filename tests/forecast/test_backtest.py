@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from qops_batsim.advice.expected_starts import ExpectedStarts
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.statistics import mean_interval
 from qops_batsim.forecast.backtest import (
@@ -21,10 +24,13 @@ from qops_batsim.forecast.backtest import (
     coverage,
     coverages,
     recent_waits,
+    with_expected,
 )
 from qops_batsim.forecast.forecast import Simulator, moment_of
 from qops_batsim.forecast.promise import kept_promises
 from support.pasts import history, past
+
+UNIX = 1_780_000_000
 
 
 def told(
@@ -174,3 +180,32 @@ def test_promises_are_kept_by_the_end() -> None:
     assert found.slack == pytest.approx((70 + 10 - 10) / 3)
     assert found.plan_kept == 100.0
     assert kept_promises(told_of[3:], jobs) is None
+
+
+def test_what_slurm_expected_is_compared_where_it_is_known(tmp_path: Path) -> None:
+    jobs = history()
+    every, _ = backtest(jobs, Simulator(jobs), moments=30, draws=10, seed=5)
+    assert coverage(every).of_slurm is None
+    # Of all jobs with even numbers Slurm expects the start 100 s late, all along.
+    rows = sorted({each.row for each in every if each.row % 2 == 0})
+    starts = {str(row): float(jobs.starts[row]) + UNIX + 100.0 for row in rows}
+    first, last = sorted({each.now for each in every})[9:20:10]
+    looks = np.arange(first, last, 60.0) + UNIX
+    lines = [{"date": float(date), "starts": {} if at else starts} for at, date in enumerate(looks)]
+    (tmp_path / "looks.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    expected = ExpectedStarts(tmp_path / "looks.jsonl")
+    told = with_expected(every, jobs, expected, UNIX)
+    known = [each for each in told if not math.isnan(each.slurm)]
+    assert {each.row for each in known} <= {*rows}
+    assert all(first <= each.now <= last + 600 for each in known)
+    assert all(each.slurm - each.start == pytest.approx(100.0) for each in known)
+    assert coverage(told).of_slurm == pytest.approx(100.0)
+    groups = {each.group: each for each in coverages(told, jobs)}
+    assert groups["Slurm expects a start"].forecasts == len(known)
+    # Moments can be of that time only.
+    within, _ = backtest(jobs, Simulator(jobs), moments=10, draws=10, seed=5, span=(first, last))
+    assert all(first <= each.now <= last for each in within)
+    with pytest.raises(InputError, match="a history that goes on until after them"):
+        backtest(jobs, Simulator(jobs), moments=10, draws=10, span=(9e9, 9.1e9))
+    with pytest.raises(InputError, match="tell of no job that waits"):
+        with_expected(every, jobs, expected, UNIX + 1e9)

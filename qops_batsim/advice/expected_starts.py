@@ -1,0 +1,80 @@
+"""File of when a resource manager itself has expected its waiting jobs to start.
+
+A line of JSON for each look: its date, and the jobs of which something else was expected than at
+the look before; dates are seconds since 1970, null where nothing was expected.
+
+    {"date":1780000000.0,"starts":{"4711":1780003600.0,"4712_3":null}}
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from pathlib import Path
+
+import msgspec
+
+from qops_batsim.errors import InputError
+from qops_batsim.files import read_bytes
+
+LATEST = 600.0
+"""How long what was expected at a look counts, if there is no later look (seconds)."""
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """What has changed since the look before: dates in seconds since 1970, None for none."""
+
+    date: float
+    starts: dict[str, float | None]
+
+
+class ExpectedStarts:
+    """What was expected of which job, and when.
+
+    Parameters
+    ----------
+    path
+        File of the looks; a last line that was cut off is left out.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._looks: list[float] = []
+        self._of: dict[str, tuple[list[float], list[float | None]]] = {}
+        decode = msgspec.json.Decoder(Look).decode
+        lines = read_bytes(path, what="recorded starts").split(b"\n")[:-1]
+        for number, line in enumerate(lines, 1):
+            try:
+                look = decode(line)
+            except msgspec.DecodeError as error:
+                raise InputError(
+                    f"{path}, line {number}: {error}; what `live record` writes is expected"
+                ) from None
+            if self._looks and look.date < self._looks[-1]:
+                raise InputError(
+                    f"{path}, line {number}: date is {look.date:.0f}, before the one above, "
+                    f"{self._looks[-1]:.0f}; looks in their order are expected"
+                )
+            self._looks.append(look.date)
+            for job, start in look.starts.items():
+                dates, starts = self._of.setdefault(job, ([], []))
+                dates.append(look.date)
+                starts.append(start)
+        if not self._of:
+            raise InputError(f"{path}: tells of no job; what `live record` writes is expected")
+
+    @property
+    def span(self) -> tuple[float, float]:
+        """Dates of the first and the last look (seconds since 1970)."""
+        return self._looks[0], self._looks[-1]
+
+    def at(self, job: str, date: float) -> float | None:
+        """Return the start that was expected of a job at a date, both in seconds since 1970.
+
+        None if nothing was, or nobody looked at that time. One that has passed is now.
+        """
+        last = bisect_right(self._looks, date)
+        if not last or date - self._looks[last - 1] > LATEST or job not in self._of:
+            return None
+        dates, starts = self._of[job]
+        place = bisect_right(dates, date)
+        start = starts[place - 1] if place else None
+        return None if start is None else max(start, date)

@@ -1,0 +1,74 @@
+"""Record of when Slurm itself expects its waiting jobs to start, for back-tests."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from qops_batsim.advice.expected_starts import Look
+from qops_batsim.live.journal import locked
+from qops_batsim.live.manager import Unreachable
+from qops_batsim.live.slurm import Slurm
+
+
+class Recorder:
+    """File of what Slurm expects, which goes on where it ended; a context that closes it.
+
+    Parameters
+    ----------
+    path
+        The file, for one process at a time.
+    slurm
+        Is asked, and nothing else.
+    """
+
+    def __init__(self, path: Path, slurm: Slurm) -> None:
+        self._slurm = slurm
+        self._known: dict[str, float | None] = {}
+        self._file = os.fdopen(locked(path, f"{path}: another process writes it"), "r+b")
+        self._drop_cut_line()
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._file.close()
+
+    def _drop_cut_line(self) -> None:
+        """Go to the end, and drop a last line that an earlier process did not finish."""
+        content = self._file.read()
+        self._file.truncate(self._file.seek(content.rfind(b"\n") + 1))
+
+    def look(self, date: float) -> int:
+        """Write what has changed by a date (seconds since 1970); return how many jobs wait."""
+        found = self._slurm.expected_starts()
+        nothing = object()
+        starts = {
+            job: start for job, start in found.items() if self._known.get(job, nothing) != start
+        }
+        self._known = found
+        self._file.write(msgspec.json.encode(Look(date=date, starts=starts)) + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return len(found)
+
+
+def record(recorder: Recorder, poll: float, on_line: Callable[[str], None]) -> None:
+    """Look until a signal comes, each ``poll`` seconds; an outage is told of once."""
+    problem = ""
+    while True:
+        try:
+            count = recorder.look(time.time())
+        except Unreachable as error:
+            if str(error) != problem:
+                on_line(f"no news: {error}")
+            problem = str(error)
+        else:
+            if problem:
+                on_line(f"news again: {count:,} jobs wait")
+            problem = ""
+        time.sleep(poll)
