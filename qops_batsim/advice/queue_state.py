@@ -1,9 +1,9 @@
 """A machine's queue at one moment: what runs and what waits, read from a file or a message.
 
-Two forms are understood: that of this package, and the JSON of Slurm's ``squeue --json``, whatever
-the version of its data parser. Older ones (Slurm 20.11 to 22.05) write plain numbers, with 0 or
-null for none; newer ones write ``{"set": true, "infinite": false, "number": 7}``, and lists of
-states.
+Forms that are understood: that of this package, text of Slurm's ``squeue`` and ``scontrol show
+job``, and the JSON of ``squeue --json``, whatever the version of its data parser. Older ones (Slurm
+20.11 to 22.05) write plain numbers, with 0 or null for none; newer ones write ``{"set": true,
+"infinite": false, "number": 7}``, and lists of states.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from qops_batsim.advice.slurm_text import records_of_text
 from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, TOO_WIDE, Meaning, Waits, meaning_of
 from qops_batsim.errors import InputError, printable, require, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
@@ -428,13 +429,7 @@ def read_queue(
     """
     if len(content) > MAX_QUEUE_BYTES:
         raise InputError(f"{source}: {len(content):,} bytes; at most {MAX_QUEUE_BYTES:,} are read")
-    try:
-        data = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{source}: is no JSON ({error})") from None
-    if not isinstance(data, dict) or not isinstance(data.get("jobs"), list):
-        raise InputError(f"{source}: a JSON object with a list of jobs is expected")
-    refuse_repeated_names(content, source)
+    data = _data_of(content, source)
     left_out: Counter[str] = Counter()
     unsure: Counter[str] = Counter()
     size, blocked = None, list[QueuedJob]()
@@ -460,6 +455,21 @@ def read_queue(
     if date is None:
         raise InputError(f"{source}: says nothing of its date; one is expected (--now DATE)")
     return _checked(source, size, date, jobs, blocked, left_out, unsure)
+
+
+def _data_of(content: bytes, source: str) -> dict[str, Any]:
+    """Return what a queue tells, text of Slurm in the form of its JSON."""
+    if not content.lstrip().startswith((b"{", b"[")):
+        text = content.decode("utf-8", "replace").lstrip()
+        return {"meta": {}, "jobs": records_of_text(text, source)}
+    try:
+        data = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InputError(f"{source}: is no JSON ({error})") from None
+    if not isinstance(data, dict) or not isinstance(data.get("jobs"), list):
+        raise InputError(f"{source}: a JSON object with a list of jobs is expected")
+    refuse_repeated_names(content, source)
+    return data
 
 
 def refuse_repeated_names(content: bytes, source: str) -> None:

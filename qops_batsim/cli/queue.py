@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
@@ -47,14 +48,16 @@ DRAWS, FEWER_DRAWS = 200, 50
 
 _about = manual(
     f"""
-    QUEUE: The queue: of `squeue --json`, in the form of docs/centres.md, or the journal of
-        `live`; - for standard input.
+    QUEUE: The queue: of `squeue --json`, of `scontrol show job`, in the form of docs/centres.md,
+        or the journal of `live`; - for standard input. Default: that of the Slurm that runs here,
+        which is asked and not changed.
     JOB...: {A_JOB}; each as if it were the only new one.
     [Which jobs]
     --partition NAME: Of squeue, take the jobs of this partition (repeatable); --processors is its
         size.
     [The machine and its queue]
-    --processors N: Processors of the machine, which squeue does not tell.
+    --processors N: Processors of the machine, which squeue does not tell. Default for the Slurm
+        that runs here: those of its nodes.
     --nodes FILE: Nodes of the partitions: output of scontrol show node, or of sinfo with PARTITION,
         NODELIST, CPUS and GRES. Their cores are the machine, and partitions with nodes of their own
         are told from those that share them.
@@ -95,6 +98,9 @@ _about = manual(
 )
 
 
+_A_JOB = re.compile("[0-9]+x")
+
+
 def _of_machine(
     processors: Annotated[int | None, _about("--processors", min=1)] = None,
     partition: Annotated[list[str] | None, _about("--partition")] = None,
@@ -130,7 +136,7 @@ def _of_users(anonymous: Annotated[bool, _about("--anonymous")] = False) -> None
     """Option of the commands that tell users."""
 
 
-def _source(queue: Path, given: dict[str, Any], now: float | None = None) -> QueueSource:
+def _source(queue: Path | None, given: dict[str, Any], now: float | None = None) -> QueueSource:
     from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.live.queue_source import QueueSource
     from qops_batsim.workload.accounting.nodes import read_nodes
@@ -157,8 +163,8 @@ def _source(queue: Path, given: dict[str, Any], now: float | None = None) -> Que
 @with_options(_of_promises)
 @with_options(_of_forecasts)
 def quote(
-    queue: Annotated[Path, _about("QUEUE")],
-    jobs: Annotated[list[str], _about("JOB...")],
+    queue: Annotated[str, _about("QUEUE")],
+    jobs: Annotated[list[str] | None, _about("JOB...")] = None,
     deadline: Annotated[str | None, _about("--deadline")] = None,
     history: Annotated[str | None, _about("--history")] = None,
     user: Annotated[str, _about("--user")] = "",
@@ -180,16 +186,23 @@ def quote(
         qops-batsim queue quote qops.db 4x10m --deadline 2h
         qops-batsim queue quote squeue.json 64x2h --deadline 8h \\
           --history sacct.txt
+        qops-batsim queue quote 64x2h
     """
     from qops_batsim.advice.queue_quote import Ask, parse_job
     from qops_batsim.advice.queue_state import date_text
 
     until = None if deadline is None else duration(deadline, "--deadline", zero=False)
+    jobs = jobs or []
+    is_live = _A_JOB.match(queue) is not None and not Path(queue).exists()
+    if is_live:
+        jobs.insert(0, queue)
+    if not jobs:
+        raise InputError("Missing argument 'JOB...': a job as 64x2h is expected behind the queue")
     asks = [
         Ask(processors=processors, time=run_time, deadline=until)
         for processors, run_time in map(parse_job, jobs)
     ]
-    asker = _source(queue, given, _date(now)).asker()
+    asker = _source(None if is_live else Path(queue), given, _date(now)).asker()
     answers = [asker.ask(each) for each in asks]
     likely: list[LikelyEnd] = []
     if history is not None:
@@ -278,8 +291,8 @@ def _queue_row(answer: QueueAnswer) -> dict[str, str]:
 @with_options(_of_forecasts)
 @with_options(_of_users)
 def starts(
-    queue: Annotated[Path, _about("QUEUE")],
     history: Annotated[str, _about("--history")],
+    queue: Annotated[Path | None, _about("QUEUE")] = None,
     job: Annotated[list[str] | None, _about("--job")] = None,
     what_if: Annotated[bool, _about("--what-if")] = False,
     user: Annotated[str, _about("--user")] = "",
@@ -304,6 +317,7 @@ def starts(
           --calibration backtest.json
         qops-batsim queue starts squeue.json --history log.swf.gz \\
           --job 64x2h --what-if
+        qops-batsim queue starts --history sacct.txt
     """
     from qops_batsim.advice.queue_quote import parse_job
     from qops_batsim.advice.queue_state import date_text
@@ -579,7 +593,7 @@ def _trace(
 @with_options(_of_forecasts)
 @with_options(_of_users)
 def serve(
-    queue: Annotated[Path, _about("QUEUE")],
+    queue: Annotated[Path | None, _about("QUEUE")] = None,
     history: Annotated[str | None, _about("--history")] = None,
     listen: Annotated[str, _about("--listen")] = "127.0.0.1:8080",
     any_interface: Annotated[bool, _about("--any-interface")] = False,
@@ -610,7 +624,7 @@ def serve(
     serve_quotes(source, listen, any_interface=any_interface, forecasts=forecasts)
 
 
-def _watch(queue: Path, history: str, given: dict[str, Any]) -> Watch:
+def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
     """Return the queue, and how it is forecast, in a process of forecasts."""
     from qops_batsim.experiments.page import Aliases
     from qops_batsim.forecast.latest import Watch

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from qops_batsim.advice.queue_quote import QueueAsker
@@ -16,12 +17,21 @@ from qops_batsim.advice.queue_state import MAX_QUEUE_BYTES, QueueState, date_tex
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
 from qops_batsim.live.journal import Journal, is_journal
-from qops_batsim.workload.accounting.nodes import NodeSizes
+from qops_batsim.live.manager import CommandFailed, Unreachable
+from qops_batsim.live.slurm import Run, read_queue_text, run_command
+from qops_batsim.workload.accounting.nodes import NodeSizes, nodes_of
+
+LIVE_SECONDS = 5.0
+"""For how long an answer of a live Slurm counts as its queue."""
 
 
 @dataclass
 class QueueSource:
     """File of a queue, with the choices of reading it, read again when it changes.
+
+    Without a ``path`` the queue is that of the Slurm that runs here, asked for at most every
+    :data:`LIVE_SECONDS`; so are its nodes, unless the ``machine``'s processors or ``nodes`` are
+    given.
 
     A queue older than ``max_age`` (seconds), or dated as far ahead of the clock of this machine, is
     refused, but where its date is given by ``now``. The scheduler promises, and only askers need
@@ -29,7 +39,7 @@ class QueueSource:
     is those of the partitions selected, which must be all that share them.
     """
 
-    path: Path
+    path: Path | None
     scheduler: str = "qops"
     settings: Mapping[str, Any] = field(default_factory=dict)
     machine: int | None = None
@@ -39,10 +49,14 @@ class QueueSource:
     nodes: NodeSizes | None = None
     max_age: float = math.inf
     _seen: tuple[int, int, int] | None = field(default=None, init=False)
+    run: Run = run_command
+    _fresh_until: float = field(default=-math.inf, init=False)
     _state: QueueState | None = field(default=None, init=False)
     _asker: QueueAsker | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        if self.path is None and self.machine is None and self.nodes is None:
+            self.nodes = nodes_of(self._ask(["scontrol", "show", "node"]), "scontrol show node")
         if self.nodes is None:
             return
         partitions = self.selection.get("partition") or [*self.nodes]
@@ -97,6 +111,12 @@ class QueueSource:
 
     def _changed(self) -> QueueState | None:
         """Return the queue of the file, None if it is as it was."""
+        if self.path is None:
+            if time.monotonic() < self._fresh_until:
+                return None
+            said = self._answer(lambda: read_queue_text(self.run))
+            self._fresh_until = time.monotonic() + LIVE_SECONDS
+            return self.read(said.encode(), "squeue")
         if str(self.path) == "-":
             if self._seen is not None:
                 return None
@@ -106,7 +126,9 @@ class QueueSource:
             found = self.path.stat()
         except OSError as error:
             raise InputError(f"{self.path}: {error.strerror}; a queue is expected") from None
-        if (of_journal := self._of_journal()) is not None:
+        # A pipe can be opened once.
+        is_file = S_ISREG(found.st_mode)
+        if is_file and (of_journal := self._of_journal(self.path)) is not None:
             return of_journal
         seen = (found.st_mtime_ns, found.st_size, found.st_ino)
         if seen == self._seen:
@@ -116,13 +138,25 @@ class QueueSource:
         self._seen = seen
         return state
 
-    def _of_journal(self) -> QueueState | None:
+    def _ask(self, command: Sequence[str]) -> str:
+        """Return what a command of Slurm says; an InputError if nothing."""
+        return self._answer(lambda: self.run(command, ""))
+
+    def _answer(self, ask: Callable[[], str]) -> str:
+        try:
+            return ask()
+        except (CommandFailed, Unreachable) as error:
+            raise InputError(
+                f"{error}; a Slurm that answers, or a file of its queue, is expected"
+            ) from None
+
+    def _of_journal(self, path: Path) -> QueueState | None:
         """Return the queue of a live journal, as of now; None if the file is none."""
-        if not is_journal(self.path):
+        if not is_journal(path):
             return None
         from qops_batsim.live.centre import queue_of
 
-        with Journal(self.path) as journal:
+        with Journal(path) as journal:
             about, entries = journal.begun, journal.entries(only_open=True)
-            self.check_age(str(self.path), journal.last_news)
+            self.check_age(str(path), journal.last_news)
         return queue_of(about, entries, self.now or time.time())

@@ -17,6 +17,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from qops_batsim.advice.queue_state import HELD, HOLDING, WAITING
+from qops_batsim.advice.slurm_text import FORMAT
 from qops_batsim.advice.waiting_reasons import may_start
 from qops_batsim.errors import InputError, printable, shown
 from qops_batsim.jobs import (
@@ -116,7 +117,7 @@ def run_command(command: Sequence[str], form: str = "") -> str:
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("SQUEUE_", "SINFO_", "SCONTROL_", "SCANCEL_"))
-    } | {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
+    } | {"SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0", "LC_ALL": "C.UTF-8"}
     if form:
         environment["SQUEUE_FORMAT2"] = form
     try:
@@ -400,6 +401,17 @@ def _fitting(told: Mapping[str, str], name: str, kind: re.Pattern[str] = _NUMBER
     if not found:
         raise ValueError(f"{name} is {shown(told[name])}; a number is expected")
     return found[1]
+
+
+def read_queue_text(run: Run = run_command) -> str:
+    """Return what squeue says of all jobs: JSON, or text where it has none.
+
+    Without a controller there is JSON that tells of errors, and no jobs.
+    """
+    try:
+        return run(["squeue", "-a", "--json"], "")
+    except CommandFailed:
+        return run(["squeue", "-a"], FORMAT)
 
 
 def read_config(run: Run = run_command) -> dict[str, str]:

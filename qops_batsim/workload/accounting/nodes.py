@@ -118,7 +118,11 @@ def gpus_of(gres: str) -> int:
 
 def read_nodes(path: str | Path) -> NodeSizes:
     """Read the nodes of partitions; one may belong to several."""
-    text = read_text(path, what="a list of nodes", max_bytes=_MOST_BYTES)
+    return nodes_of(read_text(path, what="a list of nodes", max_bytes=_MOST_BYTES), str(path))
+
+
+def nodes_of(text: str, path: str) -> NodeSizes:
+    """Return the nodes of partitions that a text tells, of a source that errors name."""
     try:
         nodes = [
             (partition, (name, cores, gpus_of(gres)))

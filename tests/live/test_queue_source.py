@@ -1,0 +1,92 @@
+"""The queue of the Slurm that runs here: what is asked, and what its answers mean."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from qops_batsim.advice.slurm_text import FORMAT
+from qops_batsim.errors import InputError
+from qops_batsim.live import queue_source
+from qops_batsim.live.manager import CommandFailed, Unreachable
+from qops_batsim.live.queue_source import QueueSource
+
+NODES = """\
+NodeName=n1 CPUAlloc=0 CPUTot=4 Gres=(null)
+   State=IDLE Partitions=main
+NodeName=n2 CPUAlloc=0 CPUTot=4 Gres=(null)
+   State=DOWN Partitions=main
+"""
+TELLING = (["squeue"], ["scontrol", "show"], ["sinfo"], ["sprio"])
+"""Beginnings of the commands that change nothing."""
+
+
+def job(at: int, state: str, **further: object) -> dict[str, object]:
+    told = {"job_id": at, "job_state": state, "cpus": 4, "time_limit": 60, "partition": "main"}
+    return told | further
+
+
+class FakeSlurm:
+    """Answers to commands, by their first two words; no answer is a command that fails."""
+
+    def __init__(self, **answers: str) -> None:
+        self.answers = {"scontrol show": NODES} | {
+            name.replace("_", " "): said for name, said in answers.items()
+        }
+        self.asked: list[list[str]] = []
+
+    def __call__(self, command: Sequence[str], form: str) -> str:
+        assert any([*command][: len(each)] == each for each in TELLING), command
+        self.asked.append([*command])
+        said = self.answers.get(
+            "json" if "--json" in command else "text" if form == FORMAT else " ".join(command[:2])
+        )
+        if said is None:
+            raise CommandFailed(f"{' '.join(command)}: unrecognized option '--json'")
+        return said
+
+
+def test_the_queue_and_the_nodes_are_asked_of_slurm() -> None:
+    jobs = [job(1, "RUNNING", start_time=int(time.time()) - 60), job(2, "PENDING")]
+    slurm = FakeSlurm(json=json.dumps({"meta": {}, "errors": [], "jobs": jobs}))
+    source = QueueSource(None, run=slurm)
+    found = source.state()
+    assert (found.processors, [each.id for each in found.jobs]) == (8, ["1", "2"])
+    assert found.unsure == {"nodes are down or drained, and counted as if they were there": 1}
+    assert slurm.asked == [["scontrol", "show", "node"], ["squeue", "-a", "--json"]]
+    # For some seconds, an answer counts.
+    assert source.state() is found
+    assert source.asker() is source.asker()
+    assert len(slurm.asked) == 2
+
+
+def test_a_slurm_that_answers_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_source, "LIVE_SECONDS", -1.0)
+    slurm = FakeSlurm(json='{"meta": {}, "errors": [], "jobs": []}')
+    source = QueueSource(None, machine=8, run=slurm)
+    assert source.state() is not source.state()
+    assert len(slurm.asked) == 2
+
+
+def test_without_json_text_is_asked_for() -> None:
+    head = "JOBID|STATE|CPUS|TIME_LIMIT|START_TIME\n"
+    slurm = FakeSlurm(text=f"{head}5|PENDING|4|1:00:00|N/A\n")
+    assert [each.id for each in QueueSource(None, machine=8, run=slurm).state().jobs] == ["5"]
+    assert slurm.asked == [["squeue", "-a", "--json"], ["squeue", "-a"]]
+
+
+def test_a_slurm_that_does_not_answer_is_one_error() -> None:
+    """Its squeue tells of no jobs, and ends with 0."""
+    errors = [{"error": "Unable to contact slurm controller (connect failure)"}]
+    slurm = FakeSlurm(json=json.dumps({"meta": {}, "errors": errors, "jobs": []}))
+    with pytest.raises(InputError, match="squeue failed .*Unable to contact"):
+        QueueSource(None, machine=8, run=slurm).state()
+
+    def nobody(command: Sequence[str], form: str) -> str:
+        raise Unreachable("scontrol has not answered within 20 s")
+
+    with pytest.raises(InputError, match="not answered within 20 s; a Slurm that answers, or"):
+        QueueSource(None, run=nobody)
