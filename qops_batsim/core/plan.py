@@ -978,13 +978,15 @@ class Plan:
             assert job.end >= self.soonest or job.is_dying, f"{job.id}: ends before the soonest end"
         if self.gone or self.by_host:
             return
-        there, free = Profile(self.present), Profile(self.present, self.now)
+        # A job that ends a microsecond early gives nothing back.
+        now = end_of(self.now, _GRID_TOLERANCE)
+        there, free = Profile(self.present), Profile(self.present, now)
         there.copy_from(self.profile)
-        there.trim(self.now)
+        there.trim(now)
         for job in self.running:
-            free.take(job, self.now, job.end)
+            free.take(job, now, job.end)
         for claim in self.claims:
-            free.take_amount(max(self.now, claim.start), claim.end, claim.amount)
+            free.take_amount(max(now, claim.start), claim.end, claim.amount)
         for job in self.waiting:
             free.take(job, job.start, end_of(job.start, job.duration))
         assert free.steps() == there.steps(), "the profile is not that of the jobs"

@@ -21,7 +21,7 @@ cpdef lift(list jobs, Py_ssize_t place, Py_ssize_t to)
 cdef class DeadlineScheduler(PlanScheduler):
     cdef readonly Profile running, base, draft
     cdef readonly list order
-    cdef bint has_profile
+    cdef bint has_profile, has_search
     cdef double most_hours
     cpdef begin(self, ResourceManager manager)
     cpdef decide(self)

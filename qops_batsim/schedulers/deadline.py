@@ -141,6 +141,7 @@ class DeadlineScheduler(PlanScheduler):
         PlanScheduler.__init__(self, options)
         limit = getattr(self.options, "promise_limit", None)
         self.most_hours = _INFINITY if limit is None else float(limit)
+        self.has_search = type(self).try_admission is not DeadlineScheduler.try_admission
 
     def empty_plan(self, machine_size: int) -> Plan:
         """Return an empty plan that keeps its promises."""
@@ -186,9 +187,11 @@ class DeadlineScheduler(PlanScheduler):
 
         It could end in time if nothing waited. Take it with ``self.plan.place_new(job)``, which
         moves no other job, or with :meth:`adopt_starts`. Equal questions have to be answered alike:
-        ``quote`` asks again.
+        ``quote`` asks again. Not overridden: what the search of :meth:`try_admission` finds.
         """
-        raise SimulationError(f"{type(self).__name__} has to implement admit")
+        if not self.has_search:
+            raise SimulationError(f"{type(self).__name__} has to implement admit")
+        return self.admit_found(job)
 
     # What a subclass can call
 
@@ -204,8 +207,8 @@ class DeadlineScheduler(PlanScheduler):
     def try_admission(self, job: Job) -> object:
         """Return None if a new job could be admitted now (start in ``trial``), else the reason.
 
-        The plan stays as it is. A subclass that has a search overrides this, and admits what it has
-        found with :meth:`admit_found`; here :meth:`admit` is tried and undone. O(waiting + steps).
+        The plan stays as it is. A subclass that has a search overrides this instead of
+        :meth:`admit`; else that is tried and undone. O(waiting + steps).
         """
         plan, kept = self.plan, Profile(self.plan.machine_size)
         waiting, starts = list(plan.waiting), [each.start for each in plan.waiting]

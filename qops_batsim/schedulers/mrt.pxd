@@ -14,7 +14,6 @@ cdef class Mrt(DeadlineScheduler):
     cdef readonly Py_ssize_t backtracks
     cdef readonly Job blamed
     cpdef begin(self, ResourceManager manager)
-    cpdef admit(self, Job job)
     cpdef try_admission(self, Job job)
     @cython.locals(order=list, tried=list, draft=Profile, job=Job, now=double, depth=Py_ssize_t, total=Py_ssize_t, place=Py_ssize_t)
     cdef bint search(self, Job new) except -1

@@ -14,7 +14,6 @@ cdef class Msb(DeadlineScheduler):
     cdef list least
     cdef Py_ssize_t following
     cpdef begin(self, ResourceManager manager)
-    cpdef admit(self, Job job)
     cpdef try_admission(self, Job job)
     @cython.locals(rate=double, latest=double)
     cdef double rate_of(self, Job job) except? -1

@@ -90,10 +90,6 @@ class Msb(DeadlineScheduler):
         self.least: list[float] = []
         self.following = 0
 
-    def admit(self, job: Job) -> object:
-        """Admit a new job and return None, or return the reason for a refusal."""
-        return self.admit_found(job)
-
     def try_admission(self, job: Job) -> object:
         """Return None if there is a plan with a new job (then the draft), else the reason."""
         if self.search(job):

@@ -28,7 +28,6 @@ cdef class Qops(DeadlineScheduler):
     cdef object past
     cpdef begin(self, ResourceManager manager)
     cpdef decide(self)
-    cpdef admit(self, Job job)
     @cython.locals(waiting=Py_ssize_t, blamed=Job)
     cpdef try_admission(self, Job job)
     cdef set_key(self, Job job)

@@ -856,7 +856,8 @@ class Slack(PlanScheduler):
             priority, fixed = 1.0, len(plan.waiting)
         # Past extensions must not pile up where no job arrives, which is when plans are trimmed.
         plan.profile.trim(now)
-        again = Job(job.id, now, job.processors, job.profile, more)
+        # Hosts that have gone away under it are asked of nobody.
+        again = Job(job.id, now, job.reserved, job.profile, more)
         if self.search.reschedule(again, priority, now, now, fixed, cost) == math.inf:
             return False
         plan.expect_end(job, end_of(now, more))

@@ -32,6 +32,8 @@ from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.swf import read_swf
 from support.asked_schedulers import Recorder
+from support.random_outages import random_events, random_workload
+from support.random_outages import run as random_run
 from support.slack_cases import HEURISTICS
 
 SWEPT = [pytest.param(each, marks=pytest.mark.sweep) for each in list(HEURISTICS)[1:]]
@@ -421,6 +423,47 @@ def test_no_job_is_delayed_beyond_the_slack_for_it() -> None:
     assert outcome.starts["B"] == pytest.approx(11, abs=ABOUT)
     assert outcome.starts["B"] <= outcome.latest["B"]
     assert outcome.reasons["A"] == "killed at 11.000002 s, extended from its estimate of 10 s"
+
+
+def test_an_extended_job_takes_nothing_for_hosts_that_have_left_under_it() -> None:
+    """The hosts of A leave at 5; B has the others. That A goes on delays nobody.
+
+    ::
+
+        |BBBBBBBBBBBBBBB
+        |BBBBBBBBBBBBBBB
+        |AAAA
+        |AAAA   (away from 5 on)
+         0  5 6   10  20
+    """
+    rows = [Row(0, 2, 20, walltime=40, estimate=10), Row(6, 2, 100)]
+    events = (ExternalEvent(5.0, "machine_unavailable", HostSet.first(2), {}),)
+    workload, engine = workload_of(4, rows), EngineOptions(external_events=events)
+    done = simulate(CheckedSlack(EXTENDING), workload, make_cluster(4), engine=engine)
+    assert {each.job.id: (each.start, each.finish) for each in done.ended} == {
+        "w0!A": (0, 20),
+        "w0!B": (6, 106),
+    }
+
+
+EXTENDING = SlackOptions(on_overrun="extend", average_wait=100)
+
+
+class CheckedSlack(Slack):
+    """Check the plan after each decision."""
+
+    def decide(self) -> None:
+        super().decide()
+        self.plan.check()
+
+
+@pytest.mark.parametrize("on_overrun", ["none", "extend", "kill"])
+@pytest.mark.parametrize("seed", range(20))
+def test_the_plan_is_that_of_the_jobs_after_each_decision(on_overrun: str, seed: int) -> None:
+    rng = random.Random(seed)
+    workload = random_workload(rng, deadlines=False)
+    settings = {"on_overrun": on_overrun, "average_wait": 20.0}
+    random_run(CheckedSlack, settings, workload, random_events(rng, workload))
 
 
 def test_a_job_is_extended_again_and_again() -> None:
