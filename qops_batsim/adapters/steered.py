@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar, Protocol
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -112,7 +111,9 @@ class Steered(Fqops):
         self, options: SchedulerOptions | None = None, steering: Steering | None = None
     ) -> None:
         given = SteeredOptions() if options is None else options
-        super().__init__(FqopsOptions(**msgspec.structs.asdict(given)))
+        # A subclass may have further options, which are no business of its base.
+        names = SteeredOptions.__struct_fields__
+        super().__init__(FqopsOptions(**{name: getattr(given, name) for name in names}))
         self.options = given
         self._steering = steering
 

@@ -21,10 +21,12 @@ from qops_batsim.adapters.steered import (
     Action,
     Observation,
     Steered,
+    SteeredOptions,
 )
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
+from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from support.host_failures import random_case
 
@@ -44,6 +46,20 @@ def schedule(scheduler: Any, workload: Any, **settings: Any) -> list[tuple[str, 
     return [
         (each.job.id, each.state, each.start) for each in done.ended if each.state != "REJECTED"
     ]
+
+
+class PatienceOptions(SteeredOptions, frozen=True, kw_only=True):
+    patience: float = 2.0
+
+
+class Patient(Steered):
+    Options = PatienceOptions
+
+
+def test_a_policy_has_options_of_its_own_beside_those_of_qops() -> None:
+    made = make_scheduler(Patient, {"patience": 3, "k_factor": 1}).scheduler
+    assert (made.options.patience, made.options.k_factor) == (3.0, 1)
+    assert schedule(made, WORKLOAD) == schedule("fqops", WORKLOAD, k_factor=1)
 
 
 @pytest.mark.parametrize(
