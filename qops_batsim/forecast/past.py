@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -143,24 +144,43 @@ def _cancelled_jobs(records: Records, names: np.ndarray, limits: np.ndarray) -> 
     ]
 
 
-def groups_of(names: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Return the numbers of the groups of jobs: see :class:`Past`."""
+def groups_of(names: np.ndarray, limits: np.ndarray, known: Past | None = None) -> np.ndarray:
+    """Return the numbers of the groups of jobs: see :class:`Past`.
+
+    Those of a past that is known already keep their numbers.
+    """
+    groups = []
+    for level, columns in enumerate(_columns(names, limits)):
+        numbers: dict[tuple[object, ...], int] = {}
+        if known is not None:
+            found, rows = np.unique(known.groups[:, level], return_index=True)
+            of_known = _columns(known.names[rows], known.limits[rows])[level]
+            numbers = dict(zip(_rows(of_known), found.tolist(), strict=True))
+        groups.append(numbered(*columns, known=numbers))
+    return np.column_stack([*groups, np.zeros(len(limits), np.int64)])
+
+
+def _columns(names: np.ndarray, limits: np.ndarray) -> list[tuple[np.ndarray, ...]]:
+    """Return the columns that are equal in a group, but for the one of all jobs."""
     user, application, partition = names.T
-    groups = [
-        numbered(user, application, limits),
-        numbered(user, application),
-        numbered(user),
-        numbered(partition),
-        np.zeros(len(limits), np.int64),
-    ]
-    return np.column_stack(groups)
+    return [(user, application, limits), (user, application), (user,), (partition,)]
 
 
-def numbered(*columns: np.ndarray) -> np.ndarray:
-    """Return a number for each row, equal where all columns are. O(rows)."""
-    numbers: dict[tuple[object, ...], int] = {}
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return np.fromiter((numbers.setdefault(row, len(numbers)) for row in rows), np.int64)
+def _rows(columns: Sequence[np.ndarray]) -> Iterator[tuple[object, ...]]:
+    return zip(*(column.tolist() for column in columns), strict=True)
+
+
+def numbered(
+    *columns: np.ndarray, known: Mapping[tuple[object, ...], int] = MappingProxyType({})
+) -> np.ndarray:
+    """Return a number for each row, equal where all columns are. O(rows).
+
+    Rows that are known have their numbers, others greater ones.
+    """
+    numbers = dict(known)
+    more = max(numbers.values(), default=-1) + 1 - len(numbers)
+    found = (numbers.setdefault(row, more + len(numbers)) for row in _rows(columns))
+    return np.fromiter(found, np.int64)
 
 
 class Habits:
@@ -170,11 +190,20 @@ class Habits:
     ----------
     past
         The jobs.
+    ended
+        Rows of those that have ended at the beginning, in the order of their ends.
     """
 
-    def __init__(self, past: Past) -> None:
+    def __init__(self, past: Past, ended: np.ndarray | None = None) -> None:
         self._groups, self._shares = past.groups, past.run_times / past.limits
-        self._used: list[dict[int, deque[float]]] = [{} for _ in range(past.groups.shape[1])]
+        levels = range(past.groups.shape[1])
+        self._used: list[dict[int, deque[float]]] = [{} for _ in levels]
+        rows = np.arange(0) if ended is None else ended
+        # Of each level the groups, in order, and the shares of their jobs.
+        self._before: list[tuple[np.ndarray, np.ndarray]] = []
+        for level in levels:
+            order = rows[np.argsort(past.groups[rows, level], kind="stable")]
+            self._before.append((past.groups[order, level], self._shares[order]))
 
     def learn(self, rows: Iterable[int]) -> None:
         """Note jobs that have ended, in the order of their ends."""
@@ -184,6 +213,14 @@ class Habits:
                 if group not in known:
                     known[group] = deque(maxlen=REMEMBERED)
                 known[group].append(share)
+
+    def _latest(self, level: int, group: int) -> list[float]:
+        """Return the shares of the latest jobs of a group, in the order of their ends."""
+        later = list(self._used[level].get(group, ()))
+        groups, shares = self._before[level]
+        first, last = np.searchsorted(groups, group), np.searchsorted(groups, group, side="right")
+        first = max(first, last - (REMEMBERED - len(later)))
+        return [*shares[first:last].tolist(), *later]
 
     def shares(self, groups: Sequence[int], beyond: float = 0.0) -> np.ndarray:
         """Return the shares of their limits that jobs like one used, in order.
@@ -200,8 +237,8 @@ class Habits:
             is expected to use up its limit, or is about to end if it has outlived that.
         """
         found: list[float] = []
-        for known, group in zip(self._used, groups, strict=True):
-            of_group = [share for share in known.get(group, ()) if share > beyond]
+        for level, group in enumerate(groups):
+            of_group = [share for share in self._latest(level, group) if share > beyond]
             found.extend(of_group[-(ENOUGH - len(found)) :])
             if len(found) >= ENOUGH:
                 break

@@ -329,10 +329,9 @@ class _Model:
                 "the history does not tell when any of its jobs ended, so nothing can be learned "
                 "from it; one that tells dates of start (of SWF: waits) is expected"
             )
-        self.habits, self.simulator = Habits(everything), Simulator(everything, scheduler, settings)
-        self.habits.learn(
-            row for row in np.argsort(ends, kind="stable").tolist() if ends[row] <= now
-        )
+        ended = np.argsort(ends, kind="stable")
+        self.habits = Habits(everything, ended[ends[ended] <= now])
+        self.simulator = Simulator(everything, scheduler, settings)
         self._patience, until = Patience(everything), past.waited_until
         self._patience.learn(np.flatnonzero(until <= now))
         self._to_date, self._corrections = calendar.unix_start, corrections
@@ -427,8 +426,6 @@ def _with_queue(
     names = np.array(
         [[job.user, job.application, job.partition] for job in queued], object
     ).reshape(-1, 3)
-    names = np.concatenate([past.names, names])
-    every_limit = np.concatenate([past.limits, limits])
     submissions = np.minimum(np.array(dates) - calendar.unix_start, now)
     jobs = [
         Job(job.id, date, job.processors, "", limit, None, _fields(job))
@@ -440,10 +437,10 @@ def _with_queue(
         starts=np.concatenate([past.starts, begun]),
         cancelled=np.concatenate([past.cancelled, np.full(len(queued), np.nan)]),
         run_times=np.concatenate([past.run_times, limits]),
-        limits=every_limit,
+        limits=np.concatenate([past.limits, limits]),
         widths=np.concatenate([past.widths, [job.processors for job in queued]]).astype(np.int64),
-        groups=groups_of(names, every_limit),
-        names=names,
+        groups=np.concatenate([past.groups, groups_of(names, limits, past)]),
+        names=np.concatenate([past.names, names]),
         jobs=[*past.jobs, *jobs],
     )
     rows = np.arange(past.history, past.history + len(queued))

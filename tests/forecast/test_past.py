@@ -7,16 +7,37 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.forecast.past import ENOUGH, Habits, Past, Patience, numbered, past_of
+from qops_batsim.forecast.past import ENOUGH, Habits, Past, Patience, groups_of, numbered, past_of
 from qops_batsim.workload.traces import read_partitions
 from support.centre_dumps import CENTRE, make_rows, text_of
-from support.pasts import past
+from support.pasts import history, past
 
 
 def test_rows_are_numbered_by_what_they_have_in_common() -> None:
     users = np.array(["a", "b", "a", "b"], object)
     assert numbered(users).tolist() == [0, 1, 0, 1]
     assert numbered(users, np.array([1, 1, 2, 1])).tolist() == [0, 1, 2, 1]
+
+
+def test_jobs_behind_a_past_are_numbered_as_if_they_were_of_it() -> None:
+    jobs, rng = history(300), np.random.default_rng(4)
+    names = np.array([[user, "", ""] for user in rng.choice(list("abxy"), 50)], object)
+    limits = rng.choice([3600.0, 7200.0, 60.0], 50)
+    whole = groups_of(np.concatenate([jobs.names, names]), np.concatenate([jobs.limits, limits]))
+    assert groups_of(names, limits, jobs).tolist() == whole[300:].tolist()
+
+
+@pytest.mark.parametrize("before", [0, 7, 120, 300])
+def test_it_does_not_matter_which_jobs_had_ended_at_the_beginning(before: int) -> None:
+    jobs = history(300)
+    ended = np.argsort(jobs.ends, kind="stable")
+    one_by_one, at_once = Habits(jobs), Habits(jobs, ended[:before])
+    one_by_one.learn(ended.tolist())
+    at_once.learn(ended[before:].tolist())
+    for groups in jobs.groups[:50].tolist():
+        for beyond in (0.0, 0.5):
+            found = at_once.shares(groups, beyond)
+            assert found.tolist() == one_by_one.shares(groups, beyond).tolist()
 
 
 def test_shares_are_of_the_narrowest_group_that_is_known_well() -> None:
