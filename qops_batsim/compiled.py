@@ -16,9 +16,9 @@ from pathlib import Path
 COMPILED = (
     "analysis/results/message_drift",
     "analysis/results/occupancy",
-    "core/hosts",
+    "core/host_bits",
     "core/job",
-    "core/log",
+    "core/plan_log",
     "core/plan",
     "core/profile",
     "core/scheduler",

@@ -1,7 +1,7 @@
 """Charges: what the jobs of one run, or of two, pay, and the price of one more deadline.
 
 Islam et al. (2004), section 3: :mod:`qops_batsim.economics.charges` has the prices,
-:mod:`qops_batsim.analysis.metrics.charges` the account of one run. Here both are put
+:mod:`qops_batsim.analysis.metrics.charge_totals` the account of one run. Here both are put
 together, with an EASY run of the same workload for the slowdowns where none is given.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.analysis.metrics.charges import (
+from qops_batsim.analysis.metrics.charge_totals import (
     ChargeReport,
     JobCharge,
     charge_jobs,

@@ -13,7 +13,7 @@ import numpy as np
 from qops_batsim.advice.plan_asker import EarliestPromises, watched_scheduler
 from qops_batsim.advice.what_if import WhatIf, on_machine
 from qops_batsim.analysis.metrics.admission import AdmissionMetrics, admission_metrics
-from qops_batsim.analysis.metrics.charges import (
+from qops_batsim.analysis.metrics.charge_totals import (
     CategoryCharges,
     charge_jobs,
     charge_report,

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from qops_batsim.analysis.metrics.admission import AdmissionMetrics as AdmissionMetrics
     from qops_batsim.analysis.metrics.admission import PromiseMetrics as PromiseMetrics
     from qops_batsim.analysis.metrics.admission import admission_metrics as admission_metrics
-    from qops_batsim.analysis.metrics.charges import charge_jobs as charge_jobs
-    from qops_batsim.analysis.metrics.charges import charge_report as charge_report
+    from qops_batsim.analysis.metrics.charge_totals import charge_jobs as charge_jobs
+    from qops_batsim.analysis.metrics.charge_totals import charge_report as charge_report
     from qops_batsim.analysis.metrics.outcomes import JobOutcomes as JobOutcomes
     from qops_batsim.analysis.metrics.outcomes import fates as fates
     from qops_batsim.analysis.metrics.outcomes import (

@@ -14,7 +14,7 @@ from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
     from qops_batsim.advice.charges import ChargeComparison
-    from qops_batsim.analysis.metrics.charges import CategoryCharges
+    from qops_batsim.analysis.metrics.charge_totals import CategoryCharges
     from qops_batsim.economics.charges import BreakEven
 
 _HOUR = 3600.0
@@ -72,7 +72,7 @@ def charges(
     from msgspec.structs import replace
 
     from qops_batsim.advice.charges import charge_runs
-    from qops_batsim.analysis.metrics.charges import fill_qos_file
+    from qops_batsim.analysis.metrics.charge_totals import fill_qos_file
     from qops_batsim.analysis.results.run_files import find_run
 
     chosen = prices_in(prices)

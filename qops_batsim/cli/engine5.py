@@ -188,7 +188,7 @@ def engine_side5(
     arguments: Sequence[str],
 ) -> EngineSide:
     """Return the conversation with the decision component that is given."""
-    from qops_batsim.engine.hosts import limited_hosts
+    from qops_batsim.engine.host_states import limited_hosts
     from qops_batsim.files import read_text
     from qops_batsim.protocol.v5.engine_side import EngineSide
 

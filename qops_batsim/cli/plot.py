@@ -123,7 +123,7 @@ def _utilization(results: Sequence[RunResult], out: Path, workload: None) -> Non
 
 def _deadlines(results: Sequence[RunResult], out: Path, workload: list[Path] | None) -> None:
     from qops_batsim.analysis.metrics.outcomes import outcomes_with_deadlines
-    from qops_batsim.analysis.plots.deadlines import draw_deadlines
+    from qops_batsim.analysis.plots.deadline_outcomes import draw_deadlines
 
     found, title = [], ""
     for result in results:

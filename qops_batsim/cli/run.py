@@ -293,7 +293,7 @@ def _draw(done: Run, asked: bool | None, quiet: bool) -> list[Path]:
             warn("no picture: the workload has no deadline of a user")
         return []
     from qops_batsim.analysis.metrics.outcomes import outcomes_with_deadlines
-    from qops_batsim.analysis.plots.deadlines import draw_deadlines
+    from qops_batsim.analysis.plots.deadline_outcomes import draw_deadlines
 
     path = Path(f"{done.prefix}{PICTURE}")
     runs = [(scheduler_title(done), outcomes_with_deadlines(done.result, done.inputs.workloads))]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from qops_batsim.workload.accounting.rows import Choices
     from qops_batsim.workload.accounting.site import CsvForm
     from qops_batsim.workload.conversion import Conversion, Repairs
-    from qops_batsim.workload.log import RepairCount
+    from qops_batsim.workload.log_records import RepairCount
     from qops_batsim.workload.model import Workload
 
 FORMATS = {

@@ -1,5 +1,5 @@
 cimport cython
-from qops_batsim.core.hosts cimport HostBits
+from qops_batsim.core.host_bits cimport HostBits
 from qops_batsim.timing cimport duration_on_grid, on_grid
 
 cdef double _INFINITY, _NO_DATE, _SAME_DATE

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from qops_batsim.core.hosts import HostBits
+from qops_batsim.core.host_bits import HostBits
 from qops_batsim.errors import shown
 from qops_batsim.job_fields import FIELDS, QosRequest, check_fields, checked_id, read_qos
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS

@@ -1,7 +1,7 @@
 cimport cython
-from qops_batsim.core.hosts cimport HostBits
+from qops_batsim.core.host_bits cimport HostBits
 from qops_batsim.core.job cimport Job
-from qops_batsim.core.log cimport DecisionLog
+from qops_batsim.core.plan_log cimport DecisionLog
 from qops_batsim.core.profile cimport HostProfile, Profile
 from qops_batsim.timing cimport end_of, on_grid
 

@@ -19,9 +19,9 @@ from collections.abc import Iterable, Mapping
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from qops_batsim.core.hosts import HostBits
+from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import RUNNING, Job
-from qops_batsim.core.log import DecisionLog
+from qops_batsim.core.plan_log import DecisionLog
 from qops_batsim.core.profile import HostProfile, Profile
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRACE, GRID_TOLERANCE, end_of, on_grid
 

@@ -1,5 +1,5 @@
 cimport cython
-from qops_batsim.core.hosts cimport HostBits, bit_count
+from qops_batsim.core.host_bits cimport HostBits, bit_count
 from qops_batsim.core.job cimport Job
 from qops_batsim.timing cimport end_of, on_grid
 

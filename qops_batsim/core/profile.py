@@ -9,7 +9,7 @@ from array import array
 from typing import Any
 
 from qops_batsim.core.arrays import grown
-from qops_batsim.core.hosts import HostBits, bit_count
+from qops_batsim.core.host_bits import HostBits, bit_count
 from qops_batsim.core.job import Job
 from qops_batsim.timing import end_of, on_grid
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from qops_batsim.core.job import Job
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.engine.decisions import apply_decision
+from qops_batsim.engine.decision_effects import apply_decision
 from qops_batsim.engine.world import World
 from qops_batsim.protocol.decisions import Decision
 from qops_batsim.protocol.events import Event, Notify, SimulationBegins, SimulationEnds

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from qops_batsim.core.arrays import LEAST_ROOM, grown
-from qops_batsim.core.hosts import HostBits
+from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job, WrittenFields
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import require_type

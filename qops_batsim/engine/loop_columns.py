@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from qops_batsim.engine.conversation import Conversation
-from qops_batsim.engine.delay_jobs import DelayJobs, Outcome, submission_order
 from qops_batsim.engine.loop import EmbeddedManager, Loop, Submissions
 from qops_batsim.engine.options import ExternalEvent
+from qops_batsim.engine.sleeping_jobs import DelayJobs, Outcome, submission_order
 from qops_batsim.jobs import Job
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.protocol.events import Notify

@@ -50,9 +50,9 @@ from qops_batsim.workload.model import Workload
 if TYPE_CHECKING:
     import pandas as pd
 
-    from qops_batsim.engine.delay_jobs import DelayColumns, DelayJobs, Outcome
     from qops_batsim.engine.ended_jobs import EndedJobs, HostChanges
     from qops_batsim.engine.records import JobRecord
+    from qops_batsim.engine.sleeping_jobs import DelayColumns, DelayJobs, Outcome
 
 
 class DecisionSide(Protocol):
@@ -246,7 +246,7 @@ class Simulation:
 
         ``registering`` says that such jobs may be registered.
         """
-        from qops_batsim.engine.delay_jobs import delay_jobs_in
+        from qops_batsim.engine.sleeping_jobs import delay_jobs_in
 
         if isinstance(self._world, NetworkedWorld) or len(self._delays) != 1:
             return None
@@ -255,7 +255,7 @@ class Simulation:
 
     def know_registered(self, workload: Workload) -> DelayJobs:
         """Know what was registered in the loop: all jobs, in its order, each with its profile."""
-        from qops_batsim.engine.delay_jobs import at_places
+        from qops_batsim.engine.sleeping_jobs import at_places
 
         world, (name,) = self._world, self._delays
         world.workloads[name], world.profiles[name] = workload, workload.profiles
@@ -270,7 +270,7 @@ class Simulation:
         So many of those submitted have ended for good or were rejected; the outcome is asked for
         when it is needed.
         """
-        from qops_batsim.engine.delay_jobs import DelayColumns
+        from qops_batsim.engine.sleeping_jobs import DelayColumns
 
         self._world.now, self._columns = now, DelayColumns(self._world, outcome)
         if ended < self._columns.submitted:
@@ -350,7 +350,7 @@ class Simulation:
         del world.mailbox
 
     def _load(self, name: str, workload: Workload) -> None:
-        from qops_batsim.engine.delay_jobs import check_profiles
+        from qops_batsim.engine.sleeping_jobs import check_profiles
 
         world = self._world
         workload.check()

@@ -1,7 +1,7 @@
 """The state of a simulation, and what starting, executing and ending a job does to it.
 
 Everything else changes a :class:`World` only from here: decisions in
-:mod:`~qops_batsim.engine.decisions`, submissions and the passing of time in
+:mod:`~qops_batsim.engine.decision_effects`, submissions and the passing of time in
 :mod:`~qops_batsim.engine.conversation`, with message delays in :mod:`~qops_batsim.engine.server`.
 """
 
@@ -26,9 +26,13 @@ from qops_batsim.engine.execution import (
     plain_delay,
 )
 from qops_batsim.engine.fluid import Computation, FluidModel, HostResource
-from qops_batsim.engine.hosts import HostOccupation, PowerProfile, SwitchableHosts, limited_hosts
+from qops_batsim.engine.host_states import (
+    HostOccupation,
+    PowerProfile,
+    SwitchableHosts,
+    limited_hosts,
+)
 from qops_batsim.engine.kept_profiles import KeptProfiles
-from qops_batsim.engine.machine import Machine
 from qops_batsim.engine.options import (
     AVAILABLE,
     UNAVAILABLE,
@@ -37,6 +41,7 @@ from qops_batsim.engine.options import (
     outages_of,
 )
 from qops_batsim.engine.records import JobRecord
+from qops_batsim.engine.resources import Machine
 from qops_batsim.engine.waits import Wait, Waits
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.jobs import (

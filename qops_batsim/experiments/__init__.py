@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.deadline_workload import deadline_facts as deadline_facts
     from qops_batsim.experiments.listed_cases import StudyLog as StudyLog
     from qops_batsim.experiments.listed_cases import Window as Window
+    from qops_batsim.experiments.log_files import find_trace as find_trace
+    from qops_batsim.experiments.log_files import trace_digest as trace_digest
+    from qops_batsim.experiments.log_files import usual_places as usual_places
     from qops_batsim.experiments.page import PageTable as PageTable
     from qops_batsim.experiments.page import markdown_table as markdown_table
     from qops_batsim.experiments.pictures import draw_figure as draw_figure
@@ -90,9 +93,6 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.study_runs import StudyRuns as StudyRuns
     from qops_batsim.experiments.study_runs import run_study as run_study
     from qops_batsim.experiments.study_runs import study_inputs as study_inputs
-    from qops_batsim.experiments.traces import find_trace as find_trace
-    from qops_batsim.experiments.traces import trace_digest as trace_digest
-    from qops_batsim.experiments.traces import usual_places as usual_places
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,

@@ -17,7 +17,7 @@ from qops_batsim.analysis.metrics.admission import (
     broken_rule,
     promise_metrics,
 )
-from qops_batsim.analysis.metrics.charges import References, reference_of_workload
+from qops_batsim.analysis.metrics.charge_totals import References, reference_of_workload
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes, outcomes_of_simulation, with_drift
 from qops_batsim.analysis.results.allocations import Allocations, Stays, on_all_hosts
 from qops_batsim.analysis.results.message_drift import drift_behind

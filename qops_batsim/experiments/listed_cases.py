@@ -9,7 +9,7 @@ import msgspec
 
 from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.experiments.deadline_runs import Scenario
-from qops_batsim.experiments.traces import usual_places
+from qops_batsim.experiments.log_files import usual_places
 from qops_batsim.parameters import USERS
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.workload.estimates import EstimateChoices

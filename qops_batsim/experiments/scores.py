@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.metrics.admission import PromiseMetrics, promise_metrics
-from qops_batsim.analysis.metrics.charges import References
+from qops_batsim.analysis.metrics.charge_totals import References
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes, fates
 from qops_batsim.analysis.results.tables import Booleans, Floats
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns

@@ -27,6 +27,7 @@ from qops_batsim.experiments.best_lines import (
 )
 from qops_batsim.experiments.deadline_runs import DeadlineCase, DeadlineRuns, Scenario, shared_steps
 from qops_batsim.experiments.listed_cases import Window
+from qops_batsim.experiments.log_files import find_trace, trace_digest
 from qops_batsim.experiments.pool import Failure, KeptRuns, Workers, run_cases
 from qops_batsim.experiments.scores import (
     Score,
@@ -44,7 +45,6 @@ from qops_batsim.experiments.study import (
     case_of,
     columns_of,
 )
-from qops_batsim.experiments.traces import find_trace, trace_digest
 from qops_batsim.files import decoded, read_bytes, write_text
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
 from qops_batsim.parameters import EXACT, LOAD, USERS

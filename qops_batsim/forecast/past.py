@@ -13,7 +13,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.tables import Words
 from qops_batsim.workload.conversion import Conversion
-from qops_batsim.workload.log import CancelledJobs, Records, names_of
+from qops_batsim.workload.log_records import CancelledJobs, Records, names_of
 
 LEAST_LIMIT = 60.0
 """Shorter limits count as this long (seconds)."""

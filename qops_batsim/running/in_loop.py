@@ -21,7 +21,7 @@ from qops_batsim.users.reacting import Reacting
 from qops_batsim.workload.model import Workload
 
 if TYPE_CHECKING:
-    from qops_batsim.engine.delay_jobs import DelayJobs, Outcome
+    from qops_batsim.engine.sleeping_jobs import DelayJobs, Outcome
 
 
 def run_simulation(
@@ -91,7 +91,7 @@ def log_jobs(log: QosLog, workload: Workload, outcome: Outcome) -> None:
     }
 
     def fill(log: QosLog) -> None:
-        from qops_batsim.engine.delay_jobs import told_jobs
+        from qops_batsim.engine.sleeping_jobs import told_jobs
 
         for told in told_jobs(jobs, workload.jobs):
             log.jobs.append(told)

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.metrics.admission import utilization_to_the_end
-from qops_batsim.analysis.metrics.charges import reference_of_workload
+from qops_batsim.analysis.metrics.charge_totals import reference_of_workload
 from qops_batsim.analysis.metrics.outcomes import (
     DeadlineMetrics,
     JobOutcomes,

@@ -1,6 +1,6 @@
 cimport cython
 from qops_batsim.core.job cimport Job
-from qops_batsim.core.log cimport DecisionLog
+from qops_batsim.core.plan_log cimport DecisionLog
 from qops_batsim.core.plan cimport Claim, Plan
 from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
 from qops_batsim.timing cimport end_of, up_to_grid

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from qops_batsim.core.job import RUNNING, WAITING, Job
-from qops_batsim.core.log import BY_ADMISSION, DecisionLog
 from qops_batsim.core.options import PlannerOptions, SchedulerOptions
 from qops_batsim.core.plan import Plan, Renewal, Window
+from qops_batsim.core.plan_log import BY_ADMISSION, DecisionLog
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.schedulers.standing import Standing, restore, standing_of

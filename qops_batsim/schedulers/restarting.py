@@ -13,10 +13,10 @@ from typing import Annotated
 from msgspec import Meta
 
 from qops_batsim.core.job import Job
-from qops_batsim.core.log import BY_KILL
 from qops_batsim.core.needs import EngineNeeds
 from qops_batsim.core.options import SchedulerOptions, seconds
 from qops_batsim.core.plan import sort_by_start
+from qops_batsim.core.plan_log import BY_KILL
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.jobs import COMPLETED_KILLED, rest_of, restarted_id
 from qops_batsim.limits import MAX_SECONDS

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from qops_batsim.core.hosts import HostBits
+from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import RUNNING, WAITING, Job
 from qops_batsim.core.plan import Claim, Plan
 from qops_batsim.core.scheduler import ResourceManager

@@ -1,5 +1,5 @@
 cimport cython
-from qops_batsim.core.hosts cimport HostBits
+from qops_batsim.core.host_bits cimport HostBits
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.plan cimport Claim, Plan
 from qops_batsim.core.profile cimport HostProfile, Profile

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from qops_batsim.core.hosts import HostBits
+from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import Job
 from qops_batsim.core.plan import Plan
 from qops_batsim.core.scheduler import ResourceManager

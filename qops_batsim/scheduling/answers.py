@@ -57,7 +57,7 @@ def refusal_of(code: int, processors: int, size: int, gone: int) -> Refusal:
     Parameters
     ----------
     code
-        That of the kind, in a row of the log of decisions (:mod:`~qops_batsim.core.log`).
+        That of the kind, in a row of the log of decisions (:mod:`~qops_batsim.core.plan_log`).
     size, gone
         Hosts of the machine, and those that have gone away for ever.
     """

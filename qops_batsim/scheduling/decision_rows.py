@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 
-from qops_batsim.core import log as rows
+from qops_batsim.core import plan_log as rows
 from qops_batsim.jobs import QosRequest, restarted_id
 from qops_batsim.scheduling.answers import AdmissionAnswer, refusal_of
 from qops_batsim.scheduling.decision_events import (
@@ -79,7 +79,7 @@ def events_of(
     Parameters
     ----------
     told
-        The rows (:mod:`~qops_batsim.core.log`).
+        The rows (:mod:`~qops_batsim.core.plan_log`).
     job_of
         The job in a slot as it was submitted.
     worded

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from qops_batsim.workload.estimates import sample_estimates as sample_estimates
     from qops_batsim.workload.generate import PRESETS as PRESETS
     from qops_batsim.workload.generate import generate_workload as generate_workload
-    from qops_batsim.workload.log import Records as Records
+    from qops_batsim.workload.log_records import Records as Records
     from qops_batsim.workload.model import Workload as Workload
     from qops_batsim.workload.model import delay_profile as delay_profile
     from qops_batsim.workload.need import NeedChoices as NeedChoices

@@ -27,7 +27,7 @@ from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.tables import Words
 from qops_batsim.version import __version__
-from qops_batsim.workload.log import (
+from qops_batsim.workload.log_records import (
     NOT_RERUNNABLE,
     RERUNNABLE,
     STATUS_CANCELLED,

@@ -23,8 +23,8 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import Stored, read_stored
 from qops_batsim.limits import MAX_ODD_LINES
-from qops_batsim.workload.log import FIELDS, MEASURED, RECORD, Log, RepairCount
 from qops_batsim.workload.log_formats import dialect_of, refuse_others
+from qops_batsim.workload.log_records import FIELDS, MEASURED, RECORD, Log, RepairCount
 
 _WHAT = "a workload log (SWF)"
 _ACCEPTED = "a record of 18 numbers, or a comment that begins with ';', is expected"

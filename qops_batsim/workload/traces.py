@@ -29,7 +29,6 @@ from qops_batsim.workload.accounting.rows import (
 )
 from qops_batsim.workload.batsim_json import workload_in
 from qops_batsim.workload.conversion import Conversion, convert_log
-from qops_batsim.workload.log import RECORD, Log, Records, RepairCount
 from qops_batsim.workload.log_formats import (
     PARQUET,
     log_format,
@@ -37,6 +36,7 @@ from qops_batsim.workload.log_formats import (
     refuse_others,
     table_names,
 )
+from qops_batsim.workload.log_records import RECORD, Log, Records, RepairCount
 from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import subset
 from qops_batsim.workload.swf import swf_in

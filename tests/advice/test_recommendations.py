@@ -36,7 +36,7 @@ from qops_batsim.advice.trace_runs import (
     TraceWindow,
     run_easy,
 )
-from qops_batsim.analysis.metrics.charges import CategoryCharges
+from qops_batsim.analysis.metrics.charge_totals import CategoryCharges
 from qops_batsim.economics.charges import Charge
 from qops_batsim.economics.prices import Prices
 from qops_batsim.experiments.deadline_runs import contestant_of

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
-from qops_batsim.analysis.plots import deadlines
-from qops_batsim.analysis.plots.deadlines import draw_deadlines
+from qops_batsim.analysis.plots import deadline_outcomes as deadlines
+from qops_batsim.analysis.plots.deadline_outcomes import draw_deadlines
 
 Cli = Callable[..., Any]
 

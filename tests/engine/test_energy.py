@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from qops_batsim.engine.energy import EnergyMeter, format_consumed_energy
-from qops_batsim.engine.hosts import COMPUTES, SLEEPS, SWITCHES, PowerProfile, SwitchableHosts
+from qops_batsim.engine.host_states import COMPUTES, SLEEPS, SWITCHES, PowerProfile, SwitchableHosts
 from qops_batsim.engine.options import outages_of, read_external_events
 from qops_batsim.errors import InputError
 from qops_batsim.platform.model import Host, Outage

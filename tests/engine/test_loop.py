@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.core.hosts import HostBits
+from qops_batsim.core.host_bits import HostBits
 from qops_batsim.core.job import OVER, RUNNING, WAITING, Job
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.engine.loop import CALL, FreeHosts, Heap, Loop, Submissions

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from qops_batsim.engine.energy import format_consumed_energy
-from qops_batsim.engine.hosts import format_power_state_changes
+from qops_batsim.engine.host_states import format_power_state_changes
 from qops_batsim.engine.options import EngineOptions
 from qops_batsim.engine.outputs import format_jobs, format_machine_states, format_schedule
 from qops_batsim.engine.simulation import Simulation

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.analysis.metrics.charges import charge_jobs, charge_report
+from qops_batsim.analysis.metrics.charge_totals import charge_jobs, charge_report
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
 from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
 from qops_batsim.economics.prices import Prices

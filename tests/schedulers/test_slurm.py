@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.core.hosts import HostBits
+from qops_batsim.core.host_bits import HostBits
 from qops_batsim.engine.loop import EmbeddedManager, Turns
 from qops_batsim.engine.options import ExternalEvent, maintenance_events
 from qops_batsim.errors import InputError
@@ -21,8 +21,8 @@ from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.slurm.fair_share import FairTree
-from qops_batsim.schedulers.slurm.options import SlurmOptions
 from qops_batsim.schedulers.slurm.scheduler import Slurm
+from qops_batsim.schedulers.slurm.slurm_options import SlurmOptions
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.workload.model import Workload, delay_profile
 from support import slurm_oracle

@@ -15,7 +15,7 @@ from qops_batsim.advice.charges import PriceList
 from qops_batsim.advice.explain import explain_job
 from qops_batsim.advice.history import DecisionHistory
 from qops_batsim.advice.plan_asker import PlanAsker
-from qops_batsim.core import log as rows
+from qops_batsim.core import plan_log as rows
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job, QosRequest
 from qops_batsim.platform.generate import make_cluster
 from qops_batsim.platform.hostset import HostSet

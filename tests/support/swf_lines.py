@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from qops_batsim.workload.log import FIELDS
+from qops_batsim.workload.log_records import FIELDS
 from qops_batsim.workload.swf import SwfLog, parse_swf
 
 SANE = dict.fromkeys(FIELDS, -1) | {

@@ -13,7 +13,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_CLASSES, Job, QosRequest
 from qops_batsim.workload.batsim_json import format_workload, parse_workload
 from qops_batsim.workload.conversion import Repairs, convert_log
-from qops_batsim.workload.log import RECORD
+from qops_batsim.workload.log_records import RECORD
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.scale import subset
 from qops_batsim.workload.service_classes import (

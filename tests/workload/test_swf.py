@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
 from qops_batsim.workload import swf
-from qops_batsim.workload.log import FIELDS, MEASURED, RECORD
+from qops_batsim.workload.log_records import FIELDS, MEASURED, RECORD
 from qops_batsim.workload.swf import (
     SwfHeader,
     SwfLog,

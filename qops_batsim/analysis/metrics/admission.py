@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.metrics.charges import References, charge_jobs
+from qops_batsim.analysis.metrics.charge_totals import References, charge_jobs
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD, bounded_slowdown
 from qops_batsim.analysis.results.tables import Booleans, Floats, mean

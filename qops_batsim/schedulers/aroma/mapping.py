@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 from qops_batsim.schedulers.aroma.application import Application, Host, Placement
-from qops_batsim.schedulers.aroma.machine import UnequalHosts
 from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.unequal_hosts import UnequalHosts
 from qops_batsim.timing import PLAN_TOLERANCE
 
 SOONEST_LATER = 2e-5

@@ -16,10 +16,10 @@ from qops_batsim.jobs import COMPLETED_KILLED
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.schedulers.aroma.application import DEADLINE, HIGH_PRIORITY, Application
 from qops_batsim.schedulers.aroma.fallbacks import Fallbacks, Stopped
-from qops_batsim.schedulers.aroma.machine import UnequalHosts
 from qops_batsim.schedulers.aroma.mapping import SOONEST_LATER, Mapper
 from qops_batsim.schedulers.aroma.planner import Planner, Prediction
 from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.unequal_hosts import UnequalHosts
 from qops_batsim.schedulers.aroma.work import (
     can_be_stopped,
     next_name,

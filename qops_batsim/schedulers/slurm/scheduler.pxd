@@ -1,5 +1,5 @@
 cimport cython
-from qops_batsim.core.hosts cimport HostBits
+from qops_batsim.core.host_bits cimport HostBits
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.queue cimport QueueScheduler

@@ -18,7 +18,7 @@ import numpy as np
 from qops_batsim.errors import InputError, shown
 from qops_batsim.limits import MAX_ODD_LINES, MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.tables import Booleans, Floats, Integers, Words
-from qops_batsim.workload.log import Malformed, refuse_lines
+from qops_batsim.workload.log_records import Malformed, refuse_lines
 
 if TYPE_CHECKING:
     import polars as pl

@@ -19,8 +19,8 @@ import numpy as np
 from qops_batsim.tables import Words
 from qops_batsim.workload.accounting.cells import read_duration, text_in
 from qops_batsim.workload.accounting.rows import Choices, Rows
-from qops_batsim.workload.log import Malformed, refuse_lines
 from qops_batsim.workload.log_formats import PBS_LINE
+from qops_batsim.workload.log_records import Malformed, refuse_lines
 
 _FIELD = re.compile(r"""([\w.]+)=("[^"]*"|'[^']*'|\S*)""")
 _JOB = re.compile(r"\d{1,12}(?:\[\d{0,9}\])?(?:\.\S+)?")

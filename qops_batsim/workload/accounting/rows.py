@@ -31,7 +31,7 @@ from qops_batsim.workload.accounting.nodes import (
     node_names,
     pools_of,
 )
-from qops_batsim.workload.log import (
+from qops_batsim.workload.log_records import (
     NOT_RERUNNABLE,
     RECORD,
     RERUNNABLE,

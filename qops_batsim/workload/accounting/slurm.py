@@ -29,8 +29,8 @@ from qops_batsim.workload.accounting.rows import (
     state_reader,
     task_numbers,
 )
-from qops_batsim.workload.log import RepairCount
 from qops_batsim.workload.log_formats import delimiter_of
+from qops_batsim.workload.log_records import RepairCount
 
 SACCT = "Slurm accounting (sacct --parsable2)"
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from qops_batsim import tables
-from qops_batsim.analysis.metrics.charges import charge_jobs, fill_qos_file
+from qops_batsim.analysis.metrics.charge_totals import charge_jobs, fill_qos_file
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
 from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.run_files import find_run

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qops_batsim.analysis.metrics.charges import charge_jobs
+from qops_batsim.analysis.metrics.charge_totals import charge_jobs
 from qops_batsim.analysis.metrics.outcomes import deadlines_of_run, outcomes_of_run
 from qops_batsim.analysis.results.message_drift import chain_gaps
 from qops_batsim.analysis.results.run import RunResult, read_run

@@ -16,9 +16,9 @@ from qops_batsim.platform.model import Platform
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.protocol.events import HostDescription
 from qops_batsim.schedulers.aroma.application import Application, Host, Placement, Task
-from qops_batsim.schedulers.aroma.machine import DEFAULT_SPEED, UnequalHosts
 from qops_batsim.schedulers.aroma.mapping import Mapper
 from qops_batsim.schedulers.aroma.recurrence import Book
+from qops_batsim.schedulers.aroma.unequal_hosts import DEFAULT_SPEED, UnequalHosts
 from qops_batsim.schedulers.aroma.work import Work, work_of
 from qops_batsim.shipped import find_input
 from support.aroma_oracles import SPEED, machine

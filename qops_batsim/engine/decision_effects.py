@@ -18,7 +18,7 @@ from typing import Any
 from qops_batsim.engine.energy import POWER_STATES
 from qops_batsim.engine.execution import KILLED_COMPUTATION_RETURN_CODE, KILLED_DELAY_RETURN_CODE
 from qops_batsim.engine.fluid import Computation
-from qops_batsim.engine.hosts import (
+from qops_batsim.engine.host_states import (
     COMPUTES,
     COMPUTING,
     IDLE,

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.analysis.metrics.charges import (
+from qops_batsim.analysis.metrics.charge_totals import (
     JobCharge,
     charge_jobs,
     charge_report,
