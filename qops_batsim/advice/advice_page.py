@@ -271,6 +271,10 @@ def advice_document(advice: Advice) -> dict[str, Any]:
         "fit": {
             "fits": advice.fit.fits,
             "known": advice.fit.is_known,
+            "scheduler": advice.fit.scheduler,
+            "tried": advice.fit.tried,
+            "nearest": advice.fit.nearest,
+            "alike": advice.fit.alike,
             "classes": advice.fit.classes,
         },
         "settings": recommended(advice),

@@ -131,10 +131,12 @@ def _date(seconds: float, calendar: Calendar | None) -> str:
 
 
 def fit_table(advice: Advice) -> PageTable | None:
-    """Compare waits simulated with EASY with logged ones; None without these."""
-    if not advice.fit.is_known:
+    """Compare simulated waits with logged ones; None without these."""
+    fit = advice.fit
+    if not fit.is_known:
         return None
-    return _table("fit", advice.fit.classes, least=LEAST_WAIT / 60, low=LOW, high=HIGH)
+    limits = {"least": LEAST_WAIT / 60, "low": LOW, "high": HIGH}
+    return _table("fit", fit.classes, scheduler=fit.scheduler, **limits)
 
 
 def before_after_table(before: Advice, after: Advice, changes: str) -> PageTable:

@@ -18,6 +18,7 @@ import numpy as np
 
 from qops_batsim.advice.fit import UNKNOWN_FIT, ModelFit, model_fit
 from qops_batsim.advice.plan_asker import EarliestPromises, watched_scheduler
+from qops_batsim.advice.site_fit import site_fit
 from qops_batsim.advice.trace_runs import (
     AdviceCase,
     AdviceRun,
@@ -70,6 +71,9 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
         What is tried beside that; load 1 is the trace itself.
     goal
         Share of the deadlines that should be promised.
+    by_scheduler
+        The scheduler of the site, whose waits are compared with those of the trace; None: EASY, and
+        where that does not fit, those of :mod:`~qops_batsim.advice.site_fit`.
     prices
         Of core-hours and QoS charges. Without one, core-hours count, and a QoS charge has the price
         at which promises cost the centre nothing.
@@ -87,6 +91,7 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
     stringencies: tuple[float, ...] = (0.5, 0.2, 0.0, -0.5, -1.0)
     loads: tuple[float, ...] = (1.0, 1.2, 1.4)
     goal: float = 0.9
+    by_scheduler: Contestant | None = None
     prices: Prices = Prices()
     windows: int | None = None
     window_jobs: int | None = None
@@ -328,7 +333,11 @@ def advise(
     ]
     work = TraceRuns(prepared.workload, windows, what_if or WhatIf(), choices.prices)
     runs = run_cases(work, cases, workers=workers, group_by=shared_work, on_progress=on_progress)
-    fit = UNKNOWN_FIT if what_if else _fit(choices, trace, prepared, windows, runs)
+    fit = (
+        UNKNOWN_FIT
+        if what_if
+        else _fit(choices, trace, prepared, windows, runs, workers, on_progress)
+    )
     return Advice(choices, trace, windows, prepared, runs, fit, name, what_if=what_if)
 
 
@@ -338,8 +347,10 @@ def _fit(
     prepared: Prepared,
     windows: Sequence[TraceWindow],
     runs: Mapping[AdviceCase, AdviceRun],
+    workers: Workers,
+    on_progress: Callable[[int, int], None] | None,
 ) -> ModelFit:
-    """Compare the waits of the windows under EASY with those in the log."""
+    """Compare the waits of the windows under the site's scheduler with those in the log."""
     columns = prepared.workload.columns
     order = np.argsort(columns.submission_times, kind="stable")
     rows = np.concatenate([order[each.skip : each.skip + each.jobs] for each in windows])
@@ -350,4 +361,20 @@ def _fit(
         for label, waits in runs[choices.easy(window=number)].waits.items():
             simulated.setdefault(label, []).extend(waits)
     logged = trace.records["wait_time"][[places[job] for job in ids]]
-    return model_fit(logged, columns.processors[rows], simulated, choices.prices.categories)
+    categories = choices.prices.categories
+    by_easy = model_fit(logged, columns.processors[rows], simulated, categories)
+    given = choices.by_scheduler
+    if not by_easy.is_known or (by_easy.fits and given is None):
+        return by_easy
+    of_all = trace.records["wait_time"][[places[job] for job in columns.ids]]
+    found = site_fit(
+        prepared.workload,
+        of_all,
+        categories,
+        [] if given is None else [given],
+        workers=workers,
+        on_progress=on_progress,
+    )
+    if given is not None or (found.is_known and found.fits):
+        return found
+    return msgspec.structs.replace(found, classes=by_easy.classes, scheduler=by_easy.scheduler)

@@ -1,4 +1,4 @@
-"""Fit of the model: waits simulated with EASY backfilling beside those of the log."""
+"""Fit of the model: waits simulated under a scheduler beside those of the log."""
 
 from __future__ import annotations
 
@@ -46,9 +46,18 @@ class ClassFit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
-    """Comparison of waits by class of processors; empty where the trace tells no waits."""
+    """Comparison of waits by class of processors; empty where the trace tells no waits.
+
+    ``scheduler`` is that of the simulation, ``tried`` how many were where EASY did not fit, and
+    ``alike`` the share of waits in the later half of the trace that are within a factor of two of
+    that scheduler's, chosen on the earlier half: of the best one, ``nearest``.
+    """
 
     classes: tuple[ClassFit, ...] = ()
+    scheduler: str = "EASY"
+    tried: int = 0
+    nearest: str = ""
+    alike: float | None = None
 
     @property
     def is_known(self) -> bool:
@@ -108,20 +117,35 @@ def model_fit(
 
     ``simulated`` are waits by category; in ``logged`` a number below 0 is not known.
     """
-    places, sizes = size_classes(processors, categories), sizes_of(categories)
     ours: dict[str, list[float]] = {name: [] for name in PROCESSOR_CLASSES}
     for label, waits in simulated.items():
         ours[next(name for name in reversed(PROCESSOR_CLASSES) if label.endswith(name))] += waits
-    found = []
-    for place, name in enumerate(PROCESSOR_CLASSES):
+    by_class = [np.array(ours[name], float) for name in PROCESSOR_CLASSES]
+    return ModelFit(classes=_fits(logged, processors, by_class, categories))
+
+
+def fit_of_waits(
+    logged: Floats, simulated: Floats, processors: Integers, categories: Categories
+) -> tuple[ClassFit, ...]:
+    """Compare waits of jobs in a log with those of the same jobs in a simulation (seconds)."""
+    places = size_classes(processors, categories)
+    waits = [simulated[places == place] for place in range(len(PROCESSOR_CLASSES))]
+    return _fits(logged, processors, waits, categories)
+
+
+def _fits(
+    logged: Floats, processors: Integers, simulated: Sequence[Floats], categories: Categories
+) -> tuple[ClassFit, ...]:
+    """Compare waits by class of processors; the simulated ones are given by class."""
+    places, found = size_classes(processors, categories), []
+    for place, name in enumerate(sizes_of(categories).values()):
         theirs = logged[(places == place) & (logged >= 0)]
-        if min(len(theirs), len(ours[name])) >= LEAST_JOBS:
-            found.append(_class_fit(sizes[name], theirs, np.array(ours[name])))
-    known = logged[logged >= 0]
-    everything = np.array([wait for waits in ours.values() for wait in waits])
+        if min(len(theirs), len(simulated[place])) >= LEAST_JOBS:
+            found.append(_class_fit(name, theirs, simulated[place]))
+    known, everything = logged[logged >= 0], np.concatenate(simulated)
     if min(len(known), len(everything)) >= LEAST_JOBS:
         found.append(_class_fit("all", known, everything))
-    return ModelFit(classes=tuple(found))
+    return tuple(found)
 
 
 def _class_fit(group: str, logged: Floats, simulated: Floats) -> ClassFit:

@@ -18,7 +18,7 @@ from qops_batsim.advice.advise import (
     refused_work,
     utilization,
 )
-from qops_batsim.advice.fit import ClassFit, sizes_of
+from qops_batsim.advice.fit import ClassFit, ModelFit, sizes_of
 from qops_batsim.advice.trace_runs import EarliestPromise
 from qops_batsim.economics.charges import PROCESSOR_CLASSES, Categories
 from qops_batsim.experiments.deadline_runs import Contestant
@@ -260,8 +260,11 @@ def best_scheduler(advice: Advice) -> tuple[str, str]:
 
 
 def recommended(advice: Advice) -> list[Setting]:
-    """Return the settings for a centre, without values where the model does not fit the trace."""
-    found = [
+    """Return the settings for a centre; one line where the model does not fit the trace."""
+    if not advice.fit.fits:
+        why = f"because {misfit_text(advice.fit.misfits[0], advice.fit.scheduler)}"
+        return [Setting(setting="All settings", value=CANNOT_SAY, reason=why)]
+    return [
         _offered(advice),
         _scheduler(advice),
         _price(advice),
@@ -269,20 +272,30 @@ def recommended(advice: Advice) -> list[Setting]:
         _estimates(advice),
         *([_load(advice)] if len(advice.choices.loads) > 1 else []),
     ]
-    if advice.fit.fits:
-        return found
-    why = f"because {misfit_text(advice.fit.misfits[0])}"
-    return [Setting(setting=each.setting, value=CANNOT_SAY, reason=why) for each in found]
 
 
-def misfit_text(worst: ClassFit) -> str:
+def fit_text(fit: ModelFit) -> str:
+    """Return which of several schedulers explains the waits of the log, and how well."""
+    if not fit.tried or fit.alike is None:
+        return ""
+    share = f"{100 * fit.alike:.0f} % of waits in the later half of the trace are within a factor "
+    share += "of two of its own"
+    if fit.scheduler == fit.nearest and fit.fits:
+        chosen = f", chosen among {fit.tried} on the earlier half" if fit.tried > 1 else ""
+        return f"The log waits as under {fit.nearest}{chosen}: {share}."
+    if fit.tried == 1:
+        return f"Under {fit.nearest}, {share}."
+    return f"None of {fit.tried} schedulers fits; the nearest is {fit.nearest}: {share}."
+
+
+def misfit_text(worst: ClassFit, scheduler: str) -> str:
     """Return the distance of simulated waits from logged ones, for a class of processors."""
     at = worst.ratios.index(worst.worst)
     who = "all jobs" if worst.group == "all" else f"the jobs of {worst.group} processors"
     part = ("half", "nine of ten")[at]
     return (
         f"{part} of {who} waited up to {hours(worst.logged[at])} h in the log, but "
-        f"{hours(worst.simulated[at])} h in the simulation of EASY"
+        f"{hours(worst.simulated[at])} h in the simulation of {scheduler}"
     )
 
 
@@ -309,10 +322,15 @@ def warnings(advice: Advice) -> list[str]:
     causes = [*(_TOO_SHORT if short_waits else _TOO_LONG)]
     if short_waits and not advice.name:
         causes.insert(0, "several partitions or queues that are pooled here (--partition)")
+    if short_waits and advice.trace.not_counted:
+        named = " and ".join(advice.trace.not_counted)
+        causes.insert(0, f"{named}, which jobs asked for and which is not counted here")
     others = ", ".join(each.group for each in misfits[1:])
     return [
-        f"The model does not fit this trace: {misfit_text(misfits[0])}. No recommendation can be "
-        "made." + (f" Nor does it fit other classes of processors: {others}." if others else ""),
+        f"The model does not fit this trace: {misfit_text(misfits[0], advice.fit.scheduler)}. No "
+        "recommendation can be made."
+        + (f" Nor does it fit other classes of processors: {others}." if others else ""),
+        *filter(None, [fit_text(advice.fit)]),
         f"Likely causes: {'; '.join(causes)}.",
     ]
 
@@ -466,7 +484,9 @@ def headline(advice: Advice) -> list[str]:
         f"nothing and would have missed {easy.missed:,} of the deadlines "
         f"({100 * easy.missed / easy.jobs:.0f} %)."
     )
-    return [told, _cost(advice), *([_advised(advice)] if advice.fit.fits else [])]
+    if not advice.fit.fits:
+        return [told, _cost(advice)]
+    return [told, _cost(advice), _advised(advice), *filter(None, [fit_text(advice.fit)])]
 
 
 def summary(advice: Advice) -> list[str]:

@@ -36,6 +36,9 @@ _about = manual(
     [What is asked]
     --scheduler NAME: Deadline scheduler, with options as NAME:OPTION=VALUE; further ones are
         compared with it (repeatable). Default: qops, fqops:tolerance_factor=2 and msb.
+    --by-scheduler NAME: Scheduler of the site, whose waits are compared with those of the trace,
+        with options as NAME:OPTION=VALUE. Default: EASY; where that does not fit, the best of fcfs,
+        conservative and slurm with several weights.
     --windows NxJOBS: Stretches of the trace to simulate, and the jobs of each: 10x3000, or 10.
         Default: 1 for fewer than 6,000 jobs, else 3 to 5, of at most 5,000.
     --what-if LIST: The same with changes, side by side: load=1.2, nodes=+64 (or processors=+512),
@@ -59,6 +62,7 @@ def advise(
     processors: Annotated[int | None, _about("--processors", min=1)] = None,
     time_zone: Annotated[str | None, _about("--time-zone")] = None,
     scheduler: Annotated[list[str] | None, _about("--scheduler")] = None,
+    by_scheduler: Annotated[str | None, _about("--by-scheduler")] = None,
     prices: options.PricesFile = None,
     windows: Annotated[str | None, _about("--windows")] = None,
     what_if: Annotated[str | None, _about("--what-if")] = None,
@@ -99,6 +103,8 @@ def advise(
     if scheduler:
         chosen, *others = map(contestant_of, scheduler)
         choices = msgspec.structs.replace(choices, scheduler=chosen, others=tuple(others))
+    if by_scheduler is not None:
+        choices = msgspec.structs.replace(choices, by_scheduler=contestant_of(by_scheduler))
     selected = selection(partition, qos, account, None, nodes)
     accounting = None
     if by is not None or any(selected.values()):

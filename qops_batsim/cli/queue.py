@@ -583,7 +583,10 @@ def _trace(
             f"{history}: has {len(traces)} pools of nodes ({', '.join(traces)}); one of them is "
             "expected (--partition)"
         )
-    return next(iter(traces.values()))
+    (trace,) = traces.values()
+    if trace.not_counted:
+        note(f"not counted, though jobs asked for it: {', '.join(trace.not_counted)}")
+    return trace
 
 
 @app.command()

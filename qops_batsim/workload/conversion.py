@@ -82,6 +82,8 @@ class Conversion(msgspec.Struct, kw_only=True):
     """Source of the machine's size, if neither the caller nor the log tells it."""
     counted: str = ""
     """The rule by which sizes of jobs were counted, where that needs words."""
+    not_counted: Sequence[str] = ()
+    """Resources that jobs asked for and that are not counted, as memory."""
     sizes: Sequence[tuple[float, int]] = ()
     """Processors of the machine since some dates (seconds since the log's start), if known."""
     texts: dict[str, Words] = {}
@@ -170,6 +172,7 @@ def _account(
         last_submission=last,
         calendar=calendar,
         counted=log.counted,
+        not_counted=log.not_counted,
         texts={name: texts.at(records["job_number"] - 1) for name, texts in log.texts.items()},
         cancelled=_cancelled(log, begin, last, workload.provenance["processors_field"]),
         offered_load=offered_load(records, workload.processors),

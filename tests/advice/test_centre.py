@@ -94,7 +94,7 @@ def test_pooled_jobs_yield_nothing_that_partitions_contradict(tmp_path: Path) ->
     assert "choose" not in " ".join(summary(pooled))
     told = summary(pooled)
     assert told[0].startswith("The model does not fit this trace: ")
-    assert "pooled here (--partition)" in told[1]
+    assert "pooled here (--partition)" in told[2]
     page = advice_page({"": pooled}, "x")
     assert page.index('role="alert"') < page.index("Each of ")
     # The partitions themselves were run by EASY: there the model fits.

@@ -385,7 +385,9 @@ def test_the_class_that_fits_worst_is_named_first_then_the_others() -> None:
         ClassFit(group=group, jobs=50, logged=(0.0, 3600 * theirs), simulated=(0.0, 3600 * ours))
         for group, (theirs, ours) in waits.items()
     )
-    advice: Any = SimpleNamespace(fit=ModelFit(classes=classes), name="")
+    advice: Any = SimpleNamespace(
+        fit=ModelFit(classes=classes), name="", trace=SimpleNamespace(not_counted=("memory",))
+    )
     told, causes = warnings(advice)
     assert told == (
         "The model does not fit this trace: nine of ten of the jobs of 9 to 32 processors waited "
@@ -393,6 +395,7 @@ def test_the_class_that_fits_worst_is_named_first_then_the_others() -> None:
         "made. Nor does it fit other classes of processors: 33 or more, 1."
     )
     assert "several partitions or queues" in causes
+    assert causes.startswith("Likely causes: memory, which jobs asked for and which is not counted")
 
 
 def test_responses_count_from_the_submission() -> None:

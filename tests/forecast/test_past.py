@@ -156,3 +156,12 @@ def test_accounting_tells_who_cancelled_waiting_jobs(tmp_path: Path) -> None:
     # Of one core a GPU, they are counted by their GPUs as well.
     assert set(found.widths[gone].tolist()) <= {8, 16, 64, 256}
     assert found.names[gone, 2].tolist() == ["gpu"] * int(gone.sum())
+
+
+def test_a_resource_that_is_not_counted_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "dump.txt"
+    told = text_of(make_rows(CENTRE[3:], 50))
+    path.write_text(told)
+    assert read_partitions(str(path))[0]["short"].not_counted == ()
+    path.write_text(told.replace("node=1", "mem=8G,node=1"))
+    assert read_partitions(str(path))[0]["short"].not_counted == ("memory",)

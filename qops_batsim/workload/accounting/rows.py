@@ -230,6 +230,8 @@ class Rows:
     tasks: dict[int, list[int] | None] = field(default_factory=dict)
     spare: dict[int, list[tuple[float, float, float]]] = field(default_factory=dict)
     left_out: list[RepairCount] = field(default_factory=list)
+    not_counted: tuple[str, ...] = ()
+    """Resources that jobs asked for, or had, and that are not counted."""
     units: str = ""
     """Units of plain numbers, where only the reader's choices tell them."""
     read: int = 0
@@ -466,6 +468,7 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
         source=source,
         size_is=size_is,
         counted="; ".join(filter(None, (counted, rows.units))),
+        not_counted=rows.not_counted,
     )
 
 

@@ -131,6 +131,7 @@ def _rows_of(table: TextTable, choices: Choices, steps: list[int], read: int) ->
     gpus = rows.processors if choices.unit == "gpus" else _slurm_processors(table, "gpus")
     if (gpus > 0).any():
         rows.numbers["gpus"] = gpus
+    rows.not_counted = _not_counted(table, choices.by)
     if "NodeList" in table:
         rows.nodes = table.words("NodeList")
         _where_they_ran(rows, rows.nodes)
@@ -141,6 +142,21 @@ def _rows_of(table: TextTable, choices: Choices, steps: list[int], read: int) ->
     rows.tell("broken_texts", told, table.joined, "merge")
     rows.read = read
     return rows
+
+
+_OTHERS = {"memory": r"\bmem=", "licenses": r"\blicense/", "burst buffers": r"\bbb/"}
+"""Resources that may hold jobs back and are never counted, by what Slurm writes."""
+
+
+def _not_counted(table: TextTable, by: str) -> tuple[str, ...]:
+    """Return the resources that jobs asked for, or had, and that are not counted."""
+    looked = _OTHERS if by in ("gpus", "binding") else {**_OTHERS, "GPUs": r"\bgres/gpu"}
+    columns = [table.column(name) for name in ("AllocTRES", "ReqTRES") if name in table]
+    return tuple(
+        name
+        for name, pattern in looked.items()
+        if any(column.str.contains(pattern).any() for column in columns)
+    )
 
 
 def _spell(table: TextTable, by: str, header: str) -> None:

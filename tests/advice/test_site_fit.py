@@ -1,0 +1,82 @@
+"""Which scheduler's waits a log has."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from qops_batsim.advice.recommendations import fit_text
+from qops_batsim.advice.site_fit import Waits, WaitsCase, site_fit, site_schedulers
+from qops_batsim.economics.charges import Categories
+from qops_batsim.experiments.deadline_runs import contestant_of
+from qops_batsim.workload.model import Workload
+from support.centre_dumps import Partition, jobs_of
+
+BUSY = Partition("busy", 64, 1.1, (4, 8, 16, 32), 3600.0)
+
+
+@pytest.fixture(scope="module")
+def trace() -> Workload:
+    users = np.random.default_rng(3).integers(1, 9, 150).tolist()
+    return jobs_of(BUSY, 150, 5, users)
+
+
+def waits_under(trace: Workload, scheduler: str) -> np.ndarray:
+    each = contestant_of(scheduler)
+    return np.array(Waits(trace)(WaitsCase(each.scheduler, each.identity()[0])))
+
+
+SMALL_FIRST = (
+    "slurm:weight_age=1000,weight_size=10000,favor_small=true,weight_fairshare=0,"
+    "weight_partition=0,weight_qos=0"
+)
+
+
+TRIED = [
+    each
+    for each in site_schedulers(jobs_of(BUSY, 2, 5, [1, 2]), np.zeros(2))
+    if each.name in ("easy", "fcfs", "slurm by small jobs first")
+]
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "found"),
+    [(SMALL_FIRST, "slurm by small jobs first"), ("fcfs", "fcfs"), ("easy", "easy")],
+)
+def test_the_scheduler_that_made_a_log_is_found(
+    trace: Workload, scheduler: str, found: str
+) -> None:
+    fit = site_fit(trace, waits_under(trace, scheduler), Categories(), TRIED)
+    assert (fit.nearest, fit.scheduler, fit.alike) == (found, found, 1.0)
+    assert fit.is_known
+    assert fit.fits
+    told = f"The log waits as under {found}, chosen among 3 on the earlier half: 100 % of waits"
+    assert fit_text(fit).startswith(told)
+
+
+def test_no_scheduler_makes_jobs_wait_for_what_is_not_modelled(trace: Workload) -> None:
+    # As if for memory: the wider half waits for a day beside an idle machine, all others not.
+    wide = trace.columns.processors > 8
+    fit = site_fit(trace, np.where(wide, 86_400.0, 0.0), Categories(), TRIED)
+    assert not fit.fits
+    assert fit_text(fit).startswith("None of 3 schedulers fits; the nearest is ")
+
+
+def test_a_scheduler_that_is_given_is_judged_alone(trace: Workload) -> None:
+    logged = waits_under(trace, SMALL_FIRST)
+    fit = site_fit(trace, logged, Categories(), [contestant_of("fcfs")])
+    assert (fit.tried, fit.nearest) == (1, "fcfs")
+    assert not fit.fits
+    assert fit_text(fit).startswith("Under fcfs, ")
+
+
+def test_the_qos_that_waits_longest_has_the_least_priority() -> None:
+    users = [1] * 60
+    base = jobs_of(BUSY, 60, 5, users)
+    for place, job in enumerate(base.jobs):
+        job.fields["qos_name"] = "high" if place % 2 else "low"
+    logged = np.array([100.0 if place % 2 else 900.0 for place in range(60)])
+    tried = {each.name: each.settings for each in site_schedulers(base, logged)}
+    assert tried["slurm by QOS"]["qos"] == {"low": {"priority": 0.0}, "high": {"priority": 1.0}}
+    # Of one user, there is no share to be fair to.
+    assert not any("fair share" in name for name in tried)
