@@ -88,6 +88,12 @@ def in_line(job: QueuedJob) -> tuple[float, float, float]:
     return planned, -job.priority, job.submission or 0.0
 
 
+def by_priority(job: QueuedJob) -> tuple[float, float, float]:
+    """Return the key of waiting jobs for a scheduler: priority, planned start, submission."""
+    planned, priority, submission = in_line(job)
+    return priority, planned, submission
+
+
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     """Running and waiting jobs at a date (seconds since 1970).
 

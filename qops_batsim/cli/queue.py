@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from qops_batsim.forecast.promise import LikelyEnd
     from qops_batsim.forecast.queue import QueueForecast, StartForecast
     from qops_batsim.live.queue_source import QueueSource
+    from qops_batsim.schedulers.slurm.config import SlurmConfig
     from qops_batsim.workload.conversion import Conversion
 
 app = typer.Typer(
@@ -74,7 +75,10 @@ _about = manual(
     HISTORY: Accounting of Slurm or PBS, or a log (SWF), of the same machine.
     --history LOG: The machine's history, to learn from: accounting of Slurm or PBS, or a log (SWF).
     --by-scheduler NAME: The scheduler that decides on the machine, with options as
-        NAME:OPTION=VALUE: easy, or slurm with its weights.
+        NAME:OPTION=VALUE: easy, or slurm.
+    --slurm-config FILE: With slurm: its weights, as `scontrol show config` tells them; `sprio`
+        behind it tells priorities of waiting jobs. Default without a queue: the Slurm that runs
+        here is asked.
     --starts logged|simulated: Whose starts are forecast: those that the history tells, or those
         that the scheduler would have made of its jobs.
     --draws N: Simulations of what may come. Default of starts: {DRAWS}, {FEWER_DRAWS} of each
@@ -128,6 +132,7 @@ def _of_forecasts(
     calibration: Annotated[Path | None, _about("--calibration")] = None,
     draws: Annotated[int | None, _about("--draws", min=10, max=10_000)] = None,
     seed: Annotated[int, _about("--seed", min=0)] = 1,
+    slurm_config: Annotated[Path | None, _about("--slurm-config")] = None,
 ) -> None:
     """Options of the commands that forecast."""
 
@@ -154,7 +159,36 @@ def _source(queue: Path | None, given: dict[str, Any], now: float | None = None)
         selection=chosen if some else {},
         nodes=None if nodes is None else read_nodes(nodes),
         max_age=duration(given["max_age"], "--max-age", zero=False),
+        priorities={} if (config := _slurm_config(given)) is None else config.priorities,
     )
+
+
+def _slurm_config(given: dict[str, Any], *, is_live: bool = False) -> SlurmConfig | None:
+    """Return what is told of the site's Slurm, or what that says which runs here; else None."""
+    from qops_batsim.files import read_text
+    from qops_batsim.live.queue_source import live_config
+    from qops_batsim.schedulers.slurm.config import MAX_BYTES, read_slurm_config
+
+    path, is_slurm = given.get("slurm_config"), given.get("by_scheduler", "").startswith("slurm")
+    if path is not None and not is_slurm:
+        raise InputError("--slurm-config: --by-scheduler slurm is expected with it")
+    if path is not None:
+        text = read_text(path, what="what `scontrol show config` prints", max_bytes=MAX_BYTES)
+        return read_slurm_config(text, str(path))
+    return live_config() if is_live and is_slurm else None
+
+
+def _decider(given: dict[str, Any], *, is_live: bool = False) -> tuple[str, dict[str, Any]]:
+    """Return the scheduler that decides on the machine, and its options."""
+    from qops_batsim.experiments.deadline_runs import contestant_of
+
+    contestant = contestant_of(given["by_scheduler"])
+    config = _slurm_config(given, is_live=is_live)
+    if config is None:
+        return contestant.scheduler, dict(contestant.settings)
+    if config.lacks:
+        note(f"of this Slurm, the simulation does not have {', '.join(config.lacks)}")
+    return contestant.scheduler, {**config.options, **contestant.settings}
 
 
 @app.command()
@@ -209,7 +243,7 @@ def quote(
         from qops_batsim.economics.prices import read_prices
         from qops_batsim.forecast.promise import likely_ends
 
-        model = _model(history, asker.state.processors, given)
+        model = _model(history, asker.state.processors, given, is_live=is_live)
         model |= {"user": user, "prices": read_prices(prices), "draws": given["draws"] or DRAWS}
         likely = likely_ends(asker.state, answers=answers, **model)
     if as_json:
@@ -346,7 +380,7 @@ def starts(
     if out is not None:
         check_writable(out)
     state = _source(queue, given, _date(now)).state()
-    model = _model(history, state.processors, given)
+    model = _model(history, state.processors, given, is_live=queue is None)
     if what_if:
         asks = [each for ask in asks for each in variants(ask, state.processors)]
     if asks:
@@ -396,9 +430,10 @@ def starts(
         print_table("Jobs that wait without a date", heads, rows)
 
 
-def _model(history: str, processors: int, given: dict[str, Any]) -> dict[str, Any]:
+def _model(
+    history: str, processors: int, given: dict[str, Any], *, is_live: bool
+) -> dict[str, Any]:
     """Return what forecasts of a machine are made of: its past, scheduler and corrections."""
-    from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.forecast.past import past_of
     from qops_batsim.forecast.queue import read_corrections
 
@@ -407,12 +442,12 @@ def _model(history: str, processors: int, given: dict[str, Any]) -> dict[str, An
     trace = _trace(history, given, processors)
     if trace.calendar is None:
         raise InputError(f"{history}: tells no dates; a history with them is expected")
-    contestant = contestant_of(scheduler)
+    name, settings = _decider(given, is_live=is_live)
     return {
         "past": past_of(trace),
         "calendar": trace.calendar,
-        "scheduler": contestant.scheduler,
-        "settings": dict(contestant.settings),
+        "scheduler": name,
+        "settings": settings,
         "seed": given["seed"],
         "corrections": corrections,
     }
@@ -471,6 +506,7 @@ def backtest(
     seed: Annotated[int, _about("--seed", min=0)] = 1,
     slurm_estimates: Annotated[Path | None, _about("--slurm-estimates")] = None,
     out: Annotated[Path | None, _about("--out")] = None,
+    slurm_config: Annotated[Path | None, _about("--slurm-config")] = None,
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
@@ -488,7 +524,6 @@ def backtest(
     import msgspec
 
     from qops_batsim.advice.expected_starts import ExpectedStarts
-    from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.forecast import backtest as testing
     from qops_batsim.forecast.forecast import Simulator
     from qops_batsim.forecast.pages import backtest_page, coverage_table
@@ -512,8 +547,7 @@ def backtest(
             raise InputError(f"{history}: tells no dates; --slurm-estimates needs them")
         first, last = expected.span
         span = first - calendar.unix_start, last - calendar.unix_start
-    contestant = contestant_of(by_scheduler)
-    chosen = contestant.scheduler, dict(contestant.settings)
+    chosen = _decider({"by_scheduler": by_scheduler, "slurm_config": slurm_config})
     if starts == "simulated":
         past = testing.as_simulated(past, *chosen)
     with progress_bar(moments, "moments") as bar:
@@ -635,7 +669,7 @@ def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
 
     source, draws = _source(queue, given), given["draws"]
     aliases = Aliases()
-    model = _model(history, source.state().processors, given)
+    model = _model(history, source.state().processors, given, is_live=queue is None)
 
     def forecast(state: QueueState) -> QueueForecast:
         found = forecast_queue(state, draws=draws or DRAWS, **model)

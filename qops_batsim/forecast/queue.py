@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from qops_batsim.advice.queue_state import QueuedJob, QueueState, in_line
+from qops_batsim.advice.queue_state import QueuedJob, QueueState, by_priority
 from qops_batsim.advice.waiting_reasons import ARRAY_LIMIT, Cause, Waits
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require, shown
@@ -26,6 +26,9 @@ from qops_batsim.forecast.backtest import (
 from qops_batsim.forecast.forecast import Drawn, Moment, Simulator, quantiles
 from qops_batsim.forecast.past import LEAST_LIMIT, Habits, Past, Patience, groups_of
 from qops_batsim.jobs import Job
+from qops_batsim.schedulers.slurm.options import SlurmOptions
+from qops_batsim.schedulers.slurm.scheduler import Slurm
+from qops_batsim.scheduling.registry import read_options
 
 _IN_TIME = 60.0
 """A job starts at a date if it does by so much later (seconds)."""
@@ -111,7 +114,7 @@ def forecast_queue(
     Parameters
     ----------
     state
-        The queue. Waiting jobs stand in line by planned start, priority and submission.
+        The queue. Waiting jobs stand in line by priority, planned start and submission.
     past, calendar
         The machine's history, and the dates of its seconds.
     scheduler, settings
@@ -157,7 +160,7 @@ def line_of(state: QueueState) -> tuple[list[QueuedJob], list[QueuedJob]]:
         if job.start is not None and job.array in room:
             room[job.array] -= 1
     line, beyond = [], dict[str, list[QueuedJob]]()
-    for job in sorted((job for job in state.jobs if job.start is None), key=in_line):
+    for job in sorted((job for job in state.jobs if job.start is None), key=by_priority):
         if room.get(job.array, 1) > 0:
             line.append(job)
         else:
@@ -322,7 +325,10 @@ class _Model:
         settings: Mapping[str, object] | None,
         corrections: Sequence[Correction],
     ) -> None:
-        everything, self.moment = _with_queue(past, state, calendar, asked)
+        bases: dict[str, float] = {}
+        if scheduler == "slurm":
+            bases, settings = told_priorities(state, settings or {})
+        everything, self.moment = _with_queue(past, state, calendar, asked, bases)
         now, ends = self.moment.now, past.ends
         if not (ends <= now).any():
             raise InputError(
@@ -404,12 +410,44 @@ def read_corrections(path: Path, scheduler: str) -> list[Correction]:
     return found.corrections
 
 
+def told_priorities(
+    state: QueueState, settings: Mapping[str, Any]
+) -> tuple[dict[str, float], Mapping[str, Any]]:
+    """Return priorities without age of the waiting jobs that have one, and settings for the others.
+
+    What a queue tells is the sum of all factors. From now on age is added to that. The others, as
+    those that come, have what the median job has beyond age and size in place of shares, QOS and
+    partition, which a queue does not tell of them.
+    """
+    told = [job for job in state.jobs if job.start is None and job.priority > 0]
+    if not told:
+        return {}, settings
+    options = read_options("slurm", Slurm, settings)
+    assert isinstance(options, SlurmOptions)
+    bases, further = {}, []
+    for job in told:
+        waited = state.now - (state.now if job.submission is None else job.submission)
+        age = options.weight_age * min(max(waited, 0.0) / options.max_age, 1.0)
+        size = job.processors / state.processors
+        bases[job.id] = job.priority - age
+        part = 1 - size if options.favor_small else size
+        further.append(bases[job.id] - options.weight_size * part)
+    known = {"weight_qos": 0.0, "weight_fairshare": 0.0, "partitions": {}}
+    weights = options.weight_qos + options.weight_fairshare + options.weight_partition
+    usual = max(float(np.median(further)), 0.0) if weights else 0.0
+    return bases, {**settings, **known, "weight_partition": usual}
+
+
 def _with_queue(
-    past: Past, state: QueueState, calendar: Calendar, asked: Sequence[AskedJob]
+    past: Past,
+    state: QueueState,
+    calendar: Calendar,
+    asked: Sequence[AskedJob],
+    bases: Mapping[str, float],
 ) -> tuple[Past, Moment]:
     """Return a past with the jobs of a queue behind its history, and the queue as its rows.
 
-    Jobs that are asked about are the last of those that wait.
+    Jobs that are asked about are the last of those that wait; the bases of priorities are by id.
     """
     now = state.now - calendar.unix_start
     if now < past.submissions[past.history - 1]:
@@ -428,7 +466,7 @@ def _with_queue(
     ).reshape(-1, 3)
     submissions = np.minimum(np.array(dates) - calendar.unix_start, now)
     jobs = [
-        Job(job.id, date, job.processors, "", limit, None, _fields(job))
+        Job(job.id, date, job.processors, "", limit, None, _fields(job, bases))
         for job, date, limit in zip(queued, submissions.tolist(), limits.tolist(), strict=True)
     ]
     everything = past._replace(
@@ -460,6 +498,7 @@ def _submitted(asked: AskedJob, now: float, name: str = "asked") -> QueuedJob:
     )
 
 
-def _fields(job: QueuedJob) -> dict[str, object]:
+def _fields(job: QueuedJob, bases: Mapping[str, float]) -> dict[str, object]:
     """Return what a scheduler may look at of a job."""
-    return {"user": job.user, "queue": job.partition}
+    told = {"base_priority": bases[job.id]} if job.id in bases else {}
+    return {"user": job.user, "queue": job.partition, **told}

@@ -12,13 +12,16 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
+from msgspec.structs import replace
+
 from qops_batsim.advice.queue_quote import QueueAsker
 from qops_batsim.advice.queue_state import MAX_QUEUE_BYTES, QueueState, date_text, read_queue
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
 from qops_batsim.live.journal import Journal, is_journal
 from qops_batsim.live.manager import CommandFailed, Unreachable
-from qops_batsim.live.slurm import Run, read_queue_text, run_command
+from qops_batsim.live.slurm import Run, read_priorities, read_queue_text, run_command
+from qops_batsim.schedulers.slurm.config import SlurmConfig, read_slurm_config
 from qops_batsim.workload.accounting.nodes import NodeSizes, nodes_of
 
 LIVE_SECONDS = 5.0
@@ -34,9 +37,9 @@ class QueueSource:
     given.
 
     A queue older than ``max_age`` (seconds), or dated as far ahead of the clock of this machine, is
-    refused, but where its date is given by ``now``. The scheduler promises, and only askers need
-    it. Given the ``nodes`` of partitions, the machine
-    is those of the partitions selected, which must be all that share them.
+    refused, but where its date is given by ``now``. ``priorities`` of jobs, by id, go before those
+    that it tells. Given the ``nodes`` of partitions, the machine is those of the partitions
+    selected, which must be all that share them. Askers alone need the scheduler, which promises.
     """
 
     path: Path | None
@@ -50,13 +53,16 @@ class QueueSource:
     max_age: float = math.inf
     _seen: tuple[int, int, int] | None = field(default=None, init=False)
     run: Run = run_command
+    priorities: Mapping[str, float] = field(default_factory=dict)
     _fresh_until: float = field(default=-math.inf, init=False)
     _state: QueueState | None = field(default=None, init=False)
     _asker: QueueAsker | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.path is None and self.machine is None and self.nodes is None:
-            self.nodes = nodes_of(self._ask(["scontrol", "show", "node"]), "scontrol show node")
+            self.nodes = nodes_of(
+                _answer(lambda: self.run(["scontrol", "show", "node"], "")), "scontrol show node"
+            )
         if self.nodes is None:
             return
         partitions = self.selection.get("partition") or [*self.nodes]
@@ -97,7 +103,12 @@ class QueueSource:
 
     def state(self) -> QueueState:
         """Return the queue as it is now; raise an InputError if it cannot be read."""
-        self._state = self._changed() or self._state
+        if (found := self._changed()) is not None:
+            told = self.priorities
+            jobs = [
+                replace(job, priority=told[job.id]) if job.id in told else job for job in found.jobs
+            ]
+            self._state = replace(found, jobs=jobs)
         assert self._state is not None
         self.check_age(self._state.source, self._state.now)
         return self._state
@@ -114,7 +125,7 @@ class QueueSource:
         if self.path is None:
             if time.monotonic() < self._fresh_until:
                 return None
-            said = self._answer(lambda: read_queue_text(self.run))
+            said = _answer(lambda: read_queue_text(self.run))
             self._fresh_until = time.monotonic() + LIVE_SECONDS
             return self.read(said.encode(), "squeue")
         if str(self.path) == "-":
@@ -138,18 +149,6 @@ class QueueSource:
         self._seen = seen
         return state
 
-    def _ask(self, command: Sequence[str]) -> str:
-        """Return what a command of Slurm says; an InputError if nothing."""
-        return self._answer(lambda: self.run(command, ""))
-
-    def _answer(self, ask: Callable[[], str]) -> str:
-        try:
-            return ask()
-        except (CommandFailed, Unreachable) as error:
-            raise InputError(
-                f"{error}; a Slurm that answers, or a file of its queue, is expected"
-            ) from None
-
     def _of_journal(self, path: Path) -> QueueState | None:
         """Return the queue of a live journal, as of now; None if the file is none."""
         if not is_journal(path):
@@ -160,3 +159,18 @@ class QueueSource:
             about, entries = journal.begun, journal.entries(only_open=True)
             self.check_age(str(path), journal.last_news)
         return queue_of(about, entries, self.now or time.time())
+
+
+def live_config(run: Run = run_command) -> SlurmConfig:
+    """Return the settings of the Slurm that runs here, and its priorities."""
+    return read_slurm_config(_answer(lambda: read_priorities(run)), "scontrol show config")
+
+
+def _answer(ask: Callable[[], str]) -> str:
+    """Return what Slurm says; an InputError if it does not answer."""
+    try:
+        return ask()
+    except (CommandFailed, Unreachable) as error:
+        raise InputError(
+            f"{error}; a Slurm that answers, or a file of its queue, is expected"
+        ) from None

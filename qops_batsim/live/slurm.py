@@ -34,6 +34,7 @@ from qops_batsim.live.manager import (
     Unreachable,
     array_of,
 )
+from qops_batsim.schedulers.slurm.config import pairs_of
 from qops_batsim.workload.accounting.cells import read_duration
 from qops_batsim.workload.accounting.nodes import node_names
 
@@ -416,6 +417,13 @@ def read_queue_text(run: Run = run_command) -> str:
 
 def read_config(run: Run = run_command) -> dict[str, str]:
     """Return Slurm's settings by name in small letters; those of plugins, at the end, hide none."""
+    told = pairs_of(run(["scontrol", "show", "config"], ""))
+    return {name.lower(): value for name, value in told.items()}
+
+
+def read_priorities(run: Run = run_command) -> str:
+    """Return Slurm's settings, and priorities of waiting jobs where it tells them, as texts."""
     said = run(["scontrol", "show", "config"], "")
-    pairs = [line.split("=", 1) for line in said.splitlines() if "=" in line]
-    return {name.strip().lower(): value.strip() for name, value in reversed(pairs)}
+    with suppress(CommandFailed):  # Basic priorities have no sprio.
+        said += run(["sprio"], "")
+    return said

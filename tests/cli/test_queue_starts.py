@@ -116,6 +116,40 @@ def test_jobs_that_cannot_start_are_told_with_what_they_wait_for(cli, log, tmp_p
     assert "left out" not in done.err
 
 
+CONFIG = """\
+PriorityType            = priority/multifactor
+PriorityWeightAge       = 0
+PriorityWeightJobSize   = 1000
+PriorityFavorSmall      = Yes
+SchedulerParameters     = bf_interval=1,bf_continue
+"""
+
+
+def test_weights_are_those_of_slurm(cli, queue: Path, log: Path, tmp_path: Path) -> None:
+    """Small jobs go first: nine, of all processors but two, with it, eight otherwise."""
+    jobs = json.loads(queue.read_text())
+    jobs["jobs"][2] |= {"processors": 6}
+    queue.write_text(json.dumps(jobs))
+    config = tmp_path / "config.txt"
+    config.write_text(CONFIG)
+    asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW), "--draws", "10")
+    asked += ("--by-scheduler", "slurm", "--json")
+    small = cli(*asked, "--slurm-config", config)
+    assert small.exit_code == 0, small.err
+    assert "of this Slurm, the simulation does not have bf_continue" in " ".join(small.err.split())
+
+    def first(out: str) -> str:
+        return min(json.loads(out)["jobs"], key=lambda job: job["planned"])["id"]
+
+    assert (first(small.out), first(cli(*asked).out)) == ("9", "8")
+    # Where priorities are told, these decide.
+    config.write_text(f"{CONFIG}JOBID PARTITION PRIORITY\n8 main 900\n9 main 100\n")
+    assert first(cli(*asked, "--slurm-config", config).out) == "8"
+    refused = cli(*asked[:-2], "easy", "--slurm-config", config)
+    assert refused.exit_code == 2
+    assert "--by-scheduler slurm is expected with it" in " ".join(refused.err.split())
+
+
 def test_a_forecast_is_calibrated_by_a_backtest(cli, queue: Path, log: Path, tmp_path) -> None:
     done = cli("queue", "backtest", log, "--moments", "60", "--draws", "10", "--json")
     assert done.exit_code == 0, done.err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from qops_batsim.advice.slurm_text import FORMAT
 from qops_batsim.errors import InputError
 from qops_batsim.live import queue_source
 from qops_batsim.live.manager import CommandFailed, Unreachable
-from qops_batsim.live.queue_source import QueueSource
+from qops_batsim.live.queue_source import QueueSource, live_config
 
 NODES = """\
 NodeName=n1 CPUAlloc=0 CPUTot=4 Gres=(null)
@@ -69,6 +70,23 @@ def test_a_slurm_that_answers_is_asked_again(monkeypatch: pytest.MonkeyPatch) ->
     source = QueueSource(None, machine=8, run=slurm)
     assert source.state() is not source.state()
     assert len(slurm.asked) == 2
+
+
+CONFIG = "PriorityType = priority/multifactor\nPriorityWeightAge = 7\n"
+SPRIO = " JOBID PARTITION   PRIORITY       SITE\n     5 main             31          0\n"
+
+
+def test_weights_and_priorities_are_asked_of_slurm(tmp_path: Path) -> None:
+    slurm = FakeSlurm(scontrol_show=CONFIG, sprio=SPRIO)
+    found = live_config(slurm)
+    assert (found.options["weight_age"], found.priorities) == (7, {"5": 31})
+    assert slurm.asked == [["scontrol", "show", "config"], ["sprio"]]
+    # Basic priorities have no sprio.
+    assert live_config(FakeSlurm(scontrol_show=CONFIG)).priorities == {}
+    jobs = json.dumps({"meta": {}, "jobs": [job(at, "PENDING", priority=1) for at in (4, 5)]})
+    (tmp_path / "squeue.json").write_text(jobs)
+    source = QueueSource(tmp_path / "squeue.json", machine=8, priorities=found.priorities)
+    assert [each.priority for each in source.state().jobs] == [1, 31]
 
 
 def test_without_json_text_is_asked_for() -> None:

@@ -28,10 +28,13 @@ FACTOR = 240
 """Seconds of the log for one of Slurm's."""
 
 NODES = 32
-FIRST, COUNT = 17_964, 380
+FIRST, COUNT = 17_964, 340
 """Stretch of the log: 60 h of KTH in which 289 of 380 jobs wait."""
 
-POLL = 20.0
+SHORTEST, RELEASE = 4, 1.0
+"""Shortest job, and how long its nodes are not free yet after it (seconds of Slurm)."""
+
+POLL = 15.0
 """Seconds between two looks at the queue."""
 
 SETTINGS = (
@@ -52,7 +55,7 @@ def scaled(fields: list[str], processors: int) -> list[str]:
     """Return the fields of a job of SWF on this machine, its times in whole seconds of Slurm."""
     width = max(math.ceil(int(fields[7]) * NODES / processors), 1)
     limit = math.ceil(int(fields[8]) / (60 * FACTOR)) * 60 * FACTOR
-    run_time = min(max(round(int(fields[3]) / FACTOR), 1) * FACTOR, limit)
+    run_time = min(max(round(int(fields[3]) / FACTOR), SHORTEST) * FACTOR, limit)
     return [
         *fields[:3],
         str(run_time),
@@ -121,7 +124,7 @@ def replay(base: Path, log: Path, count: int) -> None:
             minutes = int(row[8]) // (60 * FACTOR)
             run_time = int(row[3]) / FACTOR
             options = ["-N", row[7], "-t", str(minutes), "-J", row[11]]
-            ids[cluster.submit(f"exec sleep {run_time - 0.5:g}", *options)] = number
+            ids[cluster.submit(f"exec sleep {run_time - RELEASE:g}", *options)] = number
         while cluster.run("squeue", "-h", "-t", "PD,R,CG", "-o", "%i").split():
             if time.time() - looked >= POLL:
                 looked += POLL

@@ -135,7 +135,8 @@ class Slurm(QueueScheduler):
 
     The time a job asks for is its estimate (``qos.estimated_runtime``, else the walltime; without,
     a year). User, account, partition and QOS are its fields ``user``, ``group``, ``queue`` and
-    ``qos_name``, as converted accounting has them. Follows slurmctld 22.05, for jobs of whole
+    ``qos_name``, as converted accounting has them; a field ``base_priority`` is its priority
+    without age and fair share, where that is known. Follows slurmctld 22.05, for jobs of whole
     nodes.
 
     Attributes
@@ -224,6 +225,7 @@ class Slurm(QueueScheduler):
             + options.weight_partition * min(partition, 1.0)
             + options.weight_qos * options.qos.get(kind, QosRules()).priority / dearest
         )
+        base = float(fields.get("base_priority", base))
         return Entry(job, user, self.quotas.get(kind, self.no_quota), base)
 
     def ended(self, job: Job) -> None:

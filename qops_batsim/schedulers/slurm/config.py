@@ -1,0 +1,133 @@
+"""What ``scontrol show config`` says of a site's Slurm, as options of the scheduler ``slurm``."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any, NamedTuple
+
+from qops_batsim.errors import InputError, printable, shown
+
+MAX_BYTES = 1 << 26
+"""Longest text that is read (bytes)."""
+
+_NUMBERS = {
+    "PriorityWeightAge": "weight_age",
+    "PriorityWeightJobSize": "weight_size",
+    "PriorityWeightPartition": "weight_partition",
+    "PriorityWeightQOS": "weight_qos",
+    "PriorityWeightFairShare": "weight_fairshare",
+}
+_TIMES = {
+    "PriorityMaxAge": "max_age",
+    "PriorityCalcPeriod": "calc_period",
+    "PriorityDecayHalfLife": "half_life",
+}
+_BACKFILL = {"bf_interval": 1, "bf_resolution": 1, "bf_window": 60, "bf_max_job_test": 1}
+"""Seconds of one of each; the last is a number."""
+
+_USUAL = {
+    "PriorityWeightAssoc": "0",
+    "PriorityWeightTRES": "(null)",
+    "PriorityFlags": "",
+    "PrioritySiteFactorPlugin": "(null)",
+    "PriorityUsageResetPeriod": "NONE",
+    "PreemptType": "preempt/none",
+    "SchedulerType": "sched/backfill",
+}
+"""Settings that the scheduler has no option for, and the values with which it needs none."""
+
+_UNTOLD = {
+    "weight_partition": "factors of partitions",
+    "weight_qos": "priorities of QOS",
+    "weight_fairshare": "shares and usage of accounts",
+}
+"""What a weight is of, where other commands tell it."""
+
+_TIME = re.compile(r"(?:(\d{1,6})-)?(\d{1,9}):(\d\d):(\d\d)")
+
+
+class SlurmConfig(NamedTuple):
+    """Options of ``slurm``, what of the site's settings it has no option for, and priorities.
+
+    Priorities of waiting jobs are by the id of a job, where ``sprio`` tells them.
+    """
+
+    options: dict[str, Any]
+    lacks: list[str]
+    priorities: dict[str, float]
+
+
+def pairs_of(text: str) -> dict[str, str]:
+    """Return settings by name; those of plug-ins, at the end, hide none."""
+    pairs = [line.split("=", 1) for line in text.splitlines() if "=" in line]
+    return {name.strip(): value.strip() for name, value in reversed(pairs)}
+
+
+def read_slurm_config(text: str, source: str) -> SlurmConfig:
+    """Return what ``scontrol show config`` tells, and ``sprio`` behind it.
+
+    InputError where it is none, or a value is none that Slurm writes.
+    """
+    told = pairs_of(text)
+    kind = told.get("PriorityType")
+    if kind not in ("priority/basic", "priority/multifactor"):
+        raise InputError(
+            f"{source}: PriorityType is {shown(kind)}; what `scontrol show config` prints, with "
+            "priority/basic or priority/multifactor, is expected"
+        )
+    options: dict[str, Any] = {}
+    for name, option in _NUMBERS.items():
+        # Basic priorities are the order of submission.
+        weight = told.get(name, "0") if kind.endswith("multifactor") else "0"
+        options[option] = _number(weight, f"{source}: {name}")
+    for name, option in _TIMES.items():
+        if name in told and (seconds := _seconds(told[name], f"{source}: {name}")):
+            options[option] = seconds
+    options["favor_small"] = told.get("PriorityFavorSmall", "No").lower() == "yes"
+    lacks = [
+        f"{name}={printable(told[name])}"
+        for name, usual in _USUAL.items()
+        if told.get(name, usual) != usual
+    ]
+    for each in filter(None, told.get("SchedulerParameters", "").split(",")):
+        name, _, value = each.strip().partition("=")
+        if name in _BACKFILL:
+            found = _number(value, f"{source}: {name}") * _BACKFILL[name]
+            options[name] = int(found) if name == "bf_max_job_test" else found
+        elif each != "(null)":
+            lacks.append(printable(each.strip()))
+    lacks += [what for option, what in _UNTOLD.items() if options[option]]
+    return SlurmConfig(options, lacks, _priorities(text, source))
+
+
+def _priorities(text: str, source: str) -> dict[str, float]:
+    """Return the priorities that a table of ``sprio`` tells, by job."""
+    lines = [line.split() for line in text.splitlines()]
+    heads = next((cells for cells in lines if cells[:1] == ["JOBID"]), None)
+    if heads is None:
+        return {}
+    if "PRIORITY" not in heads:
+        raise InputError(f"{source}: sprio has no column PRIORITY; one is expected")
+    place, found = heads.index("PRIORITY"), {}
+    for cells in lines[lines.index(heads) + 1 :]:
+        if cells and cells[0][0].isdecimal():
+            cell = cells[place] if place < len(cells) else ""
+            found[cells[0]] = _number(cell, f"{source}: PRIORITY of job {printable(cells[0])}")
+    return found
+
+
+def _number(text: str, where: str) -> float:
+    if not re.fullmatch(r"\d{1,12}(\.\d{1,12})?", text):
+        raise InputError(f"{where} is {shown(text)}; a number is expected")
+    return float(text)
+
+
+def _seconds(text: str, where: str) -> float:
+    """Return a time in seconds; 0 for one that is not limited."""
+    if text.upper() in ("UNLIMITED", "INFINITE"):
+        return 0.0
+    if (parts := _TIME.fullmatch(text)) is None:
+        raise InputError(f"{where} is {shown(text)}; a time as 7-00:00:00 is expected")
+    days, hours, minutes, seconds = (int(each or 0) for each in parts.groups())
+    return math.fsum((days * 86_400, hours * 3600, minutes * 60, seconds))
