@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from qops_batsim.advice.queue_state import QueueState
     from qops_batsim.forecast.latest import LatestForecast, Watch
     from qops_batsim.forecast.promise import LikelyEnd
-    from qops_batsim.forecast.queue import QueueForecast, StartForecast
+    from qops_batsim.forecast.queue import AskedJob, QueueForecast, StartForecast
     from qops_batsim.live.queue_source import QueueSource
     from qops_batsim.schedulers.slurm.config import SlurmConfig
     from qops_batsim.workload.conversion import Conversion
@@ -373,7 +373,7 @@ def starts(
             processors=processors,
             limit=limit,
             user=user,
-            partition=given["partition"][0] if given["partition"] else "",
+            partition=_partition(given),
         )
         for processors, limit in map(parse_job, job or ())
     ]
@@ -567,7 +567,7 @@ def backtest(
     if out is not None:
         whose = "as logged" if starts == "logged" else f"as {by_scheduler} would have made them"
         about = f"Back-test of {Path(history).name}, starts {whose}, forecast by {by_scheduler}"
-        write_text(out, backtest_page(about, told, classes, command_line()))
+        write_text(out, backtest_page(about, told, classes, command_line(), promises))
         note(f"wrote {out}")
     if few := shortage(made, moments, "moments at which jobs wait"):
         note(few)
@@ -663,6 +663,8 @@ def serve(
 
 def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
     """Return the queue, and how it is forecast, in a process of forecasts."""
+    import msgspec
+
     from qops_batsim.experiments.page import Aliases
     from qops_batsim.forecast.latest import Watch
     from qops_batsim.forecast.queue import anonymous, forecast_asked, forecast_queue
@@ -675,11 +677,16 @@ def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
         found = forecast_queue(state, draws=draws or DRAWS, **model)
         return anonymous(found, aliases) if given["anonymous"] else found
 
-    return Watch(
-        lambda: source.state(),
-        forecast,
-        lambda state, jobs: forecast_asked(state, asked=jobs, draws=draws or FEWER_DRAWS, **model),
-    )
+    def ask(state: QueueState, jobs: Sequence[AskedJob]) -> list[StartForecast]:
+        asked = [msgspec.structs.replace(job, partition=_partition(given)) for job in jobs]
+        return forecast_asked(state, asked=asked, draws=draws or FEWER_DRAWS, **model)
+
+    return Watch(source.state, forecast, ask)
+
+
+def _partition(given: dict[str, Any]) -> str:
+    """Return the partition of jobs that are asked about."""
+    return given["partition"][0] if given["partition"] else ""
 
 
 @contextmanager

@@ -31,6 +31,7 @@ from qops_batsim.forecast.backtest import (
     Coverage,
     PastForecast,
 )
+from qops_batsim.forecast.promise import KeptPromises
 from qops_batsim.forecast.queue import QueueForecast, StartForecast
 
 WIDTH = 5.2
@@ -356,7 +357,11 @@ def coverage_table(classes: Sequence[Coverage], moments: int) -> PageTable:
 
 
 def backtest_page(
-    about: str, told: Sequence[PastForecast], classes: Sequence[Coverage], command: str
+    about: str,
+    told: Sequence[PastForecast],
+    classes: Sequence[Coverage],
+    command: str,
+    promises: KeptPromises | None = None,
 ) -> str:
     """Return a back-test as HTML.
 
@@ -368,13 +373,15 @@ def backtest_page(
         The forecasts, and how true they were, first of all jobs.
     command
         What made it.
+    promises
+        How many ends that were promised at 95 % were kept, if any.
     """
     every, moments = classes[0], len({each.now for each in told})
     return html_page(
         "How true are the forecasts of starts?",
         f"{about}: {every.forecasts:,} forecasts at {moments:,} random moments.",
         {
-            "In short": [PageText(paragraphs=_summary(every)), _calibration(told)],
+            "In short": [PageText(paragraphs=_summary(every, promises)), _calibration(told)],
             "Errors": [_errors(classes)],
             "By class of jobs": [coverage_table(classes, moments)],
             "By chance": [_levels_table(told)],
@@ -383,7 +390,7 @@ def backtest_page(
     )
 
 
-def _summary(every: Coverage) -> list[str]:
+def _summary(every: Coverage, promises: KeptPromises | None) -> list[str]:
     """Return what a back-test has found, in sentences."""
     interval = ""
     if every.coverage_80_interval is not None:
@@ -394,12 +401,19 @@ def _summary(every: Coverage) -> list[str]:
         for name, what in _compared([every]).items()
         if name != "median_error"
     ]
+    kept = []
+    if promises is not None:
+        kept = [
+            f"{promises.kept:.1f} % of ends that had a chance of 95 % were kept, on average "
+            f"{hours(promises.slack)} h early."
+        ]
     return [
         f"{every.coverage_80:.1f} %{interval} of starts came in the intervals that were to hold "
         f"80 %, and {every.coverage_50:.1f} % in those of 50 %; before calibration "
         f"{every.raw_80:.1f} and {every.raw_50:.1f} %.",
         f"Half of the forecasts missed the start by less than {hours(every.median_error)} h; "
         f"{', '.join(others)}.",
+        *kept,
     ]
 
 

@@ -17,6 +17,7 @@ from qops_batsim.forecast.pages import (
     queue_page,
     shares_before,
 )
+from qops_batsim.forecast.promise import KeptPromises
 from qops_batsim.forecast.queue import QueueForecast, forecast_queue
 from support.pasts import history
 
@@ -91,7 +92,11 @@ def test_shares_of_starts_by_each_date() -> None:
 
 def test_a_page_of_a_backtest_tells_coverage_and_errors() -> None:
     classes: list[Coverage] = [coverage(TOLD), coverage(TOLD[:3], "1 processor")]
-    page = backtest_page("Back-test of log.swf", TOLD, classes, "x")
+    kept = KeptPromises(
+        kept=96.0, started=90.0, slack=5400.0, plan_kept=99.0, plan_slack=9000.0, promises=5
+    )
+    page = backtest_page("Back-test of log.swf", TOLD, classes, "x", kept)
+    assert "96.0 % of ends that had a chance of 95 % were kept, on average 1.50 h early" in page
     assert "Back-test of log.swf: 5 forecasts at 1 random moments." in page
     assert "60.0 % of starts came in the intervals that were to hold 80 %" in page
     assert "1.00 h with the plan by limits, 2.00 h with the recent waits" in page
