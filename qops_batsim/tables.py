@@ -1,4 +1,4 @@
-"""Tables as CSV files: columns written with the digits of C's ``printf``, and read back.
+"""CSV tables: columns formatted like C's ``printf``, written and read.
 
 Long tables go through Polars, short ones through plain Python: a table of a few thousand rows is
 written and read before Polars is imported. Both give the same bytes and the same columns, and
@@ -65,19 +65,19 @@ _Content = TypeVar("_Content")
 
 
 class Words(NamedTuple):
-    """A column of few different texts, and which of them each row has."""
+    """A column of few different texts: the texts, and the index of each row's."""
 
     words: Sequence[str]
     which: np.ndarray
 
     @classmethod
     def one(cls, word: str, rows: int) -> Words:
-        """Return a column of the same text in so many rows."""
+        """Return a column with the same text in every row."""
         return cls([word], np.zeros(rows, np.int64))
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Words:
-        """Return a column of texts, many of which are equal."""
+        """Return a column of texts that repeat often."""
         words: dict[str, int] = {}
         which = (words.setdefault(text, len(words)) for text in texts)
         column = np.fromiter(which, np.int64, len(texts))
@@ -88,27 +88,27 @@ class Words(NamedTuple):
         return [self.words[index] for index in self.which.tolist()]
 
     def at(self, rows: np.ndarray) -> Words:
-        """Return some of the rows."""
+        """Return the column for some of the rows."""
         return Words(self.words, self.which[rows])
 
     def where(self, holds: Callable[[str], bool]) -> Booleans:
-        """Return in which rows something holds for the text."""
+        """Return the rows whose text satisfies a condition, as a mask."""
         found: Booleans = np.array([holds(word) for word in self.words], np.bool_)[self.which]
         return found
 
 
 class General(NamedTuple):
-    """A column of dates (float64, seconds) to write as ``%g`` does."""
+    """A column of dates (float64, seconds), formatted like C's ``%g``."""
 
     values: np.ndarray
 
     def texts(self) -> list[str]:
-        """Return the dates with six digits."""
+        """Return the dates with six significant digits."""
         return [f"{value:g}" for value in self.values.tolist()]
 
 
 class Intervals(NamedTuple):
-    """A column of sets of whole numbers, as maximal intervals that ascend within a set.
+    """A column of sets of whole numbers, as ascending maximal intervals.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Intervals(NamedTuple):
     last: np.ndarray
 
     def texts(self) -> list[str]:
-        """Return the sets as Batsim writes those of hosts: ``"0-3 5"``."""
+        """Return the sets in Batsim's notation of hosts: ``"0-3 5"``."""
         bounds = self.offsets.tolist()
         every = slice(bounds[0], bounds[-1])
         pairs = zip(self.first[every].tolist(), self.last[every].tolist(), strict=True)
@@ -144,7 +144,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|-inf|-nan")
 
 
 def shielded(text: str) -> str:
-    """Return a free text as a cell that no spreadsheet computes: behind ``'`` if it would be.
+    """Return a text as a cell no spreadsheet evaluates: after ``'`` if it looks like a formula.
 
     A number is no formula. :func:`unshielded` gives the text back.
     """
@@ -152,7 +152,7 @@ def shielded(text: str) -> str:
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
-    """Return a small table as CSV, its texts :func:`shielded`; None is an empty cell."""
+    """Format a small table as CSV, its texts :func:`shielded`; None is an empty cell."""
     text = io.StringIO()
     cells = ([shielded(each) if isinstance(each, str) else each for each in row] for row in rows)
     csv.writer(text, lineterminator="\n").writerows(cells)
@@ -160,12 +160,12 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
 
 
 def unshielded(cell: str) -> str:
-    """Return the free text of a cell; see :func:`shielded`."""
+    """Return the text of a cell written by :func:`shielded`."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def shielded_column(column: Column) -> Column:
-    """Return a column of free texts with each :func:`shielded`. O(letters)."""
+    """Return a column of free texts, each :func:`shielded`. O(letters)."""
     if isinstance(column, Words):
         return Words([*map(shielded, column.words)], column.which)
     if isinstance(column, (np.ndarray, Intervals, General)):
@@ -177,7 +177,7 @@ def shielded_column(column: Column) -> Column:
 
 
 def format_rows(columns: Sequence[Column], rows: int) -> Iterator[bytes]:
-    """Yield the rows of a table as CSV, many thousands at a time; nothing is quoted."""
+    """Yield a table as CSV in blocks of many rows; nothing is quoted."""
     if rows < FEW_ROWS:
         lines = map(",".join, zip(*map(cells, columns), strict=True))
         yield "".join(f"{line}\n" for line in lines).encode()
@@ -197,7 +197,7 @@ def format_rows(columns: Sequence[Column], rows: int) -> Iterator[bytes]:
 
 
 def cells(column: Column) -> Sequence[str]:
-    """Return the texts of a column as CSV has them."""
+    """Return a column's cells as they are written in CSV."""
     if isinstance(column, (Words, Intervals, General)):
         return column.texts()
     if not isinstance(column, np.ndarray):
@@ -208,7 +208,7 @@ def cells(column: Column) -> Sequence[str]:
 
 
 def _series(column: Column, words: pl.Series | None, rows: slice) -> pl.Series:
-    """Return some rows of a column for Polars, null where a cell is to be empty."""
+    """Return part of a column as a Polars series, null where a cell is empty."""
     import polars as pl
 
     if isinstance(column, Words) and words is not None:
@@ -231,7 +231,7 @@ def _series(column: Column, words: pl.Series | None, rows: slice) -> pl.Series:
 
 
 def _general_texts(values: np.ndarray) -> pl.Series:
-    """Return dates as ``%g`` writes them: whole ones from 0 up without a loop in Python."""
+    """Format dates like ``%g``; whole numbers from 0 up without a Python loop."""
     import polars as pl
 
     usual = (values == np.floor(values)) & (values < _EXACT) & (values >= 0) & ~np.signbit(values)
@@ -257,14 +257,14 @@ def _general_texts(values: np.ndarray) -> pl.Series:
 
 
 def _lines(text: str) -> pl.Series:
-    """Return the lines of a text, each of which has an end."""
+    """Return the lines of a text, each with its line end."""
     import polars as pl
 
     return pl.Series([text.removesuffix("\n")]).str.split("\n").explode()
 
 
 def _interval_texts(column: Intervals, rows: slice) -> pl.Series:
-    """Return some sets as :meth:`Intervals.texts` does, null for an empty one."""
+    """Return part of a column as :meth:`Intervals.texts` does, null for empty sets."""
     import polars as pl
 
     offsets = column.offsets[rows.start : rows.stop + 1]
@@ -286,7 +286,7 @@ def _interval_texts(column: Intervals, rows: slice) -> pl.Series:
 
 
 class Texts(Sequence[str]):
-    """A column of texts in Polars, made Python's when a cell is asked for."""
+    """A Polars column of texts, whose cells become Python strings when accessed."""
 
     def __init__(self, series: pl.Series) -> None:
         self.series = series
@@ -295,19 +295,19 @@ class Texts(Sequence[str]):
         return bool((self.series == text).any())
 
     def mention(self, letters: str) -> bool:
-        """Tell whether any cell has such letters in it."""
+        """Return whether any cell contains these characters."""
         return bool(self.series.str.contains(letters, literal=True).any())
 
     def joined(self, separator: str) -> str:
-        """Return all cells as one text."""
+        """Return all cells concatenated."""
         return str(self.series.fill_null("").str.join(separator)[0]) if len(self) else ""
 
     def are_all(self, text: str) -> bool:
-        """Tell whether all cells are this text."""
+        """Return whether all cells equal this text."""
         return bool((self.series == text).all())
 
     def places(self, known: Sequence[str], prefix: str = "") -> Integers:
-        """Return which of some texts, all different, is behind a prefix in each cell, else -1."""
+        """Return, for each cell, the index of the text that follows a prefix, -1 if none."""
         return _places(self.series, known, prefix)
 
     def __len__(self) -> int:
@@ -327,7 +327,7 @@ class Texts(Sequence[str]):
 
 
 def joined_texts(first: Sequence[str], second: Sequence[str], between: str) -> Sequence[str]:
-    """Return the cells of two columns of texts as one text each."""
+    """Concatenate two columns of texts cell by cell."""
     if isinstance(first, Texts) and isinstance(second, Texts):
         return Texts(first.series + between + second.series)
     return [f"{one}{between}{other}" for one, other in zip(first, second, strict=True)]
@@ -350,7 +350,7 @@ def _places(series: pl.Series, known: Sequence[str], prefix: str) -> Integers:
 
 @dataclass(frozen=True)
 class Table:
-    """A CSV file in columns.
+    """A CSV file, read into columns.
 
     Attributes
     ----------
@@ -382,7 +382,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """The columns of a kind of file: ``what`` it is, which it must have, and their kinds.
+    """The format of a kind of CSV file: its required columns and the kinds of all.
 
     ``choices`` are columns of certain words, ``others`` tells whether all further columns
     are read as texts.
@@ -396,7 +396,7 @@ class Form:
     others: bool = False
 
     def kinds(self, header: list[str]) -> tuple[list[str], dict[str, tuple[str, ...]], list[str]]:
-        """Return which columns of a file are numbers, words and texts."""
+        """Return which of a file's columns are numbers, words and texts."""
         texts = [
             name
             for name in header
@@ -408,7 +408,7 @@ class Form:
 
 
 def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Content:
-    """Return what ``make`` makes of a CSV file; InputError names the file and what is wrong."""
+    """Read a CSV file and pass its columns to ``make``; InputError names file and problem."""
     content = read_bytes(path, what=form.what)
     frame = _parsed_long(content, form) if len(content) >= FEW_BYTES else None
     if frame is not None:
@@ -422,11 +422,11 @@ def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Co
 
 
 class _Unusable(Exception):
-    """A table has a cell that cannot be used: the plain reader tells which."""
+    """A cell cannot be used; the slow reader will say which."""
 
 
 def _parsed_long(content: bytes, form: Form) -> pl.DataFrame | None:
-    """Parse a table by Polars; None if it is not as tables usually are."""
+    """Parse a table with Polars; None if it is not in the usual form."""
     import polars as pl
     from polars.exceptions import PolarsError
 
@@ -452,7 +452,7 @@ def _parsed_long(content: bytes, form: Form) -> pl.DataFrame | None:
 
 
 def _long_table(frame: pl.DataFrame, form: Form, is_shielded: bool) -> Table:
-    """Return a table that was parsed by Polars, in which texts may be shielded."""
+    """Make a table from Polars columns, in which texts may be shielded."""
     header = frame.columns
     numbers, choices, texts = form.kinds(header)
     wanted = {*numbers, *choices, *texts}
@@ -483,7 +483,7 @@ def _long_table(frame: pl.DataFrame, form: Form, is_shielded: bool) -> Table:
 
 
 def has_quotes_within(content: bytes) -> bool:
-    """Return whether any cell has quotes but those around it."""
+    """Return whether any cell has quotes other than around it."""
     # Usually they are those of an empty last cell, which is seen without looking for others.
     if content.count(b'"') == 2 * content.count(b',""\n'):
         return False
@@ -497,7 +497,7 @@ def _unshielded_series(series: pl.Series) -> pl.Series:
 
 
 def _is_out_of_proportion(columns: int, lines: int, letters: int) -> bool:
-    """Tell whether a text would become far more cells than it has letters."""
+    """Return whether a text has far more cells than letters."""
     return lines > _FEW_LINES and columns * lines > _CELLS_OF_LETTER * letters
 
 
@@ -512,7 +512,7 @@ def _positions(series: pl.Series, words: Sequence[str]) -> Choices:
 
 
 def _read_short(path: Path, text: str, form: Form) -> Table:
-    """Read a table by plain Python, whatever it looks like, or tell what is wrong with it."""
+    """Read a table in plain Python, whatever its form, or say what is wrong with it."""
     if not text.strip():
         raise InputError(f"{path}: empty (did the simulation abort?); {form.what} is expected")
     header = next(csv.reader(io.StringIO(text[:_LONGEST_HEADER], newline="")), [])
@@ -563,7 +563,7 @@ def _read_short(path: Path, text: str, form: Form) -> Table:
 
 
 def _plain_columns(path: Path, text: str, form: Form) -> dict[str, list[str]]:
-    """Return the cells of a table by column; a row may lack its last cells, not have more."""
+    """Return a table's cells by column; a row may lack its last cells but not have more."""
     reader = csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), strict=True)
     csv.field_size_limit(max(csv.field_size_limit(), len(text)))
     rows: list[list[str]] = []
@@ -592,7 +592,7 @@ def _plain_columns(path: Path, text: str, form: Form) -> dict[str, list[str]]:
 
 
 def _numbers(texts: list[str]) -> Floats:
-    """Return texts as numbers, NaN for one that is none."""
+    """Return texts as numbers, NaN for those that are none."""
     if _IN_NUMBERS.issuperset("".join(texts)):
         try:
             return np.array([float(text) if text else math.nan for text in texts])
@@ -602,7 +602,7 @@ def _numbers(texts: list[str]) -> Floats:
 
 
 def number_in(text: str) -> float:
-    """Return a text as a number, NaN if it is none: only Python has ``1_000`` and other digits."""
+    """Parse a number; NaN for anything else, also for Python's ``1_000`` and other digits."""
     try:
         return float(text) if text.isascii() and "_" not in text else math.nan
     except ValueError:

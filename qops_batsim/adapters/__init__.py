@@ -1,4 +1,4 @@
-"""Our schedulers inside other people's Batsim tools."""
+"""Our schedulers inside pybatsim, batsim-py and Gymnasium."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Gymnasium environment: admit, refuse or make an offer to each job with a deadline.
+"""A Gymnasium environment: admit, refuse or offer, for each job with a deadline.
 
     import gymnasium
     import qops_batsim.adapters.gymnasium  # registers it
@@ -51,11 +51,11 @@ ENVIRONMENT = "qops_batsim/Deadlines-v0"
 
 
 class Abandoned(Exception):
-    """The end of an episode that was left before its end."""
+    """An episode was abandoned before its end."""
 
 
 class _Episode:
-    """Policy that hands observations over to another thread, and gets actions from there."""
+    """Policy that exchanges observations and actions with another thread."""
 
     def __init__(self, worth: dict[str, float], penalty: float) -> None:
         self.questions: SimpleQueue[Observation | BaseException | None] = SimpleQueue()
@@ -94,13 +94,13 @@ class _Episode:
             self._promises[job.id] = admitted, part * self._worth[job.id.partition("!")[2]]
 
     def take_reward(self) -> float:
-        """Return the reward of promises since this was asked last."""
+        """Return the reward of promises since the last call."""
         reward, self._reward = self._reward, 0.0
         return reward
 
 
 class DeadlinesEnv(gymnasium.Env[Observation, Any]):
-    """Admission of jobs with deadlines, one request a step.
+    """Environment of admission: one request for a deadline a step.
 
     The observation is of ten numbers, :data:`~qops_batsim.adapters.steered.FEATURES`; the action
     of two: the answer (refuse, admit, offer) and the order in which waiting jobs are placed anew
@@ -173,7 +173,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode; return the first request, and which stretch of the log it is.
+        """Begin an episode; return the first request, and which window of the log it is.
 
         ``options`` may fix ``skip``, the jobs before the stretch, and ``seed``, that of duplicates
         and outages.
@@ -206,7 +206,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         return self._next(), {**chosen, "requests": len(worth)}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Answer a request; return the next one, and what promises have brought meanwhile.
+        """Answer a request; return the next one and the reward of promises meanwhile.
 
         A wrong action is an :class:`~qops_batsim.errors.InputError`, and the request still waits.
         At the end ``info`` has the numbers of promises ``kept`` and ``broken``, and of requests
@@ -222,14 +222,14 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         return observation, episode.take_reward(), over, False, told if over else {}
 
     def close(self) -> None:
-        """End an episode that is not over."""
+        """End an unfinished episode."""
         if self._thread is not None:
             self._leave()
             self._thread.join()
             self._thread = None
 
     def bound(self, units: float = 0.5) -> float:
-        """Return the most that any schedule, which knows all jobs, could earn in this episode.
+        """Return the most that a clairvoyant schedule could earn in this episode.
 
         It is searched for ``units`` of deterministic time, about seconds; needs the extra
         ``bound``. Outages are not known to it.
@@ -243,7 +243,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         return 100.0 * float((found.bound - free) / (found.total - free))
 
     def _worth(self, workload: Workload) -> dict[str, float]:
-        """Return the worth of each request by job, in % of all."""
+        """Return each request's worth by job, in % of all."""
         worth = worth_of(workload, self._objective).tolist()
         asked = {
             job.id: value
@@ -259,7 +259,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         return {job_id: 100.0 * value / total for job_id, value in asked.items()}
 
     def _next(self) -> Observation:
-        """Return the next request, of nothing but zeros after the last one."""
+        """Return the next request, zeros after the last one."""
         question = self._episode.questions.get()
         if isinstance(question, np.ndarray):
             return question
@@ -275,7 +275,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
 def _simulate(
     options: SteeredOptions, episode: _Episode, workload: Workload, events: AnyEvents | None
 ) -> None:
-    """Run an episode, and tell that it is over, or why it failed."""
+    """Run an episode and report its end, or why it failed."""
     try:
         simulate(Steered(options, episode), workload, events=events)
         episode.questions.put(None)

@@ -1,4 +1,4 @@
-"""Decision modules as a scheduler of pybatsim 3.2.1 and 4.0.
+"""Our schedulers as a scheduler of pybatsim 3.2.1 and 4.0.
 
 pybatsim speaks Batsim's protocol itself and calls a scheduler object once for
 each event. The class made here translates those calls back into events, hands
@@ -37,7 +37,7 @@ _CONSUMED_ENERGY: dict[str, Any] = {"requests": {"consumed_energy": {}}}
 
 
 class ModuleScheduler:
-    """The callbacks of a pybatsim scheduler, answered by a decision module.
+    """A pybatsim scheduler whose callbacks one of our schedulers answers.
 
     :func:`scheduler_with` combines this class with pybatsim's ``BatsimScheduler``. The names of the
     methods are pybatsim's.
@@ -128,13 +128,13 @@ class ModuleScheduler:
         self._events.append(e.SimulationEnds())
 
     def onMachinePStateChanged(self, nodeid: Any, pstate: Any) -> None:  # noqa: N802
-        """Pass over what no module needs."""
+        """Ignore: no scheduler needs it."""
 
     def onReportEnergyConsumed(self, consumed_energy: Any) -> None:  # noqa: N802
-        """Pass over what no module needs."""
+        """Ignore: no scheduler needs it."""
 
     def onJobMessage(self, timestamp: Any, job: Any, message: Any) -> None:  # noqa: N802
-        """Pass over what no module needs."""
+        """Ignore: no scheduler needs it."""
 
     # What the module decides, after the last event of a message
 
@@ -194,7 +194,7 @@ class ModuleScheduler:
 
 
 def scheduler_with(base: type) -> type[ModuleScheduler]:
-    """Return the class ``Qops`` for pybatsim, given its ``BatsimScheduler``."""
+    """Return the class ``Qops`` for pybatsim, derived from its ``BatsimScheduler``."""
     return type("Qops", (ModuleScheduler, base), {"__module__": __name__})
 
 
@@ -221,7 +221,7 @@ def _installed_base() -> type:
 
 @contextmanager
 def _errors_on_one_line() -> Iterator[None]:
-    """Show a user's mistake as one line, although pybatsim catches nothing."""
+    """Print a user's mistake as one line, since pybatsim catches nothing."""
     try:
         yield
     except QopsError as error:

@@ -1,4 +1,4 @@
-"""Deadline schedulers that a policy steers: at every request it refuses, admits, or makes an offer.
+"""Deadline schedulers steered by a policy, which refuses, admits or offers at every request.
 
 The planner is that of QoPS with feedback. A policy sees a few numbers (:data:`FEATURES`) and
 chooses, for each job with a deadline,
@@ -72,23 +72,23 @@ HIGHEST = 64.0
 
 
 class SteeredOptions(QopsOptions, frozen=True, kw_only=True):
-    """Options of :class:`Steered`: those of QoPS, whose ``order`` follows from actions here."""
+    """Options of :class:`Steered`: those of QoPS; actions set the ``order``."""
 
     tolerance_factor: ToleranceFactor = 1.0
 
 
 class Steering(Protocol):
-    """Policy beside the scheduler, which also learns what became of the jobs."""
+    """A policy, which also learns the outcome of jobs."""
 
     def act(self, observation: Observation) -> Action:
         """Return the answer to a job and the order."""
 
     def decided(self, now: float, new: Sequence[Job], ended: Sequence[str], log: QosLog) -> None:
-        """Learn of new jobs, of the ids of those that have ended, and what was promised."""
+        """Observe new jobs, the ids of those that ended, and promises."""
 
 
 class Steered(Fqops):
-    """Deadline scheduler that asks :meth:`act` about every job with a deadline.
+    """Deadline scheduler that calls :meth:`act` for every job with a deadline.
 
     A subclass overrides :meth:`act`, or there is a ``steering`` policy; else every job that cannot
     be kept in time gets an offer, which is ``fqops``.
@@ -122,7 +122,7 @@ class Steered(Fqops):
         return (OFFER, LEAST_LAXITY) if self._steering is None else self._steering.act(observation)
 
     def begin(self, manager: ResourceManager) -> None:
-        """Start with an empty plan and no request."""
+        """Start with an empty plan and no requests."""
         super().begin(manager)
         self._new: list[Job] = []
         self._ended: list[str] = []
@@ -133,12 +133,12 @@ class Steered(Fqops):
         self._new.append(job)
 
     def ended(self, job: Job) -> None:
-        """Have the plan know that a running job has left."""
+        """Remove an ended job from the plan."""
         super().ended(job)
         self._ended.append(job.id)
 
     def decide(self) -> None:
-        """Ask about the new jobs, and decide."""
+        """Call the policy for the new jobs, and decide."""
         new, self._new = self._new, []
         for job in new:
             action = OFFER, LEAST_LAXITY
@@ -156,7 +156,7 @@ class Steered(Fqops):
         self._ended.clear()
 
     def answer(self, job: Job) -> None:
-        """Answer a new job as the action about it says."""
+        """Answer a new job as its action says."""
         answer, order = self._actions.pop(job.id)
         self.by_laxity = order == LEAST_LAXITY
         if answer == OFFER:
@@ -167,7 +167,7 @@ class Steered(Fqops):
             self.refused(job, refusal)
 
     def observe(self, job: Job) -> Observation:
-        """Return the :data:`FEATURES` of a job now. O(steps + waiting)."""
+        """Return a job's :data:`FEATURES` now. O(steps + waiting)."""
         plan, now, size = self.plan, self.manager.now, self.manager.machine_size
         estimate, processors = job.estimate, job.processors
         left = max(job.deadline - now, 0.0)
@@ -192,7 +192,7 @@ class Steered(Fqops):
 
 
 def checked_action(action: Any) -> Action:
-    """Return an action as two whole numbers; InputError if it is none."""
+    """Return an action as two whole numbers; InputError if it is not an action."""
     numbers: list[int] = []
     with suppress(TypeError, ValueError, OverflowError):
         numbers = [int(each) for each in action if int(each) == each]

@@ -1,1 +1,1 @@
-"""The core: what all schedulers are made of, compiled."""
+"""The compiled core of all schedulers: jobs, plans, profiles of free processors, the log."""

@@ -1,4 +1,4 @@
-"""Sets of hosts as bits of 64-bit words, for profiles of certain hosts."""
+"""Sets of hosts as bits in 64-bit words, for profiles of concrete hosts."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class HostBits:
         return int.from_bytes(bytes(self.words), "little")
 
     def fill(self) -> None:
-        """Set all bits, beyond the machine as well. O(words)."""
+        """Set all bits, also those beyond the machine. O(words)."""
         for word in range(self.size):
             self.words[word] = _ONES
 
     def copy_from(self, other: HostBits) -> None:
-        """Become equal to another set. O(words)."""
+        """Copy another set into this one. O(words)."""
         for word in range(self.size):
             self.words[word] = other.words[word]
 
@@ -87,7 +87,7 @@ class HostBits:
             self.words[word] &= other.words[word]
 
     def add_common(self, one: HostBits, other: HostBits) -> None:
-        """Add the hosts that two other sets share. O(words)."""
+        """Add the intersection of two other sets. O(words)."""
         for word in range(self.size):
             self.words[word] |= one.words[word] & other.words[word]
 

@@ -1,4 +1,4 @@
-"""Job: what a workload describes, an engine submits and a scheduler decides about."""
+"""Jobs: described by workloads, submitted by engines, started by schedulers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _restored(kind: type[Job], told: tuple[Any, ...], estimate: float) -> Job:
 
 
 class Job:
-    """A rigid parallel job, as a workload describes it and an engine submits it.
+    """A rigid parallel job, as described by a workload.
 
     Attributes
     ----------
@@ -225,7 +225,7 @@ class Job:
 
     @property
     def user(self) -> str | None:
-        """The user whose job it is, by the field of that name; None where it names none."""
+        """The job's user, from the field ``user``; None without."""
         user = self.fields.get("user")
         return None if user is None else str(user)
 
@@ -239,7 +239,7 @@ class Job:
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any], *, where: str) -> Job:
-        """Make a job from the JSON object of a Batsim workload or message, kept, not copied.
+        """Make a job from its JSON object in a workload or message (kept, not copied).
 
         ``where`` the object comes from (``"kth.json: jobs[3]"``) is for messages.
 
@@ -279,7 +279,7 @@ class Job:
         )
 
     def renamed(self, new_id: str) -> Job:
-        """Return the same job under another identifier."""
+        """Return a copy of the job under another identifier."""
         job = Job.__new__(Job)
         job.id = new_id
         job.submission_time = self.submission_time

@@ -1,4 +1,4 @@
-"""Options of schedulers: typed fields with defaults, units and what they accept."""
+"""Options of schedulers: typed fields with defaults, units and accepted values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from qops_batsim.timing import GRACE
 
 
 class SchedulerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of every scheduler's options: one typed field each, all with defaults.
+    """Base class of a scheduler's options: typed fields, all with defaults.
 
     Document a field with ``Annotated[type, msgspec.Meta(description=...,
     extra={"unit": ...})]``; constraints such as ``ge=0`` go there as well.
@@ -45,7 +45,7 @@ Grace = Annotated[
 
 
 class PlannerOptions(SchedulerOptions, frozen=True, kw_only=True):
-    """Base of the options of schedulers that plan ahead.
+    """Base class of the options of schedulers that plan ahead.
 
     >>> PlannerOptions().grace
     1.0

@@ -134,7 +134,7 @@ def more_time(so_far: float, limit: float) -> float:
 
 
 class Renewal(NamedTuple):
-    """A new promise to a job (seconds), in place of one that was broken by a loss of hosts."""
+    """A promise (seconds) that replaces one broken by a loss of hosts."""
 
     job: Job
     broken: float
@@ -173,7 +173,7 @@ class Claim:
 
 
 class Plan:
-    """Planned starts, kept up to date as jobs arrive and leave.
+    """Planned starts, updated as jobs arrive and leave.
 
     For each message: tell what has happened (:meth:`arrived`, :meth:`left`, …) and the date
     (:meth:`tell`), then :meth:`renew` and, if it says so, :meth:`compress`; place or refuse the new
@@ -313,14 +313,14 @@ class Plan:
         return self.claim_of(job) >= 0
 
     def claim_of(self, job: Job) -> int:
-        """Return the place of a job's claim, -1 if it has none. O(claims)."""
+        """Return the index of a job's claim, -1 without one. O(claims)."""
         for place in range(len(self.claims)):
             if self.claims[place].job is job:
                 return place
         return -1
 
     def cancel(self, job: Job) -> bool:
-        """Drop a waiting job that its user has cancelled; return whether it did. O(waiting).
+        """Remove a waiting job that its user cancelled; return whether it was there. O(waiting).
 
         It does not if the job does not wait yet, or no longer.
         """
@@ -510,7 +510,7 @@ class Plan:
             job.target = date
 
     def note_renewal(self, job: Job, broken: float, promise: float) -> None:
-        """Note that a promise was renewed."""
+        """Record a renewed promise."""
         self.renewals.append(Renewal(job, broken, promise, job.lost, job.lost_date))
         if self.log is not None:
             self.log.renewed(job, broken, promise)
@@ -792,7 +792,7 @@ class Plan:
                 job.target = max(job.aim, end_of(job.start, job.duration))
 
     def adopt(self, jobs: list[Job]) -> None:
-        """Make the trial starts of jobs the plan. O(jobs²), linear if nearly in order of start."""
+        """Make trial starts the planned starts. O(jobs²), linear if nearly sorted by start."""
         for job in jobs:
             job.start = job.trial
         self.waiting = list(jobs)
@@ -887,7 +887,7 @@ class Plan:
         job.is_kept, job.start = True, start
 
     def has_claims_before(self, date: float) -> bool:
-        """Return whether any start is promised before a date, which may be infinite. O(claims)."""
+        """Return whether any start before a date (maybe infinite) is promised. O(claims)."""
         for claim in self.claims:  # noqa: SIM110 - any() would make a generator
             if claim.job is not None and claim.start < date:
                 return True

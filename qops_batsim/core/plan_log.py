@@ -1,4 +1,4 @@
-"""The log of a plan's decisions and of their effects, in rows of numbers.
+"""The log of a plan's decisions and their effects, in rows of numbers.
 
 A row has a kind, the number of a job, that of another job, a code, the date of the decision
 (seconds), and up to three numbers: what each kind means stands below. Events and sentences are made
@@ -95,7 +95,7 @@ BLOCK = 65_536
 
 
 class DecisionLog:
-    """What a plan decided, and why.
+    """The decisions of a plan, and their causes.
 
     It looks at what has changed since it looked last: after the plan was brought up to date, after
     each answer, and after jobs were started. O(jobs in the plan) each.
@@ -151,7 +151,7 @@ class DecisionLog:
         self.numbers[place + 2], self.numbers[place + 3] = second, third
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows: kind, number, other number, code; date and three numbers."""
+        """Yield the rows: kind, number, other number, code, date, three numbers."""
         for begin in range(0, 4 * self.size, 4 * BLOCK):
             end = min(begin + 4 * BLOCK, 4 * self.size)
             codes, numbers = self.codes[begin:end], self.numbers[begin:end]
@@ -282,7 +282,7 @@ class DecisionLog:
         self.append(_STARTED, job, -1, 0, job.end, 0.0, 0.0)
 
     def admitted(self, job: Job) -> None:
-        """Log that a new job was taken into the plan."""
+        """Log that a new job was added to the plan."""
         self.append(_ADMITTED, job, -1, 0, job.start, job.promise, job.target)
         job.noted_start, job.noted_target = job.start, job.target
 

@@ -1,4 +1,4 @@
-"""The availability profile: how many processors are free over future time.
+"""The availability profile: the number of free processors over future time.
 
 All dates are on the grid of :mod:`qops_batsim.timing`, and compared exactly.
 """
@@ -20,7 +20,7 @@ CLEARLY = 1e-3
 
 
 class Profile:
-    """A step function: ``free[i]`` processors from ``times[i]`` up to ``times[i + 1]``.
+    """A step function: ``free[i]`` processors from ``times[i]`` to ``times[i + 1]``.
 
     The last step has no end. Neighbouring steps differ, so a profile is one list of steps whatever
     led to it.
@@ -42,11 +42,11 @@ class Profile:
 
     @property
     def start(self) -> float:
-        """The date from which the profile is known (seconds)."""
+        """The first date of the profile (seconds)."""
         return self.times[0]
 
     def step_at(self, date: float) -> int:
-        """Return the step that holds a date, the first one for an earlier date. O(log steps)."""
+        """Return the index of the step at a date, 0 for earlier dates. O(log steps)."""
         if self.size == 1 or date < self.times[1]:
             return 0  # As for most questions about now.
         return self.last_until(1, self.size, date)
@@ -72,7 +72,7 @@ class Profile:
     def earlier_fit(
         self, after: float, duration: float, processors: int, limit: float, planned: float
     ) -> float:
-        """As :meth:`earliest_fit`, for a job that has reserved the processors from a planned date.
+        """Like :meth:`earliest_fit`, for a job that holds a reservation at its planned start.
 
         Returned is the planned date if there is no earlier one; those beyond ``limit``, which is no
         later than the planned date, are not tried.
@@ -105,7 +105,7 @@ class Profile:
                 return start
 
     def lowest_free(self, start: float, end: float) -> int:
-        """Return the least number of processors that are free between two dates. O(steps)."""
+        """Return the least number of free processors between two dates. O(steps)."""
         index = self.step_at(start)
         lowest = self.free[index]
         index += 1
@@ -115,7 +115,7 @@ class Profile:
         return lowest
 
     def highest_free(self) -> int:
-        """Return the greatest number of processors that are ever free. O(steps)."""
+        """Return the greatest number of free processors at any date. O(steps)."""
         highest = self.free[0]
         for index in range(1, self.size):
             highest = max(highest, self.free[index])
@@ -126,7 +126,7 @@ class Profile:
         return self.steps_between(self.start, INFINITY)
 
     def steps_between(self, start: float, end: float) -> list[tuple[float, int]]:
-        """Return the step that holds a date, and those from there to before another one."""
+        """Return the step at one date and those after it that begin before another."""
         found: list[tuple[float, int]] = []
         for index in range(self.step_at(start), self.size):
             if found and self.times[index] >= end:
@@ -185,11 +185,11 @@ class Profile:
             self.remove_steps(first, first + 1)
 
     def is_as_before(self, step: int) -> bool:
-        """Return whether as much is free as in the step before."""
+        """Return whether a step has as many free processors as the one before."""
         return self.free[step] == self.free[step - 1]
 
     def split(self, low: int, date: float) -> int:
-        """Return the step at a date, not before the step ``low``; make it if there is none.
+        """Return the step that begins at a date, not before ``low``; insert it if needed.
 
         O(steps), and fast for a date soon after that step.
         """
@@ -230,13 +230,13 @@ class Profile:
         self.room *= 2
 
     def trim(self, now: float) -> None:
-        """Forget what lies before a date. O(steps)."""
+        """Drop the past before a date. O(steps)."""
         self.remove_steps(0, self.step_at(now))
         if self.times[0] < now:
             self.times[0] = now
 
     def copy_from(self, other: Profile) -> None:
-        """Become equal to another profile. O(steps)."""
+        """Copy another profile into this one. O(steps)."""
         while self.room < other.size:
             self.grow()
         self.size = other.size
@@ -301,7 +301,7 @@ class Profile:
 
 
 class HostProfile(Profile):
-    """A step function of sets of hosts: which of them are free when.
+    """A step function of sets of free hosts over future time.
 
     A fit is on the same hosts for its whole duration, the lowest ones.
     """
@@ -336,7 +336,7 @@ class HostProfile(Profile):
     # Steps
 
     def is_as_before(self, step: int) -> bool:
-        """Return whether the same hosts are free as in the step before."""
+        """Return whether a step has the same free hosts as the one before."""
         row = step * self.words
         for word in range(self.words):
             if self.rows[row + word] != self.rows[row - self.words + word]:
@@ -364,13 +364,13 @@ class HostProfile(Profile):
         Profile.grow(self)
 
     def copy_from(self, other: Profile) -> None:
-        """Become equal to another profile. O(steps × words)."""
+        """Copy another profile into this one. O(steps × words)."""
         assert isinstance(other, HostProfile)
         Profile.copy_from(self, other)
         self.copy_rows(other)
 
     def copy_rows(self, other: HostProfile) -> None:
-        """Copy the rows of a profile with as many steps."""
+        """Copy the rows of a profile with the same number of steps."""
         for place in range(self.size * self.words):
             self.rows[place] = other.rows[place]
 
@@ -430,7 +430,7 @@ class HostProfile(Profile):
     def earlier_hosts(
         self, job: Job, hosts: HostBits, after: float, limit: float, planned: float
     ) -> float:
-        """As :meth:`earlier_fit` of a job that has reserved its hosts from a planned date on.
+        """Like :meth:`earlier_fit`, for a job that holds concrete hosts at its planned start.
 
         The lowest ones are left in ``hosts``; its own, if nothing has changed before that date.
         """
@@ -464,7 +464,7 @@ class HostProfile(Profile):
         return planned
 
     def has_common(self, job: Job, hosts: HostBits, begin: int, end: float, planned: float) -> bool:
-        """Choose the lowest hosts that are free from a step up to a date, if there are enough.
+        """Choose the lowest hosts free from a step to a date; return whether there are enough.
 
         They are left in ``hosts``. In the steps from ``planned`` on, the job's own hosts count as
         free. O(steps × words).
@@ -548,7 +548,7 @@ class FitBounds:
 
 
 def class_edges(least: float, most: float) -> array[float]:
-    """Return the least members of classes: 0 and then from ``least`` to ``most``."""
+    """Return the lower edges of classes: 0, then from ``least`` to ``most``."""
     edges = array("d", [0.0])
     while least <= most:
         edges.extend((least, 1.5 * least))
@@ -557,7 +557,7 @@ def class_edges(least: float, most: float) -> array[float]:
 
 
 def class_of(edges: array[float], number: float) -> int:
-    """Return the last class whose least member is no greater than a number. O(log classes)."""
+    """Return the last class whose lower edge is at most a number. O(log classes)."""
     low, high = 0, len(edges)
     while high - low > 1:
         middle = (low + high) // 2

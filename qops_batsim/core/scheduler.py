@@ -1,4 +1,4 @@
-"""The scheduler, and the resource manager that carries out what it decides.
+"""The base class of schedulers, and the resource manager that executes their decisions.
 
 A scheduler hears of events through its hooks and acts through its manager, whatever that is: the
 embedded engine, a session with Batsim, a real cluster.
@@ -62,7 +62,7 @@ class ResourceManager:
         self.refusals: list[Job] | None = None
 
     def start(self, job: Job, hosts: object = None) -> None:
-        """Start a waiting job now on these free hosts (HostSet, HostBits), else the lowest ones."""
+        """Start a waiting job now, on these free hosts (HostSet, HostBits) or the lowest ones."""
         if (
             job is None
             or job.phase != _WAITING
@@ -82,20 +82,20 @@ class ResourceManager:
             self.refusals.append(job)
 
     def kill(self, job: Job) -> None:
-        """Have a running job killed. Its hosts are used until its end is told."""
+        """Kill a running job. Its hosts stay in use until its end is reported."""
         if job is None or job.phase != _RUNNING:
             raise self.refused(job, "be killed")
         self.kill_job(job)
 
     def register(self, job: Job, profile: Any = None) -> None:
-        """Register a job of the scheduler's own, which waits from now on.
+        """Register a job of the scheduler's own, which then waits.
 
         With an execution profile it runs that, which is known by the name ``job.profile`` then.
         """
         raise NotImplementedError
 
     def register_again(self, job: Job, original: Job, killed: Job, saved: float) -> None:
-        """Register what is left of a killed job as another one.
+        """Register the rest of a killed job as a new one.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class ResourceManager:
         raise NotImplementedError
 
     def profile_of(self, job: Job) -> Any:
-        """Return the execution profile of a job (a mapping), empty if it is not known."""
+        """Return a job's execution profile (a mapping), empty if unknown."""
         raise NotImplementedError
 
     def check_saves(self, job: Job) -> None:
@@ -136,7 +136,7 @@ class ResourceManager:
         raise NotImplementedError
 
     def call_at(self, date: float) -> None:
-        """Ask for a message at a date (seconds), whatever happens."""
+        """Request a message at a date (seconds), even if nothing happens."""
         raise NotImplementedError
 
     def hosts_of(self, job: Job) -> int:
@@ -144,7 +144,7 @@ class ResourceManager:
         raise NotImplementedError
 
     def free_mask(self) -> int:
-        """Return the hosts that a job can start on (bits)."""
+        """Return the hosts on which a job can start (bits)."""
         raise NotImplementedError
 
     def count_free(self) -> None:
@@ -176,12 +176,12 @@ class ResourceManager:
         raise NotImplementedError
 
     def kill_job(self, job: Job) -> None:
-        """Have a job killed."""
+        """Kill a job."""
         raise NotImplementedError
 
 
 class Scheduler:
-    """Base of all schedulers, compiled or not: an algorithm overrides the hooks that it needs.
+    """Base class of all schedulers; an algorithm overrides the hooks it needs.
 
     For each message the events are told one by one, in the order in which they happened, then
     :meth:`decide` is called once.
@@ -269,7 +269,7 @@ class Scheduler:
         self.manager = manager
 
     def submitted(self, job: Job) -> None:
-        """Hear that a job was submitted."""
+        """A job was submitted."""
 
     def ended(self, job: Job) -> None:
         """Hear that a job has ended, by itself or killed; its hosts are free again."""
@@ -278,7 +278,7 @@ class Scheduler:
         """Hear that a kill of this scheduler was carried out."""
 
     def progressed(self, job: Job, progress: Any) -> None:
-        """Hear how far a killed job had come, before :meth:`killed`."""
+        """Reports how far a killed job had come, before :meth:`killed`."""
 
     def cancelled(self, job: Job) -> None:
         """Hear that its user cancels a job; an error unless overridden."""
@@ -298,19 +298,19 @@ class Scheduler:
         """
 
     def all_submitted(self) -> None:
-        """Hear that users submit no more jobs."""
+        """Users submit no more jobs."""
 
     def called(self) -> None:
         """Hear that the date of a requested call has come."""
 
     def notified(self, notification: object) -> None:
-        """Hear of anything else."""
+        """Anything else happened."""
 
     def decide(self) -> None:
-        """Act on what was heard since the last message."""
+        """Decide, after all events of a message."""
 
     def finished(self) -> None:
-        """Hear that the run is over."""
+        """The run is over."""
 
     def planned_starts(self) -> dict[str, float]:
         """Return the planned starts of waiting jobs (seconds) by id, as far as they have any."""

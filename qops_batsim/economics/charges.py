@@ -30,7 +30,7 @@ PROCESSOR_EDGES = (1, 8, 32)
 
 
 class Categories(msgspec.Struct, frozen=True, kw_only=True):
-    """Ends of the classes, ascending: the longest run time (seconds) and most processors.
+    """Edges of the classes, ascending: longest run times (seconds), most processors.
 
     The last class of each has no end.
     """
@@ -44,7 +44,7 @@ class Categories(msgspec.Struct, frozen=True, kw_only=True):
         _check_edges(self.processors, "edges of processors")
 
     def label(self, run_time: float, processors: float) -> str:
-        """Return the category, such as ``"short-narrow"``, of a job (run time in seconds); O(1)."""
+        """Return the category of a job, such as ``"short-narrow"`` (run time in seconds); O(1)."""
         of_time = RUN_TIME_CLASSES[bisect_left(self.run_times, run_time)]
         return f"{of_time}-{PROCESSOR_CLASSES[bisect_left(self.processors, processors)]}"
 
@@ -62,7 +62,7 @@ def _check_edges(edges: Sequence[float], what: str) -> None:
 
 
 class ReferenceJob(NamedTuple):
-    """A job of the run that slowdowns are taken from.
+    """A job of the reference run, from which slowdowns are computed.
 
     Times are in seconds; the response time is completion - submission.
     """
@@ -81,7 +81,7 @@ class CategorySlowdown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlowdownTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Mean slowdown of every category, in the order of :meth:`Categories.labels`.
+    """Mean slowdown of each category, in the order of :meth:`Categories.labels`.
 
     Run times below ``bound`` (seconds) count as this much, in the table as well as in a
     job's own slowdown; None: they count as they are, as in the paper.
@@ -92,7 +92,7 @@ class SlowdownTable(msgspec.Struct, frozen=True, kw_only=True):
     slowdowns: tuple[CategorySlowdown, ...]
 
     def of(self, category: str) -> float:
-        """Return the mean slowdown of a category; without one, an error tells which have one."""
+        """Return a category's mean slowdown; without one, the error lists those that have one."""
         for each in self.slowdowns:
             if each.category == category and each.mean is not None:
                 return each.mean
@@ -105,7 +105,7 @@ class SlowdownTable(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def slowdown(run_time: float, response_time: float, bound: float | None = None) -> float:
-    """Return response time / run time, infinite for a job that runs no time at all.
+    """Return response time / run time, infinite for a run time of 0.
 
     With a ``bound``, all in seconds, it is the bounded slowdown
     max(1, response time / max(run time, bound)) (Feitelson and Rudolph, JSSPP 1998).
@@ -121,7 +121,7 @@ def category_slowdowns(
     *,
     bound: float | None = None,
 ) -> SlowdownTable:
-    """Return the mean slowdown of each category over the jobs of the reference run; O(jobs).
+    """Return each category's mean slowdown in the reference run; O(jobs).
 
     Jobs that run no time at all have no plain slowdown and are left out. For ``bound`` see
     :class:`SlowdownTable`.
@@ -150,7 +150,7 @@ def category_slowdowns(
 
 
 class ServedJob(NamedTuple):
-    """A job as a price depends on it.
+    """The facts of a job on which its price depends.
 
     Attributes
     ----------
@@ -175,7 +175,7 @@ class ServedJob(NamedTuple):
 
 
 class Charge(msgspec.Struct, frozen=True, kw_only=True):
-    """Charge of a job, or of many, for processors and time, and for urgency.
+    """Charge of a job, or of many, for resources and for quality of service.
 
     In the paper's prices these are processor-seconds and a ratio of slowdowns.
     """
@@ -214,7 +214,7 @@ def served_job(
     deadline: float | None,
     queue_price: float = 1.0,
 ) -> ServedJob:
-    """Return a job as a price depends on it; its deadline must be after its arrival.
+    """Return the facts of a job for its price; its deadline must be after its arrival.
 
     ``arrival`` is the first submission, which a job that was killed and started anew keeps,
     and ``deadline`` what the scheduler promised to a user, or None (all in seconds).
@@ -241,7 +241,7 @@ def total(charges: Iterable[Charge]) -> Charge:
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
-    """The w_q / w_r at which two policies earn the same, and which earns more below and above.
+    """The ratio w_q / w_r at which two policies earn the same, and which is better on each side.
 
     The ratio is None if there is none above 0, or if they always earn the same; ``below`` and
     ``above`` are equal then.
@@ -271,7 +271,7 @@ def break_even(first: Charge, second: Charge) -> BreakEven:
 
 
 def load_price(name: str) -> PriceFunction:
-    """Return a price function by its place, ``MODULE:FUNCTION``."""
+    """Import a price function given as ``MODULE:FUNCTION``."""
     from importlib import import_module
 
     module_name, _, function = name.partition(":")

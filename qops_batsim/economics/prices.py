@@ -1,4 +1,4 @@
-"""Prices of a centre: one file (TOML) that ``charges``, ``advise``, ``quote`` and ``explain`` read.
+"""A centre's prices: one TOML file for ``charges``, ``advise``, ``quote`` and ``explain``.
 
 How to combine the resource and the QoS charge is an open problem (Islam et al. 2004, section 1), so
 it is up to the centre: a core-hour has a price, and so has a QoS charge of 1.
@@ -30,7 +30,7 @@ HOUR = 3600.0
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Prices, and what they follow from.
+    """Prices, and the categories and price function that they apply to.
 
     Attributes
     ----------
@@ -84,29 +84,29 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def unit(self) -> str:
-        """Return the unit of prices: the currency, or core-hours without one."""
+        """The unit of prices: the currency, or core-hours without one."""
         return self.currency or "core-h"
 
     @property
     def weights(self) -> tuple[float, float]:
-        """Worth of a processor-second and of a QoS charge of 1: without prices, 1 each."""
+        """Worth of a processor-second and of a QoS charge of 1; without prices, 1 each."""
         if self.core_hour is None:
             return 1.0, 1.0
         return self.core_hour / HOUR, self.qos_charge or 0.0
 
     def profit(self, charge: Charge) -> float:
-        """Return what charges are worth together."""
+        """Return the value of charges in the unit of prices."""
         resource, qos = self.weights
         return resource * charge.resource + qos * charge.qos
 
 
 def place_of(function: Any) -> str:
-    """Return where a price function lies, as a file of prices has it."""
+    """Return ``MODULE:FUNCTION`` of a price function."""
     return f"{function.__module__}:{function.__name__}"
 
 
 def read_prices(path: str | Path | None) -> Prices:
-    """Return the prices of a file (TOML), the default ones for none."""
+    """Read a file of prices (TOML); the defaults without one."""
     if path is None:
         return Prices()
     what = "prices (TOML)"

@@ -1,4 +1,4 @@
-"""Tolerance of users: the later deadlines that they take when theirs cannot be met.
+"""Users' tolerance: which later deadlines they accept when theirs cannot be met.
 
 Islam et al. (2004), section 6: a user takes an offered deadline if it is not more than a
 factor, the tolerance factor TF, later than the requested one, both counted from the
@@ -15,14 +15,14 @@ from qops_batsim.jobs import Job, QosRequest
 
 
 class Tolerance(Protocol):
-    """Users' answer to an offer: any function of a job and an offered deadline."""
+    """A user's answer to an offer: any function of a job and an offered deadline."""
 
     def __call__(self, job: Job, offered: float) -> bool:
-        """Return whether the job's user takes an offered deadline (seconds, absolute)."""
+        """Return whether the job's user accepts an offered deadline (seconds, absolute)."""
 
 
 class FactorTolerance:
-    """Users with a tolerance factor; a subclass says which one.
+    """Users with tolerance factors; a subclass defines the factor of each.
 
     ``factor``, from 0 up, is that of users in general; the factor that a job brings along,
     ``qos.tolerance_factor``, goes before.
@@ -38,7 +38,7 @@ class FactorTolerance:
         return self.factor_for(job.id, job.qos)
 
     def factor_for(self, job_id: str, qos: QosRequest | None) -> float:
-        """Return the factor of the user of a job with this full identifier and request."""
+        """Return the user's factor for a job's full identifier and request."""
         own = None if qos is None else qos.tolerance_factor
         return self._general_factor(job_id) if own is None else own
 
@@ -46,7 +46,7 @@ class FactorTolerance:
         raise NotImplementedError
 
     def __call__(self, job: Job, offered: float) -> bool:
-        """Return whether the job's user takes an offered deadline (seconds, absolute)."""
+        """Return whether the job's user accepts an offered deadline (seconds, absolute)."""
         requested = None if job.qos is None else job.qos.deadline
         if requested is None:
             return True
@@ -78,7 +78,7 @@ class RandomTolerance(FactorTolerance):
 
 
 def arrival_of(job: Job) -> float:
-    """Return the date from which a job's response time counts (seconds).
+    """Return the date from which a job's response time is counted (seconds).
 
     Engines submit a job with a negative submission time at 0.
     """

@@ -1,4 +1,4 @@
-"""The best possible on the workloads of an experiment: what must stay unadmitted."""
+"""The best possible on the workloads of an experiment: the least that stays unadmitted."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ BEST_KNOWN, BOUND = LINES = ("best known", "bound")
 
 
 class BoundCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A workload, and the deterministic time that it is searched for."""
+    """A workload, and the deterministic time for the search of its best schedules."""
 
     scenario: Scenario
     units: float
 
 
 class Unadmitted(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs and work in %; the most jobs and the most work are schedules of their own."""
+    """Unadmitted jobs and work in %, each at its least: they come from different schedules."""
 
     unadmitted_jobs: float
     unadmitted_work: float
 
 
 class BoundSearch:
-    """Search of workloads for both lines, by their names."""
+    """Search for bound and best known schedule of workloads, by name."""
 
     def __init__(self, runs: DeadlineRuns) -> None:
         self._runs = runs
@@ -48,5 +48,5 @@ class BoundSearch:
 
 
 def bound_case(scenario: Scenario, units: float) -> BoundCase:
-    """Return the search of a workload, the same for all scenarios that are the same."""
+    """Return the search for a scenario's workload; equal workloads give equal cases."""
     return BoundCase(scenario=scenario.canonical(), units=units)

@@ -28,23 +28,23 @@ Values = list[float]
 
 
 def differences(first: Values, second: Values) -> Values:
-    """Return the differences; none if one number is missing."""
+    """Return the differences; an empty list if a number is missing."""
     return [a - b for a, b in by_seed([first, second])]
 
 
 def changes(first: Values, second: Values) -> Values:
-    """Return the logarithms of the first over the second; none if one number is not above 0."""
+    """Return the logarithms of first over second; empty if a number is not above 0."""
     pairs = by_seed([first, second])
     return log_ratios([a for a, _ in pairs], [b for _, b in pairs])
 
 
 def averages(columns: Sequence[Values]) -> Values:
-    """Return the means by seed; none if one number is missing."""
+    """Return the means by seed; an empty list if a number is missing."""
     return [sum(row) / len(row) for row in by_seed(columns)]
 
 
 def slopes(columns: Sequence[Values], at: Sequence[float]) -> Values:
-    """Return, for each seed, the slope of numbers over where they are, by least squares."""
+    """Return each seed's least-squares slope of the numbers over their positions."""
     middle = sum(at) / len(at)
     spread = sum((x - middle) ** 2 for x in at)
     return [
@@ -54,7 +54,7 @@ def slopes(columns: Sequence[Values], at: Sequence[float]) -> Values:
 
 
 def by_seed(columns: Sequence[Values]) -> list[tuple[float, ...]]:
-    """Return the numbers of each seed; none if one is missing.
+    """Return the numbers of each seed; empty if one is missing.
 
     A number that no seed changes, where nothing is drawn, is that of all.
     """
@@ -154,7 +154,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Statement(NamedTuple):
-    """A verdict with the probability that chance alone leads to it."""
+    """A verdict with its p-value."""
 
     leaning: Verdict
     chance: float
@@ -184,7 +184,7 @@ def range_claim(
     margin: float | None = None,
     relative: bool = False,
 ) -> Claim:
-    """Return a claim that a number, or the mean of some by seed, lies between two others.
+    """Return a claim that a number, or a mean by seed, lies in a range.
 
     It is judged by itself. With a ``margin``, one of both ends is infinite, and a number that is
     nearer to the other end is no difference, also if it surely lies beyond that: more data may
@@ -230,7 +230,7 @@ def _verdict(leaning: Verdict, chance: float) -> Verdict:
 
 
 def ends_of(sign: int) -> tuple[float, float]:
-    """Return the range of what is above 0 (sign +1) or below (-1)."""
+    """Return the range of positive (sign +1) or negative (-1) numbers."""
     return (0.0, math.inf) if sign > 0 else (-math.inf, 0.0)
 
 
@@ -244,7 +244,7 @@ def sign_claim(
 def invariant_claim(
     name: str, text: str, violations: float, paper: float | None = None, *, section: str = ""
 ) -> Claim:
-    """Return a claim that holds in every case: one violation refutes it."""
+    """Return a claim that must hold in every case: one violation contradicts it."""
     return Claim(
         id=name,
         text=text,
@@ -257,13 +257,13 @@ def invariant_claim(
 
 
 def untested_claim(name: str, text: str, reason: str, *, section: str = "") -> Claim:
-    """Return a claim of the paper that no run of this kind can test, with the reason."""
+    """Return a claim that no run here can test, with the reason."""
     text = f"{text}: no verdict, since {reason}"
     return Claim(id=name, text=text, section=section, verdict=NOT_JUDGED)
 
 
 def as_checks(claims: Iterable[Claim]) -> list[Claim]:
-    """Return claims as robustness checks of ours, which do not correct the paper's own claims."""
+    """Mark claims as our robustness checks, which do not correct the paper's own claims."""
     return [
         msgspec.structs.replace(each, ours=True, family=each.family or f"{each.section}, ours")
         for each in claims
@@ -271,7 +271,7 @@ def as_checks(claims: Iterable[Claim]) -> list[Claim]:
 
 
 def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str = "") -> Claim:
-    """Return a claim that holds if all its parts do; its value is that of the one that decides.
+    """Return a claim that holds if all its parts do; its value is that of the deciding part.
 
     A violated invariant decides against it. Beside means, invariants that hold say nothing.
     """
@@ -299,7 +299,7 @@ def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str
 
 
 def _combined(parts: Sequence[Claim]) -> tuple[Claim, dict[str, object]]:
-    """Return the part about a mean that decides, and what is to be said of all."""
+    """Return the deciding part about a mean, and the verdict on all."""
     against = [part for part in parts if part.leaning == NOT_CONFIRMED]
     if against:
         decisive, leaning = min(against, key=_chance), NOT_CONFIRMED
@@ -316,13 +316,13 @@ def _combined(parts: Sequence[Claim]) -> tuple[Claim, dict[str, object]]:
 
 
 def claim_with_parts(name: str, section: str, text: str, parts: Iterable[Claim]) -> list[Claim]:
-    """Return a claim that holds if all its parts do, and these behind it."""
+    """Return a claim that holds if all its parts do, followed by these."""
     found = list(parts)
     return [combined_claim(name, text, found, section=section), *found]
 
 
 def _chance(claim: Claim) -> float:
-    """Return the probability that chance explains a part: all of it where nothing is known."""
+    """Return a part's p-value; 1 if it is unknown."""
     return 1.0 if claim.chance is None else claim.chance
 
 
@@ -333,7 +333,7 @@ def whole_claims(claims: Sequence[Claim], *, ours: bool | None = None) -> list[C
 
 
 def jointly_judged(claims: Sequence[Claim]) -> list[Claim]:
-    """Return the claims of a report with verdicts that hold together in each family.
+    """Return the claims with verdicts corrected for the number in each family.
 
     Counted are claims that are judged by an interval and are no part of another.
     """

@@ -43,7 +43,7 @@ def comparison_of(
     bound: float | None = None,
     on_broken_promise: str = COUNT,
 ) -> Study:
-    """Return the study of a comparison, which is checked; for the parameters see :func:`compare`.
+    """Return the checked study of a comparison; for the parameters see :func:`compare`.
 
     Each seed, in place of that of ``deadlines``, chooses duplicates and whose jobs have a user's
     deadline. By default, schedulers plan with users' estimates, but beside a bound, which knows run
@@ -83,7 +83,7 @@ def comparison_of(
 
 
 def baseline_of(schedulers: Sequence[Contestant], asked: str | None) -> str:
-    """Return the contestant that differences refer to: msb if none is asked for, or the first."""
+    """Return the baseline's name: the one given, else msb if compared, else the first."""
     names = [each.name for each in schedulers]
     if asked is None:
         return "msb" if "msb" in names else "".join(names[:1])

@@ -62,7 +62,7 @@ ChangedOptions = tuple[tuple[str, Any], ...]
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """A deadline workload: a stretch of a log, its load, its deadlines.
+    """A deadline workload: a window of a log, its load, its deadlines.
 
     The parameters are those of :func:`~.deadline_workload.deadline_workload` and of
     :class:`~qops_batsim.workload.deadlines.DeadlineChoices`; ``log`` is what identifies the log
@@ -95,12 +95,12 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def draws(self) -> bool:
-        """Whether the seed matters for the jobs: only then are other seeds repetitions."""
+        """Whether the seed changes the jobs, so that seeds are repetitions."""
         by_need = self.need is not msgspec.UNSET and self.share > 0
         return by_need or 0 < self.share < 1 or (self.method == "duplication" and self.load > 1)
 
     def canonical(self) -> Scenario:
-        """Return the scenario that stands for all those that are the same workload.
+        """Return one representative of all scenarios with the same workload.
 
         The seed matters only where jobs are drawn, to be submitted again or to have a deadline;
         the artificial deadlines only where there are any.
@@ -115,7 +115,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **changes)
 
     def without_deadlines(self) -> Scenario:
-        """Return the scenario that stands for all those that differ in deadlines only.
+        """Return one representative of all scenarios that differ only in deadlines.
 
         It has them for all jobs: so the seed matters only where jobs are submitted again.
         """
@@ -123,17 +123,17 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, share=1.0, **by_easy).canonical()
 
     def without_estimates(self) -> Scenario:
-        """Return the scenario that stands for all those that differ in estimates and deadlines."""
+        """Return one representative of all that differ only in estimates and deadlines."""
         return msgspec.structs.replace(self.without_deadlines(), estimates=msgspec.UNSET)
 
     @property
     def has_model(self) -> bool:
-        """True if estimates have models."""
+        """Whether estimates come from a model."""
         return (self.deadlines_by, self.estimates) != (msgspec.UNSET, msgspec.UNSET)
 
     @property
     def choices(self) -> DeadlineChoices | NeedChoices:
-        """Rules by which jobs get deadlines."""
+        """Options of giving jobs deadlines."""
         others: dict[str, Any] = {
             "share": self.share,
             "artificial": self.artificial,
@@ -161,13 +161,13 @@ class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
     outages: int | msgspec.UnsetType = msgspec.UNSET
 
     def canonical(self) -> DeadlineCase:
-        """Return the case that stands for all those that are the same run."""
+        """Return one representative of all cases with the same run."""
         return msgspec.structs.replace(self, scenario=self.scenario.canonical())
 
 
 @dataclass
 class DeadlineRuns:
-    """Runs of cases on some logs (jobs of type ``delay``), by the identity of each log.
+    """Runs cases on some logs (``delay`` jobs), found by the identity of each log.
 
     Without platform there are as many equal hosts as a log is for. Remembered are the last
     workload, the one that it was made of with its EASY schedule, and what schedulers that do not
@@ -184,7 +184,7 @@ class DeadlineRuns:
     _blind: dict[DeadlineCase, tuple[JobOutcomes, int]] = field(default_factory=dict, init=False)
 
     def __call__(self, case: DeadlineCase) -> AdmissionMetrics:
-        """Return the metrics of a run, its schedule checked."""
+        """Run a case, check its schedule, and return its metrics."""
         found = self.outcomes(case)
         if not case.scenario.has_model:
             return admission_metrics(*found)
@@ -195,14 +195,14 @@ class DeadlineRuns:
         return promise_metrics(*found, *self._prices)
 
     def outcomes(self, case: DeadlineCase) -> tuple[JobOutcomes, int]:
-        """Return the outcomes of the jobs of a run, its schedule checked, and the hosts."""
+        """Run a case, check its schedule; return the jobs' outcomes and the number of hosts."""
         workload = self.workload(case.scenario)
         if case.scheduler in BLIND:
             return self._seen(case, workload)
         return self._outcomes(case, workload)
 
     def _seen(self, case: DeadlineCase, workload: Workload) -> tuple[JobOutcomes, int]:
-        """Return the outcomes of a scheduler that does not look at deadlines."""
+        """Return the outcomes of a scheduler that ignores deadlines, cached."""
         same = msgspec.structs.replace(case, scenario=case.scenario.without_deadlines())
         if same not in self._blind:
             self._blind[same] = self._outcomes(case, workload)
@@ -231,12 +231,12 @@ class DeadlineRuns:
         return self._last[1]
 
     def jobs_of(self, scenario: Scenario) -> float:
-        """Return how many jobs the workload of a scenario has, without making it."""
+        """Return the number of jobs in a scenario's workload without making it."""
         jobs = scenario.first or len(self.logs[scenario.log].jobs) - scenario.skip
         return jobs * (scenario.load if scenario.method == METHOD.default else 1.0)
 
     def _estimated(self, workload: Workload, measured: Measured, scenario: Scenario) -> Workload:
-        """Return a workload with the estimates of a scenario."""
+        """Return a workload with the scenario's estimates."""
         if not scenario.has_model:
             return workload
         given, requests = scenario.estimates, measured.workload
@@ -250,7 +250,7 @@ class DeadlineRuns:
         return with_estimates(workload, choices, requests=requests, ends=self._ends)
 
     def _measure(self, scenario: Scenario) -> Measured:
-        """Return the workload of a scenario before it gets deadlines, with its EASY schedule."""
+        """Return a scenario's workload before it gets deadlines, with its EASY schedule."""
         same = scenario.without_estimates()
         if self._measured is None or self._measured[0] != same:
             scaled = scaled_workload(
@@ -273,7 +273,7 @@ class DeadlineRuns:
 
 
 def shared_steps(case: DeadlineCase) -> Scenario:
-    """Return the scenario that a case shares with others, to be run by the same process."""
+    """Return the scenario that groups a case with those that can share its work."""
     return case.scenario.without_estimates()
 
 
@@ -287,7 +287,7 @@ def checked_outcomes(
     events: AnyEvents | None = None,
     strict: bool = True,
 ) -> tuple[JobOutcomes, int]:
-    """Run a scheduler on a workload of exact estimates, and check its schedule.
+    """Run a scheduler on a workload with exact estimates and check its schedule.
 
     Returns the jobs' outcomes, whose drift has the scheduler's grace in it, and the number of
     hosts; ``what`` was run, for messages. A broken promise is an error if ``strict``. ``events``
@@ -311,7 +311,7 @@ def checked_outcomes(
 def _with_drift(
     outcomes: JobOutcomes, ended: EndedJobs, grace: float, round_trip: float
 ) -> JobOutcomes:
-    """Return outcomes with the drift of those that are late by more than the grace."""
+    """Return outcomes with the drift of jobs that are late by more than the grace."""
     late = outcomes.is_late(outcomes.finish, outcomes.promised, grace)
     if outcomes.latest_start is not None:
         late |= outcomes.is_late(outcomes.start, outcomes.latest_start, grace)
@@ -339,7 +339,7 @@ def outcomes_of(
     message_delays: bool = True,
     events: AnyEvents | None = None,
 ) -> tuple[JobOutcomes, Simulation]:
-    """Run a scheduler on a workload; return the jobs' outcomes, and the simulation.
+    """Run a scheduler on a workload; return the jobs' outcomes and the simulation.
 
     ``events`` are hosts that go away and return, if any.
     """
@@ -360,18 +360,18 @@ def outcomes_of(
 
 
 class Contestant(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduler with its options, under the name that tables and pictures give it."""
+    """A scheduler with its options, and its name in tables and pictures."""
 
     name: str
     scheduler: str
     settings: dict[str, Any] = {}
 
     def make(self) -> SchedulerModule:
-        """Return the scheduler, its options checked."""
+        """Return the scheduler after checking its options."""
         return make_scheduler(self.scheduler, self.settings)
 
     def case(self, scenario: Scenario) -> DeadlineCase:
-        """Return the case of a run on a scenario."""
+        """Return the case that runs it on a scenario."""
         return self.case_of(scenario, *self.identity())
 
     def case_of(
@@ -381,7 +381,7 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
         code: str,
         on_broken_promise: str = COUNT,
     ) -> DeadlineCase:
-        """Return the case of a run on a scenario, given the contestant's :meth:`identity`."""
+        """Return the case that runs it on a scenario, given its :meth:`identity`."""
         return DeadlineCase(
             scenario=scenario,
             scheduler=self.scheduler,
@@ -391,7 +391,7 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def identity(self) -> tuple[ChangedOptions, str]:
-        """Return the options that are not the defaults, and a digest of a scheduler's own file."""
+        """Return its options that are not the defaults, and the digest of its own file."""
         options = msgspec.to_builtins(self.make().options)
         defaults = msgspec.to_builtins(make_scheduler(self.scheduler).options)
         changed = [
@@ -403,7 +403,7 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def contestant_of(text: str) -> Contestant:
-    """Return the contestant that a text names.
+    """Parse a contestant from text such as ``qops:k_factor=1``.
 
     Examples
     --------
@@ -424,7 +424,7 @@ def contestant_of(text: str) -> Contestant:
 def contestants_of(
     schedulers: Iterable[str | Contestant], settings: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Contestant, ...]:
-    """Return schedulers with their options.
+    """Parse several contestants.
 
     A text is as of :func:`contestant_of`. Settings are by the name of a scheduler, for all its
     contestants, whose own settings go first, or of a contestant.
@@ -448,7 +448,7 @@ def contestants_of(
 
 
 def check_distinct(what: str, values: Iterable[object]) -> None:
-    """Raise :class:`~qops_batsim.errors.InputError` if nothing is given, or something twice."""
+    """Raise :class:`~qops_batsim.errors.InputError` if there is nothing, or a duplicate."""
     texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
     if not texts:
         raise InputError(f"no {what} to compare; at least one is expected")

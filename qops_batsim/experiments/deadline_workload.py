@@ -1,4 +1,4 @@
-"""From a trace to a deadline workload: scale the load, run EASY, set deadlines."""
+"""Deadline workloads from a trace: scale the load, run EASY, set deadlines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def give_deadlines(
     keep_estimates: bool = True,
     at_least: str | None = None,
 ) -> Workload:
-    """Return the workload with deadlines derived from its own EASY schedule.
+    """Return the workload with deadlines from its own EASY schedule.
 
     Jobs are of type ``delay``. EASY runs on the workload as it is (reference ``"scaled"``, Islam
     et al. 2003) or without the duplicates of :func:`~qops_batsim.workload.scale.scale_load`
@@ -50,7 +50,7 @@ def give_deadlines(
 
 @dataclass(frozen=True)
 class Measured:
-    """A workload with its EASY schedule, from which all its deadlines are derived."""
+    """A workload with its EASY schedule, from which deadlines are derived."""
 
     workload: Workload
     prepared: Workload
@@ -61,7 +61,7 @@ class Measured:
     def give(
         self, choices: DeadlineChoices | NeedChoices, *, at_least: str | None = None
     ) -> Workload:
-        """Return the workload with deadlines, by need without regard to the schedule."""
+        """Return the workload with deadlines from the schedule, or by need."""
         if isinstance(choices, NeedChoices):
             about: dict[str, Any] = {"keep_estimates": self.keep_estimates, "at_least": at_least}
             return give_deadlines_by_need(self.workload, choices, **about)
@@ -78,7 +78,7 @@ def give_deadlines_by_need(
     keep_estimates: bool = True,
     at_least: str | None = None,
 ) -> Workload:
-    """Return the workload with deadlines by need, which know no schedule.
+    """Return the workload with deadlines by need, independent of any schedule.
 
     Estimates and ``at_least`` are as in :func:`give_deadlines`, the rest as in
     :func:`~qops_batsim.workload.need.assign_deadlines_by_need`.
@@ -103,7 +103,7 @@ def _at_least(keep_estimates: bool) -> str:
 def _in_one_step(
     workload: Workload, result: Workload, keep_estimates: bool, told: Mapping[str, Any]
 ) -> Workload:
-    """Return a result as made from a workload at once."""
+    """Return a workload whose provenance shows several steps as one."""
     step = {name: value for name, value in result.provenance.items() if name != "made_from"}
     step |= {**told, "estimates": "kept" if keep_estimates else "exact"}
     return derived(workload, result.jobs, result.profiles, step)
@@ -114,7 +114,7 @@ REACTION = 60.0
 
 
 class DeadlineFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of users' deadlines: how tight they are, and what EASY makes of them.
+    """How tight users' deadlines are, and how many of them EASY meets.
 
     They are ``made_by`` EASY's schedule (``"easy"``), by ``"need"``, or in a way that is not known
     (empty). Laxity is the time from submission to deadline less the estimate, or without one the
@@ -134,12 +134,12 @@ class DeadlineFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def by_construction(self) -> int:
-        """Deadlines that EASY meets because they were made from its schedule."""
+        """Deadlines that EASY meets only because they come from its schedule."""
         return self.met if self.made_by == "easy" else 0
 
     @property
     def text(self) -> str:
-        """The numbers in a sentence."""
+        """The facts in a sentence."""
 
         def told(count: int) -> str:
             return f"{count:,} ({100 * count / max(self.deadlines, 1):.1f} %)"
@@ -186,7 +186,7 @@ def deadline_facts(
 
 
 def _made_by(provenance: Any) -> str:
-    """Return by what a workload's deadlines were made, as its last such step tells."""
+    """Return how a workload's deadlines were made, from its provenance."""
     while isinstance(provenance, dict):
         if provenance.get("step") == "deadlines":
             return str(provenance.get("by", "easy"))
@@ -235,7 +235,7 @@ def deadline_workload(
     reference: str = "scaled",
     keep_estimates: bool = True,
 ) -> Workload:
-    """Make the workload of one experiment from a trace: subset, load, deadlines.
+    """Make an experiment's workload from a trace: subset, load, deadlines.
 
     Deadlines that the trace has are left out. The seed of ``choices`` also chooses the
     duplicates. For the other parameters see :func:`~qops_batsim.workload.scale.subset`,
@@ -259,7 +259,7 @@ def scaled_workload(
     first: int | None = None,
     seed: int = 1,
 ) -> Workload:
-    """Make a workload from a trace without the deadlines: see :func:`deadline_workload`."""
+    """Make an experiment's workload without deadlines: see :func:`deadline_workload`."""
     part = subset(trace, first=first, skip=skip)
     if any(job.qos is not None and job.qos.deadline is not None for job in part.jobs):
         part = without_deadlines(part)
@@ -267,7 +267,7 @@ def scaled_workload(
 
 
 def _original_response_times(workload: Workload) -> dict[str, float]:
-    """Return response times by id, of the workload without duplicates."""
+    """Return EASY's response times by id in the workload without duplicates."""
     if _was_expanded(workload.provenance):
         raise InputError(
             f"{workload.source}: was scaled by expansion, so that the unscaled workload is not "

@@ -1,4 +1,4 @@
-"""Cases that a study lists: versioned ones, and as many twins from windows that are drawn."""
+"""Cases that a study lists: fixed ones, and for each as many twins from random windows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Generated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A workload of the generator: preset, jobs, seed."""
+    """A generated workload: preset, jobs, seed."""
 
     preset: str
     jobs: int
@@ -49,7 +49,7 @@ class Generated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class StudyLog(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A log: an SWF file, or a Batsim workload of delay jobs, also a shipped one's name.
+    """A log: an SWF file, or a Batsim workload of delay jobs (a path or a shipped name).
 
     ``processors`` are those of the machine, for an SWF file (None: what its header says);
     ``windows`` go before those of the study. One that is ``generated`` has no file.
@@ -71,7 +71,7 @@ class StudyLog(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class ListedCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A workload of a study that lists its cases.
+    """A case of a study that lists its cases.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class ListedCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogOfCases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A log: its file or other editions of it, and the preset that stands in where none is there.
+    """A log: its file or other editions of it, and the preset used if none is found.
 
     ``unseen`` are the first and last job, in the order of submission, of the part from which
     windows are drawn.
@@ -112,7 +112,7 @@ class LogOfCases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     others: tuple[str, ...] = ()
 
     def found(self, directory: Path) -> str:
-        """Return the path of an edition that is there, or an empty text."""
+        """Return the path of the first edition that exists, or ""."""
         for place in (directory, *usual_places()):
             for file in (self.file, *self.others):
                 if (place / file).is_file():
@@ -121,7 +121,7 @@ class LogOfCases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class CaseEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A case as ``benchmark.toml`` has it, which tells what the fields mean."""
+    """A case in ``benchmark.toml``, where its fields are explained."""
 
     log: str
     skip: int
@@ -148,7 +148,7 @@ class CaseList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def listed(
         self, directory: Path = Path(), *, seed: int | None = None, quick: bool = False
     ) -> tuple[tuple[StudyLog, ...], tuple[ListedCase, ...]]:
-        """Return the logs, and the versioned cases with their twins behind them.
+        """Return the logs, and the fixed cases followed by their twins.
 
         The windows of the twins are drawn with a seed (None: the published one).
         """
@@ -189,7 +189,7 @@ class CaseList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return tuple(logs.values()), tuple(made)
 
     def _log(self, name: str, file: str, seed: int) -> StudyLog:
-        """Return a log, or the stand-in of a case's seed with as many jobs as a window."""
+        """Return a log, or a generated one with as many jobs as the window."""
         about = self.logs[name]
         if file:
             return StudyLog(name=name, file=file, processors=about.processors)
@@ -198,7 +198,7 @@ class CaseList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return StudyLog(name=made, file="", processors=about.processors, generated=generated)
 
     def _drawn(self, seed: int) -> list[int]:
-        """Return how many jobs come before each twin's window; windows of a log share no jobs."""
+        """Draw the first job of each twin's window; windows of a log share no jobs."""
         generator = random.Random(f"windows {seed}")
         left: dict[str, list[int]] = {}
         for name, log in self.logs.items():
@@ -211,19 +211,19 @@ class CaseList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def _is_quick(number: int) -> bool:
-    """Return whether a quick study has a case: another one of each log."""
+    """Return whether a quick study includes a case: one of each log."""
     log, place = divmod(number - 1, PER_LOG)
     return place == log % PER_LOG
 
 
 def with_users_estimates(scenario: Scenario) -> Scenario:
-    """Return a scenario in which users' estimates make the deadlines, and are planned with."""
+    """Return the scenario with users' estimates for deadlines and planning."""
     model = EstimateChoices(model=USERS)
     return msgspec.structs.replace(scenario, deadlines_by=USERS, estimates=model)
 
 
 def outages_of_case(seed: int, workload: Workload) -> tuple[ExternalEvent, ...]:
-    """Return outages while jobs are submitted: neighbouring hosts that leave, and return.
+    """Draw outages of neighbouring hosts while jobs are submitted.
 
     Gaps are exponential, durations and the numbers of hosts uniform, and no two outages overlap.
     Dates are whole seconds.

@@ -1,4 +1,4 @@
-"""Files of logs: places where they are found, and digests."""
+"""Finding the files of logs, and their digests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SHARED_VARIABLE = "QOPS_SHARED"
 
 
 def usual_places() -> list[Path]:
-    """Return the directories in which the logs of papers are looked for.
+    """Return the directories searched for logs.
 
     ``$QOPS_SHARED/traces`` (default ``../shared/traces``), and the cache of ``workload fetch``.
     """
@@ -26,7 +26,7 @@ def usual_places() -> list[Path]:
 
 
 def find_trace(file: str, directory: Path) -> Path:
-    """Return the path of a log: from a directory, as it is, in the usual places, or shipped."""
+    """Return a log's path: in a directory, as given, in the usual places, or shipped."""
     for path in (directory / file, Path(file), *(place / file for place in usual_places())):
         if path.is_file():
             return path
@@ -34,6 +34,6 @@ def find_trace(file: str, directory: Path) -> Path:
 
 
 def trace_digest(path: Path, processors: int | None) -> str:
-    """Return the digest of a log on a machine of some size."""
+    """Return the digest of a log for a machine of a given size."""
     content = read_bytes(path, what="a log", max_bytes=MAX_INPUT_BYTES)
     return blake2b(content + f"\n{processors}".encode(), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""Self-contained page of a report: pictures, sortable tables, facts.
+"""A report as one self-contained HTML page: pictures, sortable tables, facts.
 
 The page needs no network and no other file. It follows the reader's choice of light or dark,
 fits a phone, and prints without its navigation. Its HTML, style and script are in
@@ -40,7 +40,7 @@ TEMPLATE = "page.html.jinja"
 
 
 class TableCell(NamedTuple):
-    """Cell of a table: text, style class of a word that stands out, whether it is a number."""
+    """A table cell: text, CSS class if it stands out, whether it is a number."""
 
     text: str
     mark: str
@@ -55,14 +55,14 @@ class PageText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PageAlert(msgspec.Struct, frozen=True, kw_only=True):
-    """Paragraphs in a red box: what forbids to use the rest as it stands."""
+    """Paragraphs in a red box: why the rest must not be used as it is."""
 
     kind: ClassVar[str] = "alert"
     paragraphs: Sequence[str]
 
 
 class PageHeading(msgspec.Struct, frozen=True, kw_only=True):
-    """Heading of a part of a section."""
+    """A heading inside a section."""
 
     kind: ClassVar[str] = "heading"
     text: str
@@ -90,7 +90,7 @@ EMPTY = frozenset({"", "-"})
 def without_empty_columns(
     headings: Sequence[str], rows: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[list[str]]]:
-    """Return headings and cells without the columns of which no row has a value.
+    """Return headings and cells without columns that are empty in every row.
 
     >>> without_empty_columns(["a", "b"], [["1", "-"], ["-", "-"]])
     (['a'], [['1'], ['-']])
@@ -104,7 +104,7 @@ def without_empty_columns(
 
 
 class PageTable(msgspec.Struct, frozen=True, kw_only=True):
-    """A table, which can be saved as CSV; a click on a heading sorts its rows.
+    """A table that sorts by a click on a heading and can be saved as CSV.
 
     It has no column of which no row has a value.
     """
@@ -116,13 +116,13 @@ class PageTable(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
 
     def __post_init__(self) -> None:
-        """Leave out empty columns."""
+        """Remove empty columns."""
         headings, rows = without_empty_columns(self.headings, self.rows)
         msgspec.structs.force_setattr(self, "headings", headings)
         msgspec.structs.force_setattr(self, "rows", rows)
 
     def cells(self) -> list[list[TableCell]]:
-        """Return the rows; all cells of a first column that names them are aligned as text."""
+        """Return the rows; the cells of a naming first column are aligned as text."""
         named = not all(row and _is_number(row[0]) for row in self.rows)
         return [
             [
@@ -135,13 +135,13 @@ class PageTable(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def markdown(self) -> list[str]:
-        """Return the lines of the table in Markdown, below its title and note."""
+        """Return the table as Markdown lines, after its title and note."""
         lines = [f"### {self.title}", ""] + ([self.note, ""] if self.note else [])
         return lines + markdown_table(self.headings, self.rows)
 
 
 def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table in Markdown."""
+    """Return a table as Markdown lines."""
     return [
         f"| {' | '.join(headings)} |",
         "|" + "---|" * len(headings),
@@ -155,7 +155,7 @@ of a paper would be 9 MB."""
 
 
 class PagePicture(msgspec.Struct, frozen=True, kw_only=True):
-    """A picture in SVG, which can be saved as that or as PNG, and its ``data`` (CSV), if any."""
+    """An SVG picture that can be saved as SVG or PNG, with its ``data`` (CSV) if any."""
 
     kind: ClassVar[str] = "picture"
     title: str
@@ -164,7 +164,7 @@ class PagePicture(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def file_name(self) -> str:
-        """Name of its files, without ending; the page's script makes the same of the title."""
+        """Name of its files without ending; the page's script derives the same from the title."""
         return re.sub("[^a-z0-9]+", "-", self.title.lower()).strip("-")
 
 
@@ -179,7 +179,7 @@ Block = PageText | PageAlert | PageHeading | PageTable | PagePicture | PageFacts
 
 
 def pictures_of(draw: Callable[[Path], Mapping[Path, str]]) -> list[PagePicture]:
-    """Return the pictures that a function draws (SVG) into a directory, with their titles."""
+    """Return the SVG pictures that a function draws into a directory, with their titles."""
     with TemporaryDirectory() as directory:
         return [
             PagePicture(title=title, svg=file.read_bytes())

@@ -1,4 +1,4 @@
-"""Figures of a study as pictures, and its report as files and as one page."""
+"""Pictures of a study's figures, and its report as files and as one page."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PAPER_COLOR = "#777777"
 
 
 def _drawn(figures: Sequence[Figure], ending: str, workers: int) -> list[bytes]:
-    """Return pictures (png, pdf or svg) of figures, drawn in so many processes."""
+    """Draw figures as pictures (png, pdf or svg) in several processes."""
     found = run_cases(partial(_picture, ending=ending), figures, workers=workers)
     return [found[figure] for figure in figures]
 
@@ -34,7 +34,7 @@ def _picture(figure: Figure, *, ending: str) -> bytes:
 
 
 def draw_figure(figure: Figure, path: str | Path | None = None) -> Any:
-    """Draw a figure into a picture (png, pdf or svg), if one is named; return matplotlib's."""
+    """Draw a figure, to a file (png, pdf or svg) if one is named; return matplotlib's figure."""
     count = len(figure.panels)
     columns = min(2, count)
     rows = -(-count // columns)
@@ -94,7 +94,7 @@ def _bars(axes: Any, panel: Panel) -> None:
 
 
 def report_page(report: StudyReport, title: str, command: str, workers: int = 1) -> str:
-    """Return a report as HTML, with its title; ``command`` made it."""
+    """Return a report as HTML with a title and the ``command`` that made it."""
     pictures = zip(report.figures, _drawn(report.figures, "svg", workers), strict=True)
     headings, rows = claim_table(report.claims)
     claims = PageTable(
@@ -126,7 +126,7 @@ def write_files(
     texts: Mapping[str, str] | None = None,
     workers: int = 1,
 ) -> list[Path]:
-    """Write a report into a directory, and into a page, as far as asked for; return the files.
+    """Write a report to a directory and a page, where asked for; return the files.
 
     In the directory are ``report.json``, texts by name, and pictures if the ``ending`` of their
     names is told.

@@ -1,4 +1,4 @@
-"""Cases run once each: here, in processes or on a Dask cluster, and kept in files.
+"""Running cases, each once: here, in processes or on a Dask cluster, and keeping the runs.
 
 A comparison, a paper's study or a study has a list of cases, each with its seed, and a
 function that makes the run of one case. Finished runs are kept at once, so that an interrupted
@@ -28,7 +28,7 @@ RunT = TypeVar("RunT")
 
 
 class _File(msgspec.Struct, frozen=True):
-    """Content of a file: a run and everything that tells it from others."""
+    """Content of a kept file: a run, and everything that identifies it."""
 
     package_version: str
     made_of: msgspec.Raw
@@ -40,7 +40,7 @@ _files = msgspec.json.Decoder(_File)
 
 
 class KeptRuns(Generic[RunT]):
-    """Runs kept in a directory, one file each, written whole or not at all.
+    """Runs kept in a directory, one file each, written atomically.
 
     A file's name is a digest of the package's version, of ``made_of`` and of the case: a run
     made of something else is never taken for the one that is wanted. Runs (of type ``kind``),
@@ -75,12 +75,12 @@ class KeptRuns(Generic[RunT]):
             pending.publish()
 
     def those(self, cases: Iterable[CaseT]) -> set[CaseT]:
-        """Return the cases with a kept run; no run is read."""
+        """Return the cases with a kept run, without reading the runs."""
         there = {path.name for path in self._directory.glob("*.json")}
         return {case for case in cases if self._path(_encoded(case)).name in there}
 
     def clear(self) -> None:
-        """Remove the runs of all cases, and the directory if nothing is left in it."""
+        """Remove the runs of all cases, and the directory if it is then empty."""
         for path in self._directory.glob("*.json"):
             path.unlink(missing_ok=True)
         with suppress(OSError):
@@ -100,7 +100,7 @@ Workers = int | str
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Reason why a case has no run."""
+    """The reason why a case has no run."""
 
     error: str
 
@@ -115,7 +115,7 @@ def run_cases(
     group_by: Callable[[CaseT], Hashable] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> dict[CaseT, RunT]:
-    """Make the run of every case once, and return them in the order of the cases.
+    """Run every case once and return the runs in the order of the cases.
 
     ``work`` is copied once into each process, so it holds what all cases share, and may remember
     what the next case is likely to need again: cases for which ``group_by`` is equal are run one
@@ -152,14 +152,14 @@ def run_cases(
 
 @dataclass(frozen=True)
 class _Maker(Generic[CaseT, RunT]):
-    """Maker of runs, which keeps them or the reasons why there are none."""
+    """Runs cases and keeps their runs, or the reasons why they failed."""
 
     work: Callable[[CaseT], RunT]
     kept: KeptRuns[RunT] | None
     failures: KeptRuns[Failure] | None
 
     def make(self, case: CaseT) -> RunT | Failure:
-        """Return the run of a case, or its failure."""
+        """Return a case's run or failure."""
         try:
             return self.work(case)
         except Exception as error:
@@ -169,7 +169,7 @@ class _Maker(Generic[CaseT, RunT]):
             return Failure(_error_text(error))
 
     def made(self, cases: Iterable[CaseT]) -> Iterator[tuple[CaseT, RunT | Failure]]:
-        """Yield cases with their runs or failures, each kept at once."""
+        """Yield cases with their runs or failures, keeping each at once."""
         for case in cases:
             run = self.make(case)
             self.keep(case, run)
@@ -198,7 +198,7 @@ def _error_text(error: Exception) -> str:
 def _runs(
     maker: _Maker[CaseT, RunT], groups: Sequence[Sequence[CaseT]], workers: Workers
 ) -> Generator[tuple[CaseT, RunT | Failure], None, None]:
-    """Yield cases with runs or failures, kept; closed before the end, leave nothing running."""
+    """Yield cases with runs or failures; if closed early, end all running work."""
     if isinstance(workers, str):
         for case, run in results_on_cluster(workers, maker, groups):
             # The machines of a cluster need not see our files.
@@ -244,7 +244,7 @@ def _make_and_keep(cases: Sequence[Any]) -> list[tuple[Any, Any]]:
 def make_group(
     maker: _Maker[CaseT, RunT], cases: Sequence[CaseT]
 ) -> list[tuple[CaseT, RunT | Failure]]:
-    """Return cases with their runs or failures, which are kept elsewhere."""
+    """Run a group of cases; return their runs or failures, to be kept by the caller."""
     return [(case, maker.make(case)) for case in cases]
 
 
@@ -255,7 +255,7 @@ SECONDS = 30
 def results_on_cluster(
     address: str, maker: _Maker[CaseT, RunT], groups: Sequence[Sequence[CaseT]]
 ) -> Iterator[tuple[CaseT, RunT | Failure]]:
-    """Yield the cases of each group with their runs or failures, as they come.
+    """Yield the results of each group of cases as they arrive from a cluster.
 
     ``address`` is that of the cluster's scheduler; its workers have this version of the package.
     """
@@ -298,5 +298,5 @@ def _check_versions(client: Any, address: str) -> None:
 
 
 def package_version() -> str:
-    """Return the version of the package where this is called."""
+    """Return the package's version in the process that calls this."""
     return __version__

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """One line over numbers, or a bar for each name.
+    """A line over numbers, or bars over names.
 
     ``low`` and ``high`` are the 95 % confidence intervals, if known; the paper's own numbers
     are drawn dashed and grey, and ``limit`` is a dash pattern, for black lines.
@@ -42,7 +42,7 @@ PanelKind = Literal["lines", "bars"]
 
 
 class Panel(msgspec.Struct, frozen=True, kw_only=True):
-    """One picture of a figure: lines over numbers, or bars over names."""
+    """One plot of a figure: lines over numbers, or bars over names."""
 
     title: str
     x_label: str
@@ -52,7 +52,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure: its data and enough to draw it.
+    """A figure's data and how to draw it.
 
     ``name`` is its file's, without ending; of a number it is ``figure`` and that.
     """
@@ -67,7 +67,7 @@ CLAIMANTS = {"The paper's claims": False, "Robustness checks of ours": True}
 
 
 class StudyReport(msgspec.Struct, kw_only=True):
-    """Findings of a study, which is named like its folder.
+    """The findings of a study, named like its folder.
 
     ``choices`` says in words, by topic, what was chosen where a paper leaves it open;
     ``data`` has all numbers as plain values by the names of the study's tables, ``runs`` what they
@@ -86,7 +86,7 @@ class StudyReport(msgspec.Struct, kw_only=True):
     about: str = ""
 
     def document(self) -> dict[str, Any]:
-        """Return the report as plain values for JSON; the data's names are at its top."""
+        """Return the report as plain values for JSON, the names of the data at the top."""
         return {
             "name": self.study,
             "package_version": __version__,
@@ -109,14 +109,14 @@ class StudyReport(msgspec.Struct, kw_only=True):
         return self.markdown()
 
     def verdicts(self, *, ours: bool = False) -> dict[str, int]:
-        """Return the number of the paper's claims by verdict, or of our robustness checks.
+        """Return how many of the paper's claims (or our checks) have each verdict.
 
         Parts of others are not counted.
         """
         return dict(Counter(claim.verdict for claim in whole_claims(self.claims, ours=ours)))
 
     def outcomes(self, *, ours: bool = False) -> dict[str, list[Claim]]:
-        """Return the paper's claims by what became of them, or our robustness checks.
+        """Return the paper's claims (or our checks) by verdict.
 
         Parts of others are left out.
         """
@@ -127,7 +127,7 @@ class StudyReport(msgspec.Struct, kw_only=True):
         }
 
     def claims_frame(self) -> pd.DataFrame:
-        """Return the claims that are no part of another as a table (pandas), by their ids.
+        """Return the whole claims as a pandas table, indexed by id.
 
         ``low`` and ``high`` are the ends of the 95 % interval of what is ``measured``, in the unit
         that the text tells; ``paper`` is the paper's own number. Verdicts of the same outcome stand
@@ -145,7 +145,7 @@ class StudyReport(msgspec.Struct, kw_only=True):
         return pd.DataFrame(rows).set_index("id")
 
     def markdown(self, tables: Sequence[str] = ("",)) -> str:
-        """Return verdicts (without parts of claims), choices, and tables by how titles begin."""
+        """Return verdicts, choices, and the tables whose titles begin so, as Markdown."""
         lines = []
         if self.claims:
             lines += ["## Verdicts", "", METHOD, ""]
@@ -178,14 +178,14 @@ def claim_table(claims: Sequence[Claim]) -> tuple[list[str], list[list[str]]]:
 
 
 def chance_text(chance: float) -> str:
-    """Return a probability in a readable precision."""
+    """Format a probability."""
     return "< 0.001" if chance < 0.001 else f"{chance:.3f}"
 
 
 def line_of_means(
     label: str, points: Iterable[tuple[float | str, Interval]], scale: float = 1.0
 ) -> Series:
-    """Return a line, or bars, of means with their intervals; a single value is both its ends."""
+    """Return means with intervals as a line or bars; a single value is both of its ends."""
     rows = [(x, *(scale * end for end in (each.mean, *each.ends))) for x, each in points]
     x_values, y, low, high = zip(*rows, strict=True) if rows else ((), (), (), ())
     return Series(label=label, x=x_values, y=y, low=low, high=high)

@@ -1,4 +1,4 @@
-"""Tables of reports: declared as data, rendered as text, Markdown, or blocks of a page.
+"""Tables of reports, declared as data and rendered as text, Markdown or page blocks.
 
 A report's texts lie in a TOML file beside the modules that compute its numbers. A table has a
 title, columns and perhaps a note there, with ``{names}`` for what is not known before::
@@ -27,7 +27,7 @@ Form = str | Callable[[Any], str]
 
 
 class ReportColumn(NamedTuple):
-    """A column whose cells have a form of their own."""
+    """A column with its own format of cells."""
 
     heading: str
     form: Form
@@ -36,7 +36,7 @@ class ReportColumn(NamedTuple):
 def table_of(
     title: str, columns: Mapping[str, str | ReportColumn], rows: Sequence[Any], note: str = ""
 ) -> PageTable:
-    """Return a table of some rows, each a mapping or a structure.
+    """Make a table from rows, each a mapping or a structure.
 
     Columns are headings, or a :class:`ReportColumn`, by the key of the value in a row;
     ``"paper.wait"`` is the key ``wait`` in the value of ``paper``. Cells are texts, numbers in a
@@ -52,7 +52,7 @@ def table_of(
 
 
 class ColumnText(NamedTuple):
-    """A column in a file of texts."""
+    """A column as declared in a TOML file of texts."""
 
     key: str
     heading: str = ""
@@ -60,7 +60,7 @@ class ColumnText(NamedTuple):
 
 
 class TableText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table in a file of texts."""
+    """A table as declared in a TOML file of texts."""
 
     title: str
     columns: tuple[ColumnText, ...]
@@ -74,7 +74,7 @@ class TableText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         further: Mapping[str, str | ReportColumn] | None = None,
         **names: object,
     ) -> PageTable:
-        """Return the table of some rows.
+        """Make the table from rows.
 
         ``names`` are filled into title, headings and note; ``forms`` are functions by the names
         that columns have for them, and ``further`` columns go behind the others.
@@ -93,7 +93,7 @@ _OF_MEAN = re.compile(r"(interval|mean)(?:([*/])(.+))?")
 
 
 def cell_text(value: Any, form: Form = "") -> str:
-    """Return a value as text; a dash for None.
+    """Format a value; a dash for None.
 
     A form is a format text, ``interval`` or ``mean`` of an
     :class:`~qops_batsim.experiments.statistics.Interval`, perhaps times or over a factor to another
@@ -115,14 +115,14 @@ def cell_text(value: Any, form: Form = "") -> str:
 
 
 def number_text(number: float) -> str:
-    """Return a number in a readable precision."""
+    """Format a number readably."""
     if isinstance(number, int):
         return f"{number:,}"
     return f"{number:,.0f}" if abs(number) >= 10_000 else f"{number:,.2f}"
 
 
 def value_at(row: Any, key: str) -> Any:
-    """Return the value of a key, or of the rest of a key within that of its beginning.
+    """Return the value at a dotted key.
 
     Keys are those of a mapping, names of fields, or places in a list.
     """

@@ -1,4 +1,4 @@
-"""Scores of schedulers on listed cases, and what could be reached at best."""
+"""Scores of schedulers on listed cases, and the best that could be reached."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LEAST_JOBS = 3
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True):
-    """Shares (%) of a bound that no schedule exceeds, by objective; None without bound.
+    """Shares (%) of a bound by objective; None without a bound.
 
     ``in_time`` are the jobs whose deadline was met, promised or not.
     """
@@ -53,7 +53,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(Shares, frozen=True, kw_only=True):
-    """Outcome of a run for the jobs whose users set deadlines, and for the others.
+    """Outcome of a run: for jobs with users' deadlines, and for the others.
 
     Jobs, work (processor-seconds) and charges (QoS charges of the deadlines asked for) are in % of
     those of all jobs with a user's deadline. *Promised* are the deadlines that were, also later
@@ -86,7 +86,7 @@ class Score(Shares, frozen=True, kw_only=True):
 
     @property
     def broken(self) -> float | None:
-        """Promises that were not kept (%); None if nothing was promised."""
+        """Broken promises (%); None without promises."""
         return 100 * (1 - self.kept_jobs / self.promised_jobs) if self.promised_jobs else None
 
     def beside(self, bound: ScoreBound | None) -> Score:
@@ -99,7 +99,7 @@ class Score(Shares, frozen=True, kw_only=True):
 
 
 class ScoreBound(msgspec.Struct, frozen=True, kw_only=True):
-    """Upper bound, and what the best known schedule reaches, in % as in :class:`Score`.
+    """Upper bound and best known schedule, in % as in :class:`Score`.
 
     Each is by objective. Both know all jobs beforehand, and no outages.
     """
@@ -108,25 +108,25 @@ class ScoreBound(msgspec.Struct, frozen=True, kw_only=True):
     best_known: dict[str, float]
 
     def shares(self) -> Shares:
-        """Return what the best known schedules reach of the bound."""
+        """Return the best known schedules' shares of the bound."""
         found = self.parts(self.best_known)
         return Shares(in_time=found.get("jobs"), **found)
 
     def parts(self, reached: Mapping[str, float]) -> dict[str, float]:
-        """Return what is reached by objective in % of the bounds that there are."""
+        """Return the shares of the bound by objective (%), where a bound exists."""
         known = {each: self.bound.get(each) for each in reached}
         return {each: 100 * reached[each] / most for each, most in known.items() if most}
 
 
 class ScoredRuns:
-    """Runs that are scored; what those on one workload share is remembered."""
+    """Runs and scores cases; caches what runs on one workload share."""
 
     def __init__(self, runs: DeadlineRuns) -> None:
         self._runs = runs
         self._worth: tuple[Scenario, Prices] | None = None
 
     def __call__(self, case: DeadlineCase) -> Score:
-        """Return the score of a run, whose schedule is checked."""
+        """Run a case, check its schedule and return its score."""
         workload = self._runs.workload(case.scenario)
         if self._worth is None or self._worth[0] != case.scenario:
             self._worth = case.scenario, Prices(workload)
@@ -163,7 +163,7 @@ class ScoredRuns:
 
 
 class Prices:
-    """Work and charges of the jobs of a workload."""
+    """Work and QoS charge of each job of a workload."""
 
     def __init__(self, workload: Workload) -> None:
         self.worth = {each: worth_of(workload, each) for each in OBJECTIVES}
@@ -172,7 +172,7 @@ class Prices:
 
 
 def score_of(outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Booleans) -> Score:
-    """Return the score of a run; ``gave_way`` tells whose promise was replaced. O(n log n)."""
+    """Return a run's score; ``gave_way`` marks jobs whose promise was replaced. O(n log n)."""
     found = fates(outcomes)
     of_user = outcomes.of_user
     kept = found.kept & ~gave_way
@@ -208,7 +208,7 @@ def score_of(outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Boolea
 
 
 def fairness(outcomes: JobOutcomes, met: Booleans) -> tuple[float | None, float | None]:
-    """Return the Gini coefficient of users' shares of deadlines met, and the worst decile in %."""
+    """Return the Gini coefficient of users' shares of deadlines met, and the worst decile (%)."""
     by_user: dict[Any, list[bool]] = defaultdict(list)
     jobs = [job for workload in outcomes.workloads for job in workload.jobs]
     for job, of_user, in_time in zip(jobs, outcomes.of_user.tolist(), met.tolist(), strict=True):
@@ -225,7 +225,7 @@ def fairness(outcomes: JobOutcomes, met: Booleans) -> tuple[float | None, float 
 
 
 def gini(values: Floats) -> float | None:
-    """Return the Gini coefficient of ascending values from 0 up; None if all are 0. O(n).
+    """Return the Gini coefficient of ascending values of at least 0; None if all are 0. O(n).
 
     That is half the mean difference of two values over their mean.
 
@@ -240,7 +240,7 @@ def gini(values: Floats) -> float | None:
 
 
 def kept_bounds() -> dict[str, ScoreBound]:
-    """Return the bounds that come with the package, by :func:`bound_key`.
+    """Return the bounds shipped with the package, by :func:`bound_key`.
 
     ``python studies/benchmark --bounds`` has made them.
     """
@@ -249,6 +249,6 @@ def kept_bounds() -> dict[str, ScoreBound]:
 
 
 def bound_key(scenario: Scenario) -> str:
-    """Return the key of a workload among the bounds that come with the package."""
+    """Return the key of a workload among the shipped bounds."""
     content = msgspec.json.encode(scenario, order="deterministic")
     return blake2b(content, digest_size=8).hexdigest()

@@ -54,7 +54,7 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 
 def upper_tail(t: float, freedom: int) -> float:
-    """Return the probability that T, with ``freedom`` degrees of freedom, exceeds t.
+    """Return P(T > t) for Student's T with ``freedom`` degrees of freedom.
 
     The tail is computed by itself, not as what the centre leaves, so that it keeps its digits
     however small it is. O(√freedom).
@@ -67,7 +67,7 @@ def upper_tail(t: float, freedom: int) -> float:
 
 
 def density(t: float, freedom: int) -> float:
-    """Return the probability density of T at t."""
+    """Return the density of Student's T at t."""
     scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)
     scale -= math.log(math.pi * freedom) / 2
     return math.exp(scale - (freedom + 1) / 2 * math.log1p(t * t / freedom))
@@ -75,7 +75,7 @@ def density(t: float, freedom: int) -> float:
 
 @lru_cache(maxsize=256)
 def quantile(level: float, freedom: int) -> float:
-    """Return the t that |T| exceeds with probability 1 - level."""
+    """Return the t with P(|T| > t) = 1 - level."""
     require(freedom >= 1, "degrees of freedom", freedom, "a whole number above 0 is expected")
     require(0 < level < 1, "confidence level", level, "a number between 0 and 1 is expected")
     low, high, wanted = 0.0, math.pi / 2, (1.0 - level) / 2
@@ -86,7 +86,7 @@ def quantile(level: float, freedom: int) -> float:
 
 
 def _tail(ratio: float, freedom: int) -> float:
-    """Return the probability that T exceeds ``ratio`` √ν, for a ratio of at least 0.
+    """Return P(T > ``ratio`` √ν) for a ratio of at least 0.
 
     It is half the incomplete beta function of x = 1 / (1 + ratio²) with a = ν / 2 and b = 1/2.
     """
@@ -102,7 +102,7 @@ def _tail(ratio: float, freedom: int) -> float:
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """Return the continued fraction of the incomplete beta function, over a, by Lentz's method."""
+    """Return the incomplete beta function's continued fraction, over a (Lentz's method)."""
     numerator, denominator, m = 1.0, 1.0 / (1.0 - (a + b) * x / (a + 1.0)), 0
     fraction, step = denominator / a, 0.0
     while abs(step - 1.0) > 1e-15:
@@ -181,7 +181,7 @@ SIGNED = frozenset({"income", "income_with_premium"})
 
 
 def limits_of(metric: str) -> Limits:
-    """Return the limits of a metric's mean, by its name."""
+    """Return the possible range of a metric's mean, by its name."""
     if metric in SIGNED:
         return UNLIMITED
     if metric == "gini":
@@ -192,7 +192,7 @@ def limits_of(metric: str) -> Limits:
 
 
 def limits_of_difference(metric: str) -> Limits:
-    """Return the limits of the mean difference of a metric, by its name."""
+    """Return the possible range of a metric's mean difference, by its name."""
     return SHARE_DIFFERENCE if metric in SHARES else UNLIMITED
 
 
@@ -213,16 +213,16 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def known(self) -> tuple[float, float] | None:
-        """Both ends, if there are any."""
+        """Both ends, if known."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Both ends; with a single value, the value itself."""
+        """Both ends; for a single value, the value itself."""
         return self.known or (self.mean, self.mean)
 
     def text(self, scale: float = 1.0, sign: str = "") -> str:
-        """Return mean and ends, times a factor to another unit, with two digits."""
+        """Format mean and ends with two decimals, multiplied by a unit factor."""
         mean = f"{self.mean * scale:{sign},.2f}"
         if self.known is None:
             return mean
@@ -242,7 +242,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return Interval(mean=mean, low=low, high=high, count=self.count, reach=reach, skew=skew)
 
     def within(self, limits: Limits) -> Interval:
-        """Return the interval, cut where it leaves the limits; its verdicts stay the same."""
+        """Return the interval cut at the limits; its verdicts stay the same."""
         least, most = limits
         if self.known is None or least <= self.known[0] <= self.known[1] <= most:
             return self
@@ -252,7 +252,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, low=low, high=high, reach=self._half())
 
     def _half(self) -> float:
-        """Return half the length of the whole interval, whose ends are known."""
+        """Return half the length of the interval before it was cut."""
         if self.reach is not msgspec.UNSET:
             return self.reach
         low, high = self.ends
@@ -263,11 +263,11 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return self.mapped(lambda value: factor * value)
 
     def as_changes(self) -> Interval:
-        """Return the interval of logarithms of ratios as one of changes in %."""
+        """Convert an interval of log ratios to one of changes in %."""
         return self.mapped(change_of)
 
     def above(self, limit: float) -> float:
-        """Return the probability of a mean like this one if the true one were at most a limit."""
+        """Return the p-value of the hypothesis that the true mean is at most a limit."""
         known = self.known
         if known is None or math.isinf(limit):
             return 0.0 if limit == -math.inf else 1.0
@@ -283,7 +283,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return min(1.0, upper_tail(t, freedom) + more)
 
     def below(self, limit: float) -> float:
-        """Return the probability of a mean like this one if the true one were at least a limit."""
+        """Return the p-value of the hypothesis that the true mean is at least a limit."""
         return self.scaled(-1.0).above(-limit)
 
 
@@ -292,7 +292,7 @@ Means = dict[str, Interval | None]
 
 
 def mean_interval(values: Sequence[float], limits: Limits = UNLIMITED) -> Interval:
-    """Return the mean of a sample, at least one value, with its interval.
+    """Return a sample's mean with its interval; at least one value is expected.
 
     It reaches t s / √n to both sides, where s is the standard deviation of the n values, and t
     the quantile of Student's distribution with n - 1 degrees of freedom, but not beyond the limits.
@@ -317,7 +317,7 @@ def mean_interval(values: Sequence[float], limits: Limits = UNLIMITED) -> Interv
 
 
 def skewness(values: Sequence[float], mean: float) -> float:
-    """Return the skewness of values about their mean; 0 for equal ones, and for few.
+    """Return the sample skewness; 0 for equal values, and for few.
 
     It is Fisher's, √(n (n - 1)) / (n - 2) times the third moment over the variance to 3/2. That of
     fewer than ten values says little about where they come from.
@@ -354,17 +354,17 @@ def log_ratios(first: Sequence[float], second: Sequence[float]) -> list[float]:
 
 
 def change_of(logarithm: float) -> float:
-    """Return the change in % of which this is the logarithm of the ratio."""
+    """Convert a log ratio to a change in %."""
     return 100.0 * math.expm1(logarithm)
 
 
 def logarithm_of(change: float) -> float:
-    """Return the logarithm of the ratio that is a change in %; -inf for one to 0 or less."""
+    """Convert a change in % to a log ratio; -inf for -100 % or less."""
     return math.log1p(change / 100.0) if change > -100.0 else -math.inf
 
 
 def ratio_of_means(first: Sequence[float], second: Sequence[float]) -> Interval:
-    """Return the mean of the first over that of the second, above 0, with its interval.
+    """Return mean of first / mean of second (above 0) with its interval.
 
     Pairs are repetitions, such as the sums of one month. With r the ratio, the residuals
     ``first[i] - r second[i]`` have mean 0, and their interval over the mean of the second is that
@@ -383,7 +383,7 @@ def ratio_of_means(first: Sequence[float], second: Sequence[float]) -> Interval:
 def nested_interval(
     groups: Sequence[Sequence[float]], *, planned: int = 1, limits: Limits = UNLIMITED
 ) -> Interval:
-    """Return the mean of values in groups, such as the seeds of each window of a log.
+    """Return the mean of values in groups (e.g. seeds within windows) with its interval.
 
     Values of one group have the group in common, so they are no independent repetitions: with
     more than one group the interval is that of the groups' means, each of which counts alike. It
@@ -402,7 +402,7 @@ def grouped_interval(
     planned: int = 1,
     limits: Limits = UNLIMITED,
 ) -> Interval | None:
-    """Return :func:`nested_interval` of values with their groups; None if one is unknown, or all.
+    """Return :func:`nested_interval` of values with group labels; None if any is unknown.
 
     >>> grouped_interval([("a", 1.0), ("a", 3.0), ("b", 4.0)]).mean
     3.0
@@ -418,7 +418,7 @@ def grouped_interval(
 
 
 def difference(first: float | None, second: float | None) -> float | None:
-    """Return the first less the second; None if one is unknown."""
+    """Return first minus second; None if one is unknown."""
     return None if first is None or second is None else first - second
 
 
@@ -430,7 +430,7 @@ RISK = f"{100 * ERROR:.0f} %"
 
 
 class Judgement(NamedTuple):
-    """Judgement of a mean: in a range, or outside, unless chance explains that.
+    """Verdict on whether a mean lies in a range, with its p-value.
 
     ``chance`` is the probability, None where there are too few repetitions to judge.
     """
@@ -442,7 +442,7 @@ class Judgement(NamedTuple):
 def judge(
     found: Interval, low: float = -math.inf, high: float = math.inf, *, least: int = LEAST
 ) -> Judgement:
-    """Judge whether a mean lies in a range, whose ends may be infinite.
+    """Judge whether a mean lies in a range with possibly infinite ends.
 
     Both sides of a statement can be confirmed, so that each probability counts twice. With fewer
     than ``least`` repetitions there is none.
@@ -455,7 +455,7 @@ def judge(
 
 
 def holm(chances: Sequence[float | None]) -> list[float | None]:
-    """Return probabilities corrected for how many there are; None stays None and counts not."""
+    """Return p-values corrected by Holm's method; None stays None and is not counted."""
     known = sorted((chance, index) for index, chance in enumerate(chances) if chance is not None)
     corrected: list[float | None] = [None] * len(chances)
     highest = 0.0
@@ -466,7 +466,7 @@ def holm(chances: Sequence[float | None]) -> list[float | None]:
 
 
 def significant(chance: float | None) -> bool:
-    """Tell whether a corrected probability is low enough."""
+    """Return whether a corrected p-value is low enough."""
     return chance is not None and chance <= ERROR
 
 
@@ -475,7 +475,7 @@ Direction = tuple[str, float | None]
 
 
 def directions(found: Mapping[KeyT, Interval | None]) -> dict[KeyT, Direction]:
-    """Return what is said of differences judged together, each a statement with a key."""
+    """Return the verdicts on differences that are judged together, by key."""
     judged = [None if each is None else judge(each, low=0.0) for each in found.values()]
     corrected = holm([None if each is None else each.chance for each in judged])
     result: dict[KeyT, Direction] = {}

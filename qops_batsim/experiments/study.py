@@ -76,7 +76,7 @@ from qops_batsim.workload.scale import METHODS
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """Parameters of a study's run beside its scheduler, window and seed."""
+    """The parameters of a run except scheduler, window and seed."""
 
     log: str
     load: float
@@ -100,7 +100,7 @@ OF_CASES = ("case", "half", "outages")
 
 
 def columns_of(point: Point, has_models: bool) -> dict[str, Any]:
-    """Return the parameters of a point that are of use."""
+    """Return a point's parameters that matter."""
     told = msgspec.structs.asdict(point)
     if not point.case:
         told = {k: v for k, v in told.items() if k not in OF_CASES}
@@ -114,7 +114,7 @@ _EXACT_MODELS, _EXACT_BASES = (EstimateChoices(),), (DEADLINES_BY.default,)
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of a study, as it was asked for."""
+    """One requested run of a study."""
 
     point: Point
     window: Window
@@ -123,7 +123,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
-    """A grid of runs: every combination of what is listed.
+    """A grid of runs: every combination of the listed values.
 
     For the parameters see :class:`~qops_batsim.workload.deadlines.DeadlineChoices` and
     :func:`~qops_batsim.workload.scale.scale_load`; the seeds choose duplicates and whose jobs have
@@ -168,7 +168,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Key of the study: equal for equal ones, in every process and version.
+        """Key of the study: equal for equal studies, in every process and version.
 
         What has its default is no part of it.
         """
@@ -179,22 +179,22 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def base(self) -> str:
-        """Name of the contestant that differences refer to."""
+        """Name of the baseline."""
         return self.baseline or self.schedulers[0].name
 
     @property
     def models(self) -> dict[str, EstimateChoices]:
-        """The models of estimates by name; exact ones where nothing is said."""
+        """The models of estimates by name; exact ones by default."""
         return {each.name: each for each in self.estimates or _EXACT_MODELS}
 
     @property
     def has_models(self) -> bool:
-        """True if estimates have models."""
+        """Whether estimates come from models."""
         return bool(self.deadlines_by or self.estimates)
 
     @property
     def known_metrics(self) -> tuple[str, ...]:
-        """Names of the metrics of its runs; those of promises only where estimates have models."""
+        """Names of the metrics of its runs; those of promises only with models of estimates."""
         if self.cases:
             return Score.__struct_fields__
         return AdmissionMetrics.__struct_fields__ + (PROMISE_METRICS if self.has_models else ())
@@ -239,7 +239,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
                     )
 
     def cells(self) -> Iterator[Cell]:
-        """Yield every run that is asked for."""
+        """Yield every requested run."""
         for case, each in product(self.cases, self.schedulers):
             point = _point_of(case)
             yield Cell(point=point, window=case.window, contestant=each.name, seed=case.seed)
@@ -249,7 +249,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
                 yield Cell(point=point, window=window, contestant=each.name, seed=seed)
 
     def check(self) -> None:
-        """Raise :class:`~qops_batsim.errors.InputError` for anything that cannot be run."""
+        """Raise :class:`~qops_batsim.errors.InputError` for any value that cannot be run."""
         for what, values in self._listed():
             check_distinct(what, values)
         for log in self.logs:
@@ -337,7 +337,7 @@ def _point_of(case: ListedCase) -> Point:
 
 
 class InputIdentities(msgspec.Struct, frozen=True, kw_only=True):
-    """Identities of a study's inputs, which tell them from others of the same name.
+    """Digests of a study's inputs, which distinguish files of the same name.
 
     By log, a digest of file and processors; by scheduler, options that are not the defaults, and
     a digest of its file if it has one; a digest of the platform.
@@ -349,7 +349,7 @@ class InputIdentities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def case_of(study: Study, cell: Cell, known: InputIdentities) -> DeadlineCase:
-    """Return the run of a cell, the same for all cells that cannot differ."""
+    """Return the case of a cell; cells that cannot differ have equal cases."""
     scenario = _scenario(cell.point, cell.window, cell.seed, study)
     named = msgspec.structs.replace(scenario, log=known.logs[cell.point.log])
     each = next(each for each in study.schedulers if each.name == cell.contestant)
@@ -359,7 +359,7 @@ def case_of(study: Study, cell: Cell, known: InputIdentities) -> DeadlineCase:
 
 
 def _check_apart(log: str, windows: Sequence[Window]) -> None:
-    """Refuse windows that share jobs: intervals take windows as independent repetitions."""
+    """Refuse windows that share jobs, since intervals assume independent windows."""
     for one, other in pairwise(sorted(windows, key=lambda each: each.skip)):
         if not one.first or one.skip + one.first > other.skip:
             raise InputError(
@@ -369,7 +369,7 @@ def _check_apart(log: str, windows: Sequence[Window]) -> None:
 
 
 def _check_sizes(log: str, windows: Sequence[Window]) -> None:
-    """Refuse windows of several sizes: a mean over windows counts each alike."""
+    """Refuse windows of different sizes, since means count all windows equally."""
     sizes = {window.first: str(window) for window in windows}
     if len(sizes) > 1:
         one, other = list(sizes.values())[:2]
@@ -414,7 +414,7 @@ _LISTS = {name for name, field in _FIELDS.items() if str(field.type).startswith(
 def read_study(
     path: str | Path, *, code: AllowedCode = (), seed: int | None = None, quick: bool = False
 ) -> Study:
-    """Read and check a study: a file, or a shipped one's name (``benchmark``, ``example``).
+    """Read and check a study from a file or a shipped name (``benchmark``, ``example``).
 
     ``code`` are Python files with schedulers that it may name, and that are run then; True for any.
     Where cases are listed, ``seed`` draws the windows of the twins, and ``quick`` are a few cases.
@@ -435,7 +435,7 @@ def read_study(
 
 
 def _with_cases(given: dict[str, Any], path: Path, seed: int | None, quick: bool) -> Study:
-    """Return the study of a file that lists cases."""
+    """Return the study of a file that lists its cases."""
     try:
         known = msgspec.convert(given, CaseList)
     except msgspec.ValidationError as error:
@@ -457,7 +457,7 @@ def _with_cases(given: dict[str, Any], path: Path, seed: int | None, quick: bool
 
 
 def with_schedulers(study: Study, schedulers: Iterable[str]) -> Study:
-    """Return a study with more schedulers (texts) behind its own."""
+    """Return the study with further schedulers (texts)."""
     more = [each for each in contestants_of(schedulers) if each not in study.schedulers]
     grown = msgspec.structs.replace(study, schedulers=(*study.schedulers, *more))
     grown.check()
@@ -469,7 +469,7 @@ MONDAY = Calendar(4 * 86_400, "UTC")
 
 
 def with_need(study: Study, need: NeedChoices | None = None) -> Study:
-    """Return a study whose deadlines are made by need (None: the default), and that says so.
+    """Return the study with deadlines by need (None: the default needs), marked as such.
 
     Logs without a calendar begin at midnight before a Monday, unless the need tells another one.
     """
@@ -482,7 +482,7 @@ def with_need(study: Study, need: NeedChoices | None = None) -> Study:
 
 
 def study_of(given: dict[str, Any], *, source: str, code: AllowedCode = True) -> Study:
-    """Return the study of the values of a file; for ``code`` see :func:`read_study`."""
+    """Make a study from a file's values; for ``code`` see :func:`read_study`."""
     for name in given:
         if name not in _FIELDS:
             raise InputError(f"{source}: {name} is not known{did_you_mean(name, _FIELDS)}")

@@ -1,4 +1,4 @@
-"""Report of a study: means with intervals and verdicts, and figures of them."""
+"""Report of a study: means with intervals, verdicts, and figures."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ _HEADINGS = {
 
 
 def heading_of(metric: str) -> str:
-    """Return a metric's name with its unit, as tables have it; most are shares."""
+    """Return a metric's name with its unit, as a table heading."""
     return _HEADINGS.get(metric) or f"{metric.replace('_', ' ')} (%)"
 
 
 class StudySummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduler at a point: means over the repetitions, and differences to the baseline.
+    """A scheduler at a point: means over repetitions, and differences to the baseline.
 
     Repetitions are ``over`` windows of the log, each the mean of its seeds, or with a single
     window over seeds, or they are logs (:func:`over_logs`). ``verdict`` says of the study's first
@@ -90,7 +90,7 @@ class StudySummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def method_text(runs: StudyRuns) -> str:
-    """Return how intervals and verdicts of a table are made, in words."""
+    """Return sentences on how a table's intervals and verdicts are made."""
     by_need = "Deadlines are made by need, from no schedule. " if runs.study.need else ""
     if runs.study.cases:
         return by_need + score_method(runs)
@@ -108,7 +108,7 @@ def method_text(runs: StudyRuns) -> str:
 
 
 def _estimates_text(runs: StudyRuns) -> str:
-    """Return what deadlines are made from, and schedulers plan with."""
+    """Return a sentence on which estimates deadlines and schedulers use."""
     if note := runs.description.note:
         return f"{note[0].upper()}{note[1:]}."
     models = runs.study.models
@@ -123,7 +123,7 @@ _BASES = {USERS: "the log's walltimes", EXACT: "run times"}
 
 
 def broken_text(outcomes: Sequence[CellOutcome]) -> str:
-    """Return a sentence on the promises that each scheduler broke in a run; empty if none did."""
+    """Return a sentence on the promises that each scheduler broke; "" if none did."""
     shares = [(each.cell.contestant, each.value("broken_promises")) for each in outcomes]
     # The last one of a name is the greatest.
     worst = dict(sorted((name, share) for name, share in shares if share))
@@ -132,7 +132,7 @@ def broken_text(outcomes: Sequence[CellOutcome]) -> str:
 
 
 def summaries(runs: StudyRuns) -> list[StudySummary]:
-    """Return a summary for every point and scheduler that has runs, in the study's order."""
+    """Return a summary for every point and scheduler with runs, in the study's order."""
     groups: dict[tuple[Point, str], list[CellOutcome]] = {}
     for each in runs.outcomes:
         if not each.repeated:
@@ -181,7 +181,7 @@ def _judged(
     found: Sequence[StudySummary],
     groups: Mapping[tuple[Point, str], Sequence[CellOutcome]],
 ) -> list[StudySummary]:
-    """Return summaries with verdicts where schedulers can differ, and the study asks for one.
+    """Return summaries with verdicts where schedulers can differ and the study judges them.
 
     Who refuses nothing is not tested on refusals, nor against a baseline that refuses nothing.
     Equal runs are one statement, and none if they equal the baseline's. So neither such a
@@ -218,7 +218,7 @@ ALL_LOGS = "all logs"
 
 
 def over_logs(runs: StudyRuns, found: Sequence[StudySummary]) -> list[StudySummary]:
-    """Return summaries whose repetitions are logs, each the mean of its windows.
+    """Return summaries whose repetitions are logs (each the mean of its windows).
 
     They tell what to expect of another log; those of one log, of another window of it. Who is
     judged on a log is judged here, and equal differences are one statement.
@@ -250,7 +250,7 @@ def over_logs(runs: StudyRuns, found: Sequence[StudySummary]) -> list[StudySumma
 
 
 def _means_over_logs(found: Sequence[Means], limits: Callable[[str], Limits]) -> Means:
-    """Return the means of the means of logs; None where one of them is not known."""
+    """Return the means over logs' means; None where one is unknown."""
     return {
         metric: grouped_interval(
             (
@@ -267,14 +267,14 @@ def _means_over_logs(found: Sequence[Means], limits: Callable[[str], Limits]) ->
 def _pairs(
     own: Iterable[CellOutcome], base: Iterable[CellOutcome]
 ) -> list[tuple[CellOutcome, CellOutcome]]:
-    """Return runs with those of the baseline on the same workload."""
+    """Return runs paired with those of the baseline on the same workload."""
     others = {(each.cell.window, each.cell.seed): each for each in base if each.metrics}
     keys = ((each, (each.cell.window, each.cell.seed)) for each in own)
     return [(each, others[key]) for each, key in keys if key in others]
 
 
 def summary_records(found: Sequence[StudySummary]) -> list[dict[str, Any]]:
-    """Return a flat record for each summary: means, ends, differences, verdict."""
+    """Return a flat record for each summary: means, interval ends, differences, verdict."""
     records = []
     for each in found:
         record = {**columns_of(each.point, "income" in each.metrics), "scheduler": each.scheduler}
@@ -289,12 +289,12 @@ def summary_records(found: Sequence[StudySummary]) -> list[dict[str, Any]]:
 
 
 def csv_of(records: Sequence[Mapping[str, Any]]) -> str:
-    """Return records as CSV; what is None is empty."""
+    """Format records as CSV; None is an empty cell."""
     return csv_text([[*records[0]] if records else [], *(each.values() for each in records)])
 
 
 def page_tables(runs: StudyRuns) -> list[PageTable]:
-    """Return the tables of a report: one, and one over logs if there are several.
+    """Return the tables of a report: over windows or seeds, and over logs if there are several.
 
     Where cases are listed there are others.
     """
@@ -309,7 +309,7 @@ def page_tables(runs: StudyRuns) -> list[PageTable]:
 
 
 def _table(runs: StudyRuns, found: Sequence[StudySummary], title: str) -> PageTable:
-    """Return a table of summaries; parameters that do not vary have no column."""
+    """Return a table of summaries, without columns for parameters that do not vary."""
     metrics = tuple(dict.fromkeys((*runs.study.metrics, *ALWAYS)))
     varied = [
         name
@@ -337,7 +337,7 @@ def _table(runs: StudyRuns, found: Sequence[StudySummary], title: str) -> PageTa
 
 
 def report_of(runs: StudyRuns) -> StudyReport:
-    """Return the report of the finished runs."""
+    """Return a report of the finished runs."""
     own = [e for e in runs.outcomes if not e.repeated and e.cell.contestant not in LINES]
     finished = sum(each.metrics is not None for each in own)
     failed = sum(each.error is not None for each in own)
@@ -364,7 +364,7 @@ def report_of(runs: StudyRuns) -> StudyReport:
 
 
 def tables_of(runs: StudyRuns) -> dict[str, str]:
-    """Return ``runs.csv``, a row a run, and ``table.csv``, the summaries, as texts by name."""
+    """Return ``runs.csv`` (a row a run) and ``table.csv`` (the summaries) as texts by name."""
     return {
         "runs.csv": csv_of(runs.records()),
         "table.csv": csv_of(summary_records(summaries(runs))),
@@ -394,7 +394,7 @@ Curves = Mapping[str, Mapping[float, Means]]
 
 
 def figures_of(runs: StudyRuns) -> list[Figure]:
-    """Return the figures of finished runs: curves over the load, or bars where it does not vary.
+    """Return the figures of finished runs: curves over the load, or bars at a single load.
 
     Like Figures 4 to 6 and 43 of Islam et al. (2003); parameters that vary otherwise have figures
     of their own.
@@ -444,7 +444,7 @@ def figures_of(runs: StudyRuns) -> list[Figure]:
 
 
 def _over_load(curves: Curves, metric: str) -> Panel:
-    """Return a metric over the load; at a single one, bars of the schedulers."""
+    """Return a metric's curves over the load; at a single load, bars of the schedulers."""
     known = {
         name: [(load, value) for load, means in by_load.items() if (value := means.get(metric))]
         for name, by_load in curves.items()
@@ -466,7 +466,7 @@ def _over_load(curves: Curves, metric: str) -> Panel:
 
 
 def _over_utilization(curves: Curves, metric: str) -> Panel:
-    """Return a metric over the utilization achieved."""
+    """Return a metric's curves over the achieved utilization."""
     series = []
     for name, by_load in curves.items():
         points = [

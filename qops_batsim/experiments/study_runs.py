@@ -1,4 +1,4 @@
-"""Making the runs of a study, and knowing how far it is.
+"""Running a study, and its progress.
 
 A directory holds ``study.json``, what is run; ``runs`` and ``failed``, a file for each run that
 is finished and for each that failed; ``bounds``, one for each workload that was searched for the
@@ -63,7 +63,7 @@ MADE_OF, SCORED = "deadline runs", "scored runs"
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of ``study.json``: the study, its key, and the identities of its inputs.
+    """Content of ``study.json``: the study, its key, and its inputs' digests.
 
     ``note`` tells what the deadlines of the only log are made from, and schedulers plan with.
     """
@@ -88,14 +88,14 @@ class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
     repeated: bool = False
 
     def value(self, metric: str) -> float | None:
-        """Return a metric, None if it is not known."""
+        """Return a metric, None if unknown."""
         found: float | None = getattr(self.metrics, metric, None)
         return found
 
 
 @dataclass(frozen=True, repr=False)
 class StudyRuns:
-    """A study with the outcomes so far, in the order of its cells."""
+    """A study with its outcomes so far, in the order of its cells."""
 
     description: Description
     outcomes: Sequence[CellOutcome]
@@ -106,7 +106,7 @@ class StudyRuns:
         return self.description.study
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a flat record for each cell: its parameters, its metrics, its error."""
+        """Return a flat record for each cell: parameters, metrics, error."""
         names = self.study.known_metrics
         return [
             {
@@ -122,7 +122,7 @@ class StudyRuns:
         ]
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the schedulers' runs as a table (pandas): parameters, scheduler, seed, metrics.
+        """Return the runs as a pandas table: parameters, scheduler, seed, metrics.
 
         Parameters that do not vary, other than the load, have no column.
         """
@@ -144,7 +144,7 @@ class StudyRuns:
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of a study: cells, different runs, finished and failed ones."""
+    """Progress of a study: numbers of cells, distinct runs, finished and failed ones."""
 
     cells: int
     runs: int
@@ -164,7 +164,7 @@ def run_study(
     on_start: Callable[[Sequence[float]], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> StudyRuns:
-    """Make the runs of a study that a directory does not hold yet, each once, and return all.
+    """Make the runs of a study that its directory lacks, each once, and return all.
 
     Parameters
     ----------
@@ -217,7 +217,7 @@ def run_study(
 
 
 def _bound_cases(study: Study, cases: Sequence[DeadlineCase]) -> list[Any]:
-    """Return the workloads to be searched for the best possible, each once.
+    """Return the workloads whose best possible is searched for, each once.
 
     Bounds of listed cases come with the package, as far as these are the published ones; others are
     searched if the solver is installed.
@@ -232,13 +232,13 @@ def _bound_cases(study: Study, cases: Sequence[DeadlineCase]) -> list[Any]:
 
 
 def read_study_runs(directory: str | Path) -> StudyRuns:
-    """Return the finished and failed runs of a study's directory."""
+    """Return the finished and failed runs in a study's directory."""
     found = read_description(directory)
     return _Stores(Path(directory), found).runs_of(found)
 
 
 def read_description(directory: str | Path) -> Description:
-    """Return the description of a study's directory."""
+    """Read the description of a study's directory."""
     path = Path(directory) / DESCRIPTION
     what = "the description that `study run` writes"
     content = read_bytes(path, what=what, max_bytes=MAX_DESCRIPTION_BYTES)
@@ -252,7 +252,7 @@ def read_description(directory: str | Path) -> Description:
 
 
 def status_of(directory: str | Path) -> Status:
-    """Return the progress of a study, without reading its runs. O(cells)."""
+    """Return a study's progress without reading its runs. O(cells)."""
     found = read_description(directory)
     asked = _cases_of(found)
     cases, stores = dict.fromkeys(asked), _Stores(Path(directory), found)
@@ -261,7 +261,7 @@ def status_of(directory: str | Path) -> Status:
 
 
 def _cases_of(description: Description) -> list[DeadlineCase]:
-    """Return the run of each cell."""
+    """Return the case of each cell."""
     study, known = description.study, description.identities
     return [case_of(study, cell, known) for cell in study.cells()]
 
@@ -269,7 +269,7 @@ def _cases_of(description: Description) -> list[DeadlineCase]:
 def _inputs(
     study: Study, directory: Path, given: Mapping[str, Workload], platform: Platform | None
 ) -> tuple[Description, DeadlineRuns]:
-    """Return the description of a study with its inputs, and what makes its runs."""
+    """Return a study's description with its inputs, and the runner of its cases."""
     names: dict[str, str] = {}
     traces: dict[str, Workload] = {}
     for log in study.logs:
@@ -311,7 +311,7 @@ def _inputs(
 
 
 def check_runnable(trace: Workload, source: str, windows: Sequence[Window]) -> None:
-    """Refuse windows with a job that no scheduler can start on the machine of their log.
+    """Refuse windows with a job too wide for the machine of their log.
 
     Deadlines are made from each job's response time under EASY, which such a job has not.
     """
@@ -328,13 +328,13 @@ def check_runnable(trace: Workload, source: str, windows: Sequence[Window]) -> N
 
 
 def study_inputs(study: Study) -> tuple[list[DeadlineCase], DeadlineRuns]:
-    """Return the runs of a study, and what makes their workloads."""
+    """Return the runs of a study, and the maker of their workloads."""
     description, runs = _inputs(study, Path(), {}, None)
     return _cases_of(description), runs
 
 
 class _Stores:
-    """Finished runs, failures and bounds in a study's directory."""
+    """Finished runs, failures and bounds kept in a study's directory."""
 
     def __init__(self, directory: Path, found: Description) -> None:
         self.directory = directory
@@ -391,7 +391,7 @@ def _outcomes(
 
 
 def with_others(runs: StudyRuns, directory: str | Path) -> StudyRuns:
-    """Return runs with those of other schedulers on the same workloads, of another directory."""
+    """Add other schedulers' runs on the same workloads from another directory."""
     other = read_study_runs(directory)
     places = {_workload_of(case): cell for cell, case in _cells_of(runs.description)}
     named = [each.name for each in runs.study.schedulers]

@@ -1,4 +1,4 @@
-"""The best possible admission: schedules that know the future, and bounds that none can beat."""
+"""The best possible admission: schedules that know the future, and upper bounds."""
 
 from __future__ import annotations
 

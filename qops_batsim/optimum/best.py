@@ -1,4 +1,4 @@
-"""Best known schedule of a workload, and bounds that no schedule exceeds.
+"""A workload's best known schedule, and bounds that no schedule exceeds.
 
 Bounds are by energy, which is checked here, and by the solver, which is believed. Jobs of a long
 log are split by their submissions into windows, each with the whole machine to itself. The best of
@@ -64,14 +64,14 @@ SHARES = (0.7, 0.8, 0.9, 0.95)
 
 
 class EnergyWindow(NamedTuple):
-    """Places of some jobs, and the bound of their energy, which was checked."""
+    """The jobs of a window (by place), and their verified energy bound."""
 
     places: Ints
     energy: EnergyBound
 
 
 def energy_windows(problem: Problem, worth: Ints, budget: Budget) -> list[EnergyWindow]:
-    """Return the windows of a problem with their bounds by energy."""
+    """Return a problem's windows with their energy bounds."""
     cuts = windows(problem.relaxed) if len(worth) else []
     found = []
     for number, places in enumerate(cuts):
@@ -93,7 +93,7 @@ def solver_bound(
     seed: int = 1,
     workers: int = 1,
 ) -> tuple[int, Ints]:
-    """Return a bound that rests on the solver's word, and the best schedule known then.
+    """Return a bound that rests on the solver, and the best schedule known so far.
 
     The solver begins with ``starts``, a schedule. What it finds for one of several windows is of
     no use for the others, and left.
@@ -134,7 +134,7 @@ def _of_the_largest(
     budget: Budget,
     ask: Callable[..., SolverResult],
 ) -> int:
-    """Return a bound, if less than ``value``: the best of the jobs worth most, and all the others.
+    """Return the bound "best of the jobs worth most, plus all others" if less than ``value``.
 
     These are admitted without any room. More and more jobs are taken, until the solver does not
     prove what is the best of them.
@@ -151,7 +151,7 @@ def _of_the_largest(
 
 
 def windows(tasks: Tasks) -> list[Ints]:
-    """Return places of the jobs of each window, by submission.
+    """Return the places of each window's jobs, by submission.
 
     Borders are where the fewest processor-seconds may lie on both sides.
     """
@@ -205,7 +205,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Best(msgspec.Struct, frozen=True, kw_only=True):
-    """One objective: what all jobs are worth, the bound, and the best known schedule.
+    """Result for one objective: total worth, bound, and best known schedule.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class Best(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gap(self) -> float:
-        """Difference of bound and best known schedule, in % of the total."""
+        """Difference between bound and best known schedule (% of the total)."""
         return 100.0 * (self.bound - self.best_known) / self.total if self.total else 0.0
 
 
@@ -245,7 +245,7 @@ def best_possible(
     limits: Limits | None = None,
     on_progress: Callable[[str, float], None] | None = None,
 ) -> list[Best]:
-    """Return bound and best known schedule of a workload for each objective.
+    """Return bound and best known schedule for each objective of a workload.
 
     The jobs are of type ``delay``, on as many interchangeable hosts as the workload is for, and
     known beforehand with their real run times. ``on_progress`` on_use objective and part done.
@@ -274,7 +274,7 @@ def _report_progress(
 
 
 def schedule_of(problem: Problem, scheduler: str) -> Ints:
-    """Return the schedule of a scheduler, without the jobs that end late."""
+    """Return a scheduler's schedule without the jobs that end late."""
     workload = problem.workload
     simulation = simulate(scheduler, workload, make_cluster(workload.processors))
     outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
@@ -338,20 +338,20 @@ def _best(
 
 
 def _real_bound(bound: float, real: Floats, best: float) -> float:
-    """Return a bound as one on sums of floats, which are off by their last bits."""
+    """Return a bound on sums of floats, allowing for errors in their last bits."""
     if bound < best * (1 - ROUNDING):
         raise AssertionError(f"a schedule is worth {best}, and the bound is {bound}")
     return max(best, min(bound, math.fsum(real)))
 
 
 def _value(problem: Problem, real: Floats, starts: Ints) -> float:
-    """Return what a schedule is worth, with the jobs without deadlines."""
+    """Return a schedule's worth, including the jobs without deadlines."""
     chosen = problem.places[starts != NOT_CHOSEN]
     return math.fsum([*real[chosen].tolist(), *real[problem.free].tolist()])
 
 
 def _dates(problem: Problem, starts: Ints) -> dict[str, float]:
-    """Return a schedule in seconds, with the jobs without deadlines where they fit."""
+    """Return a schedule in seconds, with jobs without deadlines added where they fit."""
     ids = problem.workload.columns.ids
     dates = problem.dates(starts)
     made = {
@@ -363,7 +363,7 @@ def _dates(problem: Problem, starts: Ints) -> dict[str, float]:
 
 
 def _without_deadline(problem: Problem, starts: Ints) -> dict[str, float]:
-    """Return starts of the jobs without deadlines, one by one at their earliest fits."""
+    """Place the jobs without deadlines one by one at their earliest fits; return their starts."""
     if not len(problem.free):
         return {}
     columns = problem.workload.columns

@@ -1,4 +1,4 @@
-"""Schedules that know the future as runs: executed, written, and verified."""
+"""Clairvoyant schedules as runs: executed, written and verified."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qops_batsim.workload.model import Workload
 
 
 class Clairvoyant(QueueScheduler):
-    """A scheduler that starts jobs at fixed dates, and rejects all others as they arrive.
+    """Scheduler that starts jobs at given dates and rejects all others at arrival.
 
     A job with a deadline is promised it. One whose processors are not free yet at its start
     waits for them, so that a wrong list breaks promises, which ``qops-batsim verify`` tells.
@@ -37,13 +37,13 @@ class Clairvoyant(QueueScheduler):
         self._starts = starts
 
     def begin(self, manager: ResourceManager) -> None:
-        """Start with nothing to wait for."""
+        """Start with an empty queue."""
         super().begin(manager)
         self._listed: list[tuple[float, str, Job]] = []
         self._asked = -1.0
 
     def arrived(self, job: Job) -> None:
-        """Promise the job its deadline if it is on the list, else reject it."""
+        """Promise the job its deadline if it has a start, else reject it."""
         start = self._starts.get(job.id.partition("!")[2])
         if start is None:
             self.manager.reject(job, "not among the chosen jobs")
@@ -53,11 +53,11 @@ class Clairvoyant(QueueScheduler):
         heapq.heappush(self._listed, (start, job.id, job))
 
     def waiting(self) -> list[Job]:
-        """Return the jobs whose starts have not come."""
+        """Return the jobs that have not started."""
         return [job for _, _, job in sorted(self._listed)]
 
     def schedule(self) -> None:
-        """Start what is due; ask to be called at the next start."""
+        """Start the jobs that are due; request a call at the next start."""
         late, manager = [], self.manager
         while self._listed and self._listed[0][0] <= manager.now + PLAN_TOLERANCE:
             due = heapq.heappop(self._listed)
@@ -73,7 +73,7 @@ class Clairvoyant(QueueScheduler):
 
 
 def write_best(best: Best, workload: Workload, prefix: str, name: str | None = None) -> Run:
-    """Execute a schedule, write it as a run's files, and check its worth.
+    """Execute a schedule, write its files, and check its worth.
 
     ``name`` is what the run's description calls the workload: the file that it was read from.
     """

@@ -1,4 +1,4 @@
-"""Moves of a search: jobs are taken out of a schedule and put back, each at its earliest fit."""
+"""Moves of the search: jobs leave a schedule and return, each at its earliest fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHORTEST, _LENGTHS = STRETCH[0], math.log(STRETCH[1] / STRETCH[0])
 
 
 class Moves:
-    """A schedule that moves change, and the best one so far.
+    """The schedule that moves change, and the best one so far.
 
     Arrays are by job; dates are in seconds from one origin.
 
@@ -90,7 +90,7 @@ class Moves:
         self.value += self.worth[place]
 
     def make(self, moves: int, heat: float) -> int:
-        """Make some moves; return how many fits were looked for.
+        """Make several moves; return the number of fits computed.
 
         A schedule that is worth less is kept with a probability that grows with the heat.
         O(moves × (jobs + moved jobs × steps)).
@@ -126,7 +126,7 @@ class Moves:
         return fits
 
     def take_out(self) -> int:
-        """Take out jobs around one that is drawn; return how many a move has. O(jobs × steps).
+        """Remove jobs around a random one; return how many. O(jobs × steps).
 
         The drawn job is the ``first`` that is put back, at the ``date``, or -1 if none is.
         """
@@ -163,7 +163,7 @@ class Moves:
         return count
 
     def put_in_order(self, count: int) -> None:
-        """Put the jobs of a move in the order in which they are put back."""
+        """Order the removed jobs for their return."""
         rule = int(self.draw() * 5)
         noise = 0.5 * self.draw() * count
         for index in range(count):
@@ -186,7 +186,7 @@ class Moves:
         self.sort(count)
 
     def sort(self, count: int) -> None:
-        """Sort the jobs of a move by their keys, by insertion: they are few."""
+        """Sort the removed jobs by their keys (insertion sort: they are few)."""
         for index in range(1, count):
             key, place, start = self.keys[index], self.places[index], self.old_starts[index]
             at = index

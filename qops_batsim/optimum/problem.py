@@ -1,4 +1,4 @@
-"""Clairvoyant admission in whole numbers: jobs in ticks of time, their processors and their worth.
+"""Clairvoyant admission in whole numbers: jobs in ticks of time, processors, worth.
 
 Choose jobs and starts so that each chosen job runs without a break between its submission and its
 deadline, never more processors compute than there are, and the chosen jobs are worth the most.
@@ -59,18 +59,18 @@ class Tasks(NamedTuple):
     processors: Ints
 
     def of(self, places: Ints | Booleans) -> Tasks:
-        """Return some of the jobs, by places or by whether each is wanted."""
+        """Select jobs, by places or a mask."""
         return Tasks(*(column[places] for column in self))
 
     @property
     def last_start(self) -> Ints:
-        """Latest starts."""
+        """Latest start of each job (ticks)."""
         return self.latest - self.duration
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The jobs of a workload that clairvoyant admission chooses from.
+    """Clairvoyant admission of a workload's jobs, as a problem in whole numbers.
 
     Attributes
     ----------
@@ -97,18 +97,18 @@ class Problem:
     free: Ints
 
     def dates(self, starts: Ints) -> Floats:
-        """Return starts in seconds, NaN for jobs that are not chosen."""
+        """Convert starts to seconds, NaN for jobs that are not chosen."""
         dates: Floats = np.where(starts == NOT_CHOSEN, np.nan, self.origin + starts / self.ticks)
         return dates
 
     def ticks_of(self, dates: Floats) -> Ints:
-        """Return starts in ticks, the nearest; NaN means not chosen."""
+        """Convert starts to the nearest ticks; NaN means not chosen."""
         ticks = np.rint((np.nan_to_num(dates) - self.origin) * self.ticks).astype(np.int64)
         return np.where(np.isnan(dates), NOT_CHOSEN, ticks)
 
 
 def problem_of(workload: Workload) -> Problem:
-    """Return the problem of a workload of jobs of type ``delay``; O(jobs).
+    """Return the problem of a workload of ``delay`` jobs; O(jobs).
 
     Left out are jobs without processors or with more than there are, which every scheduler
     rejects, and those whose deadline is too early on an empty machine.
@@ -153,7 +153,7 @@ def _floor(values: Floats) -> Ints:
 
 
 def _ticks(submission: Floats, run_time: Floats, deadline: Floats, machine: int) -> int:
-    """Return how many ticks a second has: the fewest that round nothing, if they are not too many.
+    """Return the ticks per second: the fewest that avoid rounding, up to a limit.
 
     With longer ticks everything holds as well, but bound and schedule are further apart.
     """
@@ -174,7 +174,7 @@ _WHOLE = 2**40
 
 
 def worth_of(workload: Workload, objective: str) -> Floats:
-    """Return what each job of a workload is worth if it is admitted; O(jobs) beside an EASY run.
+    """Return each job's worth if admitted; O(jobs) plus an EASY run.
 
     The slowdowns of QoS charges come from EASY on the jobs that fit the machine.
     """
@@ -215,7 +215,7 @@ def _charges(workload: Workload) -> Floats:
 
 
 def in_whole_units(worth: Floats | Sequence[float]) -> tuple[Ints, float]:
-    """Return worth in whole units, none rounded down, and how much a unit is.
+    """Return worth in whole units, rounded up, and the size of a unit.
 
     Whole numbers stay as they are, unless their sum is too large for a solver.
     """

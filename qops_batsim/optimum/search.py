@@ -1,4 +1,4 @@
-"""Schedules in ticks, and better ones by taking jobs out and putting them back (ruin and recreate).
+"""Schedules in ticks, improved by ruin and recreate: removing jobs and putting them back.
 
 A move draws a job, a date at which it could start and a stretch of time around that, and takes
 out a share of the jobs that compute there. They and jobs that were left out are put back one by
@@ -21,7 +21,7 @@ from qops_batsim.optimum.solver import Budget
 
 
 class ProcessorUse:
-    """Processors in use over time, as steps. Every change and question is O(steps)."""
+    """Processors in use over time, as steps. Every operation is O(steps)."""
 
     def __init__(self, machine: int) -> None:
         self.machine = machine
@@ -30,7 +30,7 @@ class ProcessorUse:
 
     @classmethod
     def of(cls, tasks: Tasks, starts: Ints, machine: int) -> ProcessorUse:
-        """Return the occupancy of a schedule."""
+        """Return the use of processors by a schedule."""
         room = cls(machine)
         chosen = np.flatnonzero(starts != NOT_CHOSEN)
         begins, ends = starts[chosen], starts[chosen] + tasks.duration[chosen]
@@ -43,7 +43,7 @@ class ProcessorUse:
         return room
 
     def earliest_fit(self, after: int, duration: int, processors: int, last: int) -> int:
-        """Return the first tick from ``after`` up to ``last`` with room, or NOT_CHOSEN."""
+        """Return the first start between ``after`` and ``last`` with room, or NOT_CHOSEN."""
         place = int(np.searchsorted(self.dates, after, "right")) - 1
         most, start = self.machine - processors, after
         while start <= last:
@@ -67,7 +67,7 @@ class ProcessorUse:
 
 
 def is_feasible(tasks: Tasks, starts: Ints, machine: int) -> bool:
-    """Return whether the chosen jobs run within their dates, on as many processors as there are."""
+    """Return whether a schedule keeps all dates and the number of processors."""
     chosen = starts != NOT_CHOSEN
     in_time = (starts >= tasks.release) & (starts <= tasks.last_start)
     return bool(
@@ -76,7 +76,7 @@ def is_feasible(tasks: Tasks, starts: Ints, machine: int) -> bool:
 
 
 def filled(tasks: Tasks, starts: Ints, machine: int, order: Iterable[int]) -> Ints:
-    """Return a schedule with more jobs, each at its earliest fit, in an order of places."""
+    """Add jobs to a schedule in a given order, each at its earliest fit."""
     starts, room = starts.copy(), ProcessorUse.of(tasks, starts, machine)
     columns = tasks.release, tasks.duration, tasks.processors, tasks.last_start
     for place in order:
@@ -90,7 +90,7 @@ def filled(tasks: Tasks, starts: Ints, machine: int, order: Iterable[int]) -> In
 
 
 def order_by_density(tasks: Tasks, worth: Ints) -> list[int]:
-    """Return the places of all jobs, those first that are worth the most for their size."""
+    """Return the places of all jobs by descending worth per size."""
     size = np.maximum(tasks.duration, 1) * tasks.processors
     order: list[int] = np.lexsort((size, -worth / size)).tolist()
     return order
@@ -117,7 +117,7 @@ about what it takes in seconds."""
 def improved(
     problem: Problem, worth: Ints, starts: Ints, budget: Budget, *, seed: int, enough: int
 ) -> Ints:
-    """Return a schedule worth no less; the search ends early if that is ``enough``."""
+    """Return a schedule worth no less; the search ends early at ``enough``."""
     rng = np.random.default_rng(seed)
     tasks, machine = problem.strict, problem.machine
     order, first = order_by_density(tasks, worth), starts
@@ -138,7 +138,7 @@ def improved(
 
 
 class Subproblem(NamedTuple):
-    """Some jobs, what each is worth, the machine for them, and ticks in a second."""
+    """Some jobs with their worth, the machine, and the ticks per second."""
 
     tasks: Tasks
     worth: Ints
@@ -147,7 +147,7 @@ class Subproblem(NamedTuple):
 
 
 def largest(tasks: Tasks, worth: Ints, shares: Sequence[float] = LARGEST) -> list[Ints]:
-    """Return places of the jobs that have some shares of all worth, those worth the most first.
+    """Return the places of the jobs worth most that have given shares of all worth.
 
     >>> tasks = Tasks(*(np.ones(4, np.int64),) * 2, np.full(4, 9), np.ones(4, np.int64))
     >>> [each.tolist() for each in largest(tasks, np.array([1, 97, 2, 0]))]
@@ -169,7 +169,7 @@ def largest(tasks: Tasks, worth: Ints, shares: Sequence[float] = LARGEST) -> lis
 def annealed(
     group: Subproblem, starts: Ints, budget: Budget, rng: np.random.Generator, enough: int
 ) -> Ints:
-    """Return a schedule of some jobs that is worth no less; the search ends with ``enough``."""
+    """Improve a schedule of some jobs by simulated annealing; end early at ``enough``."""
     tasks, worth, machine, ticks = group
     enough = min(enough, int(worth.sum()))
     release, duration, last_start = (

@@ -1,4 +1,4 @@
-"""Putting the parts of a platform together: names, roles, zone properties, host order.
+"""Assembling the parts of a platform: names, roles, zone properties, host order.
 
 The rules for roles and properties are those of Batsim 4.2.1 with SimGrid 3.34. Whatever
 does not fit together is an InputError that says where it was declared.
@@ -17,7 +17,7 @@ from qops_batsim.platform.network import linked_names
 
 
 class PendingRoute(msgspec.Struct, kw_only=True):
-    """A route as declared in a zone: its links are given by name and direction."""
+    """A route as declared in a zone, its links given by name and direction."""
 
     where: str
     zone: str
@@ -27,7 +27,7 @@ class PendingRoute(msgspec.Struct, kw_only=True):
 
 
 class PendingHostLink(msgspec.Struct, kw_only=True):
-    """The links from and to a host of a zone with routing Cluster, as declared."""
+    """The up and down links of a host in a zone with routing Cluster, as declared."""
 
     where: str
     zone: str
@@ -37,7 +37,7 @@ class PendingHostLink(msgspec.Struct, kw_only=True):
 
 
 class PlatformParts:
-    """The parts of a platform as they are declared; :meth:`platform` puts them together.
+    """The declared parts of a platform; :meth:`platform` assembles them.
 
     Hosts and ``zone_of`` come with where or in which zone they were declared (empty for zones and
     clusters themselves); zones come after the one around them.
@@ -55,7 +55,7 @@ class PlatformParts:
         self._master_host = master_host
 
     def claim(self, name: str, zone: str, where: object) -> str:
-        """Take a name for a host, router, zone or cluster; ``zone`` is empty for the last two."""
+        """Register the name of a host, router, zone or cluster (the last two without ``zone``)."""
         if name in self.zone_of:
             raise InputError(
                 f"{where}: the name {shown(name)} is given twice; hosts, routers, zones and "
@@ -70,7 +70,7 @@ class PlatformParts:
         self.links[link.name] = link
 
     def add_cluster(self, cluster: Cluster, where: str) -> None:
-        """Take a cluster with its hosts, in the order of its radical, and its router."""
+        """Add a cluster with its hosts, in the order of its radical, and its router."""
         self.claim(cluster.name, "", where)
         self.clusters.append(cluster)
         for name in cluster.host_names():
@@ -118,7 +118,7 @@ class PlatformParts:
 
     @cached_property
     def _usable_links(self) -> set[str]:
-        """Names of links that routes may use, but for the links of the hosts of clusters."""
+        """Names of the links that routes may use: all except those of clusters' hosts."""
         drawn = Platform(compute_hosts=(), links=self.links, clusters=tuple(self.clusters))
         return set(linked_names(drawn))
 
@@ -154,7 +154,7 @@ class PlatformParts:
         return by_role
 
     def _add_route(self, pending: PendingRoute, table: dict[tuple[str, str], Route]) -> None:
-        """Add a route to those of its zone, if the zone takes it and all names are right."""
+        """Add a route to its zone, after checking its names and the zone's routing."""
         route, where = pending.route, pending.where
         ends = source, destination = route.source, route.destination
         routing = self.zones[pending.zone].routing

@@ -1,4 +1,4 @@
-"""Many sets of hosts in three arrays."""
+"""Many sets of hosts, stored as intervals in three arrays."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from qops_batsim.tables import Intervals
 
 
 class HostIntervals(Intervals):
-    """Sets of hosts as intervals of their identifiers."""
+    """Sets of hosts, stored as intervals of host identifiers."""
 
     @classmethod
     def of(cls, sets: Sequence[HostSet]) -> HostIntervals:
-        """Return sets of hosts one after the other. O(intervals)."""
+        """Store several sets of hosts in order. O(intervals)."""
         listed = [list(hosts.intervals()) for hosts in sets]
         offsets = np.zeros(len(listed) + 1, np.int64)
         np.cumsum([len(each) for each in listed], out=offsets[1:])

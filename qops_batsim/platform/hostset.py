@@ -1,4 +1,4 @@
-"""Sets of hosts, written the way Batsim writes allocations."""
+"""Sets of hosts, in the notation of Batsim's allocations."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class HostSet:
 
 
 class WrittenHosts(HostSet):
-    """A set of hosts that is kept as its text: of a large machine it takes far less memory."""
+    """A set of hosts stored as its text, which takes less memory on a large machine."""
 
     __slots__ = ()
 
@@ -137,7 +137,7 @@ class WrittenHosts(HostSet):
 
 
 def _intervals_in(text: str) -> list[tuple[int, int]]:
-    """Return the intervals of a text, as they stand there."""
+    """Return the intervals written in a text."""
     if len(text) > _LONGEST:
         raise InputError(
             f"host set {shown(text)}: has {len(text)} letters; no set of hosts needs more "
@@ -171,12 +171,12 @@ _FEW, _WIDE = 64, 1 << 14
 
 @lru_cache(maxsize=1024)
 def _parsed_before(text: str) -> HostSet:
-    """Read a set; the same few come again and again where jobs get the lowest free hosts."""
+    """Parse a set, with a cache: allocations of the lowest free hosts repeat."""
     return HostSet._parsed(text)
 
 
 def lowest_bits(mask: int, count: int) -> int:
-    """Return the ``count`` lowest ones of a mask that has at least as many. O(intervals)."""
+    """Return the ``count`` lowest bits set in a mask that has at least as many. O(intervals)."""
     taken = 0
     while count:
         low = mask & -mask
@@ -192,7 +192,7 @@ def lowest_bits(mask: int, count: int) -> int:
 
 
 def _mask_of(intervals: list[tuple[int, int]]) -> int:
-    """Return the mask of hosts in any of the intervals, first and last included."""
+    """Return the mask of the hosts in these intervals (both ends included)."""
     mask = 0
     if len(intervals) <= _FEW:
         for low, high in intervals:

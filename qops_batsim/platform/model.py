@@ -16,7 +16,7 @@ RADICAL_FORM = "whole numbers and ascending ranges separated by commas, as in 0-
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):
-    """Equal hosts, each behind its own link, around an optional backbone.
+    """Equal hosts, each with its own link, around an optional backbone.
 
     A route goes up the source's link, over the backbone and down the
     destination's link. The links are never materialised: their names follow from
@@ -56,7 +56,7 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_latencies(self) -> bool:
-        """True if a link of it has a latency."""
+        """Whether any of its links has a latency."""
         return bool(self.latency or self.backbone_latency or self.loopback_latency)
 
     def host_names(self) -> list[str]:
@@ -138,7 +138,7 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def speed(self) -> float:
-        """Speed of one core in the power state at the start (flop/s)."""
+        """Speed of one core in the initial power state (flop/s)."""
         return self.speeds[self.power_state]
 
 
@@ -224,7 +224,7 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
             yield self.master
 
     def numbered_by_value(self) -> Platform:
-        """Return the platform with hosts in Batsim 5's order: ``host2`` before ``host10``.
+        """Return the platform with hosts in Batsim 5's order (``host2`` before ``host10``).
 
         By that their ids are other ones; nothing else is.
         """
@@ -236,7 +236,7 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_latencies(self) -> bool:
-        """True if any link, cluster or place in a Vivaldi zone has a latency."""
+        """Whether any link, cluster or Vivaldi host has a latency."""
         nodes = [host.coordinates for host in self.hosts()]
         nodes += [place for zone in self.zones for place in zone.routers.values()]
         return (
@@ -247,7 +247,7 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def delays_messages(self) -> bool:
-        """True if messages may take time: that of latencies, or that of a byte on a link."""
+        """Whether messages may take time, by a latency or by the bandwidth of a link."""
         return self.has_latencies or bool(self.links or self.clusters)
 
     def __repr__(self) -> str:
@@ -273,13 +273,13 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _by_value(name: str) -> tuple[list[str | int], str]:
-    """Return a key that orders names by the values of the numbers in them."""
+    """Return a sort key that compares the numbers in names by value."""
     parts = re.split(r"([0-9]+)", name)
     return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
 
 
 class Outage(msgspec.Struct, frozen=True, kw_only=True):
-    """Hosts (``"0-3 5"``) that are away from a date on, up to another (seconds).
+    """Hosts (``"0-3 5"``) that are away between two dates (seconds).
 
     ``to`` is None where they never return.
     """
@@ -295,13 +295,13 @@ class Outage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Maintenance(Outage, frozen=True, kw_only=True):
-    """An outage that was announced at a date (seconds)."""
+    """An outage that is announced at an earlier date (seconds)."""
 
     announced: float = 0.0
 
 
 class HostGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Consecutive hosts that differ in nothing but their names; the master has no ids."""
+    """Consecutive hosts that differ only in their names; the master has no ids."""
 
     first_id: int | None
     last_id: int | None
@@ -309,7 +309,7 @@ class HostGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def host_groups(platform: Platform) -> list[HostGroup]:
-    """Return the hosts in groups of equal ones: compute hosts, storage hosts, the master. O(hosts).
+    """Return the hosts in groups of equal ones: compute, storage, master. O(hosts).
 
     >>> from qops_batsim.platform.generate import make_cluster
     >>> [(group.first_id, group.last_id) for group in host_groups(make_cluster(9))]

@@ -27,7 +27,7 @@ _LINKLESS = ("Vivaldi", "Cluster")
 
 
 class NetworkPath(msgspec.Struct, frozen=True):
-    """The way from one host to another.
+    """The path from one host to another: its links, latency and bandwidth.
 
     ``links`` is empty where the platform has none (Vivaldi zones); ``latency`` is the sum of
     the links' latencies plus the distance in Vivaldi zones (s).
@@ -43,7 +43,7 @@ class NetworkPath(msgspec.Struct, frozen=True):
 
 
 class _Segment(msgspec.Struct):
-    """A way inside one zone: link names, latency (s), gateways of its ends.
+    """A path inside one zone: link names, latency (s), gateways at its ends.
 
     The latency is that besides the links, or all of it if it is ``complete``.
     """
@@ -56,7 +56,7 @@ class _Segment(msgspec.Struct):
 
 
 class Network:
-    """The network of a platform.
+    """Routing on the network of a platform.
 
     ``Network(platform).path("host0", "host1")`` gives links, latency (s) and
     bandwidth (bytes/s). Making it costs O(hosts + links + routes). A path costs
@@ -96,7 +96,7 @@ class Network:
         self._tables = {zone.name: _table(zone.routes, duplex) for zone in platform.zones}
 
     def path(self, source: str, destination: str, *, message: bool = False) -> NetworkPath:
-        """Return the way from one host or router to another, by name.
+        """Return the path between two hosts or routers, by name.
 
         That of a ``message`` of Batsim's own has no links where a Full zone names no route: Batsim
         lets it pass at once.
@@ -117,7 +117,7 @@ class Network:
         *,
         to_gateway: bool = False,
     ) -> float:
-        """Append the links between two nodes to ``names``; return the latency with theirs.
+        """Append the links between two nodes to ``names``; return the total latency.
 
         One of them may be the gateway of a longer way. The latency is summed in SimGrid's order, to
         the last bit: the route between two zones comes before the ways to its gateways.
@@ -159,7 +159,7 @@ class Network:
     def _local(
         self, zone_name: str, source: str, destination: str, *, to_gateway: bool = False
     ) -> _Segment:
-        """Find the way between two members of one zone: nodes, or zones inside it."""
+        """Return the path between two members of one zone: nodes, or zones inside it."""
         if zone_name in self._clusters:
             return _Segment(_cluster_links(self._clusters[zone_name], source, destination))
         zone = self._zones.get(zone_name)
@@ -182,13 +182,13 @@ class Network:
         return self._shortest(zone_name, source, destination)
 
     def _distance(self, source: str, destination: str) -> float:
-        """Return Vivaldi's latency: distance in the plane plus both heights (ms to s)."""
+        """Return the Vivaldi latency: distance in the plane plus both heights (ms to s)."""
         ends = [self._coordinates.get(name) or (0.0, 0.0, 0.0) for name in (source, destination)]
         (x, y, height), (x2, y2, height2) = ends
         return (math.hypot(x - x2, y - y2) + abs(height) + abs(height2)) / 1000.0
 
     def _shortest(self, zone_name: str, source: str, destination: str) -> _Segment:
-        """Join given routes so that the number of links is least; ties by name."""
+        """Join declared routes into the path with the fewest links; ties by name."""
         neighbours: dict[str, list[tuple[str, _Segment]]] = {}
         for (start, end), step in self._tables[zone_name].items():
             neighbours.setdefault(start, []).append((end, step))
@@ -254,7 +254,7 @@ class Network:
 
 
 def longest_round_trip(platform: Platform) -> float:
-    """Return the longest time of a message from the master to a host and back (seconds).
+    """Return the longest round trip of a message from the master to a host (seconds).
 
     0 without a master or latencies. O(hosts · path), one host of each cluster.
     """
@@ -277,7 +277,7 @@ def longest_round_trip(platform: Platform) -> float:
 
 
 def unlinked_hosts(platform: Platform) -> tuple[str, str] | None:
-    """Return two compute hosts of a zone between which there is no link, or None. O(hosts)."""
+    """Return two compute hosts of a zone without a link between them, or None. O(hosts)."""
     linked = {each.name: each.host_links for each in platform.zones if each.routing in _LINKLESS}
     bare: dict[str, str] = {}
     for host in platform.compute_hosts:
@@ -289,7 +289,7 @@ def unlinked_hosts(platform: Platform) -> tuple[str, str] | None:
 
 
 def linked_names(platform: Platform) -> dict[str, Link]:
-    """Return the links that routes may name: each way of a split-duplex link by itself.
+    """Return the link names that routes may use; each direction of a split-duplex link has its own.
 
     The links of clusters' hosts are left out, their backbones are in.
     """
@@ -315,7 +315,7 @@ def linked_names(platform: Platform) -> dict[str, Link]:
 
 
 def _table(routes: tuple[Route, ...], duplex: set[str]) -> dict[tuple[str, str], _Segment]:
-    """Return the routes by their ends, both ways of the symmetrical ones."""
+    """Return the routes by their ends, symmetrical ones in both directions."""
     table = {}
     for route in routes:
         table[route.source, route.destination] = _Segment(

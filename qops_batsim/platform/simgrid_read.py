@@ -38,7 +38,7 @@ _UNKNOWN_ENTITY = re.compile(b"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+
 
 
 class Element(NamedTuple):
-    """Attributes of an element and the elements it may hold."""
+    """What an element may have: its attributes and its children."""
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ _HARMLESS_CONFIG = (
 
 
 def check_element(tag: str, parent: str, where: str) -> str:
-    """Return the present name of an element that may stand inside ``parent`` (empty: outermost)."""
+    """Return the current name of an element that may be a child of ``parent`` ("" outermost)."""
     name = SYNONYMS.get(tag, tag)
     if not parent:
         if name != "platform":
@@ -146,7 +146,7 @@ def check_element(tag: str, parent: str, where: str) -> str:
 
 
 def check_attributes(name: str, attributes: dict[str, str], where: object) -> None:
-    """Make sure that an element has what it must have, nothing unknown and no trace file.
+    """Check that an element has its required attributes, no unknown ones, no trace file.
 
     ``where`` it is becomes a text only for a message.
     """
@@ -171,7 +171,7 @@ def check_attributes(name: str, attributes: dict[str, str], where: object) -> No
 
 
 def check_config(name: str, where: str) -> None:
-    """Refuse a ``<config>`` property that changes the results of SimGrid."""
+    """Refuse ``<config>`` properties that change SimGrid's results."""
     if not name.startswith(_HARMLESS_CONFIG):
         raise InputError(
             f"{where}: configuration {shown(name)} would change the simulation and is not "
@@ -180,7 +180,7 @@ def check_config(name: str, where: str) -> None:
 
 
 def check_entities(content: bytes, source: str) -> None:
-    """Make sure that a file uses no entity but XML's own five.
+    """Check that a file uses only XML's five predefined entities.
 
     After a document type declaration the parser passes over unknown entities in
     attributes without a word, which would change names.
@@ -208,7 +208,7 @@ def _short(text: str) -> str:
 
 
 class OpenElement:
-    """An element whose end has not been seen yet.
+    """An element whose end tag has not been read yet.
 
     ``tag`` is its name as written, ``place`` file and line for messages. ``properties`` and
     ``links`` are the ``<prop>`` and ``<link_ctn>`` seen inside (names and directions), ``inner``
@@ -228,7 +228,7 @@ class OpenElement:
 
     @property
     def where(self) -> str:
-        """File, line and element, for messages."""
+        """File, line and element, for error messages."""
         label = self.attributes.get("id", "")
         return f"{self.place}: <{self.tag}{f' id={shown(label)}' if label else ''}>"
 
@@ -236,7 +236,7 @@ class OpenElement:
         return self.where
 
     def wrong(self, attribute: str, accepted: str) -> InputError:
-        """Return the error for an attribute's value."""
+        """Return the error for an invalid attribute value."""
         value = shown(self.attributes.get(attribute, ""))
         return InputError(f"{self.where}: {attribute} is {value}; {accepted} is expected")
 
@@ -245,11 +245,11 @@ class OpenElement:
         return parse_bandwidth(self.attributes[attribute], where=f"{self.where}: {attribute}")
 
     def optional_bandwidth(self, attribute: str) -> float:
-        """Return a bandwidth (bytes/s), 0 when the attribute is missing or empty."""
+        """Return a bandwidth (bytes/s), 0 if the attribute is missing or empty."""
         return self.bandwidth(attribute) if self.attributes.get(attribute) else 0.0
 
     def time(self, attribute: str) -> float:
-        """Return a duration (s), 0 when the attribute is missing or empty."""
+        """Return a duration (s), 0 if the attribute is missing or empty."""
         text = self.attributes.get(attribute) or "0"
         return parse_time(text, where=f"{self.where}: {attribute}")
 
@@ -265,7 +265,7 @@ class OpenElement:
         )
 
     def speeds(self) -> tuple[float, ...]:
-        """Return the speeds of the power states (flop/s); 0 is for the caller to judge."""
+        """Return the speeds of the power states (flop/s); the caller checks for 0."""
         where = f"{self.where}: speed"
         return tuple(
             parse_speed(text.strip(), where=where, zero=True)
@@ -279,14 +279,14 @@ class OpenElement:
         return self.whole_number(attribute, default="1", low=1, high=10**6)
 
     def whole_number(self, attribute: str, *, default: str, low: int, high: int) -> int:
-        """Return a whole number within bounds, both included."""
+        """Return a whole number within bounds (both included)."""
         text = self.attributes.get(attribute, default)
         if not (text.isascii() and text.isdigit() and len(text) < 10 and low <= int(text) <= high):
             raise self.wrong(attribute, f"a whole number from {low} to {high}")
         return int(text)
 
     def coordinates(self) -> Coordinates | None:
-        """Return the place in a Vivaldi zone (ms), None when the attribute is missing or empty."""
+        """Return the Vivaldi coordinates (ms), None if the attribute is missing or empty."""
         text = self.attributes.get("coordinates", "")
         if not text:
             return None
@@ -299,7 +299,7 @@ class OpenElement:
         return x, y, height
 
     def one_of(self, attribute: str, accepted: tuple[str, ...]) -> str:
-        """Return a word; the first accepted one when the attribute is missing."""
+        """Return one of the accepted words; the first if the attribute is missing."""
         value = self.attributes.get(attribute, accepted[0])
         if value == "FULLDUPLEX":  # SimGrid's older word
             value = "SPLITDUPLEX"
@@ -309,7 +309,7 @@ class OpenElement:
 
 
 def read_cluster(element: OpenElement, zone: str) -> Cluster:
-    """Return the cluster of a ``<cluster>`` element; its radical is for the caller to judge."""
+    """Return the cluster of a ``<cluster>`` element; the caller checks its radical."""
     given = element.attributes
     if (topology := given.get("topology", "FLAT")) != "FLAT":
         raise InputError(
@@ -410,7 +410,7 @@ def parse_platform(content: bytes, *, source: str, master_host: str = "master_ho
 
 
 class _Builder:
-    """Receives the elements one by one; keeps no tree."""
+    """Builds a platform from a stream of XML elements; keeps no tree."""
 
     def __init__(self, source: str, master_host: str, lines_before: int) -> None:
         self.expat: Any = None

@@ -56,7 +56,7 @@ def format_platform(platform: Platform, *, comment: str = "") -> str:
 
 
 class Element(NamedTuple):
-    """An element: its attributes, but for those that are None, and what it holds."""
+    """An XML element: attributes (those that are None are omitted) and children."""
 
     name: str
     attributes: Mapping[str, str | None]
@@ -92,7 +92,7 @@ _Part = TypeVar("_Part", Zone, Cluster, Host)
 
 
 def _by(parts: Iterable[_Part], attribute: str) -> dict[str, list[_Part]]:
-    """Return parts of a platform by the zone that they are in."""
+    """Group parts of a platform by zone."""
     found: dict[str, list[_Part]] = {}
     for each in parts:
         found.setdefault(getattr(each, attribute), []).append(each)
@@ -108,12 +108,12 @@ class _Writer:
         self._declared = self._links_by_zone()
 
     def inside(self, name: str) -> list[Element]:
-        """Return the zones and clusters in a zone, or outside of all."""
+        """Return the zones and clusters inside a zone ("" for the outermost)."""
         zones = map(self._zone, self._zones.get(name, ()))
         return [*zones, *map(_cluster, self._clusters.get(name, ()))]
 
     def _links_by_zone(self) -> dict[str, list[Link]]:
-        """Return the links that each zone declares: those that it is the first to use.
+        """Return the links declared in each zone: those that no zone before it uses.
 
         SimGrid's parser wants a link before its first use, and takes a link ahead of
         inner zones for the sign that there are none.
@@ -139,14 +139,14 @@ class _Writer:
         return by_zone
 
     def _declared_name(self, name: str) -> tuple[str, str | None]:
-        """Return the name of a link as declared, and the way of a split-duplex link."""
+        """Return a link's declared name, and the direction of a split-duplex link."""
         base, _, way = name.rpartition("_")
         link = self._links.get(base)
         is_duplex = link is not None and link.sharing_policy == "SPLITDUPLEX"
         return (base, way) if is_duplex else (name, None)
 
     def _zone(self, zone: Zone) -> Element:
-        """Return a zone, with what is in it in the order that SimGrid's grammar wants."""
+        """Return a zone with its children in the order of SimGrid's grammar."""
         # The master first, as a reader expects it.
         hosts = sorted(self._hosts.get(zone.name, ()), key=lambda host: host.role != "master")
         backbone = [self._links[zone.backbone]] if zone.backbone else []
@@ -256,7 +256,7 @@ def _comment(text: str) -> str:
 
 
 def _with_one_zone(platform: Platform) -> Platform:
-    """Put hosts that are in no zone into one where nothing takes time."""
+    """Put hosts without a zone into one without delays."""
 
     def placed(host: Host) -> Host:
         return msgspec.structs.replace(host, zone="AS0", coordinates=(0.0, 0.0, 0.0))

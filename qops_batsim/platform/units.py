@@ -43,7 +43,7 @@ SIZE_FORM = "a size: a number with B, alone or after k, M, G, T, Ki, Mi, Gi or T
 
 
 def parse_speed(text: str, *, where: str, zero: bool = False) -> float:
-    """Read a speed above 0, or from 0 up (flop/s).
+    """Parse a speed (flop/s), above 0 unless 0 is allowed.
 
     ``where`` says what the text is, for the message (``"a.xml: line 3: <host id='a'>: speed"``).
 
@@ -54,17 +54,17 @@ def parse_speed(text: str, *, where: str, zero: bool = False) -> float:
 
 
 def parse_bandwidth(text: str, *, where: str) -> float:
-    """Read a bandwidth above 0 (bytes/s)."""
+    """Parse a bandwidth above 0 (bytes/s)."""
     return _parse(text, _BANDWIDTH, "Bps", BANDWIDTH_FORM, where, False)
 
 
 def parse_time(text: str, *, where: str) -> float:
-    """Read a duration from 0 up (s)."""
+    """Parse a duration of at least 0 (s)."""
     return _parse(text, _TIME, "s", TIME_FORM, where, True)
 
 
 def parse_size(text: str, *, where: str) -> int:
-    """Read a number of bytes above 0, rounded.
+    """Parse a size above 0 (bytes), rounded.
 
     Unlike SimGrid's sizes, bits (``b``) are refused: for a memory they are a slip.
     """
@@ -107,7 +107,7 @@ def _parse(
 
 
 def _format(value: float, units: dict[str, float]) -> str:
-    """Write 1 to 999 of a unit, if that is exact; else in the base unit."""
+    """Format a value as 1 to 999 of a unit if that is exact, else in the base unit."""
     value = float(value)
     largest = max(units.values())
     for unit, factor in units.items():

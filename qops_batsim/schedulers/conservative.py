@@ -45,6 +45,6 @@ class Conservative(PlanScheduler):
         self.by_host = getattr(self.options, "reserve", "processors") == "hosts"
 
     def answer(self, job: Job) -> None:
-        """Place a new job at its earliest fit."""
+        """Plan a new job at its earliest fit."""
         self.plan.place_new(job)
         self.note_admission(job)

@@ -1,4 +1,4 @@
-"""Deadline admission: a job is taken only if every promise can still be kept.
+"""Deadline admission: a job is admitted only if every promise can still be kept.
 
 What the schedulers share that answer for deadlines: is there time at all, ask the search, adopt its
 plan or reject the job. Write one of your own by overriding :meth:`DeadlineScheduler.admit`.
@@ -42,7 +42,7 @@ Order = Annotated[
 
 
 class DeadlineOptions(PlannerOptions, frozen=True, kw_only=True):
-    """Base of the options of schedulers that promise deadlines."""
+    """Base class of the options of schedulers that promise deadlines."""
 
     promise_limit: Annotated[
         Annotated[float, Meta(gt=0, le=1e6)] | None,
@@ -84,7 +84,7 @@ def deadline_key(job: Job, by_laxity: bool) -> float:
 
 
 def lift(jobs: list[Job], place: int, to: int) -> None:
-    """Move the job at a place to an earlier one. O(place - to)."""
+    """Move a job in a list to an earlier place. O(place - to)."""
     job = jobs[place]
     while place > to:
         earlier = jobs[place - 1]
@@ -94,7 +94,7 @@ def lift(jobs: list[Job], place: int, to: int) -> None:
 
 
 class DeadlineScheduler(PlanScheduler):
-    """Base of schedulers that admit a job only if it and all admitted before can end in time.
+    """Base class of schedulers that admit a job only if all promises can be kept.
 
     A subclass says how in :meth:`admit`. Everything else is the same for all: starts, compression
     when jobs end early, the refusal of jobs that could not end in time if nothing waited.
@@ -280,7 +280,7 @@ class DeadlineScheduler(PlanScheduler):
             self.has_profile = True
 
     def adopt(self) -> None:
-        """Make the draft the plan. O(jobs²), linear if it is nearly in order of start."""
+        """Make the draft the plan. O(jobs²), linear if nearly sorted by start."""
         plan = self.plan
         plan.adopt(self.order)
         plan.profile, self.draft = self.draft, plan.profile
@@ -346,7 +346,7 @@ class DeadlineScheduler(PlanScheduler):
         return SimulationError(f"{type(self).__name__} at {self.manager.now:g} s gave {what}")
 
     def checked_key(self, job: Job, key: object) -> float:
-        """Return the key of a job as a float; SimulationError if it is no number."""
+        """Return a job's key as a float; SimulationError if it is not a number."""
         if isinstance(key, (int, float)) and not math.isnan(key):
             return float(key)
         told = f"{type(self).__name__}.key({job.id}) returned {python_text(key)}"

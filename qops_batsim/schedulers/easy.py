@@ -121,7 +121,7 @@ class EasyOptions(PlannerOptions, frozen=True, kw_only=True):
 
 
 class Easy(QueueScheduler):
-    """Aggressive backfilling: only the first waiting job has a reservation.
+    """EASY (aggressive) backfilling: only the first waiting job has a reservation.
 
     1. Jobs start in the order of the queue as long as they fit. The first that does not fit is
        promised the *shadow time*, when enough running jobs are expected to have ended; the
@@ -202,7 +202,7 @@ class Easy(QueueScheduler):
         return 0.0
 
     def order(self, now: float) -> list[Job]:
-        """Return the waiting jobs in the order in which they are to start at a date (seconds).
+        """Return the waiting jobs in the order in which to start them at a date (seconds).
 
         Asked before jobs start, for an order that changes with time. Jobs left out do not start
         now, and nothing is reserved for them. Not overridden: the queue, by :meth:`key` or the
@@ -213,14 +213,14 @@ class Easy(QueueScheduler):
     # Events
 
     def checked(self, job: Job, key: object) -> float:
-        """Return the key of a job as a float; SimulationError if it is no number."""
+        """Return a job's key as a float; SimulationError if it is not a number."""
         if isinstance(key, SupportsFloat) and not math.isnan(float(key)):
             return float(key)
         told = f"{type(self).__name__}.key({job.id}) returned {python_text(key)}"
         raise SimulationError(f"{told}; a number is expected")
 
     def arrived(self, job: Job) -> None:
-        """Put the job into the queue. O(queue) unless that is by arrival."""
+        """Add a new job to the queue. O(queue), O(1) if the queue is by arrival."""
         if self.is_sorted:
             self.set_key(job)
             self.queue.new += 1
@@ -238,7 +238,7 @@ class Easy(QueueScheduler):
             job.key = key_in(self.reserving, 0.0, job)
 
     def ended(self, job: Job) -> None:
-        """Forget a running job. O(running)."""
+        """Remove a job that has ended. O(running)."""
         if self.predicts and job.fixed_start == INFINITY:
             self.gone.append(job)
         QueueScheduler.ended(self, job)
@@ -265,7 +265,7 @@ class Easy(QueueScheduler):
             self.queue.close_up(0)
 
     def prepare(self) -> None:
-        """Bring predictions and the order of the queue up to date."""
+        """Update predictions and the order of the queue."""
         if self.predicts:
             self.predict(self.manager.now - self.manager.grace)
         if self.queue.new > 0 and not self.chooses:
@@ -438,7 +438,7 @@ class Easy(QueueScheduler):
         return shadow
 
     def line(self) -> list[Job]:
-        """Return the waiting jobs in the order in which they get the reservation."""
+        """Return the waiting jobs in the order of reservations."""
         self.prepare()
         if self.has_order:
             return list(self.order(self.manager.now))
@@ -546,7 +546,7 @@ class Lookahead(ResourceManager):
 
 
 def copy_of(job: Job) -> Job:
-    """Return a copy of a waiting or running job, for a scheduler that looks ahead."""
+    """Return a copy of a waiting or running job, for looking ahead."""
     copy = job.renamed(job.id)
     copy.phase, copy.duration, copy.key = job.phase, job.duration, job.key
     copy.start, copy.end, copy.returning = job.start, job.end, job.returning

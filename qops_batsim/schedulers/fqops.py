@@ -47,7 +47,7 @@ ToleranceFactor = Annotated[
 
 
 class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
-    """Options of :class:`Fqops`: those of QoPS and the following."""
+    """Options of :class:`Fqops`, in addition to those of QoPS."""
 
     retry_count: Annotated[
         int,
@@ -83,7 +83,7 @@ class FqopsOptions(QopsOptions, frozen=True, kw_only=True):
 
 
 class Fqops(RestartingQops):
-    """QoPS with feedback: a user whose deadline cannot be kept gets an offer of a later one.
+    """QoPS with feedback: a user whose deadline cannot be kept is offered a later one.
 
     1. A job is admitted as by QoPS if that can be.
     2. Else, with ``kill_and_restart``, a running job may be killed for it (:meth:`kill_for`).
@@ -180,7 +180,7 @@ class Fqops(RestartingQops):
             self.refused(job, told, offer)
 
     def note_offer(self, job: Job, offer: Offer) -> None:
-        """Note an offer to the user of a job, whether it was taken or not."""
+        """Record an offer to a job's user, accepted or not."""
         self.manager.note_metadata(job, offer.note(self.manager.record(job)))
 
     def is_taken(self, job: Job, offered: float, factor: float) -> bool:

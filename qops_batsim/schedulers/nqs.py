@@ -1,4 +1,4 @@
-"""Queues of the Network Queueing System, the baseline of Pascal et al. (2004).
+"""The queues of the Network Queueing System, the baseline of Pascal et al. (2004).
 
 B. A. Kingsbury, "The Network Queueing System", Sterling Software, is what that
 paper cites (reference 16): a batch queue has limits, and a request may be in it only
@@ -86,7 +86,7 @@ Place = tuple[int, str, int]
 
 
 class Nqs(QueueScheduler):
-    """Queues by name and requested time, first come first served in each, no reservation.
+    """Queues by name and requested time, each first come first served, no reservations.
 
     Whenever something happens, the queues are visited in the order of their
     priorities: names in the order of the options, and of one name the shorter
@@ -128,11 +128,11 @@ class Nqs(QueueScheduler):
         self.lines[place].append(job)
 
     def waiting(self) -> list[Job]:
-        """Return the jobs of all queues, those of high priority first."""
+        """Return the jobs of all queues by priority."""
         return [job for jobs in self.lines.values() for job in jobs if job.phase == _WAITING]
 
     def place(self, job: Job) -> Place:
-        """Return which queue a job belongs to."""
+        """Return the queue of a job."""
         queue = (job.qos.queue if job.qos is not None else None) or self.options.default_queue
         requested = job.estimate if job.walltime is None else job.walltime
         rank = self.ranks.get(queue, len(self.ranks))
@@ -144,7 +144,7 @@ class Nqs(QueueScheduler):
         self.counts[self.queue_of.pop(job.id, "")] -= 1
 
     def schedule(self) -> None:
-        """Start jobs from the heads of the queues, those of high priority first."""
+        """Start jobs from the heads of the queues, by priority."""
         for (_, queue, _), jobs in self.lines.items():
             limit = self.options.run_limits.get(queue, math.inf)
             while jobs and self.counts[queue] < limit:

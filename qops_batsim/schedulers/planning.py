@@ -24,7 +24,7 @@ _WAITING, _RUNNING = WAITING, RUNNING
 
 
 class PlanScheduler(Scheduler):
-    """Base of schedulers that keep a plan of all starts; a subclass answers for each new job.
+    """Base class of schedulers with a plan; a subclass answers each new job.
 
     Whatever the subclass: jobs that can never run are rejected, those with fixed starts get them or
     are refused, those that users cancel leave the plan. Hosts that go away take no further job;
@@ -229,7 +229,7 @@ class PlanScheduler(Scheduler):
             self.log_starts()
 
     def note_start(self, job: Job) -> None:
-        """Note that a planned job was started."""
+        """Hook after a planned job was started."""
 
     def compress(self) -> None:
         """Use what early ends have freed."""
@@ -269,14 +269,14 @@ class PlanScheduler(Scheduler):
         self.plan.log.now = up_to_grid(self.manager.now)
 
     def planned_starts(self) -> dict[str, float]:
-        """Return the planned start of each waiting job by its id (seconds). O(waiting)."""
+        """Return each waiting job's planned start by id (seconds). O(waiting)."""
         claimed = [claim.job for claim in self.plan.claims if claim.job is not None]
         return {job.id: job.start for job in [*self.plan.waiting, *claimed]}
 
     # Answers
 
     def answer(self, job: Job) -> None:
-        """Place a new job and call :meth:`note_admission`, or :meth:`refused`."""
+        """Plan a new job and call :meth:`note_admission`, or call :meth:`refused`."""
         raise NotImplementedError
 
     def note_admission(self, job: Job, offer: Offer | None = None) -> None:
@@ -292,7 +292,7 @@ class PlanScheduler(Scheduler):
             self.note_promise(job)
 
     def note_promise(self, job: Job) -> None:
-        """Note for ``_qos.csv`` what a new job was promised."""
+        """Record a new job's promise for ``_qos.csv``."""
         if job.fixed_start < _INFINITY:
             self.manager.record(job).latest_start = job.fixed_start
         promises = self.plan.keeps_promises or job.fixed_start < _INFINITY
@@ -355,7 +355,7 @@ class PlanScheduler(Scheduler):
         log.started(plan.starting)
 
     def call_for_start(self) -> None:
-        """Ask for a message at the next promised start, once."""
+        """Request one message at the next promised start."""
         date = self.plan.next_claimed_start(self.plan.now)
         if date < _INFINITY and date != self.called_for:
             self.called_for = date
@@ -378,7 +378,7 @@ class PlanScheduler(Scheduler):
         return restore(self, standing)
 
     def events(self) -> Iterator[Event]:
-        """Yield the decisions that were logged, in order."""
+        """Yield the logged decisions in order."""
         from qops_batsim.scheduling.decision_rows import events_of, submissions_of
 
         log = self.plan.log

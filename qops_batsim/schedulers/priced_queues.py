@@ -89,7 +89,7 @@ def _error(option: str, value: object, accepted: str) -> InputError:
 
 
 class PricedQueues(Easy):
-    """EASY over queues with prices, which users choose by need, as at NERSC.
+    """EASY over priced queues that users choose by need, as at NERSC.
 
     All jobs of a dearer queue come before those of a cheaper one. A user takes the cheapest queue
     in which the job is expected to end by its deadline: after the mean wait of the last jobs that
@@ -154,7 +154,7 @@ class PricedQueues(Easy):
 
 
 def needed_by(qos: QosRequest | None) -> float:
-    """Return when a user needs a job (seconds), infinite without a deadline of the user's own."""
+    """Return the date by which a user needs a job (s), infinite without a user's deadline."""
     if qos is None or qos.deadline is None or qos.has_user_deadline is False:
         return math.inf
     return float(qos.deadline)

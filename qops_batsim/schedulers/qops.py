@@ -136,7 +136,7 @@ def sort_by_trial(jobs: list[Job], first: int, end: int) -> None:
 
 
 class Qops(DeadlineScheduler):
-    """QoPS: admit a job if some reordering of the waiting ones keeps every deadline.
+    """QoPS: admit a job if some order of the waiting jobs keeps every deadline.
 
     1. A new job is tried at few insertion points of the plan: 0, N/2, 3N/4, ... of the N waiting
        jobs by planned start. Those before the point keep their reservations; the others and the
@@ -422,7 +422,7 @@ class Qops(DeadlineScheduler):
     # Predictions
 
     def predict(self) -> None:
-        """Learn from the jobs that have ended, and predict the run times of the new ones.
+        """Learn from ended jobs, and predict the run times of new ones.
 
         A job with a fixed start is expected to run as long as it asks for.
         """

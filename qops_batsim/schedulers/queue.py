@@ -36,7 +36,7 @@ def width_of(processors: int) -> int:
 
 
 class Queue:
-    """The waiting jobs in order. A job leaves the queue when it starts or is rejected.
+    """The waiting jobs in order, with summaries of blocks for fast searches.
 
     To iterate over it yields the jobs that wait when that begins, so jobs may be started meanwhile.
     A long queue has a summary of each block of :data:`BLOCK` places; a pass skips the blocks in
@@ -199,7 +199,7 @@ class Queue:
         return place
 
     def check(self) -> None:
-        """Raise an AssertionError unless the summaries are those of the jobs."""
+        """Raise an AssertionError unless the summaries match the jobs."""
         for place in range(self.summarized):
             job, width = self.jobs[place], self.widths[place]
             if job.phase == _WAITING:
@@ -218,7 +218,7 @@ class Queue:
 
 
 class QueueScheduler(Scheduler):
-    """Base of schedulers that start the jobs of a queue.
+    """Base class of schedulers that start the jobs of a queue.
 
     A subclass overrides :meth:`schedule`, which starts jobs of the queue.
 
@@ -280,11 +280,11 @@ class QueueScheduler(Scheduler):
     # What a subclass may override
 
     def arrived(self, job: Job) -> None:
-        """Queue a job that waits from now on."""
+        """Add a new job to the queue."""
         self.queue.append(job)
 
     def schedule(self) -> None:
-        """Start jobs of the queue, by :meth:`start`.
+        """Start jobs of the queue by :meth:`start`; a subclass overrides this.
 
         Not called as long as a start is promised or maintenance known where the class backfills or
         not: :meth:`line` is started around these then.
@@ -292,7 +292,7 @@ class QueueScheduler(Scheduler):
         raise NotImplementedError
 
     def may_start(self, job: Job) -> bool:
-        """Return whether a waiting job may start now, though enough hosts are free.
+        """Return whether a waiting job may start now, if enough hosts are free.
 
         For limits, such as two jobs of a user at once. A job that may not is passed over,
         and nothing is reserved for it.
@@ -300,15 +300,15 @@ class QueueScheduler(Scheduler):
         return True
 
     def waiting(self) -> list[Job]:
-        """Return the waiting jobs, where the queue does not have them all. O(queue)."""
+        """Return the waiting jobs, also those in no queue object. O(queue)."""
         return self.queue.listed()
 
     def line(self) -> list[Job]:
-        """Return the waiting jobs, in the order in which they are to start. O(queue)."""
+        """Return the waiting jobs in the order in which to start them. O(queue)."""
         return self.waiting()
 
     def start(self, job: Job, hosts: object = None) -> None:
-        """Start a waiting job now, and count it among the running ones. O(running)."""
+        """Start a waiting job now. O(running)."""
         manager = self.manager
         manager.start(job, hosts)
         job.end = manager.now + job.duration
@@ -317,7 +317,7 @@ class QueueScheduler(Scheduler):
     # Events
 
     def submitted(self, job: Job) -> None:
-        """Queue a job that may run, reject one that never will."""
+        """Add a job to the queue, or reject one that can never run."""
         manager = self.manager
         is_usual = manager.capacity is None and job.fixed_start == INFINITY
         if is_usual and 1 <= job.processors <= manager.machine_size:
@@ -336,7 +336,7 @@ class QueueScheduler(Scheduler):
             self.known_timetable().asked.append(job)
 
     def ended(self, job: Job) -> None:
-        """Forget a running job. O(running)."""
+        """Remove a job that has ended. O(running)."""
         running, place = self.running, self.place_before(job.end)
         while place < len(running):
             if running[place] is job:
@@ -345,14 +345,14 @@ class QueueScheduler(Scheduler):
             place += 1
 
     def joined(self, job: Job) -> None:
-        """Count a job among the running ones that somebody else has started."""
+        """Add a running job that somebody else has started."""
         job.end = job.start + job.duration
         hosts = self.manager.hosts_of(job)
         job.returning = (hosts & ~self.away).bit_count()
         self.insert_running(job)
 
     def cancelled(self, job: Job) -> None:
-        """Reject a job that waits. O(queue)."""
+        """Reject a waiting job. O(queue)."""
         if job.phase != _WAITING:
             return
         if self.timetable is not None:
@@ -399,7 +399,7 @@ class QueueScheduler(Scheduler):
     # Decisions
 
     def decide(self) -> None:
-        """Start jobs: those whose promised starts have come, and those of the queue."""
+        """Start jobs: those with promised starts that are due, and those of the queue."""
         if self.manager.capacity is not None and maintenance_begins(self.manager):
             self.note_hosts(0)
         if self.timetable is not None and self.timetable.is_needed(self.manager):
@@ -409,20 +409,20 @@ class QueueScheduler(Scheduler):
             self.schedule()
 
     def known_timetable(self) -> Timetable:
-        """Return the timetable, made when it is needed first."""
+        """Return the timetable, created on first use."""
         if self.timetable is None:
             self.timetable = Timetable(self.manager.machine_size)
         return self.timetable
 
     def planned_starts(self) -> dict[str, float]:
-        """Return the promised starts of waiting jobs (seconds) by their ids."""
+        """Return the waiting jobs' promised starts (seconds) by id."""
         claims: list[Any] = [] if self.timetable is None else self.timetable.claims
         return {claim.job.id: claim.start for claim in claims}
 
     # Running jobs
 
     def availability(self) -> AvailabilityProfile:
-        """Return which processors are free when, if running jobs end by their estimates.
+        """Return the future availability if running jobs end by their estimates.
 
         A job that runs longer than its estimate counts as about to end. O(running²).
         """
@@ -436,7 +436,7 @@ class QueueScheduler(Scheduler):
         return profile
 
     def insert_running(self, job: Job) -> None:
-        """Insert a job into the running ones, behind those that end at its date. O(running)."""
+        """Insert a job among the running ones, after those with the same end. O(running)."""
         running, end, low, high = self.running, job.end, 0, len(self.running)
         while low < high:
             middle = (low + high) >> 1
@@ -448,7 +448,7 @@ class QueueScheduler(Scheduler):
         running.insert(low, job)
 
     def place_before(self, end: float) -> int:
-        """Return the place of the first running job that ends no earlier. O(log running)."""
+        """Return the index of the first running job that ends no earlier. O(log running)."""
         running, low, high = self.running, 0, len(self.running)
         while low < high:
             middle = (low + high) >> 1

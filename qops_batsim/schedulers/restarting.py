@@ -1,4 +1,4 @@
-"""Kill-and-restart: running jobs give way to a new one, and run again.
+"""Kill-and-restart: running jobs are killed for a new one, and run again.
 
 Islam et al. 2004, section 8.
 
@@ -57,7 +57,7 @@ _DEADLINE_TOLERANCE, _PLAN_TOLERANCE = DEADLINE_TOLERANCE, PLAN_TOLERANCE
 
 
 class Restart:
-    """A run that is killed for a new job, and the same work run again.
+    """A run that is killed for a new job, and the job that repeats its work.
 
     Attributes
     ----------
@@ -77,12 +77,12 @@ class Restart:
 
 
 def actual_start(job: Job) -> float:
-    """Return when a running job has started (seconds), which counts from its planned start."""
+    """Return a running job's actual start (s), which may be after its planned one."""
     return on_grid(job.start + job.lag)
 
 
 class RestartingQops(Qops):
-    """QoPS that may kill running jobs for new ones, with the option ``kill_and_restart``.
+    """QoPS that may kill running jobs for new ones (option ``kill_and_restart``).
 
     A killed job waits in the plan from then on, and is held back until the engine has said that it
     is dead. Its processors count as free at once; jobs that are due there start when the engine has
@@ -113,7 +113,7 @@ class RestartingQops(Qops):
 
     @property
     def needs(self) -> EngineNeeds:
-        """To register killed jobs again, where jobs are killed."""
+        """Registering killed jobs again, if jobs may be killed."""
         kills = self.kills
         return EngineNeeds(dynamic_jobs=kills, profile_reuse=kills, why="kill_and_restart is on")
 
@@ -297,7 +297,7 @@ class RestartingQops(Qops):
         return victims
 
     def youngest_beside(self, victims: list[Job], most: float, now: float) -> Job | None:
-        """Return the youngest other job that may be killed and loses no more than ``most``."""
+        """Return the youngest further victim that loses no more than ``most``."""
         best: Job | None = None
         for each in self.plan.running:
             is_chosen = False
@@ -316,7 +316,7 @@ class RestartingQops(Qops):
     # Plans
 
     def kill_all(self, new: Job, victims: list[Job]) -> bool:
-        """Kill running jobs for a new one, if there is a plan for it and for their work.
+        """Kill running jobs for a new one if a plan fits it and their repetitions.
 
         O(victims) searches; the headroom of all jobs is known.
         """

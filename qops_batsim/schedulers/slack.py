@@ -205,12 +205,12 @@ def asked_priority(qos: QosRequest | None) -> float:
 
 
 def mean_priority(asked: float, scheduler: float) -> float:
-    """Return a job's priority: the mean of the user's, the site's and the scheduler's."""
+    """Return the mean of the user's, the site's and the scheduler's priorities."""
     return (asked + scheduler) / 3.0
 
 
 def scheduler_priority(wait: float, average_wait: float) -> float:
-    """Return the scheduler's priority of a job that has its first start after this wait.
+    """Return the scheduler's priority for a job with this wait until its first start.
 
     0 for a job that starts at once, 1/2 for one that waits as long as the average of the
     system (above 0), 1 from twice that on.
@@ -219,7 +219,7 @@ def scheduler_priority(wait: float, average_wait: float) -> float:
 
 
 def first_slack(priority: float, slack_factor: float, average_wait: float) -> float:
-    """Return a job's initial slack: infinite over quota.
+    """Return a job's initial slack: infinite if over quota.
 
     The slack factor is the number of average wait times granted to a job of priority 0.
     """
@@ -229,7 +229,7 @@ def first_slack(priority: float, slack_factor: float, average_wait: float) -> fl
 
 
 class AverageWait:
-    """Average wait, on which priorities and slacks of new jobs rest.
+    """The average wait, which sets the scale of new jobs' priorities and slacks.
 
     It is one number for all jobs at all times, as in the paper's simulations, or learned: the mean
     wait of the jobs that started in the last while, by class of estimate. Section 5.2 recommends an
@@ -273,12 +273,12 @@ class AverageWait:
 
 
 def power(base: float, exponent: float) -> float:
-    """Return a power; exponent 1, the usual one, costs nothing."""
+    """Return a power; the usual exponent 1 is free."""
     return base if exponent == 1.0 else math.pow(base, exponent)
 
 
 class Prices:
-    """Costs of schedules: with the importance of utilization, time, priority and fairness.
+    """Prices of schedules, with weights of utilization, time, priority and fairness.
 
     These are the paper's alpha_u, alpha_t, alpha_p and alpha_f, each from 0 to 1.
     """
@@ -332,7 +332,7 @@ class Prices:
 
 
 class Search:
-    """The search for the cheapest schedule that includes a new job, or none at an early end.
+    """Search for the cheapest schedule with a new job, or without one at an early end.
 
     At each position among the waiting jobs, the jobs before it keep their reservations;
     the new job, then the jobs from the position on in the order of the heuristic, are
@@ -493,7 +493,7 @@ class Search:
                 self.moved = 0
 
     def compress(self, fixed: int) -> float:
-        """Compress a copy of the plan as conservative backfilling does, and return the price.
+        """Compress a copy of the plan conservatively, and return the price.
 
         One by one in order of planned start, jobs move up to their earliest fit while all
         others stay. The price is at most 0. O(waiting × steps).
@@ -554,7 +554,7 @@ class Search:
         return gain
 
     def place_delayed(self, position: int, start: float, price: float) -> int:
-        """Place the jobs from a position on at their earliest fit, and add up what this costs.
+        """Place the jobs from a position on at their earliest fits; return the price.
 
         The trial profile has the running jobs, the jobs before the position and the new job,
         whose own wait costs ``price``. The schedule becomes the best one if it is cheaper, or as
@@ -781,7 +781,7 @@ class Slack(PlanScheduler):
         self.slacks.promises.clear()
 
     def call_for_first_start(self) -> None:
-        """Ask for a message at the next planned start, once, if no job ends then.
+        """Request one message at the next planned start, if no job ends then.
 
         Compression that leaves a job where it is can leave it with a start at which no
         job ends any more, so that nothing would happen then. O(running).
@@ -816,7 +816,7 @@ class Slack(PlanScheduler):
             self.watch(job)
 
     def watch(self, job: Job) -> None:
-        """Ask for a message when a running job reaches its estimate."""
+        """Request a message when a running job reaches its estimate."""
         news = self.manager.news
         date = job.end + (news.grace if news.late else TICK_GRACE)
         # A call has to be later than now, even at dates so late that the grace is nothing.
@@ -864,7 +864,7 @@ class Slack(PlanScheduler):
         return True
 
     def kill(self, job: Job, run_time: float) -> None:
-        """Kill a job that has reached its estimate, or the end of its extension."""
+        """Kill a job at its estimate, or at the end of its extension."""
         estimate, tolerance = job.estimate, self.manager.news.tolerance
         extended = run_time > estimate + 2 * tolerance
         self.manager.record(job).reasons = (

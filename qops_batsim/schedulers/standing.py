@@ -70,7 +70,7 @@ class WindowStanding(msgspec.Struct, kw_only=True):
 
 
 class Standing(msgspec.Struct, kw_only=True):
-    """Standing of a scheduler; jobs are known by their places in ``jobs``.
+    """Snapshot of a scheduler; jobs are referred to by their index in ``jobs``.
 
     ``is_late`` and ``lag`` (seconds) are what is known of late news, ``records`` what is noted of
     jobs, by id; ``originals`` tells under which id those were submitted that run again.
@@ -105,24 +105,24 @@ PLAN_NUMBERS = (
 
 
 def told(date: float) -> Date:
-    """Return a date as a standing tells it."""
+    """Return a date in the form of a snapshot."""
     return date if math.isfinite(date) else str(date)
 
 
 def amount_of(amount: Any) -> int | str:
-    """Return a number of processors, or a text of hosts."""
+    """Return an amount in the form of a snapshot: a number of processors, or hosts as text."""
     return str(HostSet(amount.mask())) if isinstance(amount, HostBits) else int(amount)
 
 
 def read_amount(amount: int | str, machine_size: int) -> int | HostBits:
-    """Return what :func:`amount_of` was told."""
+    """Return the amount written by :func:`amount_of`."""
     if isinstance(amount, str):
         return HostBits.of(HostSet.parse(amount).mask, machine_size)
     return amount
 
 
 class Planner(Protocol):
-    """What is restored of a :class:`~qops_batsim.schedulers.planning.PlanScheduler`."""
+    """Protocol of what is restored in a :class:`~qops_batsim.schedulers.planning.PlanScheduler`."""
 
     plan: Plan
     manager: ResourceManager
@@ -134,7 +134,7 @@ class Planner(Protocol):
 
 
 def standing_of(scheduler: Planner) -> Standing | None:
-    """Return the standing of a scheduler between two decisions. O(jobs in the plan).
+    """Return a scheduler's snapshot between two decisions. O(jobs in the plan).
 
     None if it is in the middle of something: a new job, a kill, a cancellation; or if it learns
     from jobs that have left, or decisions are logged, as a log begins with the first job.
@@ -187,7 +187,7 @@ def standing_of(scheduler: Planner) -> Standing | None:
 
 
 def job_standing(scheduler: Planner, job: Job) -> JobStanding:
-    """Return the standing of a job."""
+    """Return a job's part of a snapshot."""
     is_running = job.phase == RUNNING
     by_host = scheduler.plan.by_host
     return JobStanding(
@@ -202,7 +202,7 @@ def job_standing(scheduler: Planner, job: Job) -> JobStanding:
 
 
 def restore(scheduler: Planner, standing: Standing) -> list[Job]:
-    """Restore a standing in a scheduler that was just begun; return its jobs by arrival.
+    """Restore a snapshot in a scheduler that just began; return its jobs by arrival.
 
     InputError if it is of another version.
     """
@@ -257,7 +257,7 @@ def restore(scheduler: Planner, standing: Standing) -> list[Job]:
 
 
 def claims_of(standing: Standing, jobs: list[Job], machine_size: int) -> list[Claim]:
-    """Return the claims of a standing."""
+    """Return the claims in a snapshot."""
     return [
         Claim(
             float(each.start),

@@ -52,7 +52,7 @@ class Timetable(Plan):
         return manager.capacity is not None and bool(manager.capacity.windows)
 
     def jobs(self) -> list[Job]:
-        """Return the jobs with promised starts, and those that ask for some. O(claims)."""
+        """Return the jobs with promised starts and those that request one. O(claims)."""
         return [*(claim.job for claim in self.claims if claim.job is not None), *self.asked]
 
     def drop(self, jobs: Sequence[Job]) -> None:
@@ -80,7 +80,7 @@ class Timetable(Plan):
         self.call_for_start(manager)
 
     def answer(self, manager: ResourceManager, job: Job) -> None:
-        """Promise a job the start that it asks for, or reject it."""
+        """Promise a job its requested start, or reject it."""
         found, asked = self.promise_start(job), job.fixed_start
         if found != found:
             manager.reject(job, no_time(job.estimate, job.deadline - asked, job.deadline))
@@ -92,7 +92,7 @@ class Timetable(Plan):
     # What is free
 
     def write(self, scheduler: Starter) -> None:
-        """Rebuild the profile: what running jobs, maintenance and promised starts leave free.
+        """Rebuild the profile of running jobs, maintenance and promised starts.
 
         Promised starts that cannot be kept are moved.
         """
@@ -124,7 +124,7 @@ class Timetable(Plan):
     # Starts
 
     def start_promised(self, scheduler: Starter) -> None:
-        """Start the jobs whose promised starts have come and whose hosts are free."""
+        """Start the jobs whose promised starts are due and whose hosts are free."""
         manager, place = scheduler.manager, 0
         while place < len(self.claims):
             claim = self.claims[place]
@@ -169,7 +169,7 @@ class Timetable(Plan):
                 is_reserved = True
 
     def fit(self, job: Job, limit: float) -> float:
-        """Return the earliest fit of a job from now to a date, infinite if there is none."""
+        """Return a job's earliest fit between now and a date, infinite without one."""
         profile: Any = self.profile
         if job.bits.size == 0:
             job.bits = HostBits(self.machine_size)
@@ -180,7 +180,7 @@ class Timetable(Plan):
         return start
 
     def call_for_start(self, manager: ResourceManager) -> None:
-        """Ask for a message at the next promised start, once."""
+        """Request one message at the next promised start."""
         date = self.next_claimed_start(manager.now)
         if date < INFINITY and date != self.called_for:
             self.called_for = date

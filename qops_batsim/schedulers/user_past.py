@@ -11,7 +11,7 @@ _NONE = math.nan, math.nan
 
 
 class UserPast:
-    """Run times of the last two jobs of each user, by which those of new jobs are predicted.
+    """Run times of each user's last two jobs, from which new ones are predicted.
 
     D. Tsafrir, Y. Etsion, D. G. Feitelson, "Backfilling using system-generated predictions rather
     than user runtime estimates", IEEE Transactions on Parallel and Distributed Systems 18 (2007).

@@ -1,4 +1,4 @@
-"""Schedulers as any engine of the Batsim protocol can drive them."""
+"""Between engines and schedulers: registry, messages, late news, refusals, logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of a scheduler to a new job."""
+"""A scheduler's answers to a new job."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from qops_batsim.scheduling.refusal import OfferOutcome, Refusal, RefusalKind
 
 
 class Offer(NamedTuple):
-    """A deadline offered instead of the requested one, and why that could not be kept."""
+    """A later deadline offered to a user, and why the requested one could not be kept."""
 
     deadline: float
     taken: bool
     refusal: Refusal
 
     def note(self, record: QosRecord) -> str:
-        """Note the offer in the record of a job; return the job's metadata for Batsim's files."""
+        """Record the offer for a job; return its metadata text."""
         record.offered_deadline = self.deadline
         if self.taken:
             record.reasons = (replace(self.refusal, offer=OfferOutcome.TAKEN),)
@@ -29,7 +29,7 @@ class Offer(NamedTuple):
 
 
 class AdmissionAnswer(NamedTuple):
-    """Answer to a new job.
+    """The answer to a new job.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class AdmissionAnswer(NamedTuple):
 
     @property
     def offered(self) -> float | None:
-        """The deadline that was offered (seconds), or None."""
+        """The offered deadline (seconds), or None."""
         return None if self.offer is None else self.offer.deadline
 
 

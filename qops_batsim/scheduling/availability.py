@@ -1,4 +1,4 @@
-"""The availability profile for use from Python."""
+"""The availability profile as Python users see it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from qops_batsim.timing import duration_on_grid, end_of, on_grid
 
 
 class NotFreeError(SimulationError, ValueError):
-    """A reservation of processors that are not free, or a release of free ones."""
+    """Processors to be reserved are not free, or processors to be released are."""
 
 
 class AvailabilityProfile:
@@ -54,7 +54,7 @@ class AvailabilityProfile:
         return made
 
     def earliest_fit(self, after: float, duration: float, processors: int) -> float:
-        """Return the first date from ``after`` on with that many processors free. O(steps).
+        """Return the first date with enough free processors for a duration. O(steps).
 
         Infinite if the job never fits.
         """
@@ -95,7 +95,7 @@ class AvailabilityProfile:
             )
 
     def trim(self, now: float) -> None:
-        """Forget what lies before ``now`` (seconds). O(steps)."""
+        """Drop the past before ``now`` (seconds). O(steps)."""
         self._profile.trim(on_grid(float(now)))
 
     def steps(self) -> list[tuple[float, int]]:
@@ -114,7 +114,7 @@ def _check_numbers(processors: object, **seconds: object) -> None:
 
 
 def _on_grid(start: float, duration: float, processors: int) -> tuple[float, float]:
-    """Return the start and the end on the grid of dates; what has no length ends at once."""
+    """Return start and end on the grid of dates; an empty interval ends at its start."""
     _check_numbers(processors, start=start, duration=duration)
     start = on_grid(float(start))
     if duration <= 0:

@@ -1,4 +1,4 @@
-"""The size of the machine over time: hosts go away and return."""
+"""The machine's size over time: hosts leave, return, and have maintenance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 
 
 class Window(NamedTuple):
-    """Announced maintenance: hosts are away from one date to another (seconds)."""
+    """Announced maintenance: hosts are away between two dates (seconds)."""
 
     hosts: HostSet
     since: float
@@ -27,13 +27,13 @@ class Window(NamedTuple):
 
     @classmethod
     def told(cls, notice: Notify) -> Window:
-        """Return the window that a notification announces."""
+        """Return the window announced by a notification."""
         hosts = HostSet.parse(str(notice.fields.get("resources", "")))
         return cls(hosts, float(notice.fields["start"]), float(notice.fields["end"]))
 
 
 def note_hosts(manager: ResourceManager, notice: Notify) -> int | None:
-    """Record a notice about hosts; return how many will leave, None if it is about none."""
+    """Process a notification about hosts; return how many will leave, None if not about any."""
     capacity = manager.capacity or Capacity(manager.machine_size)
     capacity.is_planned = manager.plans
     lost = capacity.note(notice)
@@ -45,7 +45,7 @@ def note_hosts(manager: ResourceManager, notice: Notify) -> int | None:
 
 
 def maintenance_begins(manager: ResourceManager) -> bool:
-    """Tell maintenance that has begun from other outages of its hosts; return whether any has.
+    """Separate maintenance that has begun from other outages; return whether any has begun.
 
     The manager recounts its free hosts then.
     """
@@ -65,7 +65,7 @@ def why_never(manager: ResourceManager, job: Job) -> Refusal | None:
 
 
 class Capacity:
-    """Hosts that are away or will be, and whether they may still return.
+    """Which hosts are away or will be, and whether they may still return.
 
     Attributes
     ----------
@@ -92,11 +92,11 @@ class Capacity:
 
     @property
     def present(self) -> int:
-        """Number of hosts that are there, free or not, or under maintenance. O(hosts / 64)."""
+        """Number of present hosts, including those under maintenance. O(hosts / 64)."""
         return self.machine_size - len(self.away)
 
     def closed(self, *, drains: bool) -> HostSet:
-        """Return the hosts on which nothing may start; those that are drained as well, if any are.
+        """Return the hosts on which nothing may start, drained ones included.
 
         O(windows).
         """
@@ -107,7 +107,7 @@ class Capacity:
         return closed
 
     def is_drained(self, window: Window) -> bool:
-        """Tell whether hosts take no job from the notice of a window on.
+        """Return whether hosts take no jobs from a window's notice on.
 
         So they are for a scheduler that plans with numbers of processors: which of them a job will
         have is not known, and it may reach into the window on others. If none are left it cannot.
@@ -117,7 +117,7 @@ class Capacity:
         return bool(others) or not self.is_planned
 
     def note(self, notice: Notify) -> HostSet | None:
-        """Note that hosts leave, return or will leave, or none will any more.
+        """Process that hosts leave, return or will leave, or that none will any more.
 
         Returned is what nobody knew of that is not there now or later; None if no hosts are told.
         O(windows).
@@ -145,7 +145,7 @@ class Capacity:
         return hosts
 
     def check_dates(self, now: float) -> HostSet | None:
-        """Tell windows that have begun from other outages of their hosts; None if that is as noted.
+        """Separate begun windows from other outages; None if nothing changed.
 
         Else the hosts are returned that have left though they are under no maintenance yet. Of what
         happens at one date, the notice of a window is told last. O(windows).

@@ -1,4 +1,4 @@
-"""The lines of a decision log, ``PREFIX_decisions.jsonl``: one JSON object each.
+"""The events of a decision log: the lines of ``PREFIX_decisions.jsonl``.
 
 The first line is a :class:`LogHeader`, every other one an event. Events stand in the
 order in which the scheduler made its decisions; ``date`` (seconds) never decreases.
@@ -35,7 +35,7 @@ Cause = Literal[
 
 
 class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
-    """Header of a decision log: :data:`FORMAT`, version, and the scheduler that decided."""
+    """First line of a decision log: :data:`FORMAT`, version, and scheduler."""
 
     format: str
     version: int
@@ -47,7 +47,7 @@ class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submission(NamedTuple):
-    """The request of the job in a slot; what it did not say is None (seconds)."""
+    """A job's request; None for what it does not ask (seconds)."""
 
     job: str
     submission: float
@@ -100,12 +100,12 @@ class Submitted(_Event, frozen=True, kw_only=True):
 
 
 def told(refusal: Refusal | None) -> dict[str, Any]:
-    """Return a refusal as fields of an event: in words, and typed."""
+    """Return a refusal as event fields: in words, and typed."""
     return {} if refusal is None else {"reason": sentence(refusal), "refusal": refusal}
 
 
 def refusal_of(event: Admitted | Refused | Dropped | Late) -> Refusal | None:
-    """Return the refusal that an event tells; one of another version only in words."""
+    """Return the refusal in an event; only in words if another version wrote it."""
     found = event.refusal
     if found is not None and found.kind is not RefusalKind.FREE_TEXT:
         return found
@@ -113,7 +113,7 @@ def refusal_of(event: Admitted | Refused | Dropped | Late) -> Refusal | None:
 
 
 class Admitted(_Event, frozen=True, kw_only=True):
-    """A job was taken into the plan, with a promised start and deadline (seconds, absolute).
+    """A job was admitted, with a promised start and deadline (seconds, absolute).
 
     Where the deadline is an offer rather than the requested one, ``reason`` says why that was
     refused, ``refusal`` the same typed, and ``blamed`` names the job whose deadline stood in the
@@ -132,7 +132,7 @@ class Admitted(_Event, frozen=True, kw_only=True):
 
 
 class Refused(_Event, frozen=True, kw_only=True):
-    """A job was refused; ``offered`` is a deadline that the user did not take (seconds)."""
+    """A job was refused; ``offered`` is a deadline its user declined (seconds)."""
 
     job: str
     reason: str
@@ -142,7 +142,7 @@ class Refused(_Event, frozen=True, kw_only=True):
 
 
 class Moved(_Event, frozen=True, kw_only=True):
-    """Promised starts were moved, all for one cause.
+    """Promised starts moved, all for one cause.
 
     Attributes
     ----------
@@ -211,11 +211,11 @@ class Resized(_Event, frozen=True, kw_only=True):
 
 
 class LateNews(_Event, frozen=True, kw_only=True):
-    """News is late from now on, as on platforms with latencies: the scheduler uses its grace."""
+    """News is late from now on, so the scheduler uses its grace."""
 
 
 class Started(_Event, frozen=True, kw_only=True):
-    """A job started, and is expected to end at ``end`` (seconds).
+    """A job started; its expected end is ``end`` (seconds).
 
     It counts as started ``late`` seconds before, when it was planned to.
     """
@@ -226,21 +226,21 @@ class Started(_Event, frozen=True, kw_only=True):
 
 
 class Slipped(_Event, frozen=True, kw_only=True):
-    """A running job counts from its actual start from now on, until ``end`` (seconds)."""
+    """A running job now counts from its actual start, until ``end`` (seconds)."""
 
     job: str
     end: float | None = None
 
 
 class Outlived(_Event, frozen=True, kw_only=True):
-    """A running job has outlived its estimate; ``end`` is its new expected end (seconds)."""
+    """A running job exceeded its estimate; ``end`` is its new expected end (seconds)."""
 
     job: str
     end: float | None = None
 
 
 class Late(_Event, frozen=True, kw_only=True):
-    """A waiting job can no longer keep its promise; its target is ``deadline`` now (seconds).
+    """A waiting job can no longer keep its promise; ``deadline`` is its new target (seconds).
 
     With a ``reason`` that is a new promise, unless there is none: then it has no start as long
     as too few hosts are there.
@@ -253,7 +253,7 @@ class Late(_Event, frozen=True, kw_only=True):
 
 
 class Ended(_Event, frozen=True, kw_only=True):
-    """A job left its processors, ``early`` seconds before its expected end.
+    """A job ended ``early`` seconds before its expected end.
 
     After a kill, the expected end is the date of the kill; news of it may take time.
     """

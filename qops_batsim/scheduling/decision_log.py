@@ -1,4 +1,4 @@
-"""Log of a scheduler's decisions and promises: ``PREFIX_decisions.jsonl``.
+"""The log of a scheduler's decisions: ``PREFIX_decisions.jsonl``.
 
 Schedulers with a plan log decisions in rows; text is made of them where it is asked for. Nothing
 is logged unless :meth:`~qops_batsim.scheduling.port.SchedulerModule.keep_decisions` was called.
@@ -25,7 +25,7 @@ BLOCK = 1024
 
 
 class DecisionLog:
-    """The decisions of one simulation, which its scheduler logs.
+    """The decisions logged by the scheduler of one simulation.
 
     Attributes
     ----------
@@ -38,18 +38,18 @@ class DecisionLog:
         self.events: Callable[[], Iterator[Event]] = lambda: iter(())
 
     def follow(self, machine_size: int, events: Callable[[], Iterator[Event]]) -> None:
-        """Have the events of a scheduler, as it returns them."""
+        """Take the events from a function of the scheduler."""
         self.processors, self.events = machine_size, events
 
     def lines(self) -> Iterator[bytes]:
-        """Return the events so far, one JSON object each, in order."""
+        """Return the events so far in order, each as a JSON object."""
         return map(msgspec.json.Encoder().encode, self.events())
 
 
 def format_decisions(
     log: DecisionLog, *, run_id: str, scheduler: str, options: dict[str, Any]
 ) -> Iterator[bytes]:
-    """Yield the lines of ``_decisions.jsonl``, some at once; ``scheduler`` is a registered name."""
+    """Yield the lines of ``_decisions.jsonl`` in blocks; ``scheduler`` is a registered name."""
     header = LogHeader(
         format=FORMAT,
         version=VERSION,

@@ -1,4 +1,4 @@
-"""The events that the rows of a log of decisions tell."""
+"""Converting the rows of a decision log to events."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def submissions_of(
     estimates: Iterable[float],
     asked: Iterable[QosRequest | None],
 ) -> list[Submission]:
-    """Return the requests of jobs, told by columns."""
+    """Return the requests of jobs, given in columns."""
     known = map(_finite, estimates)
     told = zip(*(_ASKED(each or _NOTHING_ASKED) for each in asked), strict=True)
     columns = zip(job_ids, dates, processors, known, *told, strict=True)
@@ -74,7 +74,7 @@ def events_of(
     job_of: Callable[[int], Submission],
     worded: Mapping[int, AdmissionAnswer],
 ) -> Iterator[Event]:
-    """Yield the events that rows tell, in their order.
+    """Yield the events of rows, in order.
 
     Parameters
     ----------
@@ -165,10 +165,10 @@ def events_of(
 
 
 def _other(target: float, promise: float) -> float | None:
-    """Return a target for JSON, if it is not the promise."""
+    """Return a target for JSON, None if it equals the promise."""
     return None if target == promise else float(target)
 
 
 def _finite(number: float) -> float | None:
-    """Return a number for JSON, which has no infinity."""
+    """Return a number for JSON, None if infinite."""
     return float(number) if abs(number) < math.inf else None

@@ -1,4 +1,4 @@
-"""Turning messages into calls of a scheduler, and its decisions into messages."""
+"""Driving a scheduler by messages: events become calls, decisions become messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ those of an earlier one take effect at once. So they are dated by so much earlie
 
 
 class ModuleDriver:
-    """The decision side of an exchange, played by a scheduler.
+    """The decision side of a simulation, run by a scheduler.
 
     The same driver serves the embedded engine in process and any engine over a
     socket. Events that no module needs (answers, messages of jobs, power states)
@@ -64,7 +64,7 @@ class ModuleDriver:
         }
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
-        """Return the module's decisions on these events, to take effect at once.
+        """Return the scheduler's decisions on these events, effective at once.
 
         InputError if the engine lacks what the module needs.
         """
@@ -74,7 +74,7 @@ class ModuleDriver:
         return Message(now, [Stamped(date, decision) for decision in decisions])
 
     def decisions_on(self, now: float, events: Sequence[Event]) -> list[Decision]:
-        """Return the module's decisions on these events at a date (seconds): see :meth:`exchange`.
+        """Return the decisions on these events at a date (seconds); see :meth:`exchange`.
 
         This is how an engine in the same process asks, without messages.
         """
@@ -125,7 +125,7 @@ def _with_full_id(decision: RegisterJob) -> Job:
 
 
 def check_needs(module: SchedulerModule, event: SimulationBegins, *, any_engine: bool) -> None:
-    """Check that an engine has what a scheduler cannot do without; InputError if not."""
+    """Raise an InputError unless an engine has what a scheduler needs."""
     if event.config.redis_enabled:
         raise InputError(
             "the engine was started with --enable-redis: it describes its jobs there only, and "
@@ -144,7 +144,7 @@ def check_needs(module: SchedulerModule, event: SimulationBegins, *, any_engine:
 
 
 def system_of(event: SimulationBegins) -> System:
-    """Return what a module is told of the machine."""
+    """Return the description of the machine for a scheduler."""
     return System(
         hosts=tuple(event.compute_resources),
         compute_sharing=event.allow_compute_sharing,

@@ -1,4 +1,4 @@
-"""What schedulers need of an engine, and the check that one which comes in has it."""
+"""Checking that an engine has what a scheduler needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from qops_batsim.protocol.v5.handshake import Features
 
 
 def missing_options(needs: EngineNeeds, engine: SimulationBegins) -> list[str]:
-    """Return the options of Batsim that the engine should have been started with.
+    """Return the Batsim options that the engine lacks.
 
     A Batsim that does not tell whether profiles can be reused (3.1) never forgets one.
     """
@@ -26,7 +26,7 @@ def missing_options(needs: EngineNeeds, engine: SimulationBegins) -> list[str]:
 
 
 def features_of(needs: EngineNeeds) -> Features:
-    """Features to ask a Batsim 5 for, where the scheduler and no option decides on them."""
+    """Return the features to request from Batsim 5, which has no options for them."""
     return Features(
         dynamic_registration=needs.dynamic_jobs,
         profile_reuse=needs.dynamic_jobs,

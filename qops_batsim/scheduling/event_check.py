@@ -1,4 +1,4 @@
-"""Check of an engine over the wire: each event against all that was said before.
+"""Checking a remote engine's events against all earlier messages.
 
 Modules trust their engine. In this process that is ours; at the other end of a socket anything may
 be, and what it says is checked here, once for all modules.
@@ -75,7 +75,7 @@ class EventCheck:
         }
 
     def check(self, message: Message[Event]) -> None:
-        """Raise an InputError for an event that cannot be, which names it and its field."""
+        """Raise an InputError that names event and field if the event is impossible."""
         now = message.now
         if not self._now <= now <= MAX_SECONDS:
             if now < self._now:
@@ -107,7 +107,7 @@ class EventCheck:
             ended = type(body) is SimulationEnds
 
     def note(self, decisions: Sequence[Decision]) -> None:
-        """Take notice of what was decided: what can happen depends on it."""
+        """Record decisions, which determine what can happen."""
         jobs = self._jobs
         for each in decisions:
             kind = type(each)
@@ -212,7 +212,7 @@ class EventCheck:
 
 
 def _check_profile(profile: Mapping[str, Any], where: str) -> None:
-    """Check what modules read of a profile."""
+    """Check the parts of a profile that schedulers read."""
     kind = str(profile.get("type"))
     for field in _AMOUNTS.get(kind, ()):
         amount = profile.get(field, 0)

@@ -1,4 +1,4 @@
-"""Interface of users' schedulers, checked before anything runs."""
+"""Checking the interface of users' schedulers before a run."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _TO_OVERRIDE = ("admit", "schedule", "decide")
 
 
 class InterfaceError(InputError):
-    """A scheduler does not look as engines expect it to."""
+    """A scheduler does not have the expected interface."""
 
 
 def is_ours(kind: type) -> bool:
-    """Return whether a class belongs to this package, whose classes need no check."""
+    """Return whether a class is part of this package and needs no check."""
     return kind.__module__.startswith(_OURS)
 
 
 def scheduler_problem(scheduler: Scheduler) -> str | None:
-    """Return what is wrong with a user's scheduler before anything has run, or None.
+    """Return what is wrong with the interface of a user's scheduler, or None.
 
     Its public methods are hooks of ours, or too unlike these to be misspelt. One that is like a
     hook may be a helper of a class that overrides other hooks: there it leads to a warning.
@@ -67,7 +67,7 @@ def scheduler_problem(scheduler: Scheduler) -> str | None:
 
 
 def _old_name(kind: type[Scheduler], own: Mapping[str, Any]) -> str | None:
-    """Return the error of a class that overrides a former hook, None if it has none."""
+    """Return an error if a class overrides a hook by its former name, else None."""
     for name, (entry, arguments) in hooks_before().items():
         if name not in own:
             continue
@@ -82,12 +82,12 @@ def _old_name(kind: type[Scheduler], own: Mapping[str, Any]) -> str | None:
 
 
 def _arguments(method: object) -> list[str] | None:
-    """Return the names of a method's arguments behind the first one."""
+    """Return the names of a method's arguments after ``self``."""
     return list(inspect.signature(method).parameters)[1:] if inspect.isfunction(method) else None
 
 
 def _unknown_name(kind: type[Scheduler], base: type, own: Mapping[str, Any]) -> str | None:
-    """Return which method nothing calls that may be meant as a hook."""
+    """Return an uncalled method that may be a misspelt hook."""
     unknown = [
         name
         for name, value in own.items()
@@ -118,7 +118,7 @@ def _unknown_name(kind: type[Scheduler], base: type, own: Mapping[str, Any]) -> 
 
 
 def _missing_hook(kind: type[Scheduler]) -> str | None:
-    """Return which hook a class has to override and does not."""
+    """Return a hook that a class must override but does not."""
     name = next(name for name in _TO_OVERRIDE if name in kind.HOOKS)
     bases = [each for each in kind.__mro__ if name in getattr(each, "HOOKS", {})]
     is_missing = getattr(kind, name) is getattr(bases[-1], name)
@@ -126,7 +126,7 @@ def _missing_hook(kind: type[Scheduler]) -> str | None:
 
 
 def _hook_problem(kind: type[Scheduler], name: str) -> str | None:
-    """Return what is wrong with a hook that a user's class overrides."""
+    """Return what is wrong with an overridden hook."""
     method, arguments = getattr(kind, name), kind.HOOKS[name].split()
     if not inspect.isfunction(method) or inspect.iscoroutinefunction(method):
         return f"{kind.__name__}.{name} is {shown(method)}; an ordinary method is expected"

@@ -59,7 +59,7 @@ class News:
         options: object,
         profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     ) -> News:
-        """Return nothing learned yet, with the grace among a scheduler's options, if any."""
+        """Return a new object with the grace in a scheduler's options, if any."""
         return cls(getattr(options, "grace", GRACE), profiles)
 
     def submitted(self, job: Job, now: float) -> float:
@@ -76,7 +76,7 @@ class News:
         return lag
 
     def ended(self, job: Job, start: float, now: float) -> None:
-        """Learn from the end of a job, told now, that was started at a date (seconds).
+        """Learn from the news that a job started at a date has ended (seconds).
 
         A job that runs longer than its estimate says nothing; nothing runs longer than its
         walltime, or than the delay that it is.
@@ -95,7 +95,7 @@ class News:
 
     @property
     def most_lag(self) -> float:
-        """Most lateness of a start that still counts as planned (seconds).
+        """Greatest lateness of a start that still counts as planned (seconds).
 
         Half the grace: the other half is for the news of its end.
         """
@@ -116,7 +116,7 @@ class News:
         self.tolerance = max(self.grace, GRID_TOLERANCE)
 
     def _longest(self, job: Job) -> float:
-        """Return the longest that a job can run (seconds); infinite if that is not known."""
+        """Return the longest possible run time of a job (seconds); infinite if unknown."""
         profile = self._profiles.get(job.id.partition("!")[0], {}).get(job.profile, {})
         known = [job.walltime] if job.walltime is not None else []
         if profile.get("type") == "delay" and isinstance(profile.get("delay"), (int, float)):
@@ -125,7 +125,7 @@ class News:
 
 
 class Hearing:
-    """Events since the last decision, from which it may be learned that news is late.
+    """Events since the last decision that may show that news is late.
 
     Usually everything is on time, and nothing can be told from that.
 
@@ -145,7 +145,7 @@ class Hearing:
         self.ended: list[tuple[Job, float]] = []
 
     def judge(self, now: float) -> None:
-        """Learn from what was told, at the date of a decision (seconds)."""
+        """Judge from the events, at a decision's date (seconds), whether news is late."""
         newest = self.newest
         if newest is not None:
             self.newest = None
@@ -160,7 +160,7 @@ class Hearing:
 
 
 def with_least_grace(options: Options, platform: Platform) -> Options:
-    """Return a scheduler's options with the least grace of a platform instead of the default one.
+    """Return a scheduler's options with the platform's least grace as default.
 
     A grace that is not the default is the user's, and stays.
     """
@@ -171,5 +171,5 @@ def with_least_grace(options: Options, platform: Platform) -> Options:
 
 
 def _threshold(now: float) -> float:
-    """Return the least lateness that is none of rounding (seconds)."""
+    """Return the least lateness that is more than rounding (seconds)."""
     return LATE + now * 2.0**-50

@@ -1,4 +1,4 @@
-"""Schedulers from outside the package: loading one from a file, and where its code failed.
+"""Schedulers from files: loading them, and locating their errors.
 
 Who gives ``FILE.py:CLASS`` to a command or a function has that file run. A file of data that names
 one does not (:func:`scheduler_of_data`).
@@ -34,24 +34,24 @@ _modules: dict[Path, tuple[int, ModuleType, str]] = {}
 
 
 def is_in_file(scheduler: str) -> bool:
-    """Tell whether the text is ``FILE.py:CLASS`` rather than a registered name."""
+    """Return whether the text is ``FILE.py:CLASS`` rather than a registered name."""
     path, _, name = scheduler.rpartition(":")
     return (path or name).endswith(".py")
 
 
 def run_prefix(out: str | PathLike[str] | None, scheduler: str) -> str:
-    """Return the prefix of a run's files; in a folder (``out/``, the default), by its scheduler."""
+    """Return the prefix of a run's files; in a folder (default ``out/``) the scheduler's name."""
     prefix = str(out or "out/")
     return prefix + short_name(scheduler) if prefix.endswith("/") else prefix
 
 
 def short_name(scheduler: str) -> str:
-    """Return what files and tables call a scheduler: its name; of ``FILE.py:CLASS`` the class."""
+    """Return a scheduler's name for files and tables; of ``FILE.py:CLASS`` the class."""
     return scheduler.rpartition(":")[2] if is_in_file(scheduler) else scheduler
 
 
 def object_in_file(scheduler: str) -> object:
-    """Return what ``FILE.py:CLASS`` names; the file runs once as long as it does not change."""
+    """Load what ``FILE.py:CLASS`` names; a file runs once unless it changes."""
     text, _, name = scheduler.rpartition(":")
     path = Path(text or name)
     changed = _time_of_change(scheduler, path)
@@ -72,7 +72,7 @@ def object_in_file(scheduler: str) -> object:
 
 
 def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None = None) -> str:
-    """Return a scheduler that data name, if loading it runs only what the user allows.
+    """Return a scheduler named in data, running only files that the user allows.
 
     A registered name is returned as it is. The file of ``FILE.py:CLASS`` may be run if the user
     names it, wherever it lies now, or if this process has run it at the user's wish before.
@@ -109,7 +109,7 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
 
 
 def _loaded(path: Path) -> str | None:
-    """Return the digest of a file that this process has run, None if it has not."""
+    """Return the digest of a file that this process has loaded, else None."""
     try:
         known = _modules.get(path.resolve())
     except (OSError, ValueError, RuntimeError):
@@ -118,20 +118,20 @@ def _loaded(path: Path) -> str | None:
 
 
 def is_loaded(scheduler: str) -> bool:
-    """Tell whether this process has run the file of ``FILE.py:CLASS``."""
+    """Return whether this process has loaded the file of ``FILE.py:CLASS``."""
     text, _, name = scheduler.rpartition(":")
     return _loaded(Path(text or name)) is not None
 
 
 def digest_of_file(scheduler: str) -> str | None:
-    """Return the SHA-256 of the file of ``FILE.py:CLASS`` as it was run; None for other names."""
+    """Return the SHA-256 of a scheduler's file as it was loaded; None for other names."""
     text, _, name = scheduler.rpartition(":")
     known = _modules.get(Path(text or name).resolve()) if is_in_file(scheduler) else None
     return None if known is None else known[2]
 
 
 def _time_of_change(scheduler: str, path: Path) -> int:
-    """Return when the file of a scheduler was changed (ns); an InputError if there is none."""
+    """Return when a scheduler's file was changed (ns); InputError if it is missing."""
     try:
         return path.stat().st_mtime_ns
     except OSError as error:
@@ -164,7 +164,7 @@ def _run_file(scheduler: str, path: Path) -> tuple[ModuleType, str]:
 
 
 def remember(plugin: Callable[..., object]) -> None:
-    """Note where the code of a scheduler, or of a function, lies, unless it is one of ours."""
+    """Remember the file of a scheduler's or function's code, unless it is ours."""
     top = str(getattr(plugin, "__module__", "")).partition(".")[0]
     module = sys.modules.get(top)
     if top == _OURS or module is None:
@@ -176,7 +176,7 @@ def remember(plugin: Callable[..., object]) -> None:
 
 
 def frames_of_plugins(error: BaseException | None) -> list[str]:
-    """Return the frames of an error, and of what it came from, that lie in plug-ins' code.
+    """Return the frames of an error and its causes that lie in users' code.
 
     Formatted as in a traceback, outermost first, a few lines each. What happened in another
     process comes as a text, from which they are taken.

@@ -1,4 +1,4 @@
-"""Schedulers of compiled classes where an engine speaks in messages: :class:`SchedulerModule`."""
+"""Running a scheduler where the engine speaks in messages: :class:`SchedulerModule`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class System(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine as engines describe it before the first job.
+    """The machine as described by the engine before the first job.
 
     A host's position is its id. With ``compute_sharing``, several jobs may run on one host;
     with ``dynamic_jobs``, the scheduler may register jobs. ``profiles`` are execution profiles
@@ -144,7 +144,7 @@ class MessageManager(ResourceManager):
         self.decisions.append(Notify.of("registration_finished"))
 
     def profile_of(self, job: Job) -> Mapping[str, Any]:
-        """Return the execution profile of a job, empty if it is not known."""
+        """Return a job's execution profile, empty if unknown."""
         workload = job.id.partition("!")[0]
         rest = self._profiles.get((workload, job.profile))
         return rest or self.system.profiles.get(workload, {}).get(job.profile, {})
@@ -168,7 +168,7 @@ class MessageManager(ResourceManager):
         self.registered[job.id] = original
 
     def runs_of(self, job_id: str) -> list[Job]:
-        """Return what waits or runs of a job, by the id of its submission. O(jobs)."""
+        """Return the waiting or running runs of a job, by its original id. O(jobs)."""
         if job_id in self.jobs:
             return [self.jobs[job_id]]
         return [job for job in self.jobs.values() if self.registered.get(job.id) == job_id]
@@ -240,7 +240,7 @@ class MessageManager(ResourceManager):
     def tell_progress(
         self, scheduler: Scheduler, progress: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """Tell how far killed jobs had come."""
+        """Report how far killed jobs had come."""
         for job_id, told in progress.items():
             job = self.dying.get(job_id)
             if job is not None:
@@ -320,7 +320,7 @@ class SchedulerModule:
         return self.scheduler.logs
 
     def use_platform(self, platform: Platform) -> None:
-        """Use the least grace of this platform, unless another one was given."""
+        """Use the platform's least grace, unless a grace was given."""
         self.options = with_least_grace(self._given_options, platform)
         self.scheduler.options = self.options
         self.scheduler.use_platform(platform)
@@ -348,7 +348,7 @@ class SchedulerModule:
         self.decision_log.follow(machine_size, scheduler.events)
 
     def told_at(self, now: float) -> None:
-        """Note the date of a message (seconds), before its events."""
+        """Set the date of a message (seconds), before its events."""
         self._now = now
         if self._has_begun:
             self.manager.now = now
@@ -413,7 +413,7 @@ class SchedulerModule:
     # What others ask
 
     def planned_starts(self) -> dict[str, float]:
-        """Return the planned starts of waiting jobs by id (seconds), as far as there are."""
+        """Return the known planned starts of waiting jobs by id (seconds)."""
         return self.scheduler.planned_starts()
 
     def standing(self) -> Any:

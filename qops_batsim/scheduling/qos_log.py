@@ -1,4 +1,4 @@
-"""Log of the quality of service of each job: ``PREFIX_qos.csv``.
+"""The log of each job's quality of service: ``PREFIX_qos.csv``.
 
 The driver of a scheduler fills the log with what goes over the protocol:
 submissions, starts, rejections and kills. What only the module knows (offers,
@@ -120,7 +120,7 @@ class QosRecord(msgspec.Struct, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """The reasons in words for a reader: ``"asks for 5 processors, the machine has 4"``.
+        """The reasons as a sentence: ``"asks for 5 processors, the machine has 4"``.
 
         A text that is set here is the only reason.
         """
@@ -131,7 +131,7 @@ class QosRecord(msgspec.Struct, kw_only=True):
         self.reasons = (free_text(text),) if text else ()
 
     def note_renewal(self, broken: float, loss: Refusal) -> None:
-        """Note that a promise (seconds) gave way to a new one, and why."""
+        """Record that a promise (seconds) was replaced, and why."""
         self.new_promises += 1
         self.reasons += (msgspec.structs.replace(loss, broken=broken),)
 
@@ -140,7 +140,7 @@ _NOTHING_NOTED = QosRecord()
 
 
 class ToldJobs(NamedTuple):
-    """Jobs as told over the protocol, in the order of submission.
+    """Jobs in the order in which their submissions were reported.
 
     Full identifiers, requests (None where no job has one), and what was decided.
     """
@@ -151,7 +151,7 @@ class ToldJobs(NamedTuple):
 
 
 class QosLog:
-    """Everything noted about the jobs of one simulation.
+    """All notes about the jobs of one simulation.
 
     Notes are appended to plain lists, because they are taken for every job;
     :meth:`rows` puts them together.
@@ -227,7 +227,7 @@ class QosLog:
         return record
 
     def refused(self, job_id: str, reason: object) -> None:
-        """Note why a job (full id) is rejected: a Refusal, or a scheduler's own words."""
+        """Record why a job (full id) is rejected: a Refusal or free text."""
         require_type(f"reject of {job_id}: reason", reason, (str, Refusal), "a text or a Refusal")
         self.record(job_id).reasons = (as_refusal(reason),)
 
@@ -236,7 +236,7 @@ class QosLog:
         self._records.update(records)
 
     def promises(self, what: str = "admitted_deadline") -> dict[str, float]:
-        """Return deadlines promised, or other numbers of records, by full id. O(records)."""
+        """Return a numeric field of the records (promised deadlines) by full id. O(records)."""
         given = {job_id: getattr(each, what) for job_id, each in self._records.items()}
         return {job_id: number for job_id, number in given.items() if number is not None}
 
@@ -245,7 +245,7 @@ class QosLog:
         self._originals[job_id] = original
 
     def note_restart(self, again: str, original: str, killed: str, sake: str, wasted: float) -> str:
-        """Note that a killed job runs again, and return its metadata.
+        """Record that a killed job runs again; return its metadata.
 
         Parameters
         ----------
@@ -275,7 +275,7 @@ class QosLog:
         return (*QOS_COLUMNS, *further)
 
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the cells of each job under :meth:`columns`, in the order of submission.
+        """Yield each job's cells under :meth:`columns`, in order of submission.
 
         A job that was registered again is in the row of the original. O(jobs).
         """
@@ -284,7 +284,7 @@ class QosLog:
         return zip(*map(cells, self.table().values()), strict=True)
 
     def table(self) -> dict[str, Column]:
-        """Return the cells of all jobs by column: see :meth:`rows`."""
+        """Return all cells by column; see :meth:`rows`."""
         from qops_batsim.tables import Words
 
         ids, requests, decisions = self._told()
@@ -354,7 +354,7 @@ class QosLog:
         return kills
 
     def decisions(self) -> dict[str, str]:
-        """Return what was decided by full id; undecided jobs are missing. O(jobs)."""
+        """Return decisions by full id, without undecided jobs. O(jobs)."""
         made = dict.fromkeys(self.started, QOS_ACCEPTED)
         made.update((job_id, r.decision) for job_id, r in self._records.items() if r.decision)
         made.update(dict.fromkeys(self.rejected, QOS_REJECTED))
@@ -364,7 +364,7 @@ class QosLog:
 
 
 def write_qos_log(log: QosLog, prefix: str | Path) -> Path:
-    """Write ``PREFIX_qos.csv`` and return its path."""
+    """Write ``PREFIX_qos.csv``; return its path."""
     path = Path(f"{prefix}_qos.csv")
     with atomic_write(path) as stream:
         stream.writelines(format_qos(log))

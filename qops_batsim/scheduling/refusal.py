@@ -17,7 +17,7 @@ from qops_batsim.timing import SAME_DATE
 
 
 class RefusalKind(StrEnum):
-    """Kinds of obstacles to a job; files have the texts, logs the codes."""
+    """Kinds of reasons for refusals; files have the texts, decision logs the codes."""
 
     NONE = ""
     """Nothing does."""
@@ -60,7 +60,7 @@ class RefusalKind(StrEnum):
 
     @property
     def code(self) -> int:
-        """The number of the kind in rows of the log of decisions: 0 for none."""
+        """The kind's number in decision logs; 0 for none."""
         return _KINDS.index(self)
 
     @classmethod
@@ -77,7 +77,7 @@ _KINDS = tuple(RefusalKind)
 
 
 class OfferOutcome(StrEnum):
-    """Outcomes of the offer of a later deadline."""
+    """What became of an offer of a later deadline."""
 
     NONE = ""
     """There was no question of one."""
@@ -98,7 +98,7 @@ class OfferOutcome(StrEnum):
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Reason for a refusal, or for less than was promised; dates and durations in seconds.
+    """Why a job was refused, or got less than promised; times in seconds.
 
     Attributes
     ----------
@@ -156,12 +156,12 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def free_text(text: str) -> Refusal:
-    """Return a refusal in words of a scheduler's own."""
+    """Return a refusal in a scheduler's own words."""
     return Refusal(kind=RefusalKind.FREE_TEXT, text=text)
 
 
 def as_refusal(reason: object) -> Refusal:
-    """Return the refusal that a scheduler gives: a Refusal, or its own words."""
+    """Return a scheduler's reason as a Refusal, whether it is one or a text."""
     return reason if isinstance(reason, Refusal) else free_text(str(reason))
 
 
@@ -220,12 +220,12 @@ def seconds(date: float | None) -> str:
 
 
 def sentence(refusal: Refusal, moment: Callable[[float], str] = seconds) -> str:
-    """Return a refusal in words; ``moment`` tells its dates."""
+    """Return a refusal as a sentence; ``moment`` formats its dates."""
     return _REASONS[refusal.kind](refusal, moment) + _about_offer(refusal, moment)
 
 
 def sentences(refusals: Iterable[Refusal]) -> str:
-    """Return several refusals of a job in words."""
+    """Return several refusals of a job as one text."""
     return "; ".join(map(sentence, refusals))
 
 

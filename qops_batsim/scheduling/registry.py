@@ -1,4 +1,4 @@
-"""Finding schedulers by name and reading their options.
+"""Finding schedulers by name, and reading their options.
 
 Whatever is unknown, cannot be loaded or is out of range is an ``InputError``.
 """
@@ -35,7 +35,7 @@ def scheduler_names() -> list[str]:
 
 
 def scheduler_class(name: str) -> type[Scheduler]:
-    """Return the scheduler of a registered name, or of ``FILE.py:CLASS``."""
+    """Return the class of a registered name or of ``FILE.py:CLASS``."""
     found, where = (object_in_file(name), name) if is_in_file(name) else _load(name)
     if not (isinstance(found, type) and issubclass(found, Scheduler)):
         raise InputError(f"scheduler {name!r}: {where} is not a Scheduler; a subclass is expected")
@@ -59,7 +59,7 @@ def _load(name: str) -> tuple[object, str]:
 
 
 def registered_name(kind: type[Scheduler]) -> str | None:
-    """Return the name under which a class is registered, if it is."""
+    """Return the name under which a class is registered, if any."""
     value = f"{kind.__module__}:{kind.__qualname__}"
     return next((name for name, entry in _registered().items() if entry.value == value), None)
 
@@ -68,7 +68,7 @@ def make_scheduler(
     scheduler: AnyScheduler,
     settings: Mapping[str, Any] | None = None,
 ) -> SchedulerModule:
-    """Return a scheduler with the given options, its interface checked, as engines call it.
+    """Return a scheduler with these options, checked and ready for an engine.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def _accepted(kind: type[Scheduler], option: str, message: str) -> str:
 
 
 def parse_settings(assignments: Iterable[str]) -> dict[str, Any]:
-    """Read ``name=value`` texts; a value that is JSON is taken as such, else as text."""
+    """Parse ``name=value`` texts; a value is JSON if it can be, else text."""
     settings: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")

@@ -1,4 +1,4 @@
-"""One simulation as a decision process sees it: texts of an engine in, texts of decisions out."""
+"""The decision side of one simulation: engine texts in, decision texts out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAME = "qops-batsim"
 
 
 class EngineTalk:
-    """The frames of one simulation with an engine of any version: :meth:`read`, :meth:`reply`.
+    """The frames of one simulation with an engine of any version.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class EngineTalk:
 
 
 class DecisionSession:
-    """Answers the messages of one simulation with the decisions of a fresh module.
+    """Answers the messages of one simulation with a fresh scheduler's decisions.
 
     The module's options come from the engine's configuration of the scheduler
     (Batsim's ``--sched-cfg`` or ``--sched-cfg-file``: a JSON object of options by
@@ -142,7 +142,7 @@ class DecisionSession:
         return driver.log if driver is not None else QosLog()
 
     def answer(self, text: bytes | str) -> bytes:
-        """Return the module's decisions on a message of the engine.
+        """Return the scheduler's decisions on an engine's message.
 
         After an InputError (no message, one that cannot be, wrong options of the
         scheduler, an engine without what the scheduler needs) the session is of no use.
@@ -174,7 +174,7 @@ class DecisionSession:
 
 
 def check_first_message(text: bytes) -> None:
-    """Raise an InputError unless a text is what an engine can say first."""
+    """Raise an InputError unless a text can be an engine's first message."""
     message = EngineTalk(on_unknown=lambda kind, date: None).read(text)
     if message is not None:
         _simulation_begins(message)

@@ -1,4 +1,4 @@
-"""Users who react: a model of users, fitted from a log, and schedulers beside which they act."""
+"""Users who react: their model, its fit to a log, and a scheduler wrapper that lets them act."""
 
 from __future__ import annotations
 

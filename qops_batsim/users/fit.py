@@ -1,4 +1,4 @@
-"""Users from a log: sessions, batches, think times, breaks, and the profile of the week."""
+"""Fitting users to a log: sessions, batches, think times, breaks, the profile of the week."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WORKING_DAYS = 5
 
 
 class _Visit(NamedTuple):
-    """A batch as the log has it: dates of first and last submission, and of the last end."""
+    """A batch in the log: first and last submission, and last end."""
 
     jobs: list[AskedJob]
     since: float
@@ -48,7 +48,7 @@ class _Visit(NamedTuple):
 
 
 class LoggedJob(NamedTuple):
-    """A job as a log has it: its user, dates of submission and end (seconds), and its size."""
+    """A job in a log: its user, submission and end (seconds), and size."""
 
     user: str
     submitted: float
@@ -59,7 +59,7 @@ class LoggedJob(NamedTuple):
 
 
 def fit_users(log: Conversion, *, seed: int = 1, sessions: Sessions | None = None) -> Users:
-    """Return the users of a converted log; jobs whose users are not known are left out.
+    """Fit the users of a converted log; jobs without a user are left out.
 
     See :func:`users_of`.
     """
@@ -89,7 +89,7 @@ def users_of(
     calendar: Calendar | None = None,
     sessions: Sessions | None = None,
 ) -> Users:
-    """Return the users of jobs, in order of submission, of a machine of so many processors.
+    """Fit the users of jobs, sorted by submission, on a machine of a given size.
 
     Of ``sessions`` only the limits count; all else is fitted: the week's profile from the begins of
     sessions, the probability of going on by maximum likelihood. O(jobs × log(jobs)).
@@ -114,7 +114,7 @@ def users_of(
 
 
 def _visits(rows: list[LoggedJob], limits: Sessions) -> list[_Visit]:
-    """Return the batches of a user."""
+    """Return a user's batches."""
     found: list[_Visit] = []
     for _, date, end, processors, run_time, walltime in rows:
         last = found[-1] if found else None
@@ -131,7 +131,7 @@ def _goes_on(visit: _Visit, following: _Visit, limits: Sessions) -> bool:
 
 
 def _breaks(visits: list[_Visit], limits: Sessions) -> list[tuple[float, float]]:
-    """Return the first date at which each break of a user might have ended, and its end."""
+    """Return (earliest possible end, end) of each break of a user."""
     return [
         (_soonest(one, two, limits), two.since)
         for one, two in pairwise(visits)
@@ -140,7 +140,7 @@ def _breaks(visits: list[_Visit], limits: Sessions) -> list[tuple[float, float]]
 
 
 def _soonest(visit: _Visit, following: _Visit, limits: Sessions) -> float:
-    """Return the first date (seconds) at which the next session might have begun.
+    """Return the first date (s) at which the next session could have begun.
 
     What comes sooner counts as the same session.
     """
@@ -150,7 +150,7 @@ def _soonest(visit: _Visit, following: _Visit, limits: Sessions) -> float:
 
 
 def _monday(calendar: Calendar | None) -> float:
-    """Return the second of the last Monday, 0:00, before second 0; 0 without a calendar."""
+    """Return the last Monday, 0:00, before second 0 (seconds); 0 without a calendar."""
     if calendar is None:
         return 0.0
     date = calendar.date(0.0)
@@ -159,7 +159,7 @@ def _monday(calendar: Calendar | None) -> float:
 
 
 def _week(breaks: list[tuple[float, float]], monday: float) -> tuple[float, ...]:
-    """Return the week's profile, of mean 1: sessions an hour of those who take a break.
+    """Return the week's profile with mean 1: sessions per hour, of users on a break.
 
     Sessions alone would tell too few by day, when others are busy. Monday to Friday are alike, and
     so are Saturday and Sunday. O(breaks × hours of a week).
@@ -200,7 +200,7 @@ def _user(name: str, visits: list[_Visit], limits: Sessions, clock: WeekClock) -
 
 
 def _fitted(sessions: Sessions, users: Sequence[User]) -> Sessions:
-    """Return think times, breaks, and how likely users are to go on; the last batch tells none."""
+    """Return think times, breaks, and the continuation model; the last batch adds nothing."""
     seen = [each for user in users for each in user.batches[:-1]]
     thinks = [math.log(max(each.time, SHORTEST)) for each in seen if each.then == "think"]
     breaks = sorted(each.time for each in seen if each.then != "think")
@@ -219,7 +219,7 @@ def _fitted(sessions: Sessions, users: Sequence[User]) -> Sessions:
 
 
 def _most_likely(responses: Any, went_on: Any) -> tuple[float, float]:
-    """Return stay and patience of the greatest likelihood, on a grid; O(batches)."""
+    """Return the maximum-likelihood stay and patience on a grid; O(batches)."""
     bins = np.round(8 * np.log2(1 + responses)).astype(np.int64)
     count = np.bincount(bins).astype(float)
     yes = np.bincount(bins, went_on, len(count))
@@ -233,7 +233,7 @@ def _most_likely(responses: Any, went_on: Any) -> tuple[float, float]:
 
 
 class UsersSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What users are like, in numbers; shares are from 0 to 1, times in seconds.
+    """Summary of users; shares from 0 to 1, times in seconds.
 
     Attributes
     ----------
@@ -263,7 +263,7 @@ class UsersSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def summary(users: Users) -> UsersSummary:
-    """Return what users are like. O(jobs)."""
+    """Summarize users. O(jobs)."""
     batches = [each for user in users.users for each in user.batches]
     jobs, told, week = list(users.jobs), users.sessions, np.array(users.sessions.week)
     sessions = sum(each.then != "think" for each in batches)

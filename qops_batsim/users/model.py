@@ -1,4 +1,4 @@
-"""Users: what they run, when they are there, and what they do if they do not get what they want.
+"""Users: what they submit, when they are present, and how they react to refusals.
 
 A user has *sessions* of *batches* of jobs. Jobs of a batch are submitted at their offsets, whatever
 has become of the others. When all of them have ended, the user goes on after a *think time*, or
@@ -68,7 +68,7 @@ class AskedJob(NamedTuple):
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True):
-    """Jobs that were submitted together, and what their user did then in the log.
+    """Jobs submitted together, and what their user did afterwards in the log.
 
     ``response`` seconds after the last submission all had ended. ``then`` the user went on after a
     ``think`` time of ``time`` seconds, took a ``break`` of so many seconds of the week's profile
@@ -82,7 +82,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A user, whose first session begins at ``since``, and none after ``until`` (seconds).
+    """A user: first session at ``since``, none after ``until`` (seconds).
 
     The ``batches`` are submitted in their order, from ``first`` on, and over again.
     """
@@ -95,7 +95,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Sessions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the sessions of all users have in common.
+    """Parameters of sessions that all users share.
 
     Attributes
     ----------
@@ -142,12 +142,12 @@ class Sessions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         require(-WEEK <= self.monday <= 0, "sessions: monday", self.monday, "-604800 to 0")
 
     def going_on(self, response: float) -> float:
-        """Return the probability to go on after so many seconds."""
+        """Return the probability of continuing after a response time (seconds)."""
         return self.stay / (1.0 + response / self.patience)
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Shares of what users do whose job is refused; they add up to 1.
+    """Shares of users' reactions to a refusal; they add up to 1.
 
     ``leave``: give the job up. ``later``: ask at once for the latest deadline that is tolerated.
     ``retry``: ask again later. ``split``: ask for two jobs of half the processors. ``shorten``: ask
@@ -162,7 +162,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     elsewhere: float = 0.1
 
     def check(self) -> None:
-        """Raise :class:`~qops_batsim.errors.InputError` if these are no shares."""
+        """Raise :class:`~qops_batsim.errors.InputError` unless the shares are valid."""
         told = msgspec.structs.asdict(self)
         for kind, share in told.items():
             require(0 <= share <= 1, f"answers: {kind}", share, _SHARE)
@@ -171,7 +171,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Reactions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What users do beyond coming back, all of it our assumption.
+    """How users react to answers: all of it our assumption.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ class Reactions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         require(0 <= self.promises <= 1000, "promises", self.promises, "0 to 1000 is accepted")
 
     def asked(self, needed: float, estimate: float) -> float:
-        """Return the response time that a liar asks for who needs another one (both in seconds).
+        """Return the response time that a liar requests, given the needed one (both in seconds).
 
         Of all r it is the one of most worth × (1 - r / needed) - price × estimate / r, from the
         tightest one to what is needed. So a price of worth × needed / estimate makes honest.
@@ -241,7 +241,7 @@ class Reactions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class Users(
     msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="users"
 ):
-    """Users of a centre, as a file has them.
+    """The users of a centre, as in a file.
 
     Attributes
     ----------
@@ -294,7 +294,7 @@ class Users(
         require(widest <= self.processors, "a job's processors", widest, f"1 to {self.processors}")
 
     def no_jobs(self) -> Workload:
-        """Return the workload of a run of these users, who submit all jobs while it runs."""
+        """Return the empty workload of a run in which these users submit all jobs."""
         return Workload(
             jobs=[],
             profiles={},
@@ -305,12 +305,12 @@ class Users(
 
     @property
     def jobs(self) -> Iterator[AskedJob]:
-        """The jobs of all users, once each."""
+        """All jobs of all users, each once."""
         return (job for user in self.users for batch in user.batches for job in batch.jobs)
 
 
 class UserChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a file of choices (TOML) says about users: see ``workload users --example``."""
+    """A file of choices (TOML) about users: see ``workload users --example``."""
 
     reactions: Reactions = Reactions()
     deadlines: NeedChoices | None = None
@@ -331,7 +331,7 @@ EXAMPLE = Path(__file__).with_name("choices.toml")
 
 
 def read_choices(path: str | Path | None) -> UserChoices:
-    """Return the choices of a file (TOML), the default ones for none."""
+    """Read a file of choices (TOML); the defaults without one."""
     if path is None:
         return UserChoices()
     what = "choices about users (TOML)"
@@ -369,13 +369,13 @@ def write_users(users: Users, path: str | Path) -> None:
 
 
 def drawn(*what: object) -> float:
-    """Return a random number from 0 up and below 1 that these decide."""
+    """Return the random number in [0, 1) that the seed and these keys determine."""
     digest = blake2b(" ".join(map(str, what)).encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) / 2**53
 
 
 def more_users(users: Users, times: float, seed: int) -> Users:
-    """Return so many times as many users: another load without any job submitted twice at once.
+    """Return more users, by a factor: a higher load without duplicated jobs.
 
     With one seed the users nest: those for 1.6 include those for 1.4. Each further user has the
     batches of one of these, from a random one on, and the same time at the centre; who was there
@@ -421,7 +421,7 @@ def _another(user: User, name: str, seed: int, begin: float, end: float) -> User
 
 
 def rotated(users: Users, seed: int) -> Users:
-    """Return the same users, each with the batches from a random one on: another sample."""
+    """Return the users with their batches rotated to a random begin: another sample."""
     chosen = random.Random(f"{seed} rotated")
     listed = tuple(
         msgspec.structs.replace(user, first=chosen.randrange(len(user.batches)))
@@ -432,7 +432,7 @@ def rotated(users: Users, seed: int) -> Users:
 
 
 class WeekClock:
-    """Seconds of a week's profile: how many pass between two dates, and which date is so far."""
+    """A clock that runs at the rate of the week's profile."""
 
     def __init__(self, sessions: Sessions) -> None:
         mean = math.fsum(sessions.week) / HOURS
@@ -442,14 +442,14 @@ class WeekClock:
             self.sums.append(self.sums[-1] + rate * HOUR)
 
     def at(self, date: float) -> float:
-        """Return the seconds of the profile from a Monday to a date (both in seconds)."""
+        """Return the profile's seconds from a Monday to a date (both in seconds)."""
         weeks, seconds = divmod(date - self.monday, WEEK)
         hour = min(int(seconds // HOUR), HOURS - 1)
         whole = self.sums[hour] + (seconds - hour * HOUR) * self.rates[hour]
         return weeks * WEEK + whole
 
     def after(self, date: float, seconds: float) -> float:
-        """Return the date at which so many seconds of the profile have passed since another."""
+        """Return the date a number of the profile's seconds after another."""
         weeks, rest = divmod(self.at(date) + seconds, WEEK)
         hour = bisect_right(self.sums, rest, 0, HOURS) - 1
         inside = (rest - self.sums[hour]) / self.rates[hour]

@@ -1,4 +1,4 @@
-"""Users who react, beside any scheduler: they register their jobs through its resource manager.
+"""A scheduler wrapper with users who react and register their jobs.
 
 So they act alike in the embedded engine and on the real Batsim, where jobs are registered while a
 simulation runs. The scheduler hears of their jobs as of any others; how long these run, only the
@@ -49,7 +49,7 @@ _INFINITY, _SAME_DATE, _ROUNDING = math.inf, SAME_DATE, ROUNDING
 
 
 class Wish(NamedTuple):
-    """What a user wanted, and what became of it: a row of ``PREFIX_users.csv``.
+    """What a user wanted, and its outcome: a row of ``PREFIX_users.csv``.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class _Person:
 
 
 class _Visit:
-    """A batch in a run: how many of its jobs are to come, and how many are not over."""
+    """A batch in a run: how many jobs are still to come, and how many are not over."""
 
     __slots__ = ("batch", "last", "open", "person", "to_come")
 
@@ -108,7 +108,7 @@ class _Visit:
 
 
 class _Wanted:
-    """Something that a user wants to have run, and the jobs that ask for it."""
+    """A wish, and the jobs that were submitted for it."""
 
     __slots__ = (
         *("asked", "ended", "first", "jobs", "lost", "needed", "outcome", "processors"),
@@ -129,12 +129,12 @@ class _Wanted:
 
     @property
     def has_started(self) -> bool:
-        """Whether a job runs, or has run."""
+        """Whether a job of the wish has started."""
         return self.outcome != OPEN or any(job.phase == _RUNNING for job in self.jobs)
 
 
 class Reacting(Scheduler):
-    """A scheduler with users who react to it.
+    """A scheduler together with users who react to it.
 
     Parameters
     ----------
@@ -176,14 +176,14 @@ class Reacting(Scheduler):
 
     @property
     def needs(self) -> EngineNeeds:
-        """To register jobs, beside what the scheduler needs."""
+        """The scheduler's needs, plus registering jobs."""
         return msgspec.structs.replace(
             self.inner.needs, dynamic_jobs=True, dispensable=False, why="its users react"
         )
 
     @property
     def sleeps_only(self) -> bool:
-        """Whether all jobs sleep on hosts of their own, and none is killed."""
+        """Whether all jobs only sleep on hosts of their own, and none is killed."""
         needs = self.inner.needs
         return not (self.inner.kills or needs.dynamic_jobs or needs.compute_sharing)
 
@@ -192,7 +192,7 @@ class Reacting(Scheduler):
         self.inner.use_platform(platform)
 
     def begin(self, manager: ResourceManager) -> None:
-        """Begin with an idle machine, and with users who have not come yet."""
+        """Begin with an idle machine and before the first user comes."""
         Scheduler.begin(self, manager)
         self.inner.options, self.inner.logs = self.options, self.logs
         manager.refusals = []
@@ -220,7 +220,7 @@ class Reacting(Scheduler):
         self.inner.submitted(job)
 
     def ended(self, job: Job) -> None:
-        """Have the scheduler hear of an end, and the user after that."""
+        """Tell the scheduler, then the user, that a job has ended."""
         self.inner.ended(job)
         if not (job.is_dying and job.state == COMPLETED_KILLED):
             self.over.append(job)
@@ -241,10 +241,10 @@ class Reacting(Scheduler):
         self.inner.hosts_changed(announced)
 
     def all_submitted(self) -> None:
-        """Do nothing: the engine has none, and the users go on."""
+        """Do nothing: the engine has submitted no jobs, and users continue."""
 
     def called(self) -> None:
-        """Have the scheduler hear of the calls that it has asked for itself."""
+        """Tell the scheduler of the calls that it has requested."""
         if self.calls and self.calls[0] <= self.manager.now + _SAME_DATE:
             heapq.heappop(self.calls)
         else:
@@ -260,14 +260,14 @@ class Reacting(Scheduler):
         return self.inner.planned_starts()
 
     def events(self) -> Any:
-        """Yield the decisions that were logged, in order."""
+        """Yield the logged decisions in order."""
         inner: Any = self.inner
         return inner.events()
 
     # Decisions
 
     def decide(self) -> None:
-        """Let users act, let the scheduler decide, and let users answer its refusals."""
+        """Let users act, the scheduler decide, and users answer its refusals."""
         manager, heap = self.manager, self.heap
         self.soonest = manager.now
         for job in self.over:
@@ -309,7 +309,7 @@ class Reacting(Scheduler):
     # What users do
 
     def _at(self, date: float, kind: int, what: Any) -> None:
-        """Schedule something for a date, rounded up to a whole second that is not over."""
+        """Schedule an action at a date, rounded up to a whole second in the future."""
         self.serial += 1
         date = float(math.ceil(max(date, self.soonest) - _ROUNDING))
         heapq.heappush(self.heap, (date, self.serial, kind, what))
@@ -332,7 +332,7 @@ class Reacting(Scheduler):
             self._at(date, _BEGIN, person)
 
     def _ask(self, wanted: _Wanted) -> None:
-        """Ask for something: at first, or after a refusal."""
+        """Submit a job for a wish, at first or after a refusal."""
         now, visit, reactions = self.manager.now, wanted.visit, self.users.reactions
         wanted.tries += 1
         if wanted.tries == 1:
@@ -352,7 +352,7 @@ class Reacting(Scheduler):
             self._next_session(person, now + self.gap_limit, visit.batch.time)
 
     def _know_needs(self, wanted: _Wanted) -> None:
-        """Know which response time is needed, and which is asked for."""
+        """Determine the needed and the requested response time of a wish."""
         now, users, person = self.manager.now, self.users, wanted.visit.person
         self.wanted.append(wanted)
         wanted.first, wanted.submitted, wanted.since = str(self.count + 1), now, now
@@ -370,7 +370,7 @@ class Reacting(Scheduler):
         return wanted.run_time if is_exact else float(wanted.walltime or 0.0)
 
     def _register(self, wanted: _Wanted, due: float) -> Job:
-        """Register a job that asks for something by a date (seconds)."""
+        """Register a job for a wish with a deadline (seconds)."""
         manager, users = self.manager, self.users
         now = manager.now
         self.count += 1
@@ -397,12 +397,12 @@ class Reacting(Scheduler):
         return job
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
-        """Return the fields of a job that a user has submitted, made anew."""
+        """Return the fields of a job that a user has submitted."""
         line = self._line(job_id.partition("!")[2])
         return {**msgspec.json.decode(line), "id": job_id}
 
     def _line(self, name: str) -> str:
-        """Return a job as a workload has it (JSON)."""
+        """Return a job as workload JSON."""
         now, processors, walltime, user, qos, _ = self.rows[int(name) - 1]
         limit = "" if walltime is None else f', "walltime": {plain_number(walltime)}'
         asked = "" if qos is None else f', "qos": {msgspec.json.encode(qos).decode()}'
@@ -412,7 +412,7 @@ class Reacting(Scheduler):
         )
 
     def _over(self, wanted: _Wanted, outcome: str) -> None:
-        """End a wish, as done or given up; its user goes on once the whole batch is over."""
+        """End a wish; the user continues once the whole batch is over."""
         visit, now = wanted.visit, self.manager.now
         wanted.outcome, self.waiting = outcome, self.waiting - 1
         if outcome in (DONE, ELSEWHERE):
@@ -440,7 +440,7 @@ class Reacting(Scheduler):
     # What users answer
 
     def _hear_refusal(self, job: Job) -> None:
-        """Answer if that was the last job by which something was asked for."""
+        """Answer a refusal, unless other jobs of the wish remain."""
         wanted = self.by_job.pop(self.manager.original_id(job), None)
         if wanted is None or wanted.outcome != OPEN or job.id in self.cancelled_at:
             return
@@ -489,7 +489,7 @@ class Reacting(Scheduler):
             self._over(wanted, LEFT)
 
     def _split(self, wanted: _Wanted, date: float) -> None:
-        """Ask for half the processors twice, from a date on."""
+        """Submit two jobs of half the processors at a date."""
         half = wanted.processors // 2
         other = _Wanted(wanted.visit, AskedJob(0.0, half, wanted.run_time, wanted.walltime))
         wanted.processors -= half
@@ -502,7 +502,7 @@ class Reacting(Scheduler):
             self._at(date, _ASK, each)
 
     def _give_back(self, wanted: _Wanted) -> None:
-        """Cancel the jobs of a hoarder that still wait, as one has started."""
+        """Cancel a hoarder's other waiting jobs after one has started."""
         for job in wanted.jobs:
             if job.phase == _WAITING:
                 self.cancelled_at[job.id] = self.manager.now
@@ -531,7 +531,7 @@ class Reacting(Scheduler):
         ]
 
     def workload(self) -> Workload:
-        """Return the jobs that users have submitted so far, as a workload. O(jobs)."""
+        """Return the jobs submitted so far as a workload. O(jobs)."""
         if self.made is not None and len(self.made.jobs) == len(self.rows):
             return self.made
         ids = [*map(str, range(1, len(self.rows) + 1))]
@@ -568,7 +568,7 @@ class Reacting(Scheduler):
 
 
 def format_wishes(wishes: Sequence[Wish]) -> Iterator[bytes]:
-    """Yield ``PREFIX_users.csv``: a row for each wish, empty where there is no date."""
+    """Yield ``PREFIX_users.csv``: one row a wish, empty cells for missing dates."""
     columns: list[Any] = [list(column) for column in zip(*wishes, strict=True)]
     for place, name in enumerate(Wish._fields):
         if name in ("job", "user", "outcome"):

@@ -34,7 +34,7 @@ _CHUNK = 1 << 16
 
 
 class DownloadError(QopsError):
-    """A log that cannot be downloaded now, or is not the one that was expected."""
+    """A log that cannot be downloaded, or is not the expected one."""
 
 
 class ArchivedLog(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ LOGS = {
 
 
 class FetchedLog(msgspec.Struct, frozen=True):
-    """A fetched log: its place, its origin, and how far its checksum can be trusted.
+    """A fetched log: its path, origin, and whether its checksum is known or recorded.
 
     ``checked_against`` is ``"package"`` (the checksum is part of this package), ``"record"``
     (of an earlier download) or ``"nothing"`` (this was the first download).
@@ -94,7 +94,7 @@ def fetch_log(
     base_url: str = ARCHIVE_URL,
     logs: dict[str, ArchivedLog] = LOGS,
 ) -> FetchedLog:
-    """Return a log from the cache, after downloading it where it is not there yet.
+    """Return a log from the cache; download it first if necessary.
 
     A file in the cache whose checksum is wrong is downloaded again. Raises
     :class:`DownloadError` where it fails for reasons of the network or the server.
@@ -169,7 +169,7 @@ def _download(url: str, file: str, progress: Progress | None) -> None:
 
 @contextmanager
 def _download_errors(url: str, target: Path) -> Iterator[None]:
-    """Turn what can go wrong on the way into one sentence that says what to do."""
+    """Turn network errors into one sentence that says what to do."""
     by_hand = f"download it by hand, with a browser or another machine, and save it as {target}"
     try:
         yield
@@ -186,7 +186,7 @@ def _download_errors(url: str, target: Path) -> Iterator[None]:
 
 
 def _check_whole(path: Path, url: str, *, was_there: bool) -> None:
-    """Raise unless the file is gzip data to its end, as a log is and a login page is not."""
+    """Raise unless the file is complete gzip data: a log is, a login page is not."""
     try:
         with gzip.open(path) as stream:
             while stream.read(_CHUNK):

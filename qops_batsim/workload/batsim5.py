@@ -1,4 +1,4 @@
-"""Profiles and jobs of Batsim 5's workload files, in our words (Batsim 4's) and back.
+"""Batsim 5's workload files: their profiles and jobs translated to Batsim 4's terms and back.
 
 Batsim 5 has other names for the types of profiles, hands on only ``extra_data`` of what a job has
 beside Batsim's own fields, and aborts on a walltime that is none. A file is recognised by the names
@@ -48,7 +48,7 @@ _SHOWN = 3
 
 
 def in_our_words(profiles: Mapping[str, Any]) -> dict[str, Any]:
-    """Return profiles of a file of any version in the words of Batsim 4.
+    """Return the profiles of a file of any version in Batsim 4's terms.
 
     What is none of Batsim 5's is returned as it is.
 
@@ -63,7 +63,7 @@ class _Profiles(msgspec.Struct):
 
 
 def check_types(content: bytes, source: str) -> None:
-    """Raise an InputError unless all profiles in a workload's file are named as in Batsim 5."""
+    """Raise an InputError unless all profiles of a file have Batsim 5's type names."""
     known = (*_TYPES, TRACE)
     told = msgspec.json.decode(content.removeprefix(BOM_UTF8), type=_Profiles)
     for name, each in told.profiles.items():
@@ -98,7 +98,7 @@ def _in_our_words(profile: Any) -> Any:
 def format_batsim5(
     workload: Workload, *, only_used: bool = False, directory: Path | None = None
 ) -> tuple[str, list[str]]:
-    """Return the text of a workload file for Batsim 5, and a line about each loss.
+    """Return a workload file for Batsim 5, and a line for each thing it loses.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def format_batsim5(
 
 
 def with_requests(workload: Workload) -> Workload:
-    """Return a workload in which users ask by ``qos``, as for Batsim 4, not by ``extra_data``."""
+    """Return the workload with users' requests in ``qos`` (Batsim 4), not in ``extra_data``."""
     jobs = []
     for job in workload.jobs:
         if job.qos is not None and "qos" not in job.fields:
@@ -165,7 +165,7 @@ def _job(job: Job) -> dict[str, Any]:
 
 
 def _used(workload: Workload) -> list[str]:
-    """Return the names of the profiles that jobs have, and that those contain, in order."""
+    """Return the names of profiles used by jobs or by used composed profiles, in order."""
     todo = list(dict.fromkeys(job.profile for job in workload.jobs))
     used = set(todo)
     while todo:
@@ -201,14 +201,14 @@ def _profile(name: str, profile: Profile, source: str, directory: Path | None) -
 
 
 def _seen_from(directory: Path, path: Path) -> Path:
-    """Return the path of a file relative to a directory, which need not be above it."""
+    """Return a file's path relative to a directory, with ``..`` if necessary."""
     import os
 
     return Path(os.path.relpath(path.resolve(), directory.resolve()))
 
 
 def _losses_of(profiles: Mapping[str, Profile]) -> Iterator[str]:
-    """Yield a line about each thing that profiles do in another way in Batsim 5."""
+    """Yield a line for each profile that Batsim 5 executes differently."""
     spread = [
         name
         for name, each in profiles.items()
@@ -222,7 +222,7 @@ def _losses_of(profiles: Mapping[str, Profile]) -> Iterator[str]:
 
 
 def aborts_of_batsim5(workload: Workload) -> dict[str, tuple[str, list[str]]]:
-    """Return by rule what Batsim 5 aborts on, with the names of jobs or profiles it is about.
+    """Return what makes Batsim 5 abort: names of jobs or profiles by rule.
 
     What :func:`format_batsim5` writes has no walltime of -1.
     """

@@ -156,7 +156,7 @@ _NAMES_OF_DELAY = 3
 
 
 def workload_in(stored: Stored, source: str) -> Workload:
-    """Return the Batsim workload in a file that was read; see :func:`read_workload`."""
+    """Parse a workload from a file that was read; see :func:`read_workload`."""
     content, digest = stored
     kind = log_format(content)
     if kind != "batsim":
@@ -175,12 +175,12 @@ def workload_in(stored: Stored, source: str) -> Workload:
 
 
 def parse_workload(text: str, *, source: str) -> Workload:
-    """Read a workload from JSON text; see :func:`read_workload`."""
+    """Parse a workload from JSON text; see :func:`read_workload`."""
     return _decode(text.encode(errors="surrogatepass"), source)
 
 
 def _decode(content: bytes, source: str) -> Workload:
-    """Return the workload in JSON; InputError tells what is wrong, and where."""
+    """Decode a workload; the InputError says what is wrong, and where."""
     try:
         document = _documents.decode(content)
         written, bodies = bytes(document.jobs), bytes(document.profiles)
@@ -231,13 +231,13 @@ _ALWAYS = ("id", "subtime", "res", "profile", "walltime")
 
 
 def _names_of_jobs(values: Mapping[str, list[Any]], asked: Mapping[str, Sequence[Any]]) -> int:
-    """Return how many names jobs have if none is given twice, unknown, or of nothing."""
+    """Return the number of names in the jobs, if none is repeated, unknown or empty."""
     count = sum(len(column) - column.count(None) for column in values.values())
     return count + sum(map(len, asked.values()))
 
 
 def _may_have_twins(written: bytes, names: int) -> bool:
-    """Tell whether JSON may have other names than so many different ones, or huge numbers."""
+    """Return whether JSON may have repeated names or huge numbers, so a slow check is needed."""
     step = _MAX_DIGITS // 2
     parts = (written[begin : begin + step] for begin in range(0, len(written) - step + 1, step))
     return written.count(b":") != names or any(map(bytes.isdigit, parts))
@@ -249,7 +249,7 @@ def _columns(
     profile_names: list[str],
     source: str,
 ) -> JobColumns | None:
-    """Return the jobs in columns; None if one of them is not as it should be.
+    """Return the jobs in columns; None if any job is not in the usual form.
 
     ``asked`` is what their requests say, by field.
     """
@@ -286,7 +286,7 @@ def _columns(
 
 
 def _requests(values: Mapping[str, Sequence[Any]], source: str) -> list[QosRequest | None] | None:
-    """Return what users ask for, told as ``qos`` or as Batsim v5's ``extra_data``."""
+    """Return users' requests, from ``qos`` or Batsim 5's ``extra_data``."""
     requests = list(values.get("qos", ()))
     others = values.get("extra_data", ())
     requests = requests or [None] * len(others)
@@ -300,7 +300,7 @@ def _requests(values: Mapping[str, Sequence[Any]], source: str) -> list[QosReque
 
 
 def _asked_in(requests: Sequence[QosRequest | None]) -> dict[str, list[Any]]:
-    """Return the values of requests by field, without fields that none of them gives."""
+    """Return the requested values by field, without fields that no job has."""
     given = [each for each in requests if each is not None]
     asked: dict[str, list[Any]] = {}
     for name, unasked in zip(QosRequest.__struct_fields__, _UNASKED, strict=True):
@@ -312,7 +312,7 @@ def _asked_in(requests: Sequence[QosRequest | None]) -> dict[str, list[Any]]:
 
 
 def _have_problems(asked: Mapping[str, Sequence[Any]]) -> bool:
-    """Return whether a value of requests, given by field, is not accepted."""
+    """Return whether any requested value is not accepted."""
     for name in CHECKED:
         values = [each for each in asked.get(name, ()) if each is not None]
         if values:
@@ -323,20 +323,20 @@ def _have_problems(asked: Mapping[str, Sequence[Any]]) -> bool:
 
 
 def _refuse(content: bytes, source: str, problem: str) -> NoReturn:
-    """Raise an InputError about a workload that cannot be used: what is wrong, and where."""
+    """Raise an InputError about an unusable workload: what is wrong, and where."""
     _check(content, source)
     raise InputError(f"{source}: {problem}; {_WHAT} is expected")
 
 
 def _check(content: bytes, source: str) -> None:
-    """Raise an InputError if anything is wrong with a workload: the second pass."""
+    """Find what is wrong with a workload in a slow second pass; raise InputError."""
     text = text_of(content, source, what=_WHAT)
     with _nesting_is_limited(source):
         _check_document(_load_json(text, source), source)
 
 
 def _check_document(data: Any, source: str) -> None:
-    """Raise an InputError if anything is wrong with the JSON value of a workload."""
+    """Raise an InputError if the JSON value is not a workload."""
     if not isinstance(data, dict):
         raise InputError(f"{source}: a JSON object with nb_res, jobs and profiles is expected")
     processors = data.get("nb_res")
@@ -370,7 +370,7 @@ def _wrong(data: dict[str, Any], name: str, accepted: str, source: str) -> NoRet
 
 
 def _is_usual(profile: Any) -> bool:
-    """Tell at once that a profile is a delay and nothing more, as in a log there are many."""
+    """Return whether a profile is a plain delay, the usual case in large logs."""
     return (
         type(profile) is dict
         and profile.keys() == {"type", "delay"}
@@ -473,7 +473,7 @@ def format_workload(workload: Workload, *, is_checked: bool = False) -> str:
 
 
 def _json_writer(whole: Any, source: str) -> Callable[[Any], str]:
-    """Return what writes parts of a JSON value that :func:`_load_json` can read."""
+    """Return a JSON encoder whose output :func:`_load_json` can read."""
     encoder = json.JSONEncoder(allow_nan=False)
 
     def encode(part: Any) -> str:
@@ -489,7 +489,7 @@ def _json_writer(whole: Any, source: str) -> Callable[[Any], str]:
 
 
 def _profile_lines(profiles: Mapping[str, Any], encode: Callable[[Any], str]) -> str:
-    """Return profiles as JSON, one a line, all at once where each has one brace, at its end."""
+    """Return profiles as JSON, one a line; all at once where no profile is nested."""
     text = encode(profiles)
     if text.count("}") == len(profiles) + 1:
         return text[1:-1].replace("}, ", "},\n")
@@ -498,7 +498,7 @@ def _profile_lines(profiles: Mapping[str, Any], encode: Callable[[Any], str]) ->
 
 @contextmanager
 def _nesting_is_limited(source: str) -> Iterator[None]:
-    """Raise an InputError where JSON in the block is nested more deeply than can be followed."""
+    """Turn JSON nested too deeply within this block into an InputError."""
     try:
         yield
     except RecursionError:
@@ -506,7 +506,7 @@ def _nesting_is_limited(source: str) -> Iterator[None]:
 
 
 def _load_json(text: str, source: str, place: str = "") -> Any:
-    """Return the JSON value, in which every number is finite and every text is encodable.
+    """Parse JSON in which every number is finite and every text can be encoded.
 
     The second pass: it knows the line of what is no JSON, and a name that is given twice.
     ``place`` is where the value is in the workload.
@@ -548,7 +548,7 @@ def _load_json(text: str, source: str, place: str = "") -> Any:
 
 
 def _is_suspicious(text: str) -> bool:
-    """Tell whether half a character, or a number that is none, may be in a text."""
+    """Return whether a text may hold half a surrogate pair or a non-finite number."""
     step = _MAX_DIGITS // 2  # Twice as many digits fill at least one of these parts.
     parts = (text[begin : begin + step] for begin in range(0, len(text) - step + 1, step))
     return bool(_HALF.search(text)) or any(map(str.isdigit, parts))
@@ -561,7 +561,7 @@ def _refuse_unusable(data: Any, source: str, place: str = "") -> None:
 
 
 def _first_unusable(value: Any, place: str) -> str | None:
-    """Return where a number is that is none, or half a character; None if all is well."""
+    """Return where a non-finite number or half a surrogate pair is; None if nowhere."""
     if isinstance(value, str):
         try:
             value.encode()

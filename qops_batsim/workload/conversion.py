@@ -1,4 +1,4 @@
-"""Conversion of a workload log, whatever its format, to a Batsim workload of ``delay`` jobs.
+"""Conversion of a log of any format to a Batsim workload of ``delay`` jobs.
 
 The order is: window by submission date, then repairs, then ``skip`` and ``first``, which count
 usable jobs of the window.
@@ -58,7 +58,7 @@ _NUMBERED_FIELDS = ("user", "group", "executable", "queue")
 
 
 class Conversion(msgspec.Struct, kw_only=True):
-    """A converted log and the account of the conversion."""
+    """A converted log, with counts of what was left out or repaired."""
 
     workload: Workload
     """The jobs; its ``provenance`` records every choice and count."""
@@ -97,7 +97,7 @@ class Conversion(msgspec.Struct, kw_only=True):
     """
 
     def names(self, field: str, unknown: str = "") -> list[str]:
-        """Return a field of each record as texts: see :func:`names_of`."""
+        """Return a field of each record as texts; see :func:`names_of`."""
         return names_of(self.records, self.texts, field, unknown)
 
 
@@ -160,7 +160,7 @@ def convert_log(
 def _account(
     log: Log, workload: Workload, records: Records, time_zone: str | None, **known: Any
 ) -> Conversion:
-    """Return the account of a conversion, and give the workload its calendar."""
+    """Return the report of a conversion, and set the workload's calendar."""
     begin, last = (float(records["submit_time"][place]) for place in (0, -1))
     calendar = _known_calendar(log, time_zone, begin, last)
     workload.calendar = calendar and calendar.later(workload.provenance["rebased_by"])
@@ -181,7 +181,7 @@ def _account(
 
 
 def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs:
-    """Return the jobs that were cancelled while they waited, submitted in a span (seconds)."""
+    """Return the jobs cancelled while waiting that were submitted in a span (seconds)."""
     found, texts = log.cancelled or CancelledJobs(log.records, {})
     found = found.copy()
     _choose_width(found, field)
@@ -196,7 +196,7 @@ def _cancelled(log: Log, begin: float, last: float, field: str) -> CancelledJobs
 
 
 def offered_load(records: Records, processors: int) -> float | None:
-    """Return the load of records in order of submission; None where it is not defined."""
+    """Return the offered load of records in order of submission; None if undefined."""
     run_times, submitted = records["run_time"], records["submit_time"]
     if not len(records) or submitted[-1] <= submitted[0] or (run_times < 0).any():
         return None
@@ -231,7 +231,7 @@ def _machine_size(log: Log, processors: int | None) -> int:
 
 
 def _workload(log: Log, records: Records, processors: int, origin: float) -> Workload:
-    """Return the jobs with their profiles; submissions count from ``origin`` (seconds)."""
+    """Return jobs and profiles; submissions count from ``origin`` (seconds)."""
     numbers = records["job_number"].tolist()
     if log.ids is None:
         ids, as_json = list(map(str, numbers)), numbers
@@ -272,7 +272,7 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
 
 
 def _extras(log: Log, records: Records) -> list[list[str]]:
-    """Return what else is known of jobs, field by field as it is written; empty for not known."""
+    """Return further known facts of jobs by field, as text; "" if unknown."""
     extras = []
     for name in _NUMBERED_FIELDS if log.ids is None else ():
         column = records[name].tolist()
@@ -291,7 +291,7 @@ def _extras(log: Log, records: Records) -> list[list[str]]:
 
 
 def _written(columns: JobColumns, ids: Iterable[Any], extras: list[list[str]]) -> bytes:
-    """Return the jobs as they stand in a file, one a line."""
+    """Return the jobs as JSON lines."""
     names = [*_written_texts(columns.profile_names)]
     has_limit = np.isfinite(columns.walltimes)
     limits = _written_numbers(np.where(has_limit, columns.walltimes, 0))
@@ -312,13 +312,13 @@ def _written(columns: JobColumns, ids: Iterable[Any], extras: list[list[str]]) -
 
 
 def _written_texts(texts: list[str]) -> Iterable[str]:
-    """Return identifiers or names as JSON."""
+    """Return identifiers or names as JSON strings."""
     plain = _PLAIN.fullmatch("".join(texts))
     return (f'"{each}"' for each in texts) if plain else map(json.dumps, texts)
 
 
 def _written_numbers(column: NDArray[np.float64]) -> list[int] | list[float]:
-    """Return finite numbers; whole ones are written without a fraction."""
+    """Return finite numbers as JSON; whole ones without a fraction."""
     if (column == np.floor(column)).all() and (np.abs(column) <= MAX_SECONDS).all():
         whole: list[int] = column.astype(np.int64).tolist()
         return whole
@@ -326,7 +326,7 @@ def _written_numbers(column: NDArray[np.float64]) -> list[int] | list[float]:
 
 
 def _known_calendar(log: Log, time_zone: str | None, begin: float, last: float) -> Calendar | None:
-    """Return the log's calendar, or None if two of its seconds have no dates.
+    """Return the log's calendar; None if two of its seconds cannot be dated.
 
     For information only: many logs have no dates, which is no reason to refuse
     them. A time zone that the caller names must be usable, though.
@@ -346,7 +346,7 @@ Moment = str | float | datetime
 
 
 class Bounds(TypedDict, total=False):
-    """Bounds of the submissions to keep of a log.
+    """Bounds of the submissions to keep.
 
     From ``start`` on and before ``end`` (an ISO date or date and time, the site's unless it
     names a UTC offset, or a number of seconds since the log's start), or those of a calendar
@@ -360,7 +360,7 @@ class Bounds(TypedDict, total=False):
 
 
 class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of a log: first second inside and first second after it, since its start.
+    """A window of a log: from the first second to before the last, since its start.
 
     ``month`` is the calendar month that it was given as, ``calendar`` the wall clock that
     dates were read with.
@@ -373,7 +373,7 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, log: Log, **bounds: Unpack[Bounds]) -> LogWindow | None:
-        """Return the window of a log that is asked for, or None without any bound."""
+        """Return the requested window of a log; None without any bound."""
         start, end, month = bounds.get("start"), bounds.get("end"), bounds.get("month")
         calendar: Calendar | None = None
         if month is not None:
@@ -401,7 +401,7 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
         return cls(begin=begin, end=stop, calendar=calendar)
 
     def inside(self, log: Log) -> Mask:
-        """Return which records were submitted within the window; at least one is expected."""
+        """Return which records were submitted in the window; InputError if none."""
         submitted = log.records["submit_time"]
         begin = -math.inf if self.begin is None else self.begin
         mask: Mask = (submitted >= begin) & (
@@ -423,7 +423,7 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def as_data(self) -> dict[str, Any]:
-        """Return the window for a workload's provenance; bounds in seconds."""
+        """Return the window for a workload's provenance (seconds)."""
         bounds = {"from": self.begin, "to": self.end}
         data: dict[str, Any] = {
             name: None if value is None else plain_number(value) for name, value in bounds.items()
@@ -436,7 +436,7 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _read_moment(moment: Moment | None, name: str) -> float | datetime | None:
-    """Return seconds since the log's start, or a date."""
+    """Read a bound: seconds since the log's start, or a date."""
     if moment is None or isinstance(moment, datetime):
         return moment
     try:
@@ -484,7 +484,7 @@ DONE = {
 
 
 class Repairs(msgspec.Struct, frozen=True, kw_only=True):
-    """Choices for records that a simulation cannot use as they are.
+    """What to do with records that cannot be simulated as they are.
 
     Batsim kills a ``delay`` job whose run time equals its walltime, so a job clipped by
     ``no_requested_time`` or ``overrun`` runs its full time and is then reported as killed.
@@ -534,7 +534,7 @@ def repair_records(
     processors: int,
     next_number: int,
 ) -> tuple[Records, list[RepairCount]]:
-    """Return repaired records in order of submission, and what was done in which ``lines``.
+    """Repair records, sorted by submission; return them and the repairs with their lines.
 
     The repairs are made in the order of the returned counts, each on what the ones before it
     have left. In the result ``requested_processors`` is the count of processors to simulate, and
@@ -585,14 +585,14 @@ def _repairs(processors: int, next_number: int, repairs: Repairs) -> list[_Repai
 
 
 def _overruns(records: Records) -> Mask:
-    """Return which records ran longer than they asked for."""
+    """Return which records ran longer than they requested."""
     requested = records["requested_time"]
     mask: Mask = (requested > 0) & (records["run_time"] > requested)
     return mask
 
 
 def _steps_back(records: Records) -> Mask:
-    """Return which records were submitted before the record above."""
+    """Return which records were submitted before the one above them."""
     submitted = records["submit_time"]
     mask = np.zeros(len(submitted), dtype=np.bool_)
     mask[1:] = submitted[1:] < submitted[:-1]
@@ -614,7 +614,7 @@ def _choose_width(records: Records, field: str) -> None:
 
 
 def _set(field: str, value: int | str) -> Callable[[Records, Mask], None]:
-    """Return what sets a field of the wrong records to a number, or to another field's value."""
+    """Return a repair that sets a field of wrong records to a number or another field."""
 
     def change(records: Records, wrong: Mask) -> None:
         records[field][wrong] = records[value][wrong] if isinstance(value, str) else value

@@ -31,7 +31,7 @@ DAY = 86400
 
 
 class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """Choices by which jobs get deadlines."""
+    """Options of giving jobs deadlines."""
 
     stringency: float = parameters.STRINGENCY.default
     """S, from 0 (the job may end when it does in the reference schedule) to below 1."""
@@ -57,7 +57,7 @@ class DeadlineChoices(msgspec.Struct, frozen=True, kw_only=True):
 def check_others(
     share: float, artificial: str, known: tuple[str, ...], relaxation: float, seed: int
 ) -> None:
-    """Raise an InputError unless these can choose users and deadlines of the other jobs."""
+    """Raise an InputError unless the share, relaxation and artificial kind are usable."""
     check_share(share)
     require_one_of("artificial", artificial, known)
     fits = 1 <= relaxation < math.inf
@@ -129,7 +129,7 @@ def without_deadlines(workload: Workload) -> Workload:
 
 
 def users_with_deadline(workload: Workload, share: float, seed: int) -> frozenset[str]:
-    """Return the ids of a random share of the jobs, rounded to the nearest whole number.
+    """Draw the ids of a share of the jobs (the number rounded to the nearest).
 
     Each job has a random number of its own, made from seed and id; the least are taken.
     """
@@ -142,7 +142,7 @@ def users_with_deadline(workload: Workload, share: float, seed: int) -> frozense
 
 
 def count_deadlines(workload: Workload) -> DeadlineCounts:
-    """Return how many jobs have which deadline."""
+    """Return how many jobs have a user's, an artificial, or no deadline."""
     user = artificial = none = without_laxity = 0
     for job, run_time in jobs_until_killed(workload):
         if job.qos is None or job.qos.deadline is None:
@@ -156,7 +156,7 @@ def count_deadlines(workload: Workload) -> DeadlineCounts:
 
 
 def too_early(workload: Workload, remedy: str = "") -> str:
-    """Tell how many users' deadlines no plan with estimates can promise, if any; O(jobs)."""
+    """Return a warning about users' deadlines before submission + estimate, or "". O(jobs)."""
     columns = workload.columns
     artificial = [
         each is not None and each.has_user_deadline is False for each in columns.requests or ()
@@ -175,7 +175,7 @@ def too_early(workload: Workload, remedy: str = "") -> str:
 
 
 def recorded(choices: Any) -> dict[str, Any]:
-    """Return the choices that matter, whole numbers without a fraction."""
+    """Return the options that matter for the provenance, whole numbers without a fraction."""
     step: dict[str, Any] = _plain(msgspec.to_builtins(choices))
     if choices.artificial == "none" or choices.share == 1:
         del step["relaxation"]
@@ -185,7 +185,7 @@ def recorded(choices: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a JSON value with whole numbers without a fraction."""
+    """Return a JSON value whose whole numbers have no fraction."""
     if isinstance(value, dict):
         return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -194,7 +194,7 @@ def _plain(value: Any) -> Any:
 
 
 def artificial_time(artificial: str, relaxation: float, base: float) -> float | None:
-    """Return the time from submission to the deadline of a job whose user sets none.
+    """Return the time from submission to the artificial deadline of a job.
 
     ``base`` is its run time or its response time (seconds), as the artificial deadlines are.
     """

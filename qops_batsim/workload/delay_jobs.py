@@ -1,4 +1,4 @@
-"""Workloads of jobs that simply last: their run times, and changed copies of them."""
+"""Workloads of ``delay`` jobs: their run times, and changed copies of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_n
 
 
 def run_times(workload: Workload) -> list[float]:
-    """Return the delay of each job (seconds), whatever its walltime."""
+    """Return the delay of each job (seconds), ignoring walltimes."""
     if not workload.jobs:
         raise InputError(f"{workload.source}: holds no job; at least one is expected")
     found = []
@@ -32,7 +32,7 @@ def run_times(workload: Workload) -> list[float]:
 
 
 def run_times_until_killed(workload: Workload) -> list[float]:
-    """Return how long each job runs on its own (seconds): to its end or its walltime."""
+    """Return how long each job runs (seconds), cut at its walltime."""
     return [
         seconds if job.walltime is None else min(seconds, job.walltime)
         for job, seconds in zip(workload.jobs, run_times(workload), strict=True)
@@ -40,7 +40,7 @@ def run_times_until_killed(workload: Workload) -> list[float]:
 
 
 def jobs_until_killed(workload: Workload) -> Iterator[tuple[Job, float]]:
-    """Yield each job with how long it runs on its own (seconds): to its end or its walltime."""
+    """Yield each job with how long it runs (seconds), cut at its walltime."""
     yield from zip(workload.jobs, run_times_until_killed(workload), strict=True)
 
 
@@ -60,7 +60,7 @@ def exact_estimates(workload: Workload) -> Workload:
 
 
 class ProfileTable:
-    """The profiles of a new workload (``new``, by first use), made from those of an old one."""
+    """Builder of a new workload's profiles (``new``, by first use) from those of an old one."""
 
     def __init__(self, old: Mapping[str, Profile]) -> None:
         self._old = old
@@ -68,7 +68,7 @@ class ProfileTable:
         self.new: dict[str, Profile] = {}
 
     def name(self, old_name: str, seconds: float) -> str:
-        """Return the name of an old delay profile that now lasts ``seconds``.
+        """Return the name of the new profile for an old delay profile that now lasts ``seconds``.
 
         Equal profiles share a name; an unchanged one keeps its own.
         """
@@ -96,7 +96,7 @@ class ProfileTable:
 def changed_job(
     job: Job, fields: Mapping[str, Any], qos: Mapping[str, Any], *, workload: Workload
 ) -> Job:
-    """Return a job of a workload with other fields, and other fields in its ``qos`` object.
+    """Return a copy of a job with changed fields and changed ``qos`` entries.
 
     New values stand by name; None removes the field.
     """
@@ -104,7 +104,7 @@ def changed_job(
 
 
 def with_deadline(job: Job, deadline: float | None, of_user: bool, *, workload: Workload) -> Job:
-    """Return a job of a workload with another deadline (seconds, absolute; None: without)."""
+    """Return a copy of a job with this deadline (seconds, absolute; None: without)."""
     qos = {"deadline": deadline, "has_user_deadline": of_user}
     if deadline is not None and not abs(deadline) <= MAX_SECONDS:
         return changed_job(job, {}, qos, workload=workload)  # which says what is wrong
@@ -121,7 +121,7 @@ def with_deadline(job: Job, deadline: float | None, of_user: bool, *, workload: 
 
 
 class _Changed:
-    """The fields of a job with other ones in its ``qos`` object, made when they are asked for."""
+    """The fields of a changed job, computed on demand."""
 
     __slots__ = ("_job", "_qos")
 
@@ -154,7 +154,7 @@ def derived(
     profiles: dict[str, Profile] | None,
     step: Mapping[str, Any],
 ) -> Workload:
-    """Return a workload made from another, which remembers how.
+    """Return a workload whose provenance records the step that made it from another.
 
     Without ``profiles`` it keeps those of the old that its jobs use. The ``step`` says what was
     done, with every parameter and seed; ``made_from`` holds the old workload's provenance.

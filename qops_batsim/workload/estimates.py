@@ -1,4 +1,4 @@
-"""Run-time estimates: those of users, and models of right and wrong ones.
+"""Run-time estimates: users' requests, and models of accurate and inaccurate ones.
 
 Users give few round values, usually far too long, in the spirit of D. Tsafrir, Y. Etsion and D. G.
 Feitelson, "Modeling user runtime estimates", Job Scheduling Strategies for Parallel Processing,
@@ -59,7 +59,7 @@ HOUR = 3600
 
 
 class EstimateModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Values that users request, how often, and how often they prove too short."""
+    """Times that users request: how often each is chosen, and how often it is too short."""
 
     table: tuple[tuple[int, float, float], ...]
     """Rows (value, weight, killed share), values ascending: a requested time (whole seconds), its
@@ -99,7 +99,7 @@ def sample_estimates(
 
 
 def nearest_value(values: Integers, run_times: Integers) -> Integers:
-    """Return the index of the value nearest in ratio to each run time."""
+    """Return the index of the value nearest to each run time (by ratio)."""
     borders = np.sqrt(values[:-1].astype(float) * values[1:])
     return np.searchsorted(borders, run_times)
 
@@ -107,7 +107,7 @@ def nearest_value(values: Integers, run_times: Integers) -> Integers:
 def fit_estimates(
     run_times: NDArray[Any], requests: NDArray[Any], killed_from: float = 1.0
 ) -> EstimateModel:
-    """Return the model of what users request in a log (seconds).
+    """Fit the model of users' requests to a log (seconds).
 
     It has the twenty most common requests, the most common whole hours above them and the longest
     request of all but a thousandth. Jobs count as killed that used up a share of ``killed_from`` of
@@ -143,7 +143,7 @@ def fit_estimates(
 
 
 def users_estimates(workload: Workload) -> Workload:
-    """Return the workload with an estimate for each job.
+    """Return the workload with the users' walltimes as estimates.
 
     It is the log's. A job that has none gets the longest of all others as its walltime, or its run
     time if that is longer; where no job has one, all have exact ones.
@@ -166,7 +166,7 @@ def users_estimates(workload: Workload) -> Workload:
 
 
 def told_estimates(workload: Workload, estimates: str) -> str:
-    """Return in a sentence what deadlines of a log are made from, and schedulers plan with.
+    """Return a sentence on which estimates deadlines and schedulers use.
 
     ``estimates`` are ``"users"``, as of :func:`users_estimates`, or ``"exact"``. O(jobs).
     """
@@ -217,7 +217,7 @@ _DECIMALS = 6
 
 
 class EstimateChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model of estimates, and what becomes of a job that outlives its estimate."""
+    """A model of estimates, and what happens to jobs that exceed theirs."""
 
     model: str = "exact"
     """One of :data:`MODELS`."""
@@ -240,7 +240,7 @@ class EstimateChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     @property
     def name(self) -> str:
-        """The model with what is not as usual, as tables have it."""
+        """The model with its options that are not the defaults, as shown in tables."""
         usual = EstimateChoices()
         others = [
             f"{field} {value:g}" if isinstance(value, float) else f"{field} {value}"
@@ -251,11 +251,11 @@ class EstimateChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     @property
     def needs_ends(self) -> bool:
-        """Tell whether the model depends on the jobs that ended before another is submitted."""
+        """Return whether the model learns from jobs that ended before a submission."""
         return self.model == "predicted" or self.risk is not None
 
     def check(self) -> None:
-        """Raise :class:`~qops_batsim.errors.InputError` if a value is out of range or of no use."""
+        """Raise :class:`~qops_batsim.errors.InputError` if a value is invalid or unused."""
         require_one_of("model", self.model, MODELS)
         require_one_of("overrun", self.overrun, OVERRUNS)
         above = "a number above 0 is accepted"
@@ -281,7 +281,7 @@ def with_estimates(
     requests: Workload | None = None,
     ends: Mapping[str, float] | None = None,
 ) -> Workload:
-    """Return the workload with estimates of a model; O(jobs × log(jobs)).
+    """Return the workload with a model's estimates; O(jobs × log(jobs)).
 
     Jobs are of type ``delay``, and last as long as before, to their end or their walltime.
     ``requests`` is the workload, of the same jobs, that still has the users' walltimes, if this one
@@ -326,7 +326,7 @@ def with_estimates(
 
 
 def _walltimes(workload: Workload, requests: Workload) -> Floats:
-    """Return the walltimes that users gave (seconds), infinite without."""
+    """Return the users' walltimes (seconds), infinite where missing."""
     known = {job.id: job for job in requests.jobs}
     limits = np.full(len(workload.jobs), math.inf)
     for place, job in enumerate(workload.jobs):
@@ -406,14 +406,14 @@ def _modal(
 
 
 def _known(workload: Workload, ends: Mapping[str, float] | None) -> list[float]:
-    """Return when each job's run time is known (seconds)."""
+    """Return when each job's run time becomes known (seconds)."""
     if ends is None or not all(job.id in ends for job in workload.jobs):
         raise InputError(f"{workload.source}: predictions need the date when each job has ended")
     return [ends[job.id] for job in workload.jobs]
 
 
 def predictions(jobs: Sequence[Job], run_times: Sequence[float], ends: Sequence[float]) -> Floats:
-    """Return the mean of the last two run times of each job's user, infinite until there are two.
+    """Return the mean of each user's last two known run times; infinite before there are two.
 
     Those count that have ended by its submission, the last by date of the end, ties by place.
     """
@@ -435,7 +435,7 @@ def predictions(jobs: Sequence[Job], run_times: Sequence[float], ends: Sequence[
 
 
 def learned(jobs: Sequence[Job], ratios: Floats, ends: Sequence[float], risk: float) -> Floats:
-    """Return a margin for each prediction; infinite while too little is known. O(jobs²), but fast.
+    """Return the learned margin of each prediction; infinite while too few are known. O(jobs²).
 
     ``ratios`` are run time over prediction. Were all of a kind, in any order, then the next one
     exceeded the k-th least of n with probability 1 - k / (n + 1) at most: so k is the least for
@@ -455,7 +455,7 @@ def learned(jobs: Sequence[Job], ratios: Floats, ends: Sequence[float], risk: fl
 
 
 def _in_turn(jobs: Sequence[Job], ends: Sequence[float]) -> Iterator[tuple[int, list[int]]]:
-    """Yield the places of jobs by submission, each with those that have ended since the last."""
+    """Yield jobs' places by submission, each with those that ended since the previous one."""
     running: list[tuple[float, int]] = []
     for place in sorted(range(len(jobs)), key=lambda place: jobs[place].submission_time):
         ended = []
@@ -466,7 +466,7 @@ def _in_turn(jobs: Sequence[Job], ends: Sequence[float]) -> Iterator[tuple[int, 
 
 
 class EstimateCounts(msgspec.Struct, frozen=True):
-    """Numbers of jobs that run longer than their estimate, or are killed at it before their end.
+    """Numbers of jobs that exceed their estimate, or are killed at it before their end.
 
     ``median`` is that of estimate over run time.
     """

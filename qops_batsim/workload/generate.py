@@ -3,7 +3,7 @@
 Presets: the numbers stand in ``presets.json``. ``python studies/presets``
 printed those of ``ctc-sp2``, ``sdsc-sp2`` and ``kth-sp2`` from the logs CTC-SP2-1996 (77,199
 jobs), SDSC-SP2-1998 (54,006) and KTH-SP2-1996 (28,489) of the Parallel Workloads Archive; how, and
-how well they fit, is told in ``docs/workloads.md``.
+how well they fit, is told in ``studies/presets``.
 
 Those of ``lublin-batch`` are the batch parameters that Lublin and Feitelson publish with their
 model (2003), with the limits of the published program: run times up to exp(12), gaps up to exp(13)
@@ -90,7 +90,7 @@ def generate_workload(
     exact_estimates: bool = False,
     deadlines: DeadlineRule | None = None,
 ) -> Workload:
-    """Make a workload; the same arguments always make the same one.
+    """Generate a workload; equal arguments give equal workloads.
 
     The preset is one of :data:`~qops_batsim.workload.generate.PRESETS`, the machine its own
     unless ``processors`` are given. One factor on all gaps between submissions brings the
@@ -152,7 +152,7 @@ def _check(
 def _qos_requests(
     submissions: Integers, run_times: Integers, rule: DeadlineRule | None, seed: int
 ) -> list[dict[str, Any]]:
-    """Return each job's ``qos`` object: the exact estimate, and the deadline of those chosen."""
+    """Return each job's ``qos`` object: its exact estimate, and a deadline if it was chosen."""
     requests: list[dict[str, Any]] = [{"estimated_runtime": each} for each in run_times.tolist()]
     if rule is not None:
         uniform = random_stream(seed, _DEADLINES).random((len(run_times), 2))
@@ -171,7 +171,7 @@ def _assemble(
     processors: int,
     provenance: dict[str, Any],
 ) -> Workload:
-    """Return the workload of these columns; walltimes are left out where there is ``qos``."""
+    """Build the workload from columns; jobs with ``qos`` have no walltime."""
     jobs: list[Job] = []
     profiles: dict[str, Profile] = {}
     rows = zip(*(column.tolist() for column in columns), strict=True)
@@ -184,7 +184,7 @@ def _assemble(
 
 
 class Preset(msgspec.Struct, frozen=True, kw_only=True):
-    """A named set of parameters: sizes, run times and arrivals, and what users request.
+    """Named parameters of sizes, run times, arrivals, and users' requests.
 
     ``offered_load`` is that of the log, which generated workloads get unless another is asked
     for. None: the load is as sampled.

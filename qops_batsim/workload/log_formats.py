@@ -1,4 +1,4 @@
-"""Formats of logs, told by their content."""
+"""Recognising the format of a log by its content."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ _BEGIN = 1 << 16
 
 
 def delimiter_of(header: str) -> str:
-    """Return what is behind the first name of a header, as ``sacct --delimiter`` sets it."""
+    """Return the delimiter after the first name of a header (``sacct --delimiter`` sets it)."""
     match = re.match(r"\s*\w+\s*([\t!-/:-@\[-^`{-~]+)", header, re.ASCII)
     return match[1] if match else "|"
 
 
 @cache
 def published_logs() -> dict[str, dict[str, Any]]:
-    """Return the profiles of published logs by name."""
+    """Return the descriptions of published logs by name."""
     known = packaged_data("qops_batsim.workload", "log_profiles.toml", dict[str, dict[str, Any]])
     return {name: {"name": name, **each} for name, each in known.items()}
 
 
 @cache
 def published_tables() -> dict[str, dict[str, Any]]:
-    """Return the profiles of published logs that are tables, by name."""
+    """Return the descriptions of published logs that are tables, by name."""
     return {name: each for name, each in published_logs().items() if "columns" in each}
 
 
 def dialect_of(words: Sequence[str]) -> Mapping[str, Any]:
-    """Return the profile of the log whose columns beyond the 18 of SWF these can be, or none."""
+    """Return the published log whose extra columns (beyond SWF's 18) these can be, or None."""
     for each in published_logs().values():
         forms = each.get("beyond", ())
         if len(forms) == len(words) and all(map(re.fullmatch, forms, words)):
@@ -60,14 +60,14 @@ def dialect_of(words: Sequence[str]) -> Mapping[str, Any]:
 
 
 def profile_of(names: Iterable[str]) -> str | None:
-    """Return the published log all of whose columns are among these, if there is one."""
+    """Return the published log whose columns are all present, or None."""
     found = set(names)
     known = published_tables().items()
     return next((name for name, each in known if found >= {*each["columns"].values()}), None)
 
 
 def table_names(content: bytes) -> list[str]:
-    """Return the names of the columns of a table, CSV or Parquet."""
+    """Return the column names of a CSV or Parquet table."""
     if content.startswith(PARQUET):
         import polars as pl
 
@@ -80,7 +80,7 @@ def table_names(content: bytes) -> list[str]:
 
 
 def mark_of(header: str) -> str:
-    """Return the separator of the names in the header of a table."""
+    """Return the separator used in a table's header."""
     return next((each for each in ",;\t|" if each in header), ",")
 
 
@@ -106,7 +106,7 @@ def log_format(content: bytes) -> str:
 
 
 def refuse_others(content: bytes, source: str) -> None:
-    """Refuse a log of a format that is known and not read, by its name."""
+    """Refuse a log of a known but unsupported format, by its name."""
     begin = re.sub(r"\A(?:\s*#.*\n|\s*\n)+", "", content[:_BEGIN].decode("latin-1"))
     for name, form in _NOT_READ.items():
         if re.match(form, begin):

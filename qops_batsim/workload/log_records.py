@@ -1,4 +1,4 @@
-"""Workload logs in the form that every reader makes: records of one kind, and facts about them."""
+"""The common form of all logs: records of one kind, and facts about the log."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class CancelledJobs(NamedTuple):
 def names_of(
     records: Records, texts: Mapping[str, Words], field: str, unknown: str = ""
 ) -> list[str]:
-    """Return a field of each record (``user``, ``group``, ``executable``, ``queue``) as texts.
+    """Return a field of each record (``user``, ``group``, ``executable``, ``queue``) as text.
 
     ``texts`` have a row for each record. Where a log has numbers, one that is not known is
     ``unknown``.
@@ -72,7 +72,7 @@ def names_of(
 
 
 class Malformed(NamedTuple):
-    """A line (numbered from 1) that is neither a record nor a comment, and why."""
+    """A line (numbered from 1) that is neither a record nor a comment, with the reason."""
 
     line: int
     problem: str
@@ -81,7 +81,7 @@ class Malformed(NamedTuple):
 def refuse_lines(
     source: str, malformed: Sequence[Malformed], place: Callable[[int], str] = "line {}".format
 ) -> None:
-    """Raise an InputError about the first of such lines, if there are any."""
+    """Raise an InputError about the first malformed line, if there is one."""
     if malformed:
         first, others = min(malformed), len(malformed) - 1
         more = f" (and {others} more)" if others else ""
@@ -89,7 +89,7 @@ def refuse_lines(
 
 
 class RepairCount(msgspec.Struct, frozen=True, kw_only=True):
-    """Number of jobs that a reader or a repair left out or changed.
+    """The number of jobs that a reader or repair left out or changed.
 
     ``rule`` is a field of :class:`~qops_batsim.workload.conversion.Repairs`, or one of those that
     have no choice (``partial``, ``no_submit_time``, ``submit_order``, and the readers' own),
@@ -108,13 +108,13 @@ class RepairCount(msgspec.Struct, frozen=True, kw_only=True):
     def of_lines(
         cls, rule: str, description: str, lines: Sequence[int], choice: str = "drop"
     ) -> RepairCount:
-        """Return the count of lines that stand for a job each."""
+        """Return the count for lines that each stand for one job."""
         return cls(rule=rule, description=description, choice=choice, jobs=len(lines), lines=lines)
 
 
 @dataclass(eq=False, kw_only=True)
 class Log(ABC):
-    """A workload log: records as in the Standard Workload Format, whatever it was read from."""
+    """A log: records with the fields of the Standard Workload Format, from any source."""
 
     records: Records
     cancelled: CancelledJobs | None = None
@@ -147,7 +147,7 @@ class Log(ABC):
 
     @abstractmethod
     def calendar(self, time_zone: str | None = None) -> Calendar:
-        """Return the site's dates, or raise an InputError; a time zone replaces the log's."""
+        """Return the site's calendar, in this time zone if one is given; InputError without one."""
 
     @abstractmethod
     def machine_size(self) -> int | None:

@@ -44,7 +44,7 @@ Integers = NDArray[np.int64]
 
 
 class SizeModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Processors a job asks for."""
+    """Model of job sizes (processors)."""
 
     serial_share: float
     power_of_two_share: float
@@ -74,7 +74,7 @@ class SizeModel(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def sizes(self, kind: Floats, position: Floats, processors: int) -> Integers:
-        """Return sizes from two uniform numbers a job, shape (jobs,) each."""
+        """Draw sizes from two uniform numbers a job, shape (jobs,) each."""
         stages = [0.0, self.lower_stage_share, 1.0]
         bounds = [self.smallest_log2, self.middle_log2, self.largest_log2]
         log2 = np.interp(position, stages, bounds)
@@ -104,7 +104,7 @@ class RunTimeModel(msgspec.Struct, frozen=True, kw_only=True):
     """Longest run time (seconds)."""
 
     def run_times(self, sizes: Integers, kind: Floats, position: Floats) -> Integers:
-        """Return run times (whole seconds from 1) from two uniform numbers a job."""
+        """Draw run times (whole seconds, at least 1) from two uniform numbers a job."""
         limit = math.log(self.longest)
         short = gamma_table(self.short_shape, self.short_scale)
         long = gamma_table(self.long_shape, self.long_scale)
@@ -119,7 +119,7 @@ class RunTimeModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArrivalModel(msgspec.Struct, frozen=True, kw_only=True):
-    """Gaps between arrivals, and the daily cycle that stretches them."""
+    """Model of gaps between arrivals, with a daily cycle."""
 
     gap_shape: float
     gap_scale: float
@@ -134,18 +134,18 @@ class ArrivalModel(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     def weights(self) -> Floats:
-        """Return each half hour's arrivals relative to the mean, shape (48,), from midnight."""
+        """Return each half hour's arrivals relative to the mean, from midnight, shape (48,)."""
         borders = np.arange(FIRST_BUCKET, FIRST_BUCKET + BUCKETS_A_DAY + 1) - 0.5
         shares = np.diff(gamma_table(self.cycle_shape, self.cycle_scale).cdf(borders))
         return np.roll(shares / shares.mean(), FIRST_BUCKET - 1)
 
     def gaps(self, position: Floats) -> Floats:
-        """Return gaps at the mean rate (seconds) from one uniform number a job."""
+        """Draw gaps at the mean rate (seconds) from one uniform number a job."""
         table = gamma_table(self.gap_shape, self.gap_scale)
         return np.exp(table.quantile(position * table.cdf(math.log(self.longest_gap))))
 
     def to_clock(self, mean_rate_time: Floats) -> Floats:
-        """Return clock times (seconds from midnight) of times at the mean rate."""
+        """Convert times at the mean rate to clock times (seconds from midnight)."""
         ends = np.concatenate(([0.0], np.cumsum(self.weights()))) * _BUCKET_SECONDS
         ends[-1] = SECONDS_A_DAY
         clock = np.arange(BUCKETS_A_DAY + 1) * _BUCKET_SECONDS
@@ -155,7 +155,7 @@ class ArrivalModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LublinModel(msgspec.Struct, frozen=True, kw_only=True):
-    """The three parts of the model and the machine (processors) they are for."""
+    """The three parts of the model, for a machine of ``processors``."""
 
     processors: int
     sizes: SizeModel
@@ -172,7 +172,7 @@ class LublinModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def random_stream(seed: int, stream: int) -> np.random.Generator:
-    """Return one of a seed's independent generators.
+    """Return one of the seed's independent random generators.
 
     Each aspect of a workload has its own, so that deadlines, say, do not change the jobs.
     """
@@ -206,7 +206,7 @@ def sample_submissions(
 
 
 def _period_factor(arrivals: ArrivalModel, first: float, last: float, period: float) -> float:
-    """Return the factor on the times that puts ``period`` between first and last on the clock."""
+    """Return the factor on all times that makes first to last submission last ``period``."""
 
     def clock_period(factor: float) -> float:
         ends = arrivals.to_clock(np.array([first, last]) * factor)
@@ -225,7 +225,7 @@ def _period_factor(arrivals: ArrivalModel, first: float, last: float, period: fl
 
 
 class GammaTable(NamedTuple):
-    """A gamma distribution as a table of its distribution function."""
+    """A gamma distribution, tabulated."""
 
     values: Floats
     probabilities: Floats

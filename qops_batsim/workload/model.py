@@ -1,4 +1,4 @@
-"""Workloads: jobs in columns and as objects, the profiles they execute, where they come from."""
+"""Workloads: jobs in columns and as objects, their profiles and provenance."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ class Workload(msgspec.Struct):
 
     @property
     def columns(self) -> JobColumns:
-        """The jobs in columns: as they were read, else as they are now."""
+        """The jobs in columns, as read or as they are now."""
         if isinstance(self.jobs, JobTable):
             return self.jobs.columns
         return JobColumns.of(self.jobs, list(self.profiles))
 
     @property
     def delays(self) -> np.ndarray:
-        """Seconds that each job with a ``delay`` profile runs; NaN for others. O(jobs)."""
+        """Run time of each ``delay`` job (seconds); NaN for others. O(jobs)."""
         import numpy as np
 
         columns = self.columns
@@ -80,7 +80,7 @@ class Workload(msgspec.Struct):
         return float(np.dot(delays, self.columns.processors)) / (self.processors * period)
 
     def check(self) -> None:
-        """Raise an InputError unless a file may hold the jobs, as one did if they were read."""
+        """Raise an InputError unless the jobs can be written; those from a file always can."""
         if self.sha256 is None and not self.columns.are_usable:
             read_jobs([job.fields for job in self.jobs], self.profiles, self.source)
 
@@ -91,7 +91,7 @@ class Workload(msgspec.Struct):
         return "<br>".join(map(escape, self._facts()))
 
     def _facts(self) -> list[str]:
-        """Return what a short description tells."""
+        """Return the facts shown in the short description."""
         count = len(self.jobs)
         facts = [f"{count:,} job{'' if count == 1 else 's'} on {self.processors:,} processors"]
         if count:
@@ -101,7 +101,7 @@ class Workload(msgspec.Struct):
 
 
 def read_jobs(written: Sequence[Any], profiles: Mapping[str, Any], source: str) -> list[Job]:
-    """Return the jobs of a workload from their JSON objects; InputError if one is not usable."""
+    """Make jobs from JSON objects; InputError if one is not usable."""
     jobs = []
     seen: set[str] = set()
     for index, fields in enumerate(written):
@@ -128,7 +128,7 @@ def read_jobs(written: Sequence[Any], profiles: Mapping[str, Any], source: str) 
 
 
 def split_provenance(told: dict[str, Any], source: str) -> tuple[dict[str, Any], Calendar | None]:
-    """Return what a file tells of how the workload was made, and its calendar apart from that."""
+    """Return a file's provenance and, separately, its calendar."""
     if "calendar" not in told:
         return told, None
     where = f"{source}: field 'qops_batsim.calendar'"
@@ -144,18 +144,18 @@ def split_provenance(told: dict[str, Any], source: str) -> tuple[dict[str, Any],
 
 
 def plain_number(value: float) -> float | int:
-    """Return a whole number as int, so that JSON shows it without a fraction."""
+    """Return a whole number as int, so that JSON shows no fraction."""
     return int(value) if float(value).is_integer() else float(value)
 
 
 def delay_profile(run_time: float) -> tuple[str, Profile]:
-    """Return name and content of the one profile of all jobs that run for so many seconds."""
+    """Return name and content of the delay profile of this many seconds."""
     seconds = plain_number(run_time)
     return f"delay{seconds}", {"type": "delay", "delay": seconds}
 
 
 def check_processors(processors: int) -> None:
-    """Raise :class:`~qops_batsim.errors.InputError` unless a machine can be of this size."""
+    """Raise :class:`~qops_batsim.errors.InputError` unless this is a possible machine size."""
     accepted = f"a whole number from 1 to {MAX_PROCESSORS} is accepted"
     require(1 <= processors <= MAX_PROCESSORS, "processors", processors, accepted)
 
@@ -166,18 +166,18 @@ def check_seed(seed: int) -> None:
 
 
 def check_share(share: float) -> None:
-    """Raise :class:`~qops_batsim.errors.InputError` unless a share of deadlines is one."""
+    """Raise :class:`~qops_batsim.errors.InputError` unless the share is from 0 to 1."""
     require(0 <= share <= 1, "deadline share", share, "a number from 0 to 1 is accepted")
 
 
 def check_counts(skip: int, first: int | None) -> None:
-    """Raise :class:`~qops_batsim.errors.InputError` unless jobs can be counted so."""
+    """Raise :class:`~qops_batsim.errors.InputError` unless ``skip`` and ``first`` are counts."""
     require(skip >= 0, "skip", skip, "a whole number from 0 up is expected")
     require(first is None or first > 0, "first", first, "a whole number above 0 is expected")
 
 
 def stretch_of(source: str, count: int, skip: int, first: int | None) -> slice:
-    """Return the place of the ``first`` jobs (None: all) after ``skip`` others among ``count``.
+    """Return the slice of the ``first`` jobs (None: all) after ``skip`` others among ``count``.
 
     Fewer than are asked for are an :class:`~qops_batsim.errors.InputError`: a shorter stretch is
     another experiment, and in a mean it would count as much as a whole one.
@@ -193,14 +193,14 @@ def stretch_of(source: str, count: int, skip: int, first: int | None) -> slice:
 
 
 def shortage(found: int, asked: int | None, what: str) -> str:
-    """Return a warning if fewer things were found than asked for, else an empty text."""
+    """Return a warning if fewer were found than asked for, else ""."""
     if not asked or found >= asked:
         return ""
     return f"{asked:,} {what} were asked for, but there are only {found:,}"
 
 
 class JobColumns(NamedTuple):
-    """The jobs of a workload in columns: an element for each, in the order of the file.
+    """The jobs of a workload in columns, in the order of the file.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ class JobColumns(NamedTuple):
 
     @property
     def are_usable(self) -> bool:
-        """Whether all jobs are as a file may hold them, apart from their requests. O(jobs)."""
+        """Whether all jobs have values that a file may hold, apart from their requests. O(jobs)."""
         import numpy as np
 
         times, limits = self.submission_times, self.walltimes
@@ -249,11 +249,11 @@ class JobColumns(NamedTuple):
 
     @property
     def checkpoints(self) -> np.ndarray:
-        """Seconds of a run after which work is saved (float64), infinite without. O(jobs)."""
+        """Interval at which each job saves its work (s, float64), infinite without. O(jobs)."""
         return self.asked("checkpoint")
 
     def asked(self, name: str) -> np.ndarray:
-        """Return numbers that users ask for, by field (float64), infinite without. O(jobs)."""
+        """Return the numbers that users request, by field (float64), infinite without. O(jobs)."""
         import numpy as np
 
         found = np.full(len(self.ids), math.inf)
@@ -265,7 +265,7 @@ class JobColumns(NamedTuple):
 
     @classmethod
     def of(cls, jobs: Sequence[Job], profile_names: Sequence[str]) -> JobColumns:
-        """Return jobs in columns. O(jobs)."""
+        """Return the columns of jobs. O(jobs)."""
         import numpy as np
 
         count = len(jobs)
@@ -286,7 +286,7 @@ class JobColumns(NamedTuple):
 
 
 class WrittenJobs:
-    """The JSON list of jobs as it was read, in which each has a known identifier.
+    """The JSON text of a list of jobs, whose objects are parsed on demand.
 
     ``is_changed`` tells that the jobs made of it may say something else by now, ``is_ours`` that
     the list is written as this package writes it.
@@ -307,11 +307,11 @@ class WrittenJobs:
 
     @property
     def lines(self) -> str | None:
-        """The list without its brackets, one job a line; None if it is not written like that."""
+        """The list's lines, one job each; None if it is not written so."""
         return self._content[1:-1].decode() if self._is_ours and not self.is_changed else None
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
-        """Return the fields of a job, made anew. O(1) after the first call."""
+        """Parse the fields of a job. O(1) after the first call."""
         if self._fields is None:
             each = msgspec.json.decode(self._content, type=list[msgspec.Raw])
             self._fields = dict(zip(self._ids, each, strict=True))
@@ -323,7 +323,7 @@ class WrittenJobs:
 
 
 class ReadJob(Job):
-    """A job of a table, whose columns count no longer once the job may have been changed."""
+    """A job of a table; changing it makes the table's columns invalid."""
 
     __slots__ = ()
 
@@ -343,7 +343,7 @@ class ReadJob(Job):
 
 
 class JobTable(Sequence[Job]):
-    """A sequence of the jobs in columns, each of which is made when it is first asked for."""
+    """A sequence of jobs stored in columns; each object is made on first access."""
 
     def __init__(self, columns: JobColumns, written: WrittenJobs) -> None:
         self._columns = columns
@@ -352,14 +352,14 @@ class JobTable(Sequence[Job]):
 
     @property
     def columns(self) -> JobColumns:
-        """The jobs in columns: as they were read, or as they are now if they may have changed."""
+        """The columns as read, or recomputed if a job may have changed."""
         if self._made is not None and self._written.is_changed:
             return JobColumns.of(self._made, self._columns.profile_names)
         return self._columns
 
     @property
     def written(self) -> str | None:
-        """The jobs as in a file, one a line; None once a job was made that may be changed."""
+        """The jobs as lines of a file; None once a job object that may change exists."""
         return None if self._made is not None else self._written.lines
 
     def __getstate__(self) -> dict[str, Any]:

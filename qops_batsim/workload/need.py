@@ -1,4 +1,4 @@
-"""Deadlines by need: what users want, from no schedule.
+"""Deadlines by need: from what users want, without any schedule.
 
 Each job whose user sets a deadline has one of three needs, in which its *time* is what its user
 believes that it runs, the estimate (or the run time, where asked for):
@@ -53,14 +53,14 @@ _ABOVE_0 = f"a number above 0 and up to {MAX_SECONDS:g} is accepted"
 
 
 class NeedMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Shares of the needs among the users' deadlines, which add up to 1."""
+    """Shares of the three needs among the users' deadlines; they add up to 1."""
 
     factor: float = 0.0
     hours: float = 0.0
     slack: float = 0.0
 
     def check(self) -> None:
-        """Raise :class:`~qops_batsim.errors.InputError` if these are no shares."""
+        """Raise :class:`~qops_batsim.errors.InputError` unless the shares are valid."""
         for kind, share in msgspec.structs.asdict(self).items():
             require(0 <= share <= 1, f"mix: {kind}", share, "a number from 0 to 1 is accepted")
         total = self.factor + self.hours + self.slack
@@ -72,7 +72,7 @@ class NeedMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class FactorClass(NamedTuple):
-    """A class of jobs by length, with a lognormal factor: how long their users wait.
+    """A class of jobs by length, and its lognormal factor: how long users are willing to wait.
 
     It holds the jobs of at most ``up_to`` seconds that no earlier class holds; None: all others.
     The factor multiplies a job's own time. It has this ``median``; ``spread`` is the standard
@@ -85,7 +85,7 @@ class FactorClass(NamedTuple):
 
 
 class NeedChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Choices by which jobs get deadlines by need."""
+    """Options of giving jobs deadlines by need."""
 
     mix: NeedMix = NeedMix(factor=0.5, hours=0.3, slack=0.2)
     factors: tuple[FactorClass, ...] = (
@@ -129,7 +129,7 @@ class NeedChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def _check_factors(factors: tuple[FactorClass, ...]) -> None:
-    """Raise an InputError unless the classes of jobs are ascending and all jobs are in one."""
+    """Raise an InputError unless the classes ascend and cover all jobs."""
     borders = [math.inf if each.up_to is None else each.up_to for each in factors]
     if borders != sorted(set(borders)) or borders[-1:] != [math.inf] or not borders[0] > 0:
         told = ", ".join("all others" if each == math.inf else f"{each:g} s" for each in borders)
@@ -201,7 +201,7 @@ def _due(
     date: float,
     seconds: float,
 ) -> float:
-    """Return the deadline of a job that is submitted at a date and takes so many seconds."""
+    """Return the deadline of a job submitted at ``date`` that takes ``seconds``."""
     if need == "factor":
         return date + seconds + math.ceil(_factor(choices, seconds, job_id) * seconds)
     if need == "slack" or calendar is None:
@@ -212,7 +212,7 @@ def _due(
 def needed_by(
     choices: NeedChoices, calendar: Calendar | None, job_id: str, date: float, seconds: float
 ) -> float | None:
-    """Return by when a job is needed of which the others are not known (all in seconds).
+    """Return the deadline by need of a single job (seconds), when the others are unknown.
 
     None if its user sets no deadline. Seed and id decide, as where all jobs are known, but for
     shares, which are exact only there.
@@ -226,7 +226,7 @@ def needed_by(
 
 
 def _recorded(choices: NeedChoices) -> dict[str, object]:
-    """Return the choices that matter, but for the calendar, which the workload has."""
+    """Return the options that matter, except the calendar, which the workload has."""
     step = recorded(choices)
     of_use = {"factor": ("factors",), "hours": ("at", "days"), "slack": ("slack",)}
     of_none = {name for kind in of_use if not step["mix"][kind] for name in of_use[kind]}
@@ -234,7 +234,7 @@ def _recorded(choices: NeedChoices) -> dict[str, object]:
 
 
 def _needs(by_users: frozenset[str], choices: NeedChoices) -> dict[str, str]:
-    """Draw the need of each job with a user's deadline; the shares are exact."""
+    """Draw the need of each job with a user's deadline, with exact shares."""
     ordered = sorted(by_users, key=lambda job_id: (_uniform(choices.seed, "need", job_id), job_id))
     to_hours = round(choices.mix.factor * len(ordered))
     to_slack = round((choices.mix.factor + choices.mix.hours) * len(ordered))
@@ -245,20 +245,20 @@ def _needs(by_users: frozenset[str], choices: NeedChoices) -> dict[str, str]:
 
 
 def _factor(choices: NeedChoices, seconds: float, job_id: str) -> float:
-    """Draw how long a job may wait, as a multiple of its own time."""
+    """Draw how long a job may wait, as a multiple of its time."""
     found = next(each for each in choices.factors if each.up_to is None or seconds <= each.up_to)
     normal = NormalDist().inv_cdf(_uniform(choices.seed, "factor", job_id))
     return found.median * math.exp(found.spread * normal)
 
 
 def _uniform(seed: int, what: str, job_id: str) -> float:
-    """Return a random number of a job, above 0 and below 1."""
+    """Return the job's random number between 0 and 1 (both excluded)."""
     drawn = blake2b(f"{seed} {what} {job_id}".encode(), digest_size=8).digest()
     return ((int.from_bytes(drawn, "big") >> 12) + 0.5) / 2**52
 
 
 def first_at_work(seconds: float, calendar: Calendar, choices: NeedChoices) -> float:
-    """Return the first of the chosen times of a working day at or after a date (seconds)."""
+    """Return the first chosen time of a working day at or after a date (seconds)."""
     calendar.date(seconds + 9 * DAY)  # Which says so where dates end.
     begin = calendar.date(seconds).date()
     found = (

@@ -1,4 +1,4 @@
-"""Changed workloads: another load as in Islam et al. (2003), section 4.2, or a part of the jobs.
+"""Workloads with another load (Islam et al. 2003, section 4.2), and parts of workloads.
 
 A load is relative: 1.2 offers a fifth more work. *Duplication* submits some jobs again, and with
 one seed the workloads nest: that of load 1.6 holds all jobs of that of load 1.4, with the same
@@ -37,7 +37,7 @@ def scale_load(
     seed: int = 1,
     same_time: bool = False,
 ) -> Workload:
-    """Return a workload that offers ``load`` times the work, sorted by submission.
+    """Return a workload with ``load`` times the work, sorted by submission.
 
     Relative loads go from 1 for duplication, from 0.01 for expansion, up to 100.
 
@@ -76,7 +76,7 @@ def scale_load(
 
 
 def origin_of_duplicate(job: Job) -> str | None:
-    """Return the id of the job that :func:`scale_load` made this one from, or None."""
+    """Return the id of the job that :func:`scale_load` duplicated, or None."""
     if job.qos is None or job.qos.origin is None:
         return None
     origin, _, number = job.id.rpartition("d")
@@ -124,7 +124,7 @@ def _with_duplicates(
 
 
 def _sample(jobs: list[Job], seed: int) -> Iterator[tuple[Job, int, float]]:
-    """Yield jobs to duplicate, for ever: the job, which duplicate of it, its submission.
+    """Yield jobs to duplicate without end: (job, number of the duplicate, submission).
 
     What comes first does not depend on how much is taken, so loads nest.
     """
@@ -172,7 +172,7 @@ PAPER_JOBS = 5000
 
 
 def subset(workload: Workload, *, first: int | None = None, skip: int = 0) -> Workload:
-    """Return some consecutive jobs of a workload, sorted by submission.
+    """Return consecutive jobs of a workload, sorted by submission.
 
     They are the ``first`` jobs (None: all) after ``skip`` others; fewer than that are an
     :class:`~qops_batsim.errors.InputError`. Jobs with equal submissions keep the order of the file.

@@ -1,4 +1,4 @@
-"""Classes of service: those of a log's jobs, and made-up workloads of all four.
+"""Classes of service: assigned to a log's jobs, or in made-up workloads of all four.
 
 P. Pascal, S. Richard, B. Miegemolle and T. Monteil, "Tasks Mapping with Quality of
 Service for Coarse Grain Parallel Applications", section 4: the queue that a user of
@@ -51,7 +51,7 @@ LEAST_CPU_TIME = 1.0
 
 
 class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """Choices by which jobs get classes and work."""
+    """Options of giving jobs classes and work."""
 
     every: str | None = None
     """Put all jobs into this class, whatever their queues; None: by queue."""
@@ -79,7 +79,7 @@ class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts of a log about its jobs that a workload made from it lacks.
+    """Facts about a log's jobs that a workload made from it lacks.
 
     The name of each queue number, from the header's ``Queue`` lines; and by job number the CPU
     time a processor and the recorded wait (seconds), where they are known.
@@ -91,7 +91,7 @@ class LogFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, log: SwfLog) -> LogFacts:
-        """Return what a log tells; what it does not is empty."""
+        """Return the facts in a log; those it lacks are empty."""
         numbers = [str(number) for number in log.records["job_number"].tolist()]
 
         def known(field: str) -> dict[str, float]:
@@ -106,7 +106,7 @@ class LogFacts(msgspec.Struct, frozen=True, kw_only=True):
 def name_queues(
     workload: Workload, choices: ClassChoices | None = None, facts: LogFacts | None = None
 ) -> Workload:
-    """Return the workload with the name of a queue in every job's ``qos``.
+    """Return the workload with each job's queue name in its ``qos``.
 
     A job keeps the name it has; else the number in its field ``queue`` counts, by the
     log's header; else it draws a name.
@@ -132,7 +132,7 @@ def assign_classes(
     *,
     cpu_times: Mapping[str, float] | None = None,
 ) -> Workload:
-    """Return compute jobs with classes of service, made from jobs that simply last.
+    """Turn delay jobs into compute jobs with classes of service.
 
     Each task has to compute what the reference host does in its CPU time (profile
     ``parallel_homogeneous``); no communication, since logs tell of none. Set in ``qos``:
@@ -173,7 +173,7 @@ def assign_classes(
 def compute_profile(
     seconds: float, speed: float, communication: float = 0.0
 ) -> tuple[str, Profile]:
-    """Return name and content of the profile that computes for ``seconds`` on a host.
+    """Return name and content of a profile that computes for ``seconds`` on a host.
 
     That is the CPU time of every task on a host of ``speed`` flop/s; ``communication`` is
     bytes between each ordered pair of tasks.
@@ -193,7 +193,7 @@ def count_classes(workload: Workload) -> dict[str, int]:
 
 
 def application_of(job: Job) -> str:
-    """Return the name of the application that a job is part of: its own id if of none."""
+    """Return the name of a job's application; its own id without one."""
     return job.id if job.qos is None or job.qos.application is None else job.qos.application
 
 
@@ -226,7 +226,7 @@ def _class_of(queue: str, where: str) -> str:
 
 
 def _tasks(job: Job, choices: ClassChoices, workload: Workload) -> list[Job]:
-    """Return a job as it is, or its tasks: 15 becomes 15t1, 15t2, …"""
+    """Return a job, or its tasks: 15 becomes 15t1, 15t2, …"""
     if choices.tasks == TOGETHER:
         return [job]
     qos = {"application": job.id}
@@ -270,7 +270,7 @@ def mixed_workload(
     *,
     processors: int = 68,
 ) -> Workload:
-    """Make applications of all four classes of service.
+    """Generate applications of all four classes of service.
 
     Each is one compute job of 1 to 32 tasks; those whose tasks are jobs of their own
     have up to 4, with the ids ``7t1``, ``7t2``, … and the common name ``7``. No application has
@@ -328,6 +328,6 @@ def _jobs(name: str, fields: dict[str, Any], *, apart: bool) -> list[Job]:
 
 
 def _drawn(random: np.random.Generator, bounds: tuple[float, float], unit: int) -> int:
-    """Return a whole multiple of a unit between two numbers, uniform in its logarithm."""
+    """Draw a multiple of a unit between two numbers, log-uniformly."""
     low, high = (math.log(bound) for bound in bounds)
     return max(1, round(math.exp(random.uniform(low, high)) / unit)) * unit

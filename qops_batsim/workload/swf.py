@@ -49,7 +49,7 @@ Matrix = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SwfHeader:
-    """The comment lines of a log, without ``;`` and trailing blanks, and the fields they hold."""
+    """The comment lines of a log, without ``;``, and the fields in them."""
 
     lines: tuple[str, ...] = ()
 
@@ -58,7 +58,7 @@ class SwfHeader:
 
     @cached_property
     def fields(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of key and value in order; repeated keys (``Note``, ``Queue``) stay apart.
+        """(key, value) pairs in order; repeated keys (``Note``, ``Queue``) stay separate.
 
         A line belongs to the field before it when it is indented by at least two more blanks, or
         follows it directly and has no key of its own; such lines are joined with a line break.
@@ -83,7 +83,7 @@ class SwfHeader:
         return tuple((key, "\n".join(texts)) for key, texts in fields)
 
     def values(self, key: str) -> list[str]:
-        """Return every value of a key, in order; upper and lower case are the same."""
+        """Return every value of a key, in order; case does not matter."""
         wanted = key.casefold()
         return [value for name, value in self.fields if name.casefold() == wanted]
 
@@ -92,7 +92,7 @@ class SwfHeader:
         return next((value for value in self.values(key) if value), None)
 
     def integer(self, key: str, *, source: str = "the header") -> int | None:
-        """Return the whole number that a field begins with, or None without the field."""
+        """Return the whole number at the beginning of a field, or None without the field."""
         value = self.get(key)
         if value is None:
             return None
@@ -106,7 +106,7 @@ class SwfHeader:
 
 @dataclass(eq=False, kw_only=True)
 class SwfLog(Log):
-    """A log in the Standard Workload Format; its records have the order of the file.
+    """A log in the Standard Workload Format; records are in the order of the file.
 
     In a log made in memory, the lines are the records' places.
     """
@@ -126,7 +126,7 @@ class SwfLog(Log):
         return len(self.records)
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether header and records are the same, wherever they were read from."""
+        """Return whether header and records are equal, whatever file they come from."""
         if not isinstance(other, SwfLog):
             return NotImplemented
         return self.header == other.header and np.array_equal(self.records, other.records)
@@ -195,14 +195,14 @@ def read_swf(path: str | Path) -> SwfLog:
 
 
 def swf_in(stored: Stored, source: str) -> SwfLog:
-    """Return the log in a file that was read; see :func:`read_swf`."""
+    """Parse a log from a file that was read; see :func:`read_swf`."""
     log = parse_swf(stored.content, source=source)
     log.sha256 = stored.sha256
     return log
 
 
 def parse_swf(content: bytes, *, source: str) -> SwfLog:
-    """Read a log; an InputError names the first line that is no record."""
+    """Parse a log; an InputError names the first line that is no record."""
     header: list[str] = []
     lines = [np.empty(0, np.int64)]
     records = [np.empty(0, RECORD)]
@@ -244,7 +244,7 @@ def parse_swf(content: bytes, *, source: str) -> SwfLog:
 
 
 def _refuse(content: bytes, source: str, number: int, problem: str) -> NoReturn:
-    """Raise an InputError about a line that is no record, with what the file may be instead."""
+    """Raise an InputError about a line that is no record, guessing what the file is."""
     refuse_others(content, source)
     hint = " (the output of sacct has a header)" if "|" in problem else ""
     if "," in problem:
@@ -255,7 +255,7 @@ def _refuse(content: bytes, source: str, number: int, problem: str) -> NoReturn:
 
 
 def _width(rows: Sequence[str]) -> tuple[int, Mapping[str, Any]]:
-    """Return the number of a log's columns, 18 or those of its first record, and its dialect."""
+    """Return the number of columns (18, or those of the first record) and the dialect."""
     for row in rows:
         words = row.split() if len(row) <= _LONGEST_ROW else []
         if len(words) >= len(FIELDS) and all(
@@ -266,7 +266,7 @@ def _width(rows: Sequence[str]) -> tuple[int, Mapping[str, Any]]:
 
 
 def _count_nodes(matrix: Matrix, rows: Sequence[str], pattern: str) -> None:
-    """Set the sizes of records to the nodes that their last column tells, where it does."""
+    """Replace the sizes of records by their nodes, where the last column gives them."""
     places = [FIELDS.index(f"{which}_processors") for which in ("allocated", "requested")]
     for place, row in enumerate(rows):
         if match := re.fullmatch(pattern, row.rsplit(None, 1)[1]):
@@ -274,7 +274,7 @@ def _count_nodes(matrix: Matrix, rows: Sequence[str], pattern: str) -> None:
 
 
 def _blocks(content: bytes, header: list[str]) -> Iterator[tuple[list[int], list[str]]]:
-    """Yield numbers and texts of some records' lines at a time; comments go into the header."""
+    """Yield the numbers and texts of blocks of records; comments go into the header."""
     content = content.removeprefix(codecs.BOM_UTF8)
     try:
         content.decode()
@@ -301,7 +301,7 @@ def _blocks(content: bytes, header: list[str]) -> Iterator[tuple[list[int], list
 
 
 def _parse_at_once(rows: Sequence[str], width: int) -> Matrix | None:
-    """Return all values, or None if any row does not begin with 18 acceptable numbers."""
+    """Return all values, or None unless every row begins with 18 acceptable numbers."""
     if not rows:
         return np.empty((0, len(FIELDS)))
     if max(map(len, rows)) > _LONGEST_ROW:
@@ -322,7 +322,7 @@ def _parse_at_once(rows: Sequence[str], width: int) -> Matrix | None:
 
 
 def _problem(row: str, width: int) -> str:
-    """Return why a line is no record of so many columns, empty if it is one."""
+    """Return why a line is no record with ``width`` columns; "" if it is one."""
     words = row.split() if len(row) <= _LONGEST_ROW else []
     if len(words) != width:
         columns = "1 column" if len(words) == 1 else f"{len(words)} columns"

@@ -1,4 +1,4 @@
-"""Any trace as a workload: logs of all formats and Batsim workloads, told by their content."""
+"""Reading any trace as a workload: logs of all formats and Batsim workloads."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_trace(
     time_zone: str | None = None,
     **choices: Any,
 ) -> Conversion:
-    """Read a trace, whatever its format, as a workload, and tell what was read and left out.
+    """Read a trace of any format as a workload, with counts of what was left out.
 
     That is a log in the Standard Workload Format, the accounting of Slurm (``sacct --parsable2`` or
     ``--json``) or PBS, or a Batsim workload (JSON), plain or gzip-compressed, recognised by
@@ -127,7 +127,7 @@ def read_partitions(
     time_zone: str | None = None,
     by: str = "binding",
 ) -> tuple[dict[str, Conversion], dict[str, int]]:
-    """Read a trace by partitions: those that are loaded, and how many jobs the others have.
+    """Read the loaded partitions of a trace, and how many jobs the others have.
 
     Those that share nodes are one pool, called ``a+b``: by the list of nodes, else by the nodes on
     which jobs ran. Slurm's accounting and tables tell them; every other trace is one without a
@@ -202,7 +202,7 @@ def read_partitions(
 def _sizes(
     trace: Conversion, steps: Sequence[tuple[float, int]], told: int
 ) -> list[tuple[float, int]]:
-    """Return the processors of a partition since some dates, where its nodes have changed.
+    """Return the processors of a partition from each date at which its nodes changed.
 
     Its size is that of the nodes that are ``told``, if any are, else of the most that were there at
     once; each is taken to have an equal part. One in a hundred may be a node that is seldom used.
@@ -216,7 +216,7 @@ def _sizes(
 
 
 def _small(parts: Mapping[str, Log]) -> dict[str, int]:
-    """Return the partitions that are not loaded with their jobs; the largest always is."""
+    """Return the partitions with few jobs, and how many; the largest is never one."""
     jobs = {name: len(log.records) for name, log in parts.items()}
     least = max(LEAST_JOBS, LEAST_SHARE * sum(jobs.values()))
     largest = max(jobs, key=jobs.__getitem__, default="")
@@ -226,7 +226,7 @@ def _small(parts: Mapping[str, Log]) -> dict[str, int]:
 def read_log(
     path: Path, choices: Choices | None = None, kind: str = "", form: CsvForm | None = None
 ) -> Log:
-    """Read a log of any format, as :func:`log_in`."""
+    """Read a log of any format; see :func:`log_in`."""
     return log_in(read_stored(path, what="a workload log"), str(path), choices, kind, form)
 
 
@@ -237,7 +237,7 @@ def log_in(
     kind: str = "",
     form: CsvForm | None = None,
 ) -> Log:
-    """Return the log in a file that was read; InputError if a line cannot be read.
+    """Parse a log from a file that was read; InputError if a line cannot be read.
 
     Its ``kind`` is ``swf``, ``sacct``, ``pbs``, or ``csv``, of a published log or in a site's own
     ``form``; by default it is told by its content.
@@ -292,7 +292,7 @@ def _log(rows: Rows, choices: Choices, kind: str, stored: Stored, source: str) -
 def _rows(
     stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
 ) -> Rows:
-    """Return the rows of jobs; tell of a last line without end."""
+    """Return the rows of jobs; report an unfinished last line."""
     rows = _rows_in(stored, source, choices, kind, form)
     content = stored.content
     if kind != "json" and not content.startswith(PARQUET) and not content.endswith(b"\n"):
@@ -302,7 +302,7 @@ def _rows(
 
 
 def _as_it_is(workload: Workload, first: int | None) -> Conversion:
-    """Return the account of a workload that needs no conversion."""
+    """Return the report of a workload that needs no conversion."""
     count = len(workload.jobs)
     if first is not None:
         workload = subset(workload, first=first)
@@ -324,7 +324,7 @@ def _as_it_is(workload: Workload, first: int | None) -> Conversion:
 
 
 def _records(workload: Workload) -> Records:
-    """Return what a workload says of its jobs as records of a log; -1: not known."""
+    """Return a workload's jobs as log records; -1 if unknown."""
     columns = workload.columns
     records = np.empty(len(columns.ids), dtype=RECORD)
     for name in RECORD.names or ():

@@ -48,16 +48,18 @@ def quoted(state: str, *options: str, job: str = "64x2h") -> tuple[str, ...]:
     return ("quote", state, job, *options)
 
 
-PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "centres.md"
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+PAGES = [DOCS / "centres.md", DOCS / "explain.md"]
 
 
 @pytest.mark.sweep
-@pytest.mark.skipif(not PAGE.is_file(), reason="no documentation beside the tests")
+@pytest.mark.skipif(not PAGES[0].is_file(), reason="no documentation beside the tests")
 def test_the_documentation_shows_what_is_printed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the 80 columns of the page; what reads a queue is done where the page is followed."""
     monkeypatch.setenv("COLUMNS", "80")
     shown = 0
-    for block in re.findall(r"^```console\n(.*?)^```", PAGE.read_text(), re.M | re.S):
+    text = "".join(page.read_text() for page in PAGES)
+    for block in re.findall(r"^```console\n(.*?)^```", text, re.M | re.S):
         command, *expected = block.splitlines()
         if not expected or expected[0].startswith("$") or "|" in command or "queue" in command:
             continue

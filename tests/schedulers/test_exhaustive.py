@@ -49,7 +49,7 @@ def test_what_a_search_admits_some_order_admits_and_its_plan_is_feasible(many: M
                 oracles.check_plan(case, found.starts)
                 assert plan is not None, case
                 admitted[name] += 1
-    # How often each refuses what some order admits is in docs/admission.md; here only
+    # How often each refuses what some order admits is in studies/how_good; here only
     # that the cases tell the searches apart.
     for name in ("qops", "msb", "mrt"):
         assert 0 < admitted[name] < admitted["exhaustive"]

@@ -1,1 +1,1 @@
-"""Numbers about runs: ``run_metrics``, deadlines in ``admission``, prices in ``charges``."""
+"""Metrics of runs: ``run_metrics``, deadlines in ``admission``, prices in ``charges``."""

@@ -1,4 +1,4 @@
-"""Metrics of deadline admission: what a scheduler refused, and what that cost.
+"""Metrics of deadline admission: refusals and their cost, promises kept and broken.
 
 The metrics of Islam et al. (2003), section 5. Jobs are of type ``delay``, so the
 work of a job that was refused is known from the workload.
@@ -30,7 +30,7 @@ from qops_batsim.workload.delay_jobs import run_times
 
 
 class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """Metrics of the admission control of one run; None where there is no such job.
+    """Metrics of a run's admission control; None where no job counts.
 
     The *offered load* is Σ q p of all jobs / (hosts × time from first to last submission).
     *Unadmitted* jobs and work (processor-seconds) are in % of all jobs and of Σ q p, or of those of
@@ -123,7 +123,7 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
 
 
 def promises(outcomes: JobOutcomes) -> tuple[Booleans, Booleans]:
-    """Return which jobs were promised an end or a start, and whose promise was broken. O(jobs).
+    """Return which jobs have a promised end or start, and whose promise was broken. O(jobs).
 
     The job ended later, was refused or killed, also by its walltime before its work was done; or it
     started later.
@@ -138,7 +138,7 @@ def promises(outcomes: JobOutcomes) -> tuple[Booleans, Booleans]:
 
 
 def _cut_short(outcomes: JobOutcomes) -> Booleans:
-    """Return which jobs their walltime ended before their work was done."""
+    """Return which jobs were killed at their walltime before their work was done."""
     needed = np.concatenate([run_times(each) for each in outcomes.workloads])
     cut: Booleans = ~outcomes.refused & (needed > outcomes.run_time + PLAN_TOLERANCE)
     return cut
@@ -147,7 +147,7 @@ def _cut_short(outcomes: JobOutcomes) -> Booleans:
 def broken_rule(
     outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0, strict: bool = True
 ) -> str | None:
-    """Return the first rule that a schedule breaks, as a sentence, or None; O(n log n).
+    """Return the first rule that a schedule breaks as a sentence, or None; O(n log n).
 
     The rules of ``qops-batsim verify`` that need no hosts by name: every job starts after its
     submission, runs for its run time and ends by its promised deadline, and starts by its promised
@@ -196,7 +196,7 @@ def broken_rule(
 
 
 def _held(outcomes: JobOutcomes, late: Booleans) -> Booleans:
-    """Return which late jobs break a rule: none where an estimate or prediction is too short."""
+    """Return which late jobs break a rule: none after an estimate or prediction was too short."""
     if late.any():
         estimates = np.concatenate([each.columns.estimates for each in outcomes.workloads])
         if outcomes.predicted is not None:
@@ -207,14 +207,14 @@ def _held(outcomes: JobOutcomes, late: Booleans) -> Booleans:
 
 
 def utilization_to_the_end(outcomes: JobOutcomes, hosts: int) -> float | None:
-    """Return the utilization of :class:`AdmissionMetrics`, for jobs of any type; O(jobs)."""
+    """Return :class:`AdmissionMetrics`' utilization for jobs of any type; O(jobs)."""
     begin = float(outcomes.submission.min())
     end = float(outcomes.finish[~outcomes.refused].max(initial=begin))
     return _utilization(outcomes, hosts, begin, end)
 
 
 def _utilization(outcomes: JobOutcomes, hosts: int, begin: float, end: float) -> float | None:
-    """Return the share (%) of the hosts' time between two dates that ran jobs."""
+    """Return the busy share (%) of the hosts' time between two dates."""
     if not end > begin:
         return None
     start, finish, processors = _spans(outcomes).T
@@ -231,7 +231,7 @@ def _spans(outcomes: JobOutcomes) -> Floats:
 
 
 class PromiseMetrics(AdmissionMetrics, frozen=True, kw_only=True):
-    """The metrics of admission, and what became of promises; None where there is none.
+    """Admission metrics plus the outcome of promises; None where there are none.
 
     The *lateness* is that of the promises whose jobs were too late: seconds, and in % of the time
     from submission to promise. *Killed* are jobs whose walltime ended them before their work was
@@ -259,14 +259,14 @@ class PromiseMetrics(AdmissionMetrics, frozen=True, kw_only=True):
 
     @property
     def income(self) -> float | None:
-        """Charges of kept promises less once those of broken ones (%)."""
+        """Charges of kept promises minus those of broken ones (%)."""
         if self.kept_charge is None or self.broken_charge is None:
             return None
         return self.kept_charge - self.broken_charge
 
     @property
     def income_with_premium(self) -> float | None:
-        """The income, and the premiums for that penalty (%)."""
+        """The income with premiums that pay for the penalty (%)."""
         if self.income is None or self.premium is None:
             return None
         return self.income + self.premium
@@ -324,7 +324,7 @@ def promise_metrics(
 
 
 def _useful(outcomes: JobOutcomes, useful: JobOutcomes, hosts: int) -> float | None:
-    """Return the useful share of the time in which anything ran, in %."""
+    """Return the share of the busy time spent on work that was completed (%)."""
     used = utilization_to_the_end(outcomes, hosts)
     ran, counts = ~outcomes.refused, ~useful.refused
     seconds = np.where(ran, outcomes.lasted * outcomes.processors, 0.0)
@@ -351,7 +351,7 @@ def _charges(
     references: References,
     table: SlowdownTable,
 ) -> Floats:
-    """Return the QoS charge of each job's promise, kept or broken."""
+    """Return the QoS charge of each job's promise, whether kept or broken."""
     unserved = replace(outcomes, charged_time=np.where(killed, np.nan, outcomes.charged_time))
     charged = charge_jobs(unserved, references, table)
     return np.array(
@@ -363,7 +363,7 @@ def _charges(
 
 
 def _asked(outcomes: JobOutcomes, references: References, table: SlowdownTable) -> float:
-    """Return the sum of the QoS charges of all deadlines that users asked for."""
+    """Return the sum of the QoS charges of all requested deadlines."""
     run_time = np.array([references[job_id].run_time for job_id in outcomes.ids])
     ideal = replace(
         outcomes,
@@ -379,7 +379,7 @@ def _asked(outcomes: JobOutcomes, references: References, table: SlowdownTable) 
 def expected_risks(
     outcomes: JobOutcomes, promised: Booleans, broken: Booleans, classes: Sequence[str]
 ) -> Floats:
-    """Return the probability, by what was known at its submission, that a promise is broken.
+    """Return each promise's probability of being broken, from what was known at submission.
 
     It is the share of broken promises of its class whose fate was known, among them one more that
     is broken with the probability of all classes. Fates are known at the end of a job, that of a

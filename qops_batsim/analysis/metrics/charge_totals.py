@@ -45,7 +45,7 @@ References = Mapping[str, ReferenceJob]
 
 
 class JobCharge(msgspec.Struct, frozen=True, kw_only=True):
-    """Charge of one job if it ran to its end, else None.
+    """Charge of one job; None unless it ran to its end.
 
     ``work`` are the processor-seconds of that run, ``wasted`` those of the ``kills``. The
     ``penalty`` is the QoS charge of the deadline that the job has missed, None if it missed none.
@@ -88,7 +88,7 @@ class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
     unused_work: float = 0.0
 
     def income(self, penalty: float, unused_promise: float = 0.0) -> Charge:
-        """Return the charges less so many times the penalty of each missed deadline.
+        """Return the charges minus ``penalty`` times those of missed deadlines.
 
         Promised work that was not used costs such a share of its resource charge.
         """
@@ -111,7 +111,7 @@ class ChargeReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def reference_of_run(result: RunResult) -> dict[str, ReferenceJob]:
-    """Return the jobs of a reference run that ran, by full identifier; O(jobs)."""
+    """Return the executed jobs of a reference run by full identifier; O(jobs)."""
     columns = result.columns("execution_time", "turnaround_time", "requested_number_of_resources")
     ran = result.executed
     rows = zip(*(column[ran].tolist() for column in columns), strict=True)
@@ -122,7 +122,7 @@ def reference_of_run(result: RunResult) -> dict[str, ReferenceJob]:
 def reference_of_workload(
     workload: Workload, response_times: Mapping[str, float], prefix: str = ""
 ) -> dict[str, ReferenceJob]:
-    """Return the jobs of a reference run, given its response times.
+    """Return the jobs of a reference run from its response times.
 
     All jobs are of type ``delay``. ``response_times`` are completion - submission in the reference
     run (seconds) by job id; ``prefix`` goes in front of each id of the result (``"w0!"``).
@@ -235,7 +235,7 @@ def _reference(references: References, job_id: str, processors: float) -> Refere
 
 
 def charge_of(price: PriceFunction, served: ServedJob, job_id: str) -> Charge:
-    """Return the charge of a price function, checked to be of finite numbers."""
+    """Return a price function's charge, checked to be finite."""
     try:
         charge: object = price(served)
     except QopsError:

@@ -1,4 +1,4 @@
-"""Outcomes of the jobs of a workload, all runs of a job taken together, and of deadlines.
+"""Outcomes of a workload's jobs, all runs of a job together, and of their deadlines.
 
 A job that was killed and run again (``15``, then ``15#1``) is one job: its last run counts,
 and the runs before it are lost work, but for what was saved (``qos.checkpoint``).
@@ -90,29 +90,29 @@ class JobOutcomes:
     given_back: Booleans | bool = False
 
     def is_late(self, came: Floats, promised: Floats, grace: float) -> Booleans:
-        """Return which dates are later than promised by more than ``grace`` and drift explain."""
+        """Return which dates are later than promised by more than the grace and drift."""
         late: Booleans = is_late(came, promised, grace + self.drift)
         return late
 
     def with_deadlines_of(self, workload: Workload) -> JobOutcomes:
-        """Return the same outcomes of a workload that differs in deadlines only."""
+        """Return the outcomes with the deadlines of an otherwise equal workload."""
         deadline, of_user = _deadlines(workload.columns)
         return replace(self, workloads=(workload,), deadline=deadline, of_user=of_user)
 
     @property
     def lasted(self) -> Floats:
-        """Seconds of the last run of each job, and of what was saved of those before it."""
+        """Length of each job's last run plus what earlier runs saved (seconds)."""
         return self.finish - self.start + self.saved
 
     @property
     def lost_work(self) -> float:
-        """Processor-seconds of the ``lost`` runs that were not saved."""
+        """Work of ``lost`` runs that was not saved (processor-seconds)."""
         begin, end, processors = self.lost.T
         return float(((end - begin) * processors).sum() - (self.saved * self.processors).sum())
 
     @cached_property
     def run_time(self) -> Floats:
-        """Seconds each job runs, or would have run: to its end or its walltime.
+        """Time each job runs, or would have run, to its end or walltime (seconds).
 
         Only for jobs of type ``delay``; others are an :class:`~qops_batsim.errors.InputError`.
         """
@@ -120,12 +120,12 @@ class JobOutcomes:
 
 
 def is_late(came: Any, promised: Any, grace: Any) -> Any:
-    """Return whether a date is later than promised by more than the grace (seconds, or arrays)."""
+    """Return whether a date is later than promised by more than the grace (seconds; arrays too)."""
     return came > promised + np.maximum(grace, PLAN_TOLERANCE)
 
 
 class EndedColumns(Protocol):
-    """Runs of jobs that have ended, in columns; the engine's have it."""
+    """Protocol of ended runs of jobs in columns, as the engine has them."""
 
     @property
     def ids(self) -> list[str]:
@@ -137,11 +137,11 @@ class EndedColumns(Protocol):
 
     @property
     def starts(self) -> np.ndarray:
-        """Dates (seconds), NaN for what was rejected."""
+        """Dates (seconds), NaN for rejected jobs."""
 
     @property
     def finishes(self) -> np.ndarray:
-        """Dates (seconds), likewise."""
+        """Dates (seconds), NaN for rejected jobs."""
 
 
 class _Runs(NamedTuple):
@@ -230,7 +230,7 @@ def _outcomes(
     *,
     only_known: bool,
 ) -> JobOutcomes:
-    """Put together what is known of the jobs of workloads, by the prefix of their identifiers."""
+    """Combine what is known about the jobs of workloads, by the prefix of their identifiers."""
     columns = {prefix: each.columns for prefix, each in workloads.items()}
     ids = [prefix + job_id for prefix, each in columns.items() for job_id in each.ids]
     places = {job_id: place for place, job_id in enumerate(ids)}
@@ -293,7 +293,7 @@ def _outcomes(
 
 
 def _deadlines(columns: JobColumns) -> tuple[Floats, Booleans]:
-    """Return the deadlines of jobs (NaN without), and whether they are their users' own."""
+    """Return the jobs' deadlines (NaN without), and whether users set them."""
     deadline, of_user = np.full(len(columns.ids), math.nan), np.zeros(len(columns.ids), np.bool_)
     for place, qos in enumerate(columns.requests or ()):
         if qos is not None and qos.deadline is not None:
@@ -328,7 +328,7 @@ class DeadlineMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fates(NamedTuple):
-    """Fates of deadlines: jobs that were refused one, met or missed it, and promises kept."""
+    """Outcomes of deadlines: refused, met or missed, and promises kept."""
 
     refused: Booleans
     met: Booleans
@@ -338,7 +338,7 @@ class Fates(NamedTuple):
 
 
 def fates(outcomes: JobOutcomes, grace: float = 0.0) -> Fates:
-    """Return the fate of each job's deadline; ``grace`` in seconds. O(jobs)."""
+    """Return the outcome of each job's deadline; ``grace`` in seconds. O(jobs)."""
     ended = ~outcomes.refused & ~np.isnan(outcomes.charged_time)
     met = outcomes.of_user & ended & ~outcomes.is_late(outcomes.finish, outcomes.deadline, grace)
     promised = outcomes.of_user & ~outcomes.refused & np.isfinite(outcomes.promised)
@@ -375,7 +375,7 @@ def deadline_metrics(
 def deadlines_of_run(
     result: RunResult, workloads: Mapping[str, Workload]
 ) -> DeadlineMetrics | None:
-    """Count the deadlines of users in a run of these workloads, by name; None if there is none."""
+    """Count users' deadlines in a run of these workloads, by name; None without any."""
     if not any(map(has_user_deadlines, workloads.values())):
         return None
     renewed = (
@@ -388,12 +388,12 @@ def deadlines_of_run(
 
 
 def has_user_deadlines(workload: Workload) -> bool:
-    """Tell whether any job's user set a deadline; O(jobs)."""
+    """Return whether any job's user set a deadline; O(jobs)."""
     return any(map(_is_of_user, workload.columns.requests or ()))
 
 
 def _with_drift(outcomes: JobOutcomes, result: RunResult) -> JobOutcomes:
-    """Return outcomes with the drift of promises that the grace of a run alone does not excuse."""
+    """Return outcomes with the drift of promises that are late by more than the grace."""
     late = np.flatnonzero(outcomes.is_late(outcomes.finish, outcomes.promised, result.grace))
     if not (len(late) and result.grace) or (result.info and result.info.compute_sharing):
         return outcomes
@@ -410,7 +410,7 @@ def with_drift(
     runs: Integers,
     drift_of: Callable[[Integers], Floats],
 ) -> JobOutcomes:
-    """Return outcomes with the drift of those that are late.
+    """Return outcomes with the drift of late promises.
 
     Of a job's ``runs``, which are places in ``ids``, the last one counts; ``drift_of`` tells that
     of some (seconds).
@@ -427,7 +427,7 @@ def with_drift(
 
 
 def _with_queues(outcomes: JobOutcomes, decisions: Decisions) -> JobOutcomes:
-    """Return outcomes with the queue of each job, and its price."""
+    """Return outcomes with each job's queue and its price."""
     columns = decisions.ids, decisions.columns["queue"], decisions.numbers("price").tolist()
     told = {job_id: (queue, price) for job_id, queue, price in zip(*columns, strict=True) if queue}
     found = [told.get(job_id, ("", 1.0)) for job_id in outcomes.ids]
@@ -436,7 +436,7 @@ def _with_queues(outcomes: JobOutcomes, decisions: Decisions) -> JobOutcomes:
 
 
 def job_work(outcomes: JobOutcomes) -> Floats | None:
-    """Return the processor-seconds of each job, None unless all are of type delay. O(jobs)."""
+    """Return each job's work (processor-seconds), None unless all are delays. O(jobs)."""
     work: Floats = outcomes.processors * np.concatenate(
         [np.minimum(each.delays, each.columns.walltimes) for each in outcomes.workloads]
     )

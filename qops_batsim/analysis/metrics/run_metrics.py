@@ -34,7 +34,7 @@ BOUNDED_SLOWDOWN_THRESHOLD = 10.0
 
 
 class SampleSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Mean, median, 95th percentile and maximum of a sample; None where it is empty."""
+    """Mean, median, 95th percentile and maximum of a sample; None if empty."""
 
     mean: float | None
     median: float | None
@@ -117,7 +117,7 @@ def compute_metrics(
     *,
     bounded_slowdown_threshold: float = BOUNDED_SLOWDOWN_THRESHOLD,
 ) -> Metrics:
-    """Compute the metrics of a run; O(n log n) in its jobs, plus the hosts of each.
+    """Compute the metrics of a run; O(n log n) in jobs, plus their hosts.
 
     The workloads that were run, by name, tell of deadlines.
     """
@@ -170,7 +170,7 @@ def compute_metrics(
 
 
 def _times(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return waiting, turnaround and run times (seconds) and stretch, by row of the last run.
+    """Return waiting, turnaround and run times (s) and slowdowns of the last runs' rows.
 
     A job that goes on where it was stopped waited only for its first run, and ran as
     long as all its runs together; one that was killed, for its last one, and ran as long as that
@@ -221,14 +221,14 @@ def bounded_slowdown(turnaround: Floats, run_time: Floats, threshold: float) -> 
 
 
 def utilization(busy: StepSeries, hosts: int, begin: float, end: float) -> float:
-    """Return the share of the hosts' time between two dates in which they ran a job."""
+    """Return the share of the hosts' time between two dates in which they were busy."""
     return busy.integral(begin, end) / (hosts * (end - begin))
 
 
 def loss_of_capacity(
     busy: StepSeries, queue: StepSeries, hosts: int, begin: float, end: float
 ) -> float:
-    """Return the share of the hosts' time between two dates lost while jobs waited.
+    """Return the share of the hosts' time between two dates that idled while jobs waited.
 
     With dates t_i of all starts, ends and submissions, e_i idle hosts and δ_i = 1 if a job waits
     between t_i and t_{i+1} (else 0): Σ e_i δ_i (t_{i+1} − t_i) / (hosts × (end − begin)).

@@ -1,4 +1,4 @@
-"""A picture of deadlines: how many were met, missed and refused, and with how much to spare."""
+"""Picture of deadlines: how many were met, missed and refused, with how much time to spare."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def draw_deadlines(
     grace: float = 0.0,
     calendar: Calendar | None = None,
 ) -> None:
-    """Draw what became of the deadlines of users, under one scheduler or several.
+    """Draw the outcome of users' deadlines under one or several schedulers.
 
     Bars of jobs and of their work, and for each job the time that was left at its deadline.
     What is late by less than ``grace`` (seconds) is in time.
@@ -89,7 +89,7 @@ def draw_deadlines(
 
 
 def _shares(found: Fates, work: Floats | None) -> dict[str, float]:
-    """Return the fates of deadlines as shares (%) of the jobs, or of their work."""
+    """Return the outcomes of deadlines as shares (%) of the jobs or their work."""
     later = found.kept & ~found.met
     groups = (found.met, later, found.missed & ~later, found.refused)
     weights = np.ones(len(later)) if work is None else work
@@ -103,7 +103,7 @@ def _shares(found: Fates, work: Floats | None) -> dict[str, float]:
 def _bars(
     axes: Any, names: Sequence[str], shares: Sequence[dict[str, float]], jobs: int | None
 ) -> None:
-    """Draw a bar of each scheduler, divided by what became of deadlines; of so many jobs."""
+    """Draw one bar per scheduler, divided by the outcomes of deadlines."""
     for row, parts in enumerate(shares):
         left = 0.0
         for name, share in parts.items():
@@ -126,14 +126,14 @@ def _bars(
 
 
 def _unit(outcomes: Sequence[JobOutcomes]) -> tuple[str, float]:
-    """Return name and length (seconds) of the unit in which most time is to spare, or late."""
+    """Return name and length (seconds) of a unit that suits the times to spare."""
     spare = np.concatenate([each.deadline - each.finish for each in outcomes])
     most = float(np.nanmax(np.abs(spare), initial=0.0))
     return next(unit for unit in _UNITS if most >= 2 * unit[1] or unit[1] == 1)
 
 
 def _spare(axes: Any, outcomes: JobOutcomes, found: Fates, unit: tuple[str, float]) -> None:
-    """Draw each job at its submission, as high as it ended before its deadline."""
+    """Draw each job's time to spare at its deadline over its submission."""
     spare = (outcomes.deadline - outcomes.finish) / unit[1]
     few = int(outcomes.of_user.sum()) < 3000
     small = {"linewidth": 0, "alpha": 0.55 if few else 0.3}
@@ -154,7 +154,7 @@ def _spare(axes: Any, outcomes: JobOutcomes, found: Fates, unit: tuple[str, floa
 
 
 def _refused(axes: Any, submitted: Floats) -> None:
-    """Mark when refused jobs were submitted, in a row above those that have time to spare."""
+    """Mark the submissions of refused jobs in a row above the others."""
     axes.vlines(submitted, 0, 1, color="#333333", linewidth=0.8 if len(submitted) < 500 else 0.3)
     axes.set_ylim(0, 1)
     axes.set_yticks([0.5], ["refused" if len(submitted) else ""], size=9)
@@ -164,7 +164,7 @@ def _refused(axes: Any, submitted: Floats) -> None:
 
 
 def _window(outcomes: Sequence[JobOutcomes]) -> tuple[float, float]:
-    """Return first and last submission of jobs with a deadline (seconds)."""
+    """Return the first and last submission of jobs with deadlines (seconds)."""
     dates = outcomes[0].submission[outcomes[0].of_user]
     begin, end = float(dates.min()), float(dates.max())
     room = 0.01 * (end - begin) or 1.0

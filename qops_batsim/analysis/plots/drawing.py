@@ -1,4 +1,4 @@
-"""Common parts of pictures: style, output formats, time axes, equal bytes for equal data."""
+"""Common parts of pictures: style, formats, time axes, equal bytes for equal data."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ _NOTEBOOK_DOTS_PER_INCH = 80
 
 
 def output_format(path: str | Path) -> str:
-    """Return the format that a file name asks for, one of :data:`FORMATS`."""
+    """Return the format that a file name ends with, one of :data:`FORMATS`."""
     ending = Path(path).suffix.lower().removeprefix(".")
     if ending not in FORMATS:
         accepted = ", ".join(f".{name}" for name in FORMATS)
@@ -93,7 +93,7 @@ def output_format(path: str | Path) -> str:
 
 
 class _NotebookFigure(Figure):
-    """A figure that a notebook shows although pyplot, which would see to that, is not used."""
+    """A figure that notebooks display although pyplot is not used."""
 
     def _repr_png_(self) -> bytes:
         content = io.BytesIO()
@@ -103,7 +103,7 @@ class _NotebookFigure(Figure):
 
 @contextmanager
 def picture(path: str | Path | None, width: float, height: float) -> Iterator[Figure]:
-    """Give a figure to draw on (size in inches) and write it to ``path``, whole or not at all.
+    """Yield a figure to draw on (size in inches), then write it to ``path``, whole or not at all.
 
     The ending of the path chooses the format; None writes nothing. The user's own matplotlib
     settings do not matter, so that a picture looks the same everywhere.
@@ -119,7 +119,7 @@ def picture(path: str | Path | None, width: float, height: float) -> Iterator[Fi
 
 
 def legend_above(axes: Any, columns: int, **options: Any) -> None:
-    """Put the legend between an axes and its title, at the left."""
+    """Put the legend between the axes and their title, left-aligned."""
     axes.legend(
         loc="lower left",
         bbox_to_anchor=(0, 1),
@@ -131,7 +131,7 @@ def legend_above(axes: Any, columns: int, **options: Any) -> None:
 
 
 def set_host_ticks(axes: Any, middles: Floats) -> None:
-    """Set ticks with the numbers of some hosts, given the middle of each on the vertical axis."""
+    """Label some hosts on the vertical axis, given the middle of each."""
     count = len(middles)
     ticks = MaxNLocator(nbins=12, integer=True).tick_values(0, count - 1)
     hosts = [int(tick) for tick in ticks if 0 <= tick < count]

@@ -56,7 +56,7 @@ def to_jobset(result: RunResult, keep: Booleans | None = None) -> Any:
 
 
 class JobGroup(NamedTuple):
-    """Rows of a run with the same meaning."""
+    """Rows of a run that share a meaning and a colour."""
 
     text: str
     color: str
@@ -89,7 +89,7 @@ def by_state(result: RunResult) -> list[JobGroup]:
 def by_deadline(
     result: RunResult, workloads: Mapping[str, Workload]
 ) -> tuple[list[JobGroup], Booleans]:
-    """Return the executed jobs by what became of deadlines; and the rows that were refused one.
+    """Return executed jobs by the outcome of their deadlines, and the refused rows.
 
     What a job that met its deadline had to spare is counted in the time from its submission to
     the deadline.
@@ -119,7 +119,7 @@ def by_deadline(
 
 
 def colors_of(result: RunResult, groups: Sequence[JobGroup]) -> Floats:
-    """Return the colour of each job (rows of red, green, blue from 0 to 1)."""
+    """Return each job's colour (red, green, blue from 0 to 1), shape (jobs, 3)."""
     colors = np.ones((len(result.executed), 3))
     for _, color, found in groups:
         colors[found & result.executed] = to_rgb(color)
@@ -207,7 +207,7 @@ def gantt(
 def _groups(
     result: RunResult, color: str, workloads: Mapping[str, Workload] | None
 ) -> tuple[list[JobGroup], Booleans]:
-    """Return the jobs by what their colours tell, and which of them to mark as refused."""
+    """Return the jobs in groups of one colour, and which to mark as refused."""
     if color != "state":
         known, why_not = (workloads, None) if workloads else workloads_with_deadlines(result)
         if any(map(has_user_deadlines, known.values())):
@@ -223,7 +223,7 @@ def _groups(
 def _mark_refused(
     result: RunResult, axes: Any, refused: Booleans, begin: float, end: float
 ) -> Booleans:
-    """Mark the submissions of refused jobs above the hosts; return which are in the picture."""
+    """Mark refused jobs' submissions above the hosts; return which are in the picture."""
     dates = np.maximum(result.column("submission_time"), 0.0)
     inside: Booleans = refused & (dates >= begin) & (dates <= end)
     if inside.any():
@@ -239,7 +239,7 @@ def _mark_refused(
 
 
 def _set_head(axes: Any, title: str, legend: Sequence[Any]) -> None:
-    """Put title and legend above the hosts, in as many rows as the legend needs."""
+    """Put title and legend above the hosts, with as many rows as needed."""
     longest = max(len(each.get_label()) for each in legend)
     columns = max(1, min(len(legend), _LEGEND_WIDTH // (longest + 5)))
     rows = -(-len(legend) // columns)
@@ -264,7 +264,7 @@ def _part(result: RunResult, begin: float | None, end: float | None) -> tuple[fl
 
 
 def _told(result: RunResult, seconds: float) -> str:
-    """Return a date of a run in its calendar, else in seconds."""
+    """Return a date of a run in its calendar, or in seconds."""
     return f"{seconds:g} s" if result.calendar is None else result.calendar.text(seconds)
 
 
@@ -281,7 +281,7 @@ def _visible(result: RunResult, begin: float, end: float) -> Booleans:
 
 
 def _share_hosts(result: RunResult) -> bool:
-    """Tell whether jobs run on one host at a time; their rectangles would hide each other."""
+    """Return whether jobs share hosts, so that their rectangles would overlap."""
     lasted = (
         result.column("execution_time")[result.executed] @ result.allocation_sizes[result.executed]
     )
@@ -311,7 +311,7 @@ def _draw(
 
 
 def _outline(result: RunResult, axes: Any, shown: Booleans, part: tuple[float, float]) -> None:
-    """Set jobs apart that are large enough for a line around them, and name those with room."""
+    """Outline the jobs that are large enough, and label those with room."""
     (rows, low, high), (begin, end) = result.allocations, part
     start, finish = (
         np.clip(result.column(name)[rows], begin, end) for name in ("starting_time", "finish_time")
@@ -380,7 +380,7 @@ def occupation_image(
 
 
 def _accumulated(dates: Floats, paint: Floats, edges: Floats) -> Floats:
-    """Return Σ paint × (edge − date) over the dates before each edge."""
+    """Return Σ paint × (edge − date) over the dates before each edge, an integral."""
     order = np.argsort(dates, kind="stable")
     dates, paint = dates[order], paint[order]
     zero = np.zeros((1, paint.shape[1]))

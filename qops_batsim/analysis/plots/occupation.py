@@ -1,4 +1,4 @@
-"""Occupation of shared hosts: how many tasks each host runs, and of which class, over time.
+"""Occupation of shared hosts over time: how many tasks each host runs, by class.
 
 A Gantt chart shows one job a host. Where jobs share hosts, each host gets as many
 lanes here as it ever runs tasks at once; a task keeps its lane from start to end.
@@ -53,7 +53,7 @@ def draw(
     begin: float | None = None,
     end: float | None = None,
 ) -> None:
-    """Draw which tasks each host runs, and how many tasks of each class run in all.
+    """Draw the tasks on each host, and the number of running tasks by class.
 
     The ending of the path chooses png, pdf or svg. The ``workloads`` by name (``w0`` …) tell the
     classes (``qos.class``); without them all tasks have one colour. The part from ``begin`` to
@@ -112,7 +112,7 @@ def _count(count: int) -> str:
 
 
 def class_names(result: RunResult, workloads: Mapping[str, Workload]) -> list[str]:
-    """Return the class of service of each job of a run, :data:`UNKNOWN` where nothing tells it.
+    """Return each job's class of service, :data:`UNKNOWN` if no file has it.
 
     The rest of a stopped job (``15#2``) has the class of the job (``15``).
     """
@@ -126,7 +126,7 @@ def class_names(result: RunResult, workloads: Mapping[str, Workload]) -> list[st
 
 
 def lanes_of(hosts: Integers, start: Floats, finish: Floats) -> Integers:
-    """Return the lane of each task on its host, the lowest that is free when it starts.
+    """Return each task's lane on its host: the lowest that is free at its start.
 
     A task that ends when another starts (dates in seconds) leaves its lane.
     """
@@ -150,7 +150,7 @@ def lanes_of(hosts: Integers, start: Floats, finish: Floats) -> Integers:
 
 
 def _edges(count: int, hosts: Integers, lanes: Integers) -> Floats:
-    """Return the lower edge of each host and the upper one of the last, in lanes.
+    """Return each host's lower edge and the last one's upper edge, in lanes.
 
     A host has as many lanes as it needs, an idle one has one, and a gap above them.
     """
@@ -183,7 +183,7 @@ def _draw_lanes(axes: Any, edges: Floats, low: Floats, tasks: Stays, classes: li
 
 
 def _draw_totals(axes: Any, tasks: Stays, classes: Any) -> None:
-    """Stack the numbers of running tasks by class."""
+    """Draw the stacked numbers of running tasks by class."""
     _, _, start, finish = tasks
     present = [name for name in _COLOR_OF if (classes == name).any()]
     dates = np.unique(np.concatenate([start, finish]))

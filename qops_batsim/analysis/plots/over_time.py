@@ -1,4 +1,4 @@
-"""Utilization and queue length over time, of one run or several."""
+"""Utilization and queue length over time, for one or several runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LEGEND_WIDTH = 160
 
 
 def draw(results: Sequence[RunResult], path: str | Path) -> None:
-    """Draw utilization and queue length over time into a file (png, pdf or svg).
+    """Draw utilization and queue length over time to a file (png, pdf or svg).
 
     Long runs show means over equal intervals, whose length the axis tells; short
     ones show every change.
@@ -84,14 +84,14 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
 
 
 def _workload(results: Sequence[RunResult]) -> str:
-    """Return the name of the workload that all runs are of, behind a comma."""
+    """Return ", " and the name of the workload that all runs share, or ""."""
     names = {str(each.info.workload) if each.info else "" for each in results}
     name = Path(names.pop()).name.removesuffix(".json") if len(names) == 1 else ""
     return f", {name}" if name else ""
 
 
 def _calendar(results: Sequence[RunResult]) -> Calendar | None:
-    """Return the calendar that all runs have."""
+    """Return the calendar that all runs share."""
     first, *others = [result.calendar for result in results]
     return first if all(each == first for each in others) else None
 
@@ -113,7 +113,7 @@ def _interval(span: float) -> float:
 def _stairs(
     values: StepSeries, begin: float, end: float, origin: float, interval: float | None
 ) -> tuple[Floats, Floats]:
-    """Return edges and heights of the steps to draw between two dates.
+    """Return edges and heights of the steps between two dates.
 
     Intervals count from ``origin``, so those of several runs coincide.
     """

@@ -1,1 +1,1 @@
-"""Runs read back: their files (``run``), ``series`` over time, and the ``difference`` of two."""
+"""Reading runs: their files (``run``), ``series`` over time, the ``difference`` of two."""

@@ -1,4 +1,4 @@
-"""Hosts of a run's jobs: as intervals, and each stay of a job on a host."""
+"""Hosts of a run's jobs: as intervals, and as stays of single jobs on single hosts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Allocations(NamedTuple):
 
 
 class AllocationError(InputError):
-    """The allocation in a row is no set of hosts."""
+    """A row's allocation is not a set of hosts."""
 
     def __init__(self, row: int, problem: InputError) -> None:
         super().__init__(str(problem))
@@ -32,7 +32,7 @@ class AllocationError(InputError):
 
 
 class Stays(NamedTuple):
-    """Stays of jobs on hosts: arrays with one element for each host of each job that ran."""
+    """Stays of jobs on hosts: arrays with one element per host of each executed job."""
 
     rows: Integers  # of the job
     hosts: Integers
@@ -40,19 +40,19 @@ class Stays(NamedTuple):
     finish: Floats
 
     def where(self, chosen: Booleans | Integers | slice) -> Stays:
-        """Return some of the stays, or all in another order."""
+        """Return the stays at these places, or where a mask is true."""
         rows, hosts, start, finish = self
         return Stays(rows[chosen], hosts[chosen], start[chosen], finish[chosen])
 
     def of_each_host(self) -> Iterator[Stays]:
-        """Yield the stays on each host, where they are ordered by host."""
+        """Yield each host's stays, if they are sorted by host."""
         bounds = np.flatnonzero(np.diff(self.hosts, prepend=-1, append=-1)).tolist()
         for first, last in pairwise(bounds):
             yield self.where(slice(first, last))
 
 
 def read_allocations(texts: Sequence[str]) -> Allocations:
-    """Read the allocations of jobs, each as in ``"0-3 5"``, nothing for none; O(text).
+    """Parse the allocations of jobs (``"0-3 5"``, "" for none); O(text).
 
     Raises :class:`AllocationError`.
     """
@@ -66,7 +66,7 @@ _DIGITS = len(str(MAX_HOST_ID))
 
 
 def _as_batsim_writes(texts: Texts) -> Allocations | None:
-    """Read all allocations at once, if they are ascending maximal intervals; else None."""
+    """Parse all allocations at once; None unless all are ascending maximal intervals."""
     content = f"{texts.joined(chr(_END))}\n".encode() if len(texts) else b""
     if content.translate(None, _NUMBERS + b" -\n"):
         return None
@@ -96,7 +96,7 @@ def on_all_hosts(allocations: Allocations) -> tuple[Integers, Integers]:
 
 
 def on_hosts(allocations: Allocations, hosts: Integers) -> tuple[Integers, Integers]:
-    """Return every (row, host) pair on some hosts, which ascend; O(intervals) and the pairs."""
+    """Return every (row, host) pair on some ascending hosts; O(intervals + pairs)."""
     low = np.searchsorted(hosts, allocations.first)
     sizes = np.searchsorted(hosts, allocations.last, side="right") - low
     offsets = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)

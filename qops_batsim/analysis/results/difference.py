@@ -22,7 +22,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Value(msgspec.Struct, frozen=True):
-    """One thing in which a job differs, with its values in runs A and B.
+    """One value in which a job differs between runs A and B.
 
     ``field`` is one of :data:`~qops_batsim.analysis.results.difference.FIELDS`, or ``job``
     when only one run has the job. Values are seconds, processors or text; None for a job that
@@ -46,7 +46,7 @@ class JobDifference(msgspec.Struct, frozen=True):
 
 
 class DateDifference(msgspec.Struct, frozen=True):
-    """Number of jobs of both runs whose date differs by more than the tolerance.
+    """How many shared jobs have a date that differs by more than the tolerance.
 
     ``largest`` and ``mean`` are of the absolute differences over all jobs that ran in both
     (seconds); None when there is none.
@@ -58,7 +58,7 @@ class DateDifference(msgspec.Struct, frozen=True):
 
 
 class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """Differences of two runs, A and B; all but ``only_a`` and ``only_b`` is of shared jobs.
+    """Differences of runs A and B; only ``only_a`` and ``only_b`` are about unshared jobs.
 
     Dates closer than the ``tolerance`` (seconds), plus rounding, are equal. ``requests`` are
     processors and walltime; allocations are compared for jobs that ran in both. Mean waits are of
@@ -91,7 +91,7 @@ def compare_runs(
     ignore_hosts: bool = False,
     first: int = 10,
 ) -> RunDifference:
-    """Compare two runs job by job; jobs are the same when their full identifiers are.
+    """Compare two runs job by job, matched by full identifier.
 
     O(n log n) in the number of jobs.
 
@@ -134,7 +134,7 @@ def _date_difference(pair: PairedJobs, field: str, differs: Booleans) -> DateDif
 def _first(
     pair: PairedJobs, refused: Booleans, differs: dict[str, Booleans], count: int
 ) -> list[JobDifference]:
-    """Describe the first ``count`` refused jobs in the order of their dates, then identifiers."""
+    """Describe the first ``count`` differing jobs by date, then identifier."""
     rows = np.flatnonzero(refused)
     chosen = rows[np.argsort(pair.dates[rows], kind="stable")][:count]
     return [
@@ -168,7 +168,7 @@ FIELDS = {
 
 
 class PairedJobs:
-    """The jobs of two runs, a row for each job that is in any of them, ordered by identifier.
+    """The jobs of two runs, one row for each job in either, sorted by identifier.
 
     ``both``, ``only_a`` and ``only_b`` tell which of the runs has each job, ``ran`` whether it
     ran in both; ``dates`` are the earlier start of the two, else the submission (seconds).
@@ -192,7 +192,7 @@ class PairedJobs:
         return str(self._jobs["id"].iat[row])
 
     def value(self, field: str, run: int, row: int) -> float | str | None:
-        """Return what run 0 or 1 has for a job; None for a walltime that was not requested."""
+        """Return a value of a job in run 0 or 1; None for a walltime that was not requested."""
         value: Any = self._jobs[f"{field}_{'ab'[run]}"].iat[row]
         if isinstance(value, str):
             return value
@@ -200,13 +200,13 @@ class PairedJobs:
         return None if field == "walltime" and number == -1 else number
 
     def numbers(self, field: str) -> tuple[Floats, Floats]:
-        """Return a column of both runs, NaN where a run lacks the job or the value."""
+        """Return a column of both runs, NaN where a run lacks job or value."""
         left: Floats = self._jobs[f"{field}_a"].to_numpy(dtype=np.float64)
         right: Floats = self._jobs[f"{field}_b"].to_numpy(dtype=np.float64)
         return left, right
 
     def differences(self, tolerance: float, *, hosts: bool) -> dict[str, Booleans]:
-        """Tell for each of :data:`FIELDS` which jobs of both runs differ in it.
+        """Return, for each of :data:`FIELDS`, which shared jobs differ in it.
 
         Dates and walltimes may be ``tolerance`` apart (seconds), and the rounding of the
         files; jobs are compared as to dates and, if ``hosts``, hosts where they ran in both.
@@ -222,16 +222,16 @@ class PairedJobs:
         }
 
     def text_differs(self, field: str) -> Booleans:
-        """Tell which jobs of both runs have different texts."""
+        """Return which shared jobs have different texts."""
         unequal: Booleans = (self._jobs[f"{field}_a"] != self._jobs[f"{field}_b"]).to_numpy()
         return unequal & self.both
 
     def number_differs(self, field: str, tolerance: float) -> Booleans:
-        """Tell which jobs of both runs have numbers further apart than this and rounding."""
+        """Return which shared jobs differ by more than the tolerance and rounding."""
         return differ(*self.numbers(field), planning=tolerance) & self.both
 
     def hosts_differ(self) -> Booleans:
-        """Tell which jobs that ran in both have other hosts, however these are written."""
+        """Return which jobs that ran in both have different sets of hosts."""
         unequal = self.text_differs("hosts") & self.ran
         if unequal.any():
             # What is no set of hosts is told with its row.

@@ -1,4 +1,4 @@
-"""Drift: what the delays of Batsim's messages add up to along a chain of jobs.
+"""Drift: the sum of message delays along a chain of jobs that waited for each other.
 
 A plan is made in nominal dates, and each start is late by what a message takes. Behind jobs that
 run one right after the other on the same hosts these add up, whatever the scheduler does.
@@ -15,7 +15,7 @@ from qops_batsim.timing import ROUND_TRIPS
 
 
 def message_drift(result: RunResult, rows: Integers) -> Floats:
-    """Return the summed delays of messages while each of some jobs waited (seconds).
+    """Return the sum of message delays while each of some jobs waited (seconds).
 
     The platform's messages explain a time between the end of a job and the start of the next one
     on the same host up to :data:`~qops_batsim.timing.ROUND_TRIPS` round trips; hosts are not
@@ -31,7 +31,7 @@ def message_drift(result: RunResult, rows: Integers) -> Floats:
 def drift_behind(
     rows: Integers, stays: Stays, submitted: Floats, start: Floats, ends: Floats, round_trip: float
 ) -> Floats:
-    """Return the same from the stays of all jobs on hosts, their dates, and the longest message."""
+    """Return the drift from all stays on hosts, their dates, and the longest message delay."""
     most = ROUND_TRIPS * round_trip + DATE_TOLERANCE
     return chain_gaps(
         np.ascontiguousarray(rows, np.int64),
@@ -44,7 +44,7 @@ def drift_behind(
 
 
 def _rows_before(stays: Stays, ends: Floats) -> Integers:
-    """Return the row of the job before each on its hosts, of the last one to end; -1 for none."""
+    """Return the row of the last job to end on the same hosts before each job, -1 for none."""
     before: Integers = np.full(len(ends), -1)
     stays = stays.where(np.lexsort((stays.finish, stays.start, stays.hosts)))
     last = max(len(stays.hosts), 1) - 1
@@ -59,7 +59,7 @@ def _rows_before(stays: Stays, ends: Floats) -> Integers:
 def chain_gaps(
     rows: Integers, before: Integers, submitted: Floats, start: Floats, end: Floats, most: float
 ) -> Floats:
-    """Return the sum of the gaps between the jobs of a chain, for each row at its end (seconds).
+    """Return the sum of the gaps in the chain of jobs that ends at each row (seconds).
 
     The chain is of jobs one ``before`` the other, no longer than ``most`` apart, back to the
     submission of the last one. O(rows × chain).

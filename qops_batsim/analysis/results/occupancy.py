@@ -75,7 +75,7 @@ def occupancy(allocations: Allocations, start: Floats, finish: Floats, rows: Int
 
 
 class _Hosts:
-    """Segments of neighbouring hosts on which the same happened.
+    """Segments of neighbouring hosts with the same history.
 
     Of a segment, what is known stands at its first host: where it ends, since when and until when
     it is busy, and with which row last. ``starts`` are those first hosts as bits, 32 a word.
@@ -103,7 +103,7 @@ class _Hosts:
         last: Integers,
         tolerance: float,
     ) -> None:
-        """Follow rows in the order of their starts; of each, where its intervals begin is told."""
+        """Process rows in the order of their starts."""
         for place in range(len(order)):
             row = order[place]
             for interval in range(offsets[row], offsets[row + 1]):
@@ -117,7 +117,7 @@ class _Hosts:
     def use(
         self, row: int, start: float, finish: float, host: int, last: int, tolerance: float
     ) -> None:
-        """Follow a row on one interval of its hosts."""
+        """Process one interval of a row's hosts."""
         segment = self.segment_of(host)
         if segment < host:
             self.split(segment, host)
@@ -137,7 +137,7 @@ class _Hosts:
             host = end
 
     def segment_of(self, host: int) -> int:
-        """Return the first host of the segment that holds a host."""
+        """Return the first host of the segment that contains a host."""
         word = host >> _WORD
         bits = self.starts[word] & ((_ONE << (host & _BIT) + 1) - 1)
         while bits == 0:
@@ -152,14 +152,14 @@ class _Hosts:
         return (word << _WORD) + highest
 
     def split(self, segment: int, host: int) -> None:
-        """Let a further segment begin at a host within a segment."""
+        """Begin a new segment at a host within a segment."""
         self.starts[host >> _WORD] |= _ONE << (host & _BIT)
         self.ends[host], self.ends[segment] = self.ends[segment], host
         self.since[host], self.until[host] = self.since[segment], self.until[segment]
         self.holder[host] = self.holder[segment]
 
     def end_of_alike(self, host: int, behind: int) -> int:
-        """Join the segments from one to ``behind`` on which the same happened; return the end.
+        """Join equal segments from one up to ``behind``; return where they end.
 
         A segment that goes on behind is split there.
         """
@@ -174,7 +174,7 @@ class _Hosts:
         return min(end, behind)
 
     def close(self, host: int, end: int) -> None:
-        """Note that some hosts, on which the same happened, are no longer busy."""
+        """Note that hosts with the same history are no longer busy."""
         row = self.holder[host]
         if row >= 0:
             self.closed[row] += end - host

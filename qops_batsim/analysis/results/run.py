@@ -1,4 +1,4 @@
-"""Files of a run as a result: ours or real Batsim's, which have the same columns.
+"""The files of a run as a result, ours or real Batsim's: both have the same columns.
 
 A run is named by its prefix: ``PREFIX_jobs.csv`` (one row a job), ``PREFIX_schedule.csv``
 (totals), ``PREFIX_machine_states.csv`` (hosts by state) and, for our own runs, ``PREFIX_qos.csv``
@@ -93,22 +93,22 @@ class RunResult:
 
     @property
     def hosts_are_assumed(self) -> bool:
-        """Whether the number of hosts is only the largest allocated identifier + 1."""
+        """Whether the number of hosts is only the largest allocated id + 1."""
         return self.hosts_source == _ASSUMED
 
     @property
     def outages(self) -> list[Outage]:
-        """The times when hosts were away, as far as is known."""
+        """The known outages of hosts."""
         return [] if self.info is None else self.info.outages
 
     @property
     def cancellations(self) -> dict[str, float]:
-        """The dates (seconds) at which users cancelled jobs, by full id, as far as is known."""
+        """The known dates (seconds) of users' cancellations, by full id."""
         return {} if self.info is None else self.info.cancellations
 
     @cached_property
     def cancelled(self) -> frozenset[str]:
-        """Full ids of the jobs that left the queue because their users cancelled them."""
+        """Full ids of jobs that their users cancelled while they waited."""
         qos = self.decisions
         if qos is None or not qos.cancelled.any():
             return frozenset()
@@ -116,12 +116,12 @@ class RunResult:
 
     @property
     def grace(self) -> float:
-        """By how much promises may be late (seconds), as far as is known."""
+        """The allowed lateness of promises (seconds), if known."""
         return 0.0 if self.info is None else self.info.grace
 
     @property
     def calendar(self) -> Calendar | None:
-        """The dates of the run's seconds, where its workload knew them."""
+        """The calendar of the run, if its workload had one."""
         return None if self.info is None else self.info.calendar
 
     @cached_property
@@ -164,7 +164,7 @@ class RunResult:
 
     @cached_property
     def joined(self) -> pd.DataFrame:
-        """The rows of :attr:`jobs`, each with what :attr:`qos` says of its job.
+        """The rows of :attr:`jobs` with the columns of :attr:`qos` added.
 
         A later run, ``15#1``, has the decisions of its job, ``15``.
         """
@@ -204,16 +204,16 @@ class RunResult:
 
     @cached_property
     def executed(self) -> Booleans:
-        """Whether each job ran, that is, was not rejected."""
+        """Whether each job ran, i.e. was not rejected."""
         return ~self.ended_as(REJECTED)
 
     def ended_as(self, *states: str) -> Booleans:
-        """Tell which jobs ended in one of these final states."""
+        """Return which jobs ended in one of these final states."""
         return np.isin(self.table.states, [FINAL_STATES.index(state) for state in states])
 
     @cached_property
     def earlier_runs(self) -> dict[int, int]:
-        """Row of the run that was killed before it, for each row of a job that was run again."""
+        """Row of the previous, killed run, for each row of a job that was run again."""
         ids = self.text("job_id")
         if isinstance(ids, Texts) and not ids.mention("#"):
             return {}
@@ -223,7 +223,7 @@ class RunResult:
 
     @cached_property
     def last_runs(self) -> Booleans:
-        """Whether each row is the last run of its job; of most jobs it is the only one."""
+        """Whether each row is the last run of its job (usually the only one)."""
         last: Booleans = np.ones(len(self.executed), dtype=np.bool_)
         last[list(self.earlier_runs.values())] = False
         return last
@@ -262,13 +262,13 @@ class RunResult:
 
     @cached_property
     def occupancy(self) -> Occupancy:
-        """The times when hosts are busy, from the jobs that ran for some time."""
+        """The busy times of hosts, from jobs with a run time above 0."""
         start, finish = self.columns("starting_time", "finish_time")
         rows = np.flatnonzero(self.executed & (finish > start))
         return occupancy(self.allocations, start, finish, rows)
 
     def stays(self, hosts: Integers | None = None) -> Stays:
-        """Return the stays of executed jobs on hosts, in the order of the jobs; O(pairs).
+        """Return the executed jobs' stays on hosts, in the order of the jobs; O(pairs).
 
         On all hosts, or on some of them in ascending order.
         """
@@ -286,7 +286,7 @@ Run = Name | RunResult
 
 
 def load_run(run: Run, *, hosts: int | None = None) -> RunResult:
-    """Return a run as it is, or read it; ``hosts`` as for :func:`read_run`."""
+    """Return a run, reading it if a name is given; ``hosts`` as for :func:`read_run`."""
     if isinstance(run, RunResult):
         return run
     if not isinstance(run, (str, os.PathLike)):
@@ -298,7 +298,7 @@ def load_run(run: Run, *, hosts: int | None = None) -> RunResult:
 
 
 def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
-    """Read a run with all its files that exist.
+    """Read a run from all its files that exist.
 
     The number of hosts of the machine, if not given, is taken from ``_run.json``, else from
     ``_schedule.csv``, else it is the largest allocated id + 1. :func:`find_run` tells what names a
@@ -315,7 +315,7 @@ def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
 
 
 def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
-    """Read the files that were found of a run; ``hosts`` as for :func:`read_run`."""
+    """Read a run from files already found; ``hosts`` as for :func:`read_run`."""
     of_batsim5 = files.schedule is not None and files.schedule.suffix == ".json"
     schedule = _read_if_any(read_totals if of_batsim5 else read_schedule, files.schedule)
     machine_states = _read_if_any(read_machine_states, files.machine_states)
@@ -340,7 +340,7 @@ def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
 
 
 def submitted_once(result: RunResult) -> RunResult:
-    """Return a result of Batsim 5 with every run of a job submitted when the job was. O(jobs).
+    """Return a Batsim 5 result in which a rerun has its job's original submission. O(jobs).
 
     Batsim 5 writes when ``15#1`` was registered, so its waiting time would leave out what its user
     had waited before.
@@ -369,12 +369,12 @@ def _read_if_any(read: Callable[[Path], _Content], path: Path | None) -> _Conten
 
 
 def read_workloads(paths: Sequence[Path]) -> dict[str, Workload]:
-    """Read workloads and name them as Batsim does, in order: ``w0``, ``w1``, …"""
+    """Read workloads and name them as Batsim does: ``w0``, ``w1``, …"""
     return {f"w{index}": read_workload(path) for index, path in enumerate(paths)}
 
 
 def recorded_workloads(result: RunResult) -> list[Path]:
-    """Return the workloads that ``_run.json`` names, in order, if all of them still exist.
+    """Return the workloads that ``_run.json`` names, if all still exist.
 
     A name may be a path or that of a workload that comes with the package. That of an object of a
     program is only where it once came from, which says nothing of its jobs.
@@ -393,14 +393,14 @@ def recorded_workloads(result: RunResult) -> list[Path]:
 
 
 def of_program(result: RunResult) -> bool:
-    """Tell whether a program handed its own workload to the run, which no file has."""
+    """Return whether the run's workload came from a program, so that no file has it."""
     return result.info is not None and "workload" in result.info.python_objects
 
 
 def workloads_of_run(
     result: RunResult, given: Sequence[Path] | None = None
 ) -> tuple[dict[str, Workload], str | None]:
-    """Return the workloads given, else those that ``_run.json`` names; and what is to be doubted.
+    """Return the given workloads, else those in ``_run.json``, and doubts about them.
 
     A file by that name with other content than the run had is not taken: only a given one is.
     """
@@ -415,7 +415,7 @@ def workloads_of_run(
 
 
 def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], str | None]:
-    """Return the workloads that a run was made of, for their deadlines.
+    """Return the workloads of a run, for their deadlines.
 
     None of them where ``_qos.csv`` says that there is no deadline; else, if they are not to be had
     as they were, why.
@@ -432,7 +432,7 @@ def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], st
 
 
 def jobs_by_id(workloads: Mapping[str, Workload]) -> dict[str, Job]:
-    """Return the jobs of workloads by full identifier (``"w0!15"``), in their order; O(jobs)."""
+    """Return jobs of workloads by full identifier (``"w0!15"``), in order; O(jobs)."""
     return {
         f"{name}!{job.id}": job for name, workload in workloads.items() for job in workload.jobs
     }

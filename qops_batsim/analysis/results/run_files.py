@@ -1,4 +1,4 @@
-"""Files of a run, checked to be all of one run.
+"""The files of a run, checked to belong together.
 
 A run of ours has a description with the digests of its other files. Where these disagree, files
 of two runs stand beside each other: whoever wrote them was interrupted, or they were changed.
@@ -81,7 +81,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def grace(self) -> float:
-        """By how much promises may be late (seconds).
+        """The allowed lateness of promises (seconds).
 
         0 unless the scheduler has a grace and Batsim's messages took their time; no more than their
         round trips on that platform give reason for, whatever the scheduler's option.
@@ -98,7 +98,7 @@ _descriptions = msgspec.json.Decoder(RunInfo)
 
 
 class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Paths of the files of a run, None for one that does not exist, and its description."""
+    """Paths of a run's files (None if missing), and its description."""
 
     name: str
     prefix: str
@@ -112,12 +112,12 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
     info: RunInfo | None = None
 
     def check_unchanged(self) -> None:
-        """Raise an InputError if another run took the place of this one since it was found."""
+        """Raise an InputError if another run has replaced this one since it was found."""
         if self.description is not None and _content(self.description) != self.described:
             raise InputError(f"{self.description}: was replaced as the run was read; read it again")
 
     def replace(self, name: str, path: Path, text: str) -> None:
-        """Replace one of the files, such as ``_qos.csv``; at any moment it is one of the run's."""
+        """Replace a file, such as ``_qos.csv``, so that the run is consistent at all times."""
         self.check_unchanged()
         with PendingFile(path) as pending, errors_of_writing(path):
             pending.stream.write(as_stored(path, text))
@@ -132,7 +132,7 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_run(name: Name) -> RunFiles:
-    """Return the files of a run, which are checked to be all of one.
+    """Find the files of a run and check that they belong together.
 
     ``name`` is the run's prefix, a directory that holds exactly one run, or the path of a
     ``_jobs.csv`` (or ``_jobs.csv.gz``), or a directory in which Batsim 5 has written ``jobs.csv``.
@@ -186,7 +186,7 @@ def _of_batsim5(directory: Path) -> RunFiles:
 
 
 def find_written(prefix: str, description: bytes) -> RunFiles:
-    """Return the files of a run that this process has just written with a description.
+    """Return the files of a run just written by this process with a description.
 
     Their digests are known: they are computed again only if the description is another one.
     """
@@ -243,7 +243,7 @@ def _parsed(path: Path, content: bytes) -> RunInfo:
 
 
 def _check_files(prefix: str, info: RunInfo, digests: dict[str, str]) -> None:
-    """Check that all files are those that the description is of. O(bytes)."""
+    """Check all files against the digests in the description. O(bytes)."""
     for name in RUN_FILES:
         path = _existing(prefix, name)
         if path is None:
@@ -262,7 +262,7 @@ def _mixed(prefix: str) -> str:
 
 
 def _digest(path: Path) -> str:
-    """Return the SHA-256 of what a file holds, after decompression."""
+    """Return the SHA-256 of a file's content after decompression."""
     digest = hashlib.sha256()
     for part in read_parts(path, _BLOCK, what="a file of a run"):
         digest.update(part)

@@ -1,4 +1,4 @@
-"""Quantities over time as step functions: busy hosts, waiting jobs, waiting processors.
+"""Step functions of time: busy hosts, waiting jobs, waiting processors.
 
 A step function changes only at events. What happens at one date is one change:
 a job that starts at the date of its submission is never in the queue.
@@ -33,7 +33,7 @@ class StepSeries:
         return np.concatenate([[0.0], self.values])[index]
 
     def primitive(self, dates: Floats) -> Floats:
-        """Return the integral from the first date of change to each date (value × seconds)."""
+        """Return the integral from the first step to each date (value × seconds)."""
         if not len(self.dates):
             return np.zeros(len(dates))
         areas = np.concatenate([[0.0], np.cumsum(np.diff(self.dates) * self.values[:-1])])
@@ -47,7 +47,7 @@ class StepSeries:
         return float(last - first)
 
     def maximum(self, begin: float, end: float) -> float:
-        """Return the largest value taken in ``[begin, end)``, or at ``begin`` if they are equal."""
+        """Return the maximum in ``[begin, end)``, or the value at ``begin`` if they are equal."""
         inside = (self.dates > begin) & (self.dates < end)
         start = float(self.at(np.array([begin]))[0])
         return max(start, float(self.values[inside].max(initial=start)))
@@ -68,7 +68,7 @@ def step_series(begins: Floats, ends: Floats, weights: Floats) -> StepSeries:
 
 
 def _summed(dates: Floats, changes: Floats) -> StepSeries:
-    """Return the sum of changes, several of which may be at one date."""
+    """Return the running sum of changes; several may share a date."""
     order = np.argsort(dates, kind="stable")  # of dates that ascend in parts, it is fast
     dates = dates[order]
     last = np.flatnonzero(np.append(np.diff(dates) > 0, True)[: len(dates)])
@@ -84,7 +84,7 @@ def busy_hosts(result: RunResult) -> StepSeries:
 
 
 def busy_hosts_between(result: RunResult, slack: float, dates: Floats) -> tuple[Floats, Floats]:
-    """Return the least and the most that :func:`busy_hosts` can be at some ascending dates.
+    """Return the bounds of :func:`busy_hosts` at ascending dates, given rounding.
 
     Starts and ends may be so much earlier or later (seconds), and jobs that are written to have
     run for next to no time may have run for none.
@@ -109,7 +109,7 @@ def _busy(hosts: Occupancy, start: Floats, finish: Floats) -> StepSeries:
 
 
 def computing_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
-    """Return every maximal period in which a host is busy and there: host, begin, end (seconds).
+    """Return (host, begin, end) of each maximal period in which a host is busy and present (s).
 
     A job that ran when its hosts went away goes on there, but Batsim does not count them
     as computing.
@@ -135,7 +135,7 @@ def computing_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
 
 
 def running_latest(hosts: Integers, finish: Floats) -> Integers:
-    """Return, for each stay, the position of the latest finish so far on the same host.
+    """Return, for each stay, the index of the latest finish so far on its host.
 
     ``hosts`` ascend.
     """

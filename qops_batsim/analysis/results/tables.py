@@ -1,4 +1,4 @@
-"""Tables of a run, the precision of their numbers, and the names of later runs of a job.
+"""Tables of a run, the precision of their numbers, and names of later runs of a job.
 
 Every reader raises :class:`~qops_batsim.errors.InputError` that names file, row and column.
 Numbers have six decimals. ``15#1`` is job ``15`` once more, which was killed and run again,
@@ -62,12 +62,12 @@ Booleans = npt.NDArray[np.bool_]
 
 
 def mean(values: Floats) -> float | None:
-    """Return the mean; None without any value."""
+    """Return the mean; None without values."""
     return float(values.mean()) if len(values) else None
 
 
 class JobsFile(NamedTuple):
-    """The jobs of a ``_jobs.csv``, an element for each in every column.
+    """A ``_jobs.csv`` in columns, one element a row.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class JobsFile(NamedTuple):
 
 
 class MachineStates(NamedTuple):
-    """Dates (seconds) and numbers of idle and computing hosts of a ``_machine_states.csv``."""
+    """A ``_machine_states.csv``: dates (s), numbers of idle and computing hosts."""
 
     times: Floats
     idle: Floats
@@ -96,7 +96,7 @@ class MachineStates(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """The decisions of a ``_qos.csv``.
+    """A ``_qos.csv`` in columns.
 
     ``ids`` are full identifiers, ``decisions`` positions in :data:`DECISIONS`; ``cancelled`` tells
     which jobs were rejected because their users cancelled them. ``columns`` are all of the file's
@@ -110,7 +110,7 @@ class Decisions(NamedTuple):
     columns: dict[str, Any]
 
     def numbers(self, name: str) -> Floats:
-        """Return a column of numbers; NaN where the run has no such column."""
+        """Return a column of numbers; NaN if the run lacks it."""
         found: Floats = self.columns.get(name, np.full(len(self.ids), np.nan))
         return found
 
@@ -122,7 +122,7 @@ def _check_numbers(
     limit: float = MAX_SPAN,
     exempt: Booleans | None = None,
 ) -> Floats:
-    """Return a column, all numbers but for the ``exempt``."""
+    """Return a column after checking that all but ``exempt`` cells are numbers."""
     values = table.numbers[column]
     wrong = ~(np.abs(values) <= limit)
     if exempt is not None:
@@ -173,7 +173,7 @@ def _jobs_of(table: Table) -> JobsFile:
 
 
 def _local_names(profiles: Sequence[str], workloads: Sequence[str]) -> Sequence[str]:
-    """Return profiles without the names of their workloads, which Batsim 5 puts in front."""
+    """Return profile names without Batsim 5's workload prefix."""
     if not (len(profiles) and profiles[0].startswith(f"{workloads[0]}!")):
         return profiles
     pairs = zip(profiles, workloads, strict=True)
@@ -185,7 +185,7 @@ TOTALS = ("nb_jobs", "nb_jobs_finished", "nb_computing_machines", "makespan")
 
 
 def read_schedule(path: Path) -> dict[str, float]:
-    """Read a ``_schedule.csv``: its values by column, NaN for what is not a number."""
+    """Read a ``_schedule.csv``: values by column, NaN if not a number."""
     form = Form(what="a _schedule.csv of Batsim", needed=TOTALS, numbers=TOTALS, others=True)
 
     def values_of(table: Table) -> dict[str, float]:
@@ -212,7 +212,7 @@ _UNDEFINED = re.compile(rb"(:\s*)-?nan\b")
 
 
 def read_totals(path: Path) -> dict[str, float]:
-    """Read a ``schedule.json``: its values by name, NaN for what is not a number.
+    """Read a ``schedule.json``: values by name, NaN if not a number.
 
     The time that hosts compute or idle is left out, since it is wrong there.
     """
@@ -278,7 +278,7 @@ _QOS = Form(
 
 
 def read_qos(path: Path) -> Decisions:
-    """Read a ``_qos.csv``; that of a run without new promises has no numbers of them."""
+    """Read a ``_qos.csv``; without new promises it lacks their column."""
     return read_table(path, _QOS, _decisions_of)
 
 
@@ -322,12 +322,12 @@ Its hosts are free again at the real end, up to this much before the written one
 
 
 def lasting(run_time: Floats) -> Booleans:
-    """Tell which run times are real, rather than written for none; see :data:`NULL_RUN_TIME`."""
+    """Return which run times are real, not placeholders for 0; see :data:`NULL_RUN_TIME`."""
     return run_time > NULL_RUN_TIME + DATE_TOLERANCE
 
 
 def real_ends(start: Floats, finish: Floats) -> Floats:
-    """Return when jobs have ended at the earliest (seconds); see :data:`NULL_RUN_TIME`."""
+    """Return the earliest possible ends of jobs (seconds); see :data:`NULL_RUN_TIME`."""
     return np.where(lasting(finish - start - np.spacing(np.abs(finish))), finish, start)
 
 
@@ -345,7 +345,7 @@ def tolerance(*dates: Floats, planning: float = PLAN_TOLERANCE) -> Floats:
 def differ(
     found: Floats, expected: Floats, *dates: Floats, planning: float = PLAN_TOLERANCE
 ) -> Booleans:
-    """Tell where two columns of dates or durations differ by more than the :func:`tolerance`.
+    """Return where two columns of dates or durations differ by more than :func:`tolerance`.
 
     ``dates`` are further columns that ``expected`` was computed from.
     """
@@ -354,19 +354,19 @@ def differ(
 
 
 def without_number(job_id: str) -> str | None:
-    """Return the ``15`` of ``15#1``; None for an identifier that is none of a later run."""
+    """Return the ``15`` of ``15#1``; None for the id of a first run."""
     origin, mark, number = job_id.rpartition("#")
     return origin if mark and number.isdecimal() else None
 
 
 def goes_on(profile: str) -> bool:
-    """Tell whether a run's profile is the rest of the one before (``work#15#1``), not the same."""
+    """Return whether a run continues the previous one (its profile is ``work#15#1``)."""
     name, _, number = profile.rpartition("#")
     return number.isdecimal() and "#" in name
 
 
 def saved_times(run_times: Floats, checkpoints: Floats | float) -> Floats:
-    """Return how much of killed runs was saved, each time they had lasted so long more (seconds).
+    """Return how much of each killed run was saved, given checkpoint intervals (seconds).
 
     Nothing where that is no finite number.
     """
@@ -377,7 +377,7 @@ def saved_times(run_times: Floats, checkpoints: Floats | float) -> Floats:
 
 
 def rows_before(job_ids: Sequence[str]) -> dict[int, int]:
-    """Return the row of the run before it, for each row that is a later run; O(rows)."""
+    """Return the row of the previous run for each row of a later run; O(rows)."""
     if not any("#" in name for name in job_ids):
         return {}
     row_of = {name: row for row, name in enumerate(job_ids)}
@@ -394,7 +394,7 @@ def rows_before(job_ids: Sequence[str]) -> dict[int, int]:
 
 
 def original_id(job_id: str, known: Container[str]) -> str | None:
-    """Return the identifier of the job that ``15#1`` or ``15`` is a run of, or None."""
+    """Return the id of the job that ``15#1`` or ``15`` is a run of, or None."""
     if job_id in known:
         return job_id
     origin = without_number(job_id)

@@ -1,1 +1,1 @@
-"""The schedule verifier: ``verifier`` checks, a ``rules_`` module each has the rules."""
+"""The schedule verifier; each ``rules_`` module has some of its rules."""

@@ -1,4 +1,4 @@
-"""Run times that `run_times=predicted` can have predicted, from what ended before.
+"""Run times that `run_times=predicted` can have predicted from earlier runs.
 
 A job is expected to run as long as the last two of its user that have ended did in the mean. What
 had ended when it arrived is known up to the time that news takes, and which run is the last of
@@ -16,7 +16,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class EndedRun(NamedTuple):
-    """A run that has ended: when and after how long (seconds).
+    """An ended run: its end and length (seconds).
 
     Not ``certain`` is whether the scheduler learned from it: it does not from those it has killed.
     """
@@ -27,7 +27,7 @@ class EndedRun(NamedTuple):
 
 
 class PastRuns:
-    """The runs of one user, by the dates of their ends.
+    """The runs of one user, sorted by end.
 
     News takes up to ``delay`` (seconds). So many as are ``needed`` of the last runs that are
     certain have the last two that the scheduler has learned from among them.
@@ -40,7 +40,7 @@ class PastRuns:
         self._needed = needed
 
     def bear_out(self, prediction: float, arrival: float, tolerance: float) -> bool:
-        """Tell whether a job that arrived then can have been predicted to run so long (seconds).
+        """Return whether a job arriving then can have had this predicted run time (seconds).
 
         O(log runs), plus those that end together or are not certain.
         """

@@ -1,4 +1,4 @@
-"""Rules of the schedule verifier: their violations and needs."""
+"""Rules of the schedule verifier, their needs and violations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qops_batsim.analysis.verify.subject import Subject
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
-    """One place where a run breaks a rule: the jobs (full identifiers), host and date (seconds)."""
+    """A violation of a rule: the jobs (full identifiers), host and date (seconds)."""
 
     rule: str = ""
     """Name of the rule, which the rule itself fills in."""
@@ -26,7 +26,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Need:
-    """Need of a rule to apply, in words and as a test.
+    """A condition for a rule to apply, in words and as a test.
 
     No words: without it there is nothing to check. What is ``usual`` is told only where it lacks.
     """
@@ -61,7 +61,7 @@ Check = Callable[[Subject], Iterable[Violation]]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule, made by :func:`rule`; what it says is the docstring of its function."""
+    """A rule, made by :func:`rule` from a function whose docstring states it."""
 
     name: str
     module: str
@@ -69,21 +69,21 @@ class Rule:
     needed: tuple[Need, ...] = ()
 
     def check(self, subject: Subject) -> Iterator[Violation]:
-        """Yield the violations of this rule, in the order of the jobs."""
+        """Yield the rule's violations in the order of the jobs."""
         for violation in self.find(subject):
             yield msgspec.structs.replace(violation, rule=self.name)
 
     def applies(self, subject: Subject) -> bool:
-        """Tell whether the rule can be checked."""
+        """Return whether the rule can be checked."""
         return all(need.met(subject) for need in self.needed)
 
     @property
     def needs(self) -> str:
-        """Needs that a run must meet for the rule to apply, in words."""
+        """Conditions for the rule to apply, in words."""
         return _in_words(self.needed)
 
     def lacks(self, subject: Subject) -> str:
-        """Return in words what the rule misses; nothing if it applies or has nothing to check."""
+        """Return the unmet conditions in words; nothing if it applies or has nothing to check."""
         unmet = [need for need in self.needed if not need.met(subject)]
         if not (unmet and all(need.words for need in unmet)):
             return ""
@@ -95,7 +95,7 @@ def _in_words(needs: Iterable[Need]) -> str:
 
 
 def rule(*needed: Need) -> Callable[[Check], Rule]:
-    """Make a rule of a function, which gives it its name: ``final_state`` is ``final-state``."""
+    """Make a rule of a function and name it: ``final_state`` becomes ``final-state``."""
 
     def make(check: Check) -> Rule:
         return Rule(check.__name__.replace("_", "-"), check.__module__, check, needed)
@@ -106,7 +106,7 @@ def rule(*needed: Need) -> Callable[[Check], Rule]:
 def violations(
     subject: Subject, wrong: Booleans, message: str, *, at: str | None = None, **columns: Any
 ) -> Iterator[Violation]:
-    """Yield one violation for each job row where ``wrong`` holds.
+    """Yield a violation for each job row where ``wrong`` is true.
 
     ``message`` is a template (``"runs {run_time:.6f} s"``) for the row's values in
     ``columns``, arrays with one value a job; ``at`` is the column of ``_jobs.csv`` with the date.

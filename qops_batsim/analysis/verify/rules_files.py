@@ -211,7 +211,7 @@ def workload_run_time(subject: Subject) -> Iterator[Violation]:
 
 
 def _column(subject: Subject, values: Floats) -> Floats:
-    """Return values by number of the job as a column: NaN for earlier rows of the same job."""
+    """Return values by job number as a column of rows; NaN for rows of earlier runs."""
     job_numbers = subject.job_numbers
     return np.where(job_numbers.latest, values[job_numbers.rows], np.nan)
 

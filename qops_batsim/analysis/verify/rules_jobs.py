@@ -177,7 +177,7 @@ def allocation_size(subject: Subject) -> Iterator[Violation]:
 
 
 def _any_size(subject: Subject) -> Booleans:
-    """Tell which jobs may get another number of hosts than they request."""
+    """Return which jobs may get another number of hosts than they request."""
     flexible: Booleans = np.full(len(subject.executed), subject.any_allocation_size)
     total = {
         (name, key)
@@ -192,7 +192,7 @@ def _any_size(subject: Subject) -> Booleans:
 
 
 def _divides_its_work(profile: Mapping[str, Any], workload: Workload) -> bool:
-    """Tell whether Batsim runs a profile on any number of hosts: totals and sequences of them."""
+    """Return whether a profile runs on any number of hosts: totals, sequences of them."""
     kinds = [profile["type"]]
     if kinds == ["composed"]:
         kinds = [workload.profiles[step]["type"] for step in profile["seq"]]
@@ -270,7 +270,7 @@ def exclusive_hosts(subject: Subject) -> Iterator[Violation]:
 
 
 def _shared_hosts(subject: Subject) -> Integers:
-    """Return the hosts on which a job starts before another has ended, if only by rounding."""
+    """Return the hosts on which a job starts before another ends, even by rounding only."""
     result, executed = subject.result, subject.executed
     start, finish = result.columns("starting_time", "finish_time")
     real = lasting(finish - start)
@@ -282,7 +282,7 @@ def _shared_hosts(subject: Subject) -> Integers:
 def _overlaps(
     subject: Subject, chosen: Integers, seen: set[tuple[int, int]]
 ) -> Iterator[Violation]:
-    """Yield the overlaps on some hosts of pairs of jobs (rows) that were not ``seen`` before."""
+    """Yield pairs of overlapping jobs (rows) on some hosts that were not ``seen`` before."""
     rows, hosts, start, finish = stays_by_host(subject.result, chosen)
     # On each host, a job must start after the latest finish among the earlier ones.
     before = running_latest(hosts, finish)[:-1]

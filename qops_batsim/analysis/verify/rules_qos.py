@@ -111,7 +111,7 @@ def fixed_start(subject: Subject) -> Iterator[Violation]:
 
 
 def _fixed_starts(subject: Subject) -> Floats:
-    """Return the starts that jobs ask for, a value a row of ``_jobs.csv`` (s); NaN without."""
+    """Return the fixed start of each row of ``_jobs.csv`` (s); NaN without."""
     starts = subject.by_number(columns.asked("start") for columns in subject.columns)
     starts[np.isinf(starts)] = np.nan
     return starts[subject.job_numbers.owners]
@@ -160,7 +160,7 @@ def maintenance(subject: Subject) -> Iterator[Violation]:
 
 
 class Lateness(msgspec.Struct, frozen=True, kw_only=True):
-    """Greatest lateness of a run's promises, deadlines and latest starts.
+    """Greatest lateness of a run's promised deadlines and latest starts.
 
     Of so many ``checked`` promises; of the ``unchecked`` ones of jobs that ran, the rules tell
     why. ``seconds`` is 0 if nothing is late, else ``job`` is the one that is so late. Up to the
@@ -205,7 +205,7 @@ def greatest_lateness(subject: Subject) -> Lateness | None:
 
 @dataclass(frozen=True)
 class _Promises:
-    """Promised dates, and what came of them, a value a row of ``_jobs.csv`` (seconds)."""
+    """Promised dates and their outcomes, one value a row of ``_jobs.csv`` (seconds)."""
 
     column: str
     promised: Floats
@@ -231,7 +231,7 @@ def _latest_starts(subject: Subject) -> _Promises:
 
 
 def _given(subject: Subject, dates: Floats) -> Floats:
-    """Return the promised dates of accepted jobs by number of the job; NaN without."""
+    """Return the promised dates of accepted jobs by job number; NaN without."""
     qos = subject.result.decisions
     assert qos is not None
     given = np.full(len(subject.job_numbers), np.nan)
@@ -247,7 +247,7 @@ def _broken(subject: Subject, promises: _Promises, message: str) -> Iterator[Vio
 
 
 def _promises(subject: Subject, kept: str, promised: Floats) -> _Promises:
-    """Return promised dates, one for each row, with what came of them (a column)."""
+    """Return promised dates by row, with their outcomes (a column)."""
     real = subject.ends if kept == "finish_time" else subject.result.column(kept)
     if np.isnan(promised).all():
         return _Promises(kept, promised, real, np.zeros(len(real), np.bool_), 0 * promised)
@@ -269,7 +269,7 @@ def _promises(subject: Subject, kept: str, promised: Floats) -> _Promises:
 
 
 def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
-    """Return planned ends (seconds), which jobs ended later, and the sum of slight excesses."""
+    """Return planned ends (s), which jobs ended later, and the sum of slight excesses."""
     start, finish = subject.result.column("starting_time"), subject.ends
     estimates = _estimates(subject)
     crowds = np.ones(len(estimates))
@@ -307,7 +307,7 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
 
 
 def _done_before(subject: Subject) -> Floats:
-    """Return the part of a doubtful estimate used before each run that goes on with work."""
+    """Return the part of an uncertain estimate used up before each continued run."""
     result, job_numbers = subject.result, subject.job_numbers
     done = np.zeros(len(subject.executed))
     if result.earlier_runs:
@@ -321,7 +321,7 @@ def _done_before(subject: Subject) -> Floats:
 
 
 def _estimates(subject: Subject) -> Floats:
-    """Return the estimate of each job that planning could know (seconds)."""
+    """Return each job's estimate as known to planning (seconds)."""
     walltimes = subject.result.column("requested_time")
     estimates: Floats = np.where(walltimes > 0, walltimes, np.inf)
     owners = subject.job_numbers.owners
@@ -420,7 +420,7 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
 
 
 def _differing(subject: Subject, before: int, row: int) -> list[str]:
-    """Return in which columns two runs of a job differ that should not."""
+    """Return the columns in which two runs of a job differ although they must not."""
     result = subject.result
     continued = goes_on(result.text("profile")[row])
     texts = ["workload_name", "profile"][: 1 if continued else 2]
@@ -470,7 +470,7 @@ def dedicated_alone(subject: Subject) -> Iterator[Violation]:
 
 
 def _overlapping(stays: Stays, place: int) -> list[int]:
-    """Return the stays on a host at the same time as one of them."""
+    """Return the stays that overlap with one of these on the same host."""
     _, _, start, finish = stays
     begin, end = np.full_like(start, start[place]), np.full_like(finish, finish[place])
     together: Booleans = (start < end - tolerance(start, end)) & (
@@ -481,7 +481,7 @@ def _overlapping(stays: Stays, place: int) -> list[int]:
 
 
 def _dedicated(subject: Subject) -> Booleans:
-    """Tell which jobs of the run are of class dedicated, what goes on of them included."""
+    """Return which jobs of the run, continuations included, are of class dedicated."""
     job_numbers = subject.job_numbers
     dedicated = np.zeros(len(job_numbers), np.bool_)
     begin = 0

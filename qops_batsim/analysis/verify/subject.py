@@ -1,4 +1,4 @@
-"""A run as the rules of the schedule verifier see it."""
+"""A run in the form that the verifier's rules use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from qops_batsim.workload.model import JobColumns, Workload
 
 
 class JobNumbers:
-    """Numbers of the jobs that the rows of a run's files are about.
+    """Consecutive numbers of all jobs that the files' rows are about.
 
     Every full identifier has a number: jobs of the workloads from 0 on, in their order, what else
     the files name after them.
@@ -59,18 +59,18 @@ class JobNumbers:
         return self.known + len(self._others)
 
     def number(self, full_id: str) -> int | None:
-        """Return the number of an identifier; None where neither file nor workload has it."""
+        """Return an identifier's number; None if neither files nor workload have it."""
         found = self._numbers.get(full_id)
         return self._others.get(full_id) if found is None else found
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        """The number of each job of the workloads, by its full identifier."""
+        """The number of each job of the workloads by full identifier."""
         each = (f"{name}!{local_id}" for name, ids in self._ids.items() for local_id in ids)
         return {full_id: number for number, full_id in enumerate(each)}
 
     def name(self, number: int) -> str:
-        """Return the full identifier with a number."""
+        """Return the full identifier of a number."""
         for name, ids in self._ids.items():
             if number < len(ids):
                 return f"{name}!{ids[number]}"
@@ -88,7 +88,7 @@ class JobNumbers:
         return self._completed(self._in_bulk(ids, f"{next(iter(self._ids), '')}!"), ids)
 
     def _in_bulk(self, texts: Sequence[str], prefix: str = "") -> Integers:
-        """Return the numbers of identifiers behind a prefix, -1 for those not found in bulk.
+        """Return the numbers of identifiers with a prefix, -1 for those not found.
 
         Found are those of a long table, where there is one workload.
         """
@@ -101,7 +101,7 @@ class JobNumbers:
         return np.full(rows, -1)
 
     def _completed(self, found: Integers, full_ids: Sequence[str]) -> Integers:
-        """Look up one by one what was not found in bulk, and number what no workload has."""
+        """Look up what was not found in bulk, and number jobs that no workload has."""
         for row in np.flatnonzero(found < 0).tolist():
             full_id = full_ids[row]
             number = self._numbers.get(full_id)
@@ -124,7 +124,7 @@ class JobNumbers:
         return owners
 
     def _origin(self, full_id: str) -> int | None:
-        """Return the number of the job that ``15#1``, itself no job, is a run of."""
+        """Return the number of the job that the rerun ``15#1`` belongs to."""
         origin = without_number(full_id)
         if origin is None:
             return None
@@ -137,20 +137,20 @@ class JobNumbers:
 
     @cached_property
     def first(self) -> Booleans:
-        """Rows that are the first one of their identifier."""
+        """Rows that are the first of their identifier."""
         first: Booleans = self._named[self.rows] == np.arange(len(self.rows))
         return first
 
     @cached_property
     def _named(self) -> Integers:
-        """The first row of each identifier, by number; any for those without one."""
+        """The first row of each identifier by number; arbitrary for those without one."""
         named = np.zeros(len(self), np.int64)
         named[self.rows[::-1]] = np.arange(len(self.rows))[::-1]
         return named
 
     @cached_property
     def latest(self) -> Booleans:
-        """Rows that are the last one of their identifier: usually it is the only one."""
+        """Rows that are the last of their identifier."""
         place = np.empty(len(self), np.int64)
         rows = np.arange(len(self.rows))
         place[self.rows] = rows
@@ -159,7 +159,7 @@ class JobNumbers:
 
     @cached_property
     def several(self) -> Booleans:
-        """Jobs, by number, that have several runs."""
+        """Numbers of the jobs with several runs."""
         several: Booleans = np.bincount(self.owners[self.latest], minlength=len(self)) > 1
         return several
 
@@ -172,7 +172,7 @@ class JobNumbers:
         return last
 
     def runs(self, wanted: Booleans) -> Iterator[list[int]]:
-        """Yield the rows of some jobs (by number) in the order of their starts.
+        """Yield the rows of each of some jobs (by number), sorted by start.
 
         Jobs in the order in which the file first names one of their runs.
         """
@@ -188,7 +188,7 @@ class JobNumbers:
 
 
 def stays_by_host(result: RunResult, hosts: Integers | None = None) -> Stays:
-    """Return stays by host, start and finish; those for no time end at once.
+    """Return stays sorted by host, start and finish; empty ones end at once.
 
     On all hosts, or on some of them.
     """
@@ -198,7 +198,7 @@ def stays_by_host(result: RunResult, hosts: Integers | None = None) -> Stays:
 
 
 def most_at_once(result: RunResult) -> Integers:
-    """Return the most jobs that any host of each job ran at a time while the job ran.
+    """Return, for each job, the most jobs that any of its hosts ran at once meanwhile.
 
     1 for a job that was alone all the time, 0 for one that never ran. A job that
     starts when another one ends does not meet it. O(n log n) in the number of (job,
@@ -234,7 +234,7 @@ SAME_SPEED = 1e-6
 
 @dataclass(frozen=True)
 class Subject:
-    """A run with what is known about it, for the rules."""
+    """A run and all known about it, for the rules."""
 
     result: RunResult
     workloads: dict[str, Workload]
@@ -247,17 +247,17 @@ class Subject:
 
     @cached_property
     def grace(self) -> float:
-        """Lateness that promises may have (seconds), as ``_run.json`` tells."""
+        """The allowed lateness of promises (seconds), from ``_run.json``."""
         return self.result.grace
 
     @cached_property
     def ends(self) -> Floats:
-        """Earliest date at which each job can have ended (seconds): :func:`real_ends`."""
+        """Earliest possible end of each job (seconds): :func:`real_ends`."""
         return real_ends(*self.result.columns("starting_time", "finish_time"))
 
     @cached_property
     def job_numbers(self) -> JobNumbers:
-        """Numbers of the jobs that the rows of the files are about."""
+        """Numbers of the jobs in the files."""
         ids = {
             name: columns.ids for name, columns in zip(self.workloads, self.columns, strict=True)
         }
@@ -270,26 +270,26 @@ class Subject:
 
     @cached_property
     def most_at_once(self) -> Integers:
-        """The most jobs that any host of each job ran at a time while it ran."""
+        """For each job, the most jobs that any of its hosts ran at once meanwhile."""
         return most_at_once(self.result)
 
     def asked(self, name: str) -> Floats:
-        """Return a column of the workloads by number of the job; NaN for what is no job of them."""
+        """Return a column of the workloads by job number; NaN for jobs of no workload."""
         return self.by_number(getattr(columns, name) for columns in self.columns)
 
     @cached_property
     def checkpoints(self) -> Floats:
-        """Seconds of a run after which the work of each job is saved, by number; NaN for others."""
+        """Checkpoint interval of each job (seconds), by number; NaN without."""
         return self.asked("checkpoints")
 
     @cached_property
     def delays(self) -> Floats:
-        """Seconds that each job with a ``delay`` profile runs, by number; NaN for others."""
+        """Run time of each ``delay`` job (seconds), by number; NaN for others."""
         return self.by_number(workload.delays for workload in self.workloads.values())
 
     @cached_property
     def understated(self) -> Booleans:
-        """Jobs, by number, whose ``qos.estimated_runtime`` may be less than what they do.
+        """Whether each job's ``qos.estimated_runtime`` may be too short, by number.
 
         A sleep is longer, or a computation more for each second of its estimate than another
         one of the run: no file tells the speed that estimates are about. Of other profiles,
@@ -314,13 +314,13 @@ class Subject:
 
     @cached_property
     def rated_by_speed(self) -> bool:
-        """Whether estimates are seconds on a host of some speed, as on shared hosts."""
+        """Whether estimates are seconds on a host of reference speed, as with shared hosts."""
         info = self.result.info
         return self.compute_sharing or (info is not None and info.scheduler == "aroma")
 
     @cached_property
     def told_predictions(self) -> Floats:
-        """Seconds that the scheduler says it planned with in place of estimates, by number.
+        """Run times that the scheduler claims to have predicted (seconds), by number.
 
         NaN for what is no shorter than the estimate.
         """
@@ -333,7 +333,7 @@ class Subject:
 
     @cached_property
     def predictions(self) -> Floats:
-        """Those of them that the run's options and the runs that had ended bear out, by number.
+        """Those claimed predictions that options and earlier runs confirm, by number.
 
         What no file tells, the options or who the users are, contradicts none.
         """
@@ -356,7 +356,7 @@ class Subject:
 
     @cached_property
     def users(self) -> list[str | None]:
-        """The user of each job, by number; None for what is no job of the workloads."""
+        """The user of each job by number; None for jobs of no workload."""
         of_jobs = [job.user for each in self.workloads.values() for job in each.jobs]
         return of_jobs + [None] * (len(self.job_numbers) - self.job_numbers.known)
 
@@ -379,6 +379,6 @@ class Subject:
         return {user: PastRuns(each, delay, needed) for user, each in runs.items()}
 
     def by_number(self, columns: Iterable[Numbers]) -> Floats:
-        """Return columns of the workloads by number of the job; NaN for what is no job of them."""
+        """Return columns of the workloads by job number; NaN for jobs of no workload."""
         further = np.full(len(self.job_numbers) - self.job_numbers.known, np.nan)
         return np.concatenate([*columns, further])

@@ -38,7 +38,7 @@ def verify(
     any_allocation_size: bool = False,
     on_rule: Callable[[Rule], None] | None = None,
 ) -> list[Violation]:
-    """Return the violations in a run's output of every rule that applies, in their order.
+    """Return the violations of all applicable rules in a run's output, in their order.
 
     O(n log n) in the number of jobs, plus the hosts of each; with sharing or outages, in the number
     of (job, host) pairs.
@@ -72,7 +72,7 @@ def verify(
 
 
 class Verification:
-    """The verification of a run that was read; parameters as for :func:`verify`.
+    """Verification of a run that was read; parameters as for :func:`verify`.
 
     What several rules need is computed once.
     """
@@ -91,11 +91,11 @@ class Verification:
 
     @cached_property
     def rules(self) -> list[Rule]:
-        """The rules that apply, given these files and options, in their order."""
+        """The applicable rules, in their order."""
         return [rule for rule in RULES if rule.applies(self._subject)]
 
     def violations(self, on_rule: Callable[[Rule], None] | None = None) -> list[Violation]:
-        """Return the violations of all rules; ``on_rule`` is told each before it is checked."""
+        """Return all violations; ``on_rule`` is called with each rule before its check."""
         found: list[Violation] = []
         for rule in self.rules:
             if on_rule is not None:
@@ -104,7 +104,7 @@ class Verification:
         return found
 
     def rules_left_out(self) -> dict[str, list[str]]:
-        """Return the names of the rules that do not apply, by what they miss, in words."""
+        """Return the names of rules that do not apply, by unmet condition in words."""
         missing: dict[str, list[str]] = {}
         for rule in RULES:
             lack = rule.lacks(self._subject)
@@ -113,7 +113,7 @@ class Verification:
         return missing
 
     def lateness(self) -> Lateness | None:
-        """Return by how much the run misses its promises at most; None without any known.
+        """Return the greatest lateness of the run's promises; None without any.
 
         The rules tell whether that is too late.
         """

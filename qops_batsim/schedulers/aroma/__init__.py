@@ -1,1 +1,1 @@
-"""AROMA: mapping of applications of four classes on unequal hosts that are shared in time."""
+"""AROMA: mapping applications of four classes to unequal, time-shared hosts."""

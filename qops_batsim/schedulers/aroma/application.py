@@ -1,4 +1,4 @@
-"""Applications to map, hosts, and placements: where and when an application is mapped."""
+"""Applications, hosts, and placements: where and when an application is mapped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INFINITY, _TOLERANCE = math.inf, PLAN_TOLERANCE
 
 
 class Host:
-    """A host: what it is, what is mapped on it, and what is worked out about it.
+    """A host, the placements on it, and values computed during mapping.
 
     Attributes
     ----------
@@ -74,14 +74,14 @@ class Host:
 
 
 class Task:
-    """A task of a placement on a host, where it needs t_c(m) alone (seconds)."""
+    """A task of a placement on a host, where it takes t_c(m) alone (seconds)."""
 
     def __init__(self, placement: Placement, host: Host, need: float) -> None:
         self.placement, self.host, self.need = placement, host, need
 
 
 class Application:
-    """A job to map: as many tasks as it asks for processors, which start together.
+    """A job to map: one task per requested processor, all starting together.
 
     Attributes
     ----------
@@ -139,28 +139,28 @@ class Application:
 
     @property
     def name(self) -> str:
-        """Name that the jobs of one application have in common."""
+        """Name shared by the jobs of one application."""
         named = None if self.job.qos is None else self.job.qos.application
         return f"job {self.job.id}" if named is None else f"application {named}"
 
     @property
     def may_be_refused(self) -> bool:
-        """Tell whether it asks for a date that may be impossible."""
+        """Return whether it requests a date that may be impossible."""
         return self.deadline < _INFINITY or self.latest_start < _INFINITY
 
     def parts(self) -> list[Application]:
-        """Return all jobs of the application, in the order of submission."""
+        """Return the application's jobs in order of submission."""
         return [self, *self.others]
 
     def request(self) -> tuple[Any, ...]:
-        """Return what it asks for: what asks for the same fits nowhere where it did not fit."""
+        """Return its request: if one fits nowhere, equal ones do not, either."""
         return (
             *(self.service_class, self.exclusive, self.work, self.tasks, self.memory),
             *(self.deadline, self.latest_start, self.walltime, self.only_hosts),
         )
 
     def rest(self, name: str, left: float, ran: float, hosts: list[Host]) -> Application:
-        """Return what goes on of it after a stop, on the same hosts (section 3.1, "Mapping").
+        """Return what continues after a stop, on the same hosts (section 3.1, "Mapping").
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class Application:
 
 
 class Placement:
-    """An application that is mapped: planned or running on its hosts.
+    """A mapped application, planned or running on its hosts.
 
     Attributes
     ----------
@@ -225,18 +225,18 @@ class Placement:
         self.runs = False
 
     def hosts(self) -> list[Host]:
-        """Return its hosts, ascending. O(tasks)."""
+        """Return its hosts in ascending order. O(tasks)."""
         return [task.host for task in self.tasks]
 
     def longest(self) -> float:
-        """Return how long its longest task takes alone (seconds). O(tasks)."""
+        """Return the time its longest task takes alone (seconds). O(tasks)."""
         longest = 0.0
         for task in self.tasks:
             longest = max(longest, task.need)
         return longest
 
     def demanded_end(self) -> float:
-        """Return the latest end that has to be kept (seconds); infinite if there is none.
+        """Return the latest end that must be kept (seconds); infinite without one.
 
         That is the deadline, and the walltime if it is enough for the longest task alone: sharing
         is not to get an application killed. O(tasks).
@@ -247,14 +247,14 @@ class Placement:
         return min(application.deadline, self.start + application.walltime)
 
     def is_available(self) -> bool:
-        """Tell whether all of its hosts may be used. O(tasks)."""
+        """Return whether all its hosts are available. O(tasks)."""
         for task in self.tasks:  # noqa: SIM110 - all() would make a generator
             if not task.host.available:
                 return False
         return True
 
     def shares_host_with(self, other: Placement) -> bool:
-        """Tell whether both have a host in common. O(tasks²)."""
+        """Return whether two placements have a host in common. O(tasks²)."""
         for task in self.tasks:
             for each in other.tasks:
                 if each.host is task.host:

@@ -1,4 +1,4 @@
-"""How room is made for an application that finds no place (Pascal et al. 2004, section 3.1).
+"""Making room for an application that has no place (Pascal et al. 2004, section 3.1).
 
 If no date will do, a planned application of a weaker class is moved: taken out, and mapped again
 after the new one. Then a running one is stopped, to go on later on the same hosts. Each is undone
@@ -24,14 +24,14 @@ on a platform with latencies.
 
 
 class Stopped(NamedTuple):
-    """Running application that has to be stopped, and the remainder that goes on later."""
+    """A running application to be stopped, and the remainder that continues later."""
 
     stopped: Placement
     rest: Application
 
 
 class Fallbacks:
-    """Maps applications, and makes room for them if need be.
+    """Maps applications, making room by moves and stops if needed.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Fallbacks:
         self._moves, self._stops, self._name_of_rest = moves, stops, name_of_rest
 
     def map(self, parts: Sequence[Application]) -> list[Stopped] | None:
-        """Map the parts of an application, all or none; make room for them if need be.
+        """Map all parts of an application or none; make room if needed.
 
         Returns
         -------
@@ -92,7 +92,7 @@ class Fallbacks:
         instead: Sequence[Placement],
         others: Sequence[Application],
     ) -> bool:
-        """Map the parts of an application instead of placements, then others; all or none."""
+        """Map an application's parts in place of placements, then those again; all or none."""
         book = self._book
         for each in instead:
             book.remove(each)
@@ -109,7 +109,7 @@ class Fallbacks:
     def _weaker(
         self, parts: Sequence[Application], placements: list[Placement], most: int
     ) -> list[list[Placement]]:
-        """Return the placements of applications of weaker classes, with all of their jobs.
+        """Return the placements of applications of weaker classes, with all their jobs.
 
         The weakest class comes first, in a class the last one to start.
         """
@@ -124,7 +124,7 @@ class Fallbacks:
 
 
 def map_all(mapper: Mapper, parts: Sequence[Application]) -> bool:
-    """Map the parts of an application one after the other, all or none; tell which.
+    """Map an application's parts one after the other, all or none; return the placements.
 
     A part that asks for the same as the one before it is not tried at dates at which that one
     found no place: there is less room since.
@@ -145,6 +145,6 @@ def map_all(mapper: Mapper, parts: Sequence[Application]) -> bool:
 
 
 def forget_all(book: Book, parts: Sequence[Application]) -> None:
-    """Take the parts of an application out again."""
+    """Remove the parts of an application."""
     for part in parts:
         book.remove(book.placement_of(part))

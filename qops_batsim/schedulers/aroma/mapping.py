@@ -1,4 +1,4 @@
-"""The list algorithm: when and where an application is mapped (Pascal et al. 2004, section 3.2).
+"""The list algorithm: where and when to map an application (Pascal et al. 2004, section 3.2).
 
 Start dates t_b are tried in order: now, then the predicted ends of mapped tasks. At each, hosts
 are ordered by criterion (1), the best taken, and the execution of everything that is mapped is
@@ -30,7 +30,7 @@ _SOONEST_LATER, _SHORTEST_TASK = SOONEST_LATER, SHORTEST_TASK
 
 
 class Mapper:
-    """Maps applications into a book so that every constraint stays kept.
+    """Maps applications into a book so that every constraint stays satisfied.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Mapper:
     def map(
         self, application: Application, after: float = -math.inf, before: float = math.inf
     ) -> Placement | None:
-        """Map an application and return its placement, or None if that is impossible.
+        """Map an application; return its placement, or None if impossible.
 
         Start dates are tried from ``after`` on, up to ``before`` (seconds).
         """
@@ -80,7 +80,7 @@ class Mapper:
         return None
 
     def find_eligible(self, application: Application) -> int:
-        """Set what a task needs on each host, and where it may be; return on how many hosts.
+        """Compute a task's time on each host and where it may run; return the number of hosts.
 
         Rather nowhere where it would be killed before it is done. O(hosts).
         """
@@ -104,7 +104,7 @@ class Mapper:
         return in_time
 
     def next_date(self, date: float) -> float:
-        """Return t_b^{k+1} = min t_f(i, j, m) > t_b^k, the next start date to try; else infinity.
+        """Return the next start date to try, t_b^{k+1} = min t_f(i, j, m) > t_b^k; else infinity.
 
         O(placements).
         """
@@ -119,7 +119,7 @@ class Mapper:
     # Applications that share hosts
 
     def map_shared(self, date: float) -> bool:
-        """Plan an application at the first date at which every constraint is kept with it.
+        """Plan an application at the first date that satisfies every constraint.
 
         At each date, hosts without risk are tried, revised up to ``revisions`` times, then once
         all that are possible. From the second date on, the survey counts the application itself
@@ -161,7 +161,7 @@ class Mapper:
         return False
 
     def survey(self, date: float) -> None:
-        """Find what is on each host at a date and what comes after. O(hosts + entries)."""
+        """Find what runs on each host at a date and what follows. O(hosts + entries)."""
         for host in self.hosts:
             host.crowd, host.used = 0, 0.0
             host.next_exclusive, host.release = _INFINITY, date
@@ -181,7 +181,7 @@ class Mapper:
                     host.next_exclusive = min(host.next_exclusive, placement.start)
 
     def mark_risks(self, date: float, latest_end: float) -> None:
-        """Mark the hosts where one more task from a date on may break a constraint.
+        """Mark the hosts where a further task from a date on may break a constraint.
 
         A rough upper estimate: the task meets all that is there now as long as it runs; each of
         these loses as much as the task needs, or in proportion to the share that it loses. What
@@ -206,7 +206,7 @@ class Mapper:
                     host.is_risky = True
 
     def rule_out(self) -> bool:
-        """Rule out hosts that are to blame for a broken constraint; tell if there were any."""
+        """Exclude hosts to blame for a broken constraint; return whether there were any."""
         placement, recurrence = self.placement, self.book.recurrence
         blamed, where = recurrence.blamed, recurrence.where
         is_ruled_out = False
@@ -243,7 +243,7 @@ class Mapper:
     # Applications that are alone
 
     def map_alone(self, date: float) -> bool:
-        """Plan an application that has to be alone on its hosts: no other end changes."""
+        """Plan an application that needs its hosts alone; no other end changes."""
         needs = set()
         for host in self.hosts:
             if host.is_eligible:
@@ -266,7 +266,7 @@ class Mapper:
         return False
 
     def first_gap(self, date: float, lengths: list[float], network: float) -> float:
-        """Return the first date at which enough hosts are free for long enough, or infinity.
+        """Return the first date with enough hosts free for long enough, or infinity.
 
         All tasks take as long as the slowest host does, so hosts are tried by their speed: those
         that need no longer than one of the ``lengths`` (ascending), as short as possible.
@@ -292,7 +292,7 @@ class Mapper:
         return _INFINITY
 
     def find_gaps(self, date: float) -> None:
-        """Find for how long each host is free from a date on (seconds), -1 where it is not."""
+        """Compute how long each host is free from a date on (seconds), -1 where it is not."""
         for host in self.hosts:
             host.gap = _INFINITY if host.is_eligible else -1.0
         for placement in self.book.placements:
@@ -307,7 +307,7 @@ class Mapper:
     # The choice of hosts
 
     def best_hosts(self, date: float) -> list[Host]:
-        """Return the hosts that are best by criterion (1), ascending; fewer if there are few.
+        """Return the best hosts by criterion (1), ascending; fewer if there are not enough.
 
         That is t_f(m, s) · (1 + M_u(m) · M_f / M_t(m)) with t_f(m, s), the release of a host with
         one more task, from t_0 on. A host whose processors are all busy works on until what it
@@ -331,7 +331,7 @@ class Mapper:
         return found
 
     def choose_apart(self) -> list[Host]:
-        """Return the allowed hosts with the least criteria, the best first, the lowest of equals.
+        """Return the allowed hosts with the least criterion, the best first, ties by number.
 
         O(hosts × log wanted), and the moves of an insertion sort.
         """
@@ -358,7 +358,7 @@ class Mapper:
         return chosen
 
     def choose_near(self) -> list[Host]:
-        """Return allowed hosts for tasks that communicate, mapped one after the other.
+        """Return hosts for tasks that communicate, mapped one after the other.
 
         The time for that over the worst bandwidth to the hosts chosen so far adds to the release
         date. O(wanted × hosts).
@@ -403,7 +403,7 @@ class Mapper:
         return self.sent / slowest
 
     def longest_transfer(self) -> float:
-        """Return the longest that communication can take (seconds)."""
+        """Return the longest possible communication time (seconds)."""
         if self.sent <= 0.0:
             return 0.0
         slowest = _INFINITY

@@ -1,4 +1,4 @@
-"""Nominal dates: starts and ends in the book where the engine's news is late.
+"""Nominal dates: starts and ends in the book where news is late.
 
 On a platform with latencies Batsim tells an end a moment after it happened, and starts what
 follows on the same hosts a moment after that. If the book were kept in those dates, the moments
@@ -21,7 +21,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Nominal:
-    """The difference between a book and what the engine has told.
+    """The difference between the book and what the engine has reported.
 
     There is none while no news is late.
 
@@ -50,7 +50,7 @@ class Nominal:
     # What the engine tells
 
     def date_of_ends(self, gone: Iterable[str], now: float) -> float:
-        """Return when what is told to have ended did so (seconds); -inf if nothing has.
+        """Return when the reported ends happened (seconds); -inf if there are none.
 
         That is when it was predicted to, if that was before now by less than the grace.
         """
@@ -66,11 +66,11 @@ class Nominal:
         return date
 
     def note_end(self, job_id: str) -> Placement | None:
-        """Note that an end is told; return what had ended in the book before."""
+        """Record a reported end; return what had ended in the book before."""
         return self._untold.pop(job_id, None)
 
     def keeps_until_end(self, placement: Placement, now: float) -> bool:
-        """Tell whether an application, told to have ended, stays in the book until its end.
+        """Return whether an application reported as ended stays in the book until its end.
 
         So it does if it is early by no more than other ends were late: it was a little faster
         because those that it shared hosts with really started a little later.
@@ -82,12 +82,12 @@ class Nominal:
         return True
 
     def forget(self, placement: Placement) -> None:
-        """Note that an application is not needed any more, or waits again."""
+        """Note that an application is no longer needed, or waits again."""
         if placement in self.held_up:
             self.held_up.remove(placement)
 
     def note_start(self, placement: Placement, now: float) -> None:
-        """Note that an application that was held up is started now.
+        """Note that a delayed application starts now.
 
         Small delays along a chain of applications add up, since each really waits for the one
         before it. The plan comes along before they amount to the grace.
@@ -100,7 +100,7 @@ class Nominal:
             self._behind = max(self._behind, behind)
 
     def shift_plan(self) -> bool:
-        """Move all that is planned along with what is too far behind; tell if anything is."""
+        """Shift all plans along with placements that are too late; return whether any are."""
         behind, self._behind = self._behind, 0.0
         if behind:
             for placement in self._book.planned():
@@ -111,7 +111,7 @@ class Nominal:
     # What happens in the book
 
     def replay(self, now: float, date: float) -> None:
-        """Start and end in the book what starts and ends up to a date, told or not."""
+        """Start and end in the book what does so up to a date, reported or not."""
         book = self._book
         unfit: set[Placement] = set()
         while (found := self._next(now - self.slip, date, unfit)) is not None:
@@ -150,14 +150,14 @@ class Nominal:
         return found
 
     def _fits(self, placement: Placement) -> bool:
-        """Tell whether an application can start now according to the book."""
+        """Return whether an application can start now according to the book."""
         return placement.is_available() and not any(
             (placement.exclusive or other.exclusive) and placement.shares_host_with(other)
             for other in self._book.running()
         )
 
     def restore_outlived(self, now: float) -> list[Placement]:
-        """Put back what was not told to have ended within the grace, and return it."""
+        """Restore what was not reported as ended within the grace, and return it."""
         oldest = now - self.slip
         late = [job_id for job_id, untold in self._untold.items() if untold.end <= oldest]
         found = [self._untold.pop(job_id) for job_id in late]
@@ -180,7 +180,7 @@ class Nominal:
 
 
 class Presence:
-    """Applications that were told to start and not told to have left their hosts.
+    """Applications that were started and not yet reported to have left their hosts.
 
     On platforms with latencies that is not who runs according to the plan: an engine refuses to
     start a job where another one still is.
@@ -192,13 +192,13 @@ class Presence:
         self._lone: set[str] = set()
 
     def has_room(self, placement: Placement) -> bool:
-        """Tell whether an application can start on its hosts. O(tasks)."""
+        """Return whether an application can start on its hosts. O(tasks)."""
         return not any(
             host.lone_guests or (placement.exclusive and host.guests) for host in placement.hosts()
         )
 
     def enter(self, placement: Placement) -> None:
-        """Note that an application is told to start. O(tasks)."""
+        """Record the start of an application. O(tasks)."""
         job_id = placement.application.job.id
         hosts = self._guests[job_id] = placement.hosts()
         if placement.exclusive:
@@ -208,14 +208,14 @@ class Presence:
             host.lone_guests += placement.exclusive
 
     def stop(self, job_id: str) -> None:
-        """Note that an application is being stopped: it keeps no others off any more."""
+        """Record that an application is being stopped; it no longer blocks others."""
         if job_id in self._lone:
             self._lone.remove(job_id)
             for host in self._guests[job_id]:
                 host.lone_guests -= 1
 
     def leave(self, job_id: str) -> None:
-        """Note that an application has left its hosts, if it was there. O(tasks)."""
+        """Record that an application has left its hosts, if it was there. O(tasks)."""
         self.stop(job_id)
         for host in self._guests.pop(job_id, ()):
             host.guests -= 1

@@ -1,4 +1,4 @@
-"""The planner, which keeps the book up to date: ends, wrong estimates, starts that are due.
+"""Keeping the book up to date: ends, wrong estimates, due starts.
 
 The book is in the dates of :mod:`~qops_batsim.schedulers.aroma.nominal`.
 """
@@ -23,7 +23,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
-    """Predicted ends and real end of an application (seconds).
+    """Predicted and real end of an application (seconds).
 
     ``first`` was predicted when it was mapped, ``last`` when something was mapped or started for
     the last time before it ended.
@@ -35,7 +35,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MappingRenewal(NamedTuple):
-    """A promise (seconds) that could not be kept because hosts had left, and the new one."""
+    """A promise (seconds) broken by a loss of hosts, and the new one."""
 
     application: Application
     broken: float
@@ -85,7 +85,7 @@ class Planner:
         self._gone.append(job_id)
 
     def withdraw(self, application: Application) -> None:
-        """Take an application out that is not needed any more."""
+        """Remove an application that is no longer needed."""
         placement = self.book.of(application.job.id)
         if placement is None:
             self.waiting.remove(application)
@@ -95,20 +95,20 @@ class Planner:
         self._hosts_changed = True
 
     def set_available(self, hosts: Iterable[Host], available: bool) -> None:
-        """Note that hosts may be used from now on, or not."""
+        """Make hosts available or unavailable."""
         for host in hosts:
             self._lost += host.available and not available
             host.available = available
         self._hosts_changed = True
 
     def withdraw_wider(self, hosts: int) -> list[Application]:
-        """Take what waits for more hosts than that out, for good, and return it."""
+        """Remove and return waiting applications that need too many hosts for good."""
         wider = [each for each in self.waiting if each.known and each.tasks > hosts]
         self.waiting = [each for each in self.waiting if each not in wider]
         return wider
 
     def update(self, now: float, date: float | None = None) -> None:
-        """Bring the book up to date, after all events of a message that is told now.
+        """Update the book after all events of a message.
 
         If news is late, the book's date becomes the one that the message is about: when its ends
         were predicted, or ``date``, when anything else in it happened (seconds; None for now).
@@ -153,7 +153,7 @@ class Planner:
     # What is decided
 
     def map(self, parts: Sequence[Application]) -> list[Stopped] | None:
-        """Map the parts of an application, all or none; see :meth:`Fallbacks.map`.
+        """Map all parts of an application or none; see :meth:`Fallbacks.map`.
 
         What is never refused waits where no date is known at which it might start.
         """
@@ -174,7 +174,7 @@ class Planner:
         return stops
 
     def due(self) -> list[Placement]:
-        """Start the applications whose start has come and whose hosts are really free.
+        """Start the due applications whose hosts are really free.
 
         They are returned in the order of their planned starts.
         """
@@ -197,7 +197,7 @@ class Planner:
         return started
 
     def _order_start(self, placement: Placement) -> bool:
-        """Note that an application is told to start, if it can; tell whether it can."""
+        """Record an application's start if it can start; return whether it can."""
         if (
             not placement.application.known
             or not placement.is_available()
@@ -209,7 +209,7 @@ class Planner:
         return True
 
     def conclude(self) -> None:
-        """Work out how things go on, after all decisions of a date."""
+        """Compute what follows, after all decisions at a date."""
         if self._mapped:
             self._mapped = False
             self.book.settle()
@@ -231,7 +231,7 @@ class Planner:
             self.waiting.append(application)
 
     def _renew(self, application: Application) -> None:
-        """Promise what is planned now, where hosts' leaving broke what was promised."""
+        """Promise the currently planned dates where a loss of hosts broke promises."""
         loss, application.loss = application.loss, None
         if loss is None:
             return
@@ -243,7 +243,7 @@ class Planner:
         self.renewals.append(MappingRenewal(application, application.broken, promise, loss))
 
     def _let_go_elsewhere(self, application: Application) -> None:
-        """Let a stopped application go on anywhere if any of its hosts has left."""
+        """Let a stopped application continue anywhere if any of its hosts has left."""
         hosts = application.only_hosts
         if hosts is not None and not all(host.available for host in hosts):
             application.only_hosts = None
@@ -256,7 +256,7 @@ class Planner:
     # What has happened
 
     def _forget(self) -> tuple[bool, bool, bool]:
-        """Remove what has ended; return whether anything ended early, late, or at all."""
+        """Remove ended applications; return whether any ended early, late, or at all."""
         book, now = self.book, self._now
         early = late = False
         gone, self._gone = self._gone, []
@@ -278,7 +278,7 @@ class Planner:
         return early, late, bool(gone)
 
     def _extend_overdue(self) -> bool:
-        """Assume that what outlives its estimate runs as long again; tell if anything does.
+        """Assume that what exceeds its estimate runs as long again; return whether any does.
 
         What had to wait for it all that time has not started after all.
         """
@@ -291,7 +291,7 @@ class Planner:
         return self._nominal.replan_overdue(now) or bool(overdue)
 
     def _loss(self, now: float) -> Refusal | None:
-        """Return how many hosts have left since the last message, if any."""
+        """Return how many hosts have left since the last message."""
         lost, self._lost = self._lost, 0
         return Refusal(kind=RefusalKind.HOSTS_LOST, date=now, hosts=lost) if lost else None
 
@@ -326,7 +326,7 @@ class Planner:
                     application.deadline = found.latest_end = found.end
 
     def _put_back(self, placement: Placement) -> bool:
-        """Let an application stay planned as it was, if that keeps every constraint."""
+        """Keep an application planned as it was, if every constraint is still satisfied."""
         if not placement.is_available():
             return False
         self.book.add(placement)
@@ -336,7 +336,7 @@ class Planner:
         return False
 
     def _relax(self) -> None:
-        """Demand of what runs what was demanded before, or else the end predicted now."""
+        """Require of running applications what was required before, else the predicted end."""
         self._relaxed = False
         for placement in self.book.running():
             demanded = placement.demanded_end()

@@ -23,7 +23,7 @@ _START, _NUMBER, _BEGIN = attrgetter("start"), attrgetter("number"), attrgetter(
 
 
 def granted_rate(placement: Placement) -> float:
-    """Return the rate (share of the work per second) that equal shares grant. O(tasks)."""
+    """Return the rate (share of the work per second) that equal shares guarantee. O(tasks)."""
     rate = _INFINITY
     for task in placement.tasks:
         host = task.host
@@ -35,7 +35,7 @@ def granted_rate(placement: Placement) -> float:
 
 
 class Recurrence:
-    """Follows placements from event to event: starts and ends.
+    """Simulates placements from event to event: starts and ends.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Recurrence:
         self.event = self.search = 0
 
     def predict(self, now: float, placements: list[Placement], checked: bool) -> bool:
-        """Predict from a date on (t_0, seconds) when each placement ends.
+        """Predict each placement's end from a date on (t_0, seconds).
 
         Ends are written to ``predicted``. With ``checked``, stop at the first constraint that is
         broken; return whether there is none. O(events × (running + tasks of those whose rate
@@ -93,7 +93,7 @@ class Recurrence:
         return True
 
     def begin(self, now: float, placements: list[Placement]) -> list[Placement]:
-        """Have those run that do at this date; return the others by start."""
+        """Set the placements that run at this date; return the others by start."""
         coming: list[Placement] = []
         self.running = []
         self.clear_hosts(placements)
@@ -113,7 +113,7 @@ class Recurrence:
         return coming
 
     def clear_hosts(self, placements: list[Placement]) -> None:
-        """Have nothing run on the hosts of these placements. O(tasks)."""
+        """Clear the hosts of these placements. O(tasks)."""
         for placement in placements:
             for task in placement.tasks:
                 host = task.host
@@ -123,7 +123,7 @@ class Recurrence:
                 host.alone = None
 
     def next_to_end(self) -> Placement | None:
-        """Return what ends first, None if nothing does. O(running)."""
+        """Return the next placement to end, or None. O(running)."""
         found: Placement | None = None
         first = _INFINITY
         for placement in self.running:
@@ -136,7 +136,7 @@ class Recurrence:
         return found
 
     def is_disturbed(self, starting: Placement) -> bool:
-        """Tell whether something would not be alone if an application started now. O(tasks)."""
+        """Return whether a start now would disturb a dedicated application. O(tasks)."""
         for task in starting.tasks:
             host = task.host
             if host.alone is not None:
@@ -148,7 +148,7 @@ class Recurrence:
         return False
 
     def enter(self, placement: Placement) -> None:
-        """Let an application use its hosts. O(tasks)."""
+        """Place an application on its hosts. O(tasks)."""
         placement.runs = True
         self.running.append(placement)
         for task in placement.tasks:
@@ -159,7 +159,7 @@ class Recurrence:
                 host.alone = placement
 
     def leave(self, placement: Placement) -> None:
-        """Let an application free its hosts. O(running + users)."""
+        """Remove an application from its hosts. O(running + users)."""
         placement.runs = False
         strike_out(self.running, placement)
         for task in placement.tasks:
@@ -170,7 +170,7 @@ class Recurrence:
                 host.alone = None
 
     def go_on(self, placement: Placement, date: float, pace: float) -> None:
-        """Let an application progress at this rate from a date on."""
+        """Set an application's rate from a date on."""
         placement.since, placement.pace = date, pace
         end = date
         if placement.to_do > 0.0:
@@ -206,7 +206,7 @@ class Recurrence:
                     self.go_on(other, date, pace)
 
     def keeps(self, now: float, placement: Placement) -> bool:
-        """Predict the ends that may depend on one placement; tell whether all is kept.
+        """Predict the ends that depend on a placement; return whether all constraints hold.
 
         If so, these ends become those of the placements.
         """
@@ -218,7 +218,7 @@ class Recurrence:
         return True
 
     def connected(self, placement: Placement) -> list[Placement]:
-        """Return the placements whose ends or constraints may depend on one, in their order.
+        """Return the placements whose ends or constraints may depend on one, in order.
 
         These share a host with it, or with one of these, and so on. An application that is alone
         on its hosts passes nothing on: its end is fixed. O(entries).
@@ -248,7 +248,7 @@ class Recurrence:
 
 
 def strike_out(listed: list[Any], gone: object) -> None:
-    """Take something out of a list whose order does not matter. O(length)."""
+    """Remove an item from a list whose order does not matter. O(length)."""
     place = 0
     while listed[place] is not gone:
         place += 1
@@ -258,7 +258,7 @@ def strike_out(listed: list[Any], gone: object) -> None:
 
 
 class Book:
-    """The applications that are mapped, running and planned, and the date that it is about.
+    """The mapped applications, running and planned, at a date.
 
     Attributes
     ----------
@@ -276,15 +276,15 @@ class Book:
         self._by_job: dict[str, Placement] = {}
 
     def of(self, job_id: str) -> Placement | None:
-        """Return the placement of a job, None if it has none."""
+        """Return the placement of a job, or None."""
         return self._by_job.get(job_id)
 
     def placement_of(self, application: Application) -> Placement:
-        """Return the placement of an application that is mapped."""
+        """Return the placement of a mapped application."""
         return self._by_job[application.job.id]
 
     def running(self) -> list[Placement]:
-        """Return what runs, in the order of mapping. O(placements)."""
+        """Return the running placements in the order of mapping. O(placements)."""
         found = []
         for placement in self.placements:
             if placement.running:
@@ -292,7 +292,7 @@ class Book:
         return found
 
     def planned(self) -> list[Placement]:
-        """Return what does not run yet, by start, then arrival. O(placements · log)."""
+        """Return the planned placements by start, then arrival. O(placements · log)."""
         found = []
         for placement in self.placements:
             if not placement.running:
@@ -302,7 +302,7 @@ class Book:
         return found
 
     def add(self, placement: Placement) -> None:
-        """Add a placement, behind all others, with its tasks. O(tasks)."""
+        """Append a placement with its tasks. O(tasks)."""
         placement.number = self.added
         self.added += 1
         self.placements.append(placement)
@@ -311,7 +311,7 @@ class Book:
             task.host.tasks.append(task)
 
     def remove(self, placement: Placement) -> None:
-        """Take a placement out, which can be added again as it was. O(placements + tasks)."""
+        """Remove a placement, which can be added again unchanged. O(placements + tasks)."""
         del self._by_job[placement.application.job.id]
         self._drop(self.placements, placement)
         for task in placement.tasks:
@@ -331,7 +331,7 @@ class Book:
             host.tasks.append(task)
 
     def _drop(self, listed: list[Any], gone: object) -> None:
-        """Take something out of a list, in which it mostly is one of the last."""
+        """Remove an item that is usually one of the last of a list."""
         place = len(listed) - 1
         while listed[place] is not gone:
             place -= 1
@@ -340,14 +340,14 @@ class Book:
     # Time
 
     def advance(self, now: float) -> None:
-        """Note the progress until now: nothing has started or ended in between. O(placements)."""
+        """Update progress to now, if nothing started or ended meanwhile. O(placements)."""
         for placement in self.placements:
             if placement.running:
                 placement.left -= placement.rate * (now - self.date)
         self.date = now
 
     def settle(self) -> None:
-        """Note the rates of what runs together from now on. O(tasks)."""
+        """Set the rates of what runs together from now on. O(tasks)."""
         running = self.running()
         self.recurrence.clear_hosts(running)
         for placement in running:
@@ -363,15 +363,15 @@ class Book:
             placement.end = placement.predicted
 
     def is_kept(self) -> bool:
-        """Tell whether every constraint is kept, as far as can be predicted."""
+        """Return whether every constraint is predicted to hold."""
         return self.recurrence.predict(self.date, self.placements, True)
 
     def keeps(self, placement: Placement) -> bool:
-        """Predict whether every constraint is kept with a placement: :meth:`Recurrence.keeps`."""
+        """Return whether every constraint holds with a placement: :meth:`Recurrence.keeps`."""
         return self.recurrence.keeps(self.date, placement)
 
     def overdue(self) -> list[Placement]:
-        """Return what should have ended before now and really runs. O(placements)."""
+        """Return running placements that should have ended before now. O(placements)."""
         found = []
         for placement in self.placements:
             late = -placement.rate * _TOLERANCE

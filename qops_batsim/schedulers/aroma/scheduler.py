@@ -111,19 +111,19 @@ class Aroma(Scheduler):
         self._platform: Platform | None = None
 
     def use_platform(self, platform: Platform) -> None:
-        """Look up speeds and routes in this platform."""
+        """Take speeds and routes from this platform."""
         self._platform = platform
 
     @property
     def needs(self) -> EngineNeeds:
-        """Shared hosts, and to register what is left of stopped applications."""
+        """Shared hosts, and registering the rest of stopped applications."""
         stops = self.options.stops
         why = f"applications share hosts, and stopped ones go on as new jobs (stops is {stops})"
         return EngineNeeds(compute_sharing=True, dynamic_jobs=stops > 0, dispensable=True, why=why)
 
     @property
     def predictions(self) -> dict[str, Prediction]:
-        """Predicted ends of each job that has ended by itself, by job."""
+        """Predicted ends by job, of jobs that ended by themselves."""
         return self._planner.predictions
 
     def begin(self, manager: ResourceManager) -> None:
@@ -165,7 +165,7 @@ class Aroma(Scheduler):
     # What happens
 
     def submitted(self, job: Job) -> None:
-        """Note the job; it is mapped or refused at the next decision."""
+        """Record a new job, to be mapped or refused at the next decision."""
         capacity = self.manager.capacity or Capacity(self.manager.machine_size)
         refusal = capacity.never_fits(job.processors)
         if refusal is None and job.qos is not None and job.qos.start is not None:
@@ -178,7 +178,7 @@ class Aroma(Scheduler):
         self.manager.reject(job, refusal)
 
     def ended(self, job: Job) -> None:
-        """Note the end; what it leaves is given away at the next decision."""
+        """Record an end; its hosts are given away at the next decision."""
         self._planner.left(job.id)
         stopped = self._stopped.get(job.id)
         if stopped is not None and job.state != COMPLETED_KILLED:
@@ -187,24 +187,24 @@ class Aroma(Scheduler):
             self._planner.withdraw(stopped.rest)
 
     def called(self) -> None:
-        """Note that a planned start has come."""
+        """Note that a planned start is due."""
         self._happened = True
 
     def progressed(self, job: Job, progress: Mapping[str, Any]) -> None:
-        """Note how far a stopped job had come."""
+        """Record how far a stopped job had come."""
         share = progress.get("progress")
         if isinstance(share, (int, float)):
             self._progress[job.id] = float(share)
 
     def killed(self, job: Job) -> None:
-        """Register what is left of a stopped job, so that it can go on later."""
+        """Register the rest of a stopped job, to continue later."""
         self._happened = True
         stopped = self._stopped.pop(job.id, None)
         if stopped is not None:
             self._register(stopped)
 
     def all_submitted(self) -> None:
-        """Note that no job will come any more."""
+        """Note that no more jobs will come."""
         self._happened, self._may_arrive = True, False
 
     def notified(self, notification: object) -> None:
@@ -212,7 +212,7 @@ class Aroma(Scheduler):
         self._happened = True
 
     def hosts_changed(self, announced: int) -> None:
-        """Take hosts out of use while they are unavailable; what runs there goes on.
+        """Stop using hosts while they are away; running jobs continue.
 
         They take no job from the notice of their maintenance on.
         """
@@ -247,7 +247,7 @@ class Aroma(Scheduler):
     # What is decided
 
     def decide(self) -> None:
-        """Map or reject what has arrived, and start what is due."""
+        """Map or reject new jobs, and start due ones."""
         planner, manager = self._planner, self.manager
         now = manager.now
         if manager.capacity is not None:
@@ -267,7 +267,7 @@ class Aroma(Scheduler):
             manager.finish_registering()
 
     def _date_of_events(self, now: float) -> float:
-        """Return when what this message tells happened, but for ends (seconds)."""
+        """Return when the events of this message happened, except ends (seconds)."""
         news = self.manager.news
         told = [now - news.submitted(each.job, now) for each in self._arrived]
         if self._happened:
@@ -276,7 +276,7 @@ class Aroma(Scheduler):
         return max(told, default=-math.inf)
 
     def _applications(self) -> list[Application]:
-        """Return what has arrived, the most important class first, then in order of arrival.
+        """Return new applications by class, then arrival.
 
         Jobs of one class that name the same application (``qos.application``) are one.
         """
@@ -298,7 +298,7 @@ class Aroma(Scheduler):
         return sorted(found, key=lambda each: (each.rank, each.arrival))
 
     def map_application(self, application: Application) -> bool:
-        """Map an application, or reject it; tell which.
+        """Map an application, or reject it; return whether it was mapped.
 
         Called once for each application that fits the machine. Override it to measure or to
         record.
@@ -325,7 +325,7 @@ class Aroma(Scheduler):
     # Stopping
 
     def _name_of_rest(self, application: Application) -> str | None:
-        """Return the name of the job by which an application would go on if it was stopped."""
+        """Return the name of the job in which an application would continue after a stop."""
         job = application.job
         return next_name(job.id) if can_be_stopped(self.manager.profile_of(job)) else None
 
@@ -344,7 +344,7 @@ class Aroma(Scheduler):
         self.manager.register(rest.job, profile)
 
     def _note_changes(self) -> None:
-        """Note new promises, and reject what is wider than the machine will ever be again."""
+        """Record new promises, and reject applications too wide for the machine for good."""
         planner, manager = self._planner, self.manager
         for renewal in planner.renewals:
             application = renewal.application
@@ -366,7 +366,7 @@ class Aroma(Scheduler):
                 manager.reject(application.job, capacity.never_fits(application.tasks))
 
     def _ask_for_call(self, now: float) -> None:
-        """Ask to be called at the next planned start."""
+        """Request a call at the next planned start."""
         soon = self._book.date + PLAN_TOLERANCE
         # What is due already waits for news; where news is late, that may hold up nothing else.
         date = self._book.next_start(soon if self.manager.news.late else -math.inf)

@@ -1,4 +1,4 @@
-"""Speeds, processors and memory of the hosts, and bandwidths of the network between them.
+"""Speed, processors and memory of hosts, and bandwidths between them.
 
 Batsim's protocol tells names and properties of hosts, not their speeds and cores, and
 nothing of the network. These come from the platform, where the module was given it;
@@ -21,7 +21,7 @@ from qops_batsim.schedulers.aroma.application import Host
 
 
 class HostDescription(Protocol):
-    """What an engine tells of a host."""
+    """A host as described by the engine."""
 
     name: str
     properties: Mapping[str, str]
@@ -84,7 +84,7 @@ class UnequalHosts:
 
     @cached_property
     def bandwidths(self) -> list[list[float]]:
-        """B(i, j) between two different hosts of each two groups (bytes/s).
+        """B(i, j) between different hosts of two groups (bytes/s).
 
         Infinite where nothing is known or communication takes no time. Found when
         first asked for, O(groups² · path).
@@ -102,13 +102,13 @@ class UnequalHosts:
         return found
 
     def _bandwidth(self, network: Network, one: int, other: int) -> float:
-        """Return the bandwidth between two hosts, the lower one of both directions (bytes/s)."""
+        """Return the bandwidth between two hosts, the lower of both directions (bytes/s)."""
         there = network.path(self._names[one], self._names[other])
         back = network.path(self._names[other], self._names[one])
         return min(there.bandwidth, back.bandwidth)
 
     def _grouped(self, platform: Platform | None) -> tuple[list[int], list[list[int]]]:
-        """Return the group of each host, and the hosts of each group."""
+        """Return each host's group, and each group's hosts."""
         numbers: dict[tuple[object, ...], int] = {}
         members: list[list[int]] = []
         groups = []
@@ -123,7 +123,7 @@ class UnequalHosts:
 
 
 def _alike(platform: Platform) -> dict[str, tuple[object, ...]]:
-    """Return what tells the hosts of clusters and stars apart, as the network sees them."""
+    """Return a key that is equal for hosts which the network does not distinguish."""
     clusters = {cluster.name for cluster in platform.clusters}
     zones = {zone.name: zone for zone in platform.zones}
     found: dict[str, tuple[object, ...]] = {}

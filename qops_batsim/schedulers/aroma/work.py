@@ -1,4 +1,4 @@
-"""Work of applications by their execution profiles, and what is left of a stopped one."""
+"""Work of applications from their execution profiles, and the rest of stopped ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qops_batsim.timing import TOLD_DECIMALS, duration_on_grid
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True):
-    """Work of each task of an application.
+    """The work of each task of an application.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_sleep(self) -> bool:
-        """Tell whether nothing of it is computation, so that sharing a host would not slow it."""
+        """Return whether it has no computation, so that sharing a host does not slow it."""
         return self.flop == 0 and self.seconds > 0
 
     def times(self, factor: float) -> Work:
@@ -56,7 +56,7 @@ SHORTEST_WALLTIME = 1e-6
 
 
 def work_of(job: Job, profiles: Mapping[str, Profile], reference_speed: float) -> Work:
-    """Return what each task of a job has to do.
+    """Return the work of each task of a job.
 
     The user's estimate (``qos.estimated_runtime``) counts if there is one: run time
     alone on hosts of the reference speed (flop/s, C(m) = 1). Else it is what the
@@ -123,7 +123,7 @@ def _work_in(
 
 
 def _most_sent(matrix: list[float], tasks: int) -> float:
-    """Return the most that one task sends and receives (bytes)."""
+    """Return the most that any task sends and receives (bytes)."""
     if len(matrix) != tasks * tasks:
         return 0.0
     return max(
@@ -138,7 +138,7 @@ def _most_sent(matrix: list[float], tasks: int) -> float:
 
 
 def can_be_stopped(profile: Profile) -> bool:
-    """Tell whether the rest of a profile can be expressed as a profile."""
+    """Return whether the rest of a profile can be a profile of its own."""
     return profile.get("type") in _AMOUNTS
 
 
@@ -157,7 +157,7 @@ def next_name(job_id: str) -> str:
 
 
 def share_done(told: float | None, predicted: float) -> float:
-    """Return which share of its work a stopped job has done, from 0 to 1.
+    """Return the share of its work that a stopped job has done, from 0 to 1.
 
     Batsim tells it with six decimals, which are seconds of a job of days. So the
     prediction counts where it would be told so, else the least share that would.
@@ -179,7 +179,7 @@ def share_done(told: float | None, predicted: float) -> float:
 def remainder(
     name: str, job: Job, profile: Profile, share: float, ran: float
 ) -> tuple[Job, dict[str, Any]]:
-    """Return what is left of a stopped job, under a name, and its execution profile.
+    """Return the rest of a stopped job under a new name, and its execution profile.
 
     ``share`` of its work is left, from 0 to 1, rounded up to the six decimals with which Batsim
     keeps it; the seconds that it ``ran`` shorten its walltime, if it has one.

@@ -1,1 +1,1 @@
-"""The rules of Slurm: multifactor priorities, two passes, Fair Tree."""
+"""Slurm's rules: multifactor priorities, two passes, Fair Tree."""

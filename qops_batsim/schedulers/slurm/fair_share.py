@@ -9,7 +9,7 @@ _INFINITY = math.inf
 
 
 class Account:
-    """An account, and what its users have together.
+    """An account, with the shares and usage of its users together.
 
     Attributes
     ----------
@@ -64,7 +64,7 @@ def comes_before(user: User, other: User) -> bool:
 
 
 class FairTree:
-    """The users that are known, and their ranks.
+    """The known users and accounts, and their ranks.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class FairTree:
                 self.user(account, user)
 
     def user(self, account: str, name: str) -> User:
-        """Return a user of an account, who may be new."""
+        """Return a user of an account, created if new."""
         known = self.by_name.get((account, name))
         if known is not None:
             return known
@@ -106,7 +106,7 @@ class FairTree:
             user.usage *= factor
 
     def set_factors(self) -> None:
-        """Rank the users: accounts by level factor, in each its users. O(users), if in order.
+        """Rank the accounts by level factor, and the users within each. O(users) if sorted.
 
         Equal neighbours have one rank. Slurm's own user ``root``, next to the accounts, comes
         first; as in Slurm 22.05, users of accounts with equal factors are not ranked together, only
@@ -138,7 +138,7 @@ class FairTree:
             without_ties -= 1
 
     def set_levels(self) -> None:
-        """Set the level factors of accounts and users. O(users)."""
+        """Compute the level factors of accounts and users. O(users)."""
         all_shares, all_used = 1.0, 0.0
         for account in self.accounts:
             account.user_shares = account.usage = 0.0

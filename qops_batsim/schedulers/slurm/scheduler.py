@@ -1,4 +1,4 @@
-"""Slurm's two passes over the waiting jobs, and the priorities between them.
+"""Slurm's two passes over the waiting jobs, and their priorities.
 
 What is done follows slurmctld 22.05: ``job_scheduler.c`` (main pass), ``backfill.c``,
 ``priority_multifactor.c`` and, for the hosts, ``job_test.c`` of its select plug-ins.
@@ -39,7 +39,7 @@ def floor_of(number: float) -> float:
 
 
 class Quota:
-    """The limits of a QOS or of all jobs, and what of it runs: jobs and processors.
+    """The limits of a QOS or of all jobs, and the jobs and processors in use.
 
     ``user_jobs`` and ``user_processors`` are those of each user, by number.
     """
@@ -78,7 +78,7 @@ class Quota:
 
 
 class Entry:
-    """A job as Slurm knows it.
+    """A job with the values that Slurm keeps about it.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class Maintenance:
 
 
 class Slurm(QueueScheduler):
-    """Multifactor priorities, backfilling by reservations, limits and ``--deadline``, as in Slurm.
+    """Multifactor priorities, backfill with reservations, limits, ``--deadline``: as in Slurm.
 
     1. A job's priority is the sum of weighted factors from 0 to 1: age, size, partition, QOS, and
        fair share, the rank of its user in the Fair Tree of decayed usage. It is calculated at
@@ -233,7 +233,7 @@ class Slurm(QueueScheduler):
         self.left_jobs.append(job)
 
     def joined(self, job: Job) -> None:
-        """Count a job among the running ones that somebody else has started."""
+        """Add a running job that somebody else has started."""
         job.number = self.arrivals
         self.arrivals += 1
         entry, size = self.entry_of(job), self.manager.machine_size
@@ -243,7 +243,7 @@ class Slurm(QueueScheduler):
         self.has_changed = True
 
     def cancelled(self, job: Job) -> None:
-        """Reject a job that waits in the line. O(line)."""
+        """Reject a waiting job. O(line)."""
         for place in range(len(self.entries)):
             if self.entries[place].job is job:
                 del self.entries[place]
@@ -252,7 +252,7 @@ class Slurm(QueueScheduler):
         self.has_changed = True
 
     def waiting(self) -> list[Job]:
-        """Return the waiting jobs in order of priority. O(line)."""
+        """Return the waiting jobs by priority. O(line)."""
         return [entry.job for entry in self.entries]
 
     def note_hosts(self, announced: int) -> None:
@@ -442,18 +442,18 @@ class Slurm(QueueScheduler):
         return self.cancels and entry.job.deadline < now + entry.requested - _PLAN_TOLERANCE
 
     def most_allowed(self, entry: Entry) -> float:
-        """Return how many processors a job may use by the limits of its user and QOS. O(1)."""
+        """Return the most processors that a job's user and QOS may use. O(1)."""
         own, of_all = entry.quota, self.of_all
         most = min(own.most_user_processors, own.most_processors)
         return min(most, of_all.most_user_processors, of_all.most_processors)
 
     def has_room(self, entry: Entry) -> bool:
-        """Return whether fewer jobs run than the job's user and QOS may have. O(1)."""
+        """Return whether the job's user and QOS may run another job. O(1)."""
         user = entry.user.number
         return entry.quota.has_room(user) and self.of_all.has_room(user)
 
     def has_processors(self, entry: Entry) -> bool:
-        """Return whether the job's user and QOS may use the processors that it needs. O(1)."""
+        """Return whether the job's user and QOS may use its processors now. O(1)."""
         user, needed = entry.user.number, entry.job.processors
         return entry.quota.has_processors(user, needed) and self.of_all.has_processors(user, needed)
 
@@ -475,7 +475,7 @@ class Slurm(QueueScheduler):
         entry.is_waiting = False
 
     def run(self, entry: Entry, now: float) -> None:
-        """Count a job among the running ones, by expected end and arrival. O(running)."""
+        """Insert a job among the running ones by expected end, then arrival. O(running)."""
         entry.end, entry.since = end_of(now, entry.requested), now
         active, place = self.active, len(self.active)
         while place > 0:
@@ -512,7 +512,7 @@ class Slurm(QueueScheduler):
     # The passes
 
     def main_pass(self, now: float) -> None:
-        """Start jobs in order of priority until one does not fit; cancel those that are late."""
+        """Start jobs by priority until one does not fit; cancel late ones."""
         for entry in self.entries:
             if self.is_late(entry, now):
                 self.cancel(entry, now)

@@ -1,4 +1,4 @@
-"""Options of the scheduler ``slurm``, named as in slurm.conf where they stand there."""
+"""Options of the scheduler ``slurm``, with the names of slurm.conf where it has them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Most = Annotated[int, Meta(ge=1)]
 
 
 class QosRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Priority of a QOS, and the most jobs and processors of it that run at once.
+    """Priority of a QOS, and its limits of running jobs and processors.
 
     Of each user (MaxJobsPerUser, MaxTRESPerUser), and of all (GrpJobs, GrpTRES); None: any number.
     """

@@ -55,7 +55,7 @@ _INNER = "\x1f"
 
 
 def is_none(text: str) -> bool:
-    """Return whether a text stands for no value.
+    """Return whether a text means "no value".
 
     >>> [is_none(text) for text in ("None assigned", " (null)", "NaT", "ada")]
     [True, True, True, False]
@@ -64,7 +64,7 @@ def is_none(text: str) -> bool:
 
 
 def no_number(text: str) -> float | None:
-    """Return what a number means that is none: infinity or NaN; None for all other texts.
+    """Return the infinity or NaN that a text stands for; None for all other texts.
 
     >>> no_number("4294967295"), no_number("4294967294.0"), no_number("60")
     (inf, nan, None)
@@ -74,7 +74,7 @@ def no_number(text: str) -> float | None:
 
 
 def read_count(text: str) -> float | None:
-    """Return a count of processors; NaN where it is not known, None where it is none.
+    """Return a number of processors; NaN if unknown, None if the text is not a count.
 
     >>> read_count("16"), read_count("x")
     (16.0, None)
@@ -87,7 +87,7 @@ def read_count(text: str) -> float | None:
 
 
 def read_duration(text: str, unit: float = 1.0) -> float | None:
-    """Return a duration in seconds; infinity without limit, NaN where it is not known.
+    """Return a duration in seconds; infinite without limit, NaN if unknown.
 
     >>> [read_duration(text, 60) for text in ("90", "30:00", "2-01:00:00", "1-2", "UNLIMITED")]
     [5400.0, 1800.0, 176400.0, 93600.0, inf]
@@ -119,7 +119,7 @@ def read_duration(text: str, unit: float = 1.0) -> float | None:
 
 
 def read_date(cell: str, form: str | None) -> tuple[float, bool] | None:
-    """Return seconds since 1970, and whether they are local; None where a text is no date."""
+    """Return (seconds since 1970, whether they are local time); None if the text is no date."""
     text = cell.strip()
     if is_none(text) or no_number(text) is not None or text.startswith(_NO_DATE):
         return math.nan, False
@@ -153,14 +153,14 @@ class Dates:
     missing: Booleans
 
     def not_before(self, others: Floats) -> Dates:
-        """Return the dates, each in its second meaning where the first is before another date."""
+        """Return the dates, in their second meaning where the first is before ``others``."""
         wrong = (self.later > 0) & (self.values < others)
         values = np.where(wrong, self.values + self.later, self.values)
         return Dates(values, self.later, self.missing)
 
 
 def _in_zone(local: Floats, zone: ZoneInfo) -> tuple[Floats, Floats, Booleans]:
-    """Return the UTC of local seconds, the time to their second meaning, and which do not exist."""
+    """Return UTC seconds, how much later the second meaning is, and which dates do not exist."""
     # Clocks are changed at whole quarters of an hour.
     quarters, which = np.unique(local // _QUARTER, return_inverse=True)
     first, second = _offsets(quarters * _QUARTER, zone)[:, which]
@@ -168,7 +168,7 @@ def _in_zone(local: Floats, zone: ZoneInfo) -> tuple[Floats, Floats, Booleans]:
 
 
 def _offsets(local: Floats, zone: ZoneInfo) -> Floats:
-    """Return the UTC offsets of local dates, in their first meaning and in their second."""
+    """Return the UTC offsets of local dates in their first and second meaning, shape (2, dates)."""
     begin = datetime(1970, 1, 1)
     offsets = np.zeros((2, len(local)))
     for place, seconds in enumerate(local.tolist()):
@@ -181,7 +181,7 @@ def _offsets(local: Floats, zone: ZoneInfo) -> Floats:
 
 
 class TextTable:
-    """Rows of a text table in columns of cells, by the names in its header.
+    """Rows of a text table, stored by column under the names in its header.
 
     ``lines`` are the lines of the file, from 1, in which rows end, ``place`` tells one in messages.
     """
@@ -220,11 +220,11 @@ class TextTable:
         return self._frame.to_series(self.header[name])
 
     def words(self, name: str) -> Words:
-        """Return a column as places among the texts that are in it."""
+        """Return a column of few different texts as :class:`~qops_batsim.tables.Words`."""
         return _words(self.column(name))
 
     def refuse(self, wrong: Booleans, name: str, accepted: str) -> None:
-        """Raise an InputError about rows, if any, in which a cell is not what is accepted."""
+        """Raise an InputError if any of these rows has a cell that is not accepted."""
         if wrong.any():
             cell = self.column(name)[int(wrong.argmax())]
             problem = f"{name} is {shown(cell)}; {accepted} is expected"
@@ -232,7 +232,7 @@ class TextTable:
             refuse_lines(self.source, found, self.place)
 
     def numbers(self, name: str, read: Callable[[str], float | None], accepted: str) -> Floats:
-        """Return the meaning of each cell of a column."""
+        """Return a column as numbers."""
         column = self.words(name)
         meanings = [read(word) for word in column.words]
         none = np.array([each is None for each in meanings], np.bool_)
@@ -242,16 +242,16 @@ class TextTable:
         return found
 
     def counts(self, name: str) -> Floats:
-        """Return a column of counts of processors; NaN where one is not known."""
+        """Return a column of numbers of processors; NaN where unknown."""
         return self.numbers(name, read_count, f"a whole number up to {MAX_PROCESSORS}")
 
     def durations(self, name: str, unit: float) -> Floats:
-        """Return a column of durations (seconds): plain numbers count in a unit of so many."""
+        """Return a column of durations (seconds); plain numbers are multiples of ``unit``."""
         accepted = "a duration such as 90, 30:00, 12:30:00 or 2-12:30:00"
         return self.numbers(name, lambda text: read_duration(text, unit), accepted)
 
     def dates(self, name: str, zone: ZoneInfo, form: str | None) -> Dates:
-        """Return a column of dates (seconds since 1970 in UTC); NaN where one is not known.
+        """Return a column of dates (seconds since 1970, UTC); NaN where unknown.
 
         Those without UTC offset are the zone's; ``form`` is how they are written (as for
         ``strftime``), if not ISO 8601 or seconds since 1970.
@@ -291,7 +291,7 @@ def _words(series: pl.Series) -> Words:
 
 
 def _iso_seconds(cells: pl.Series) -> Floats:
-    """Return the local seconds of cells that are ``YYYY-MM-DDThh:mm:ss``, NaN of all others."""
+    """Return the local seconds of ``YYYY-MM-DDThh:mm:ss`` cells, NaN for all others."""
     import polars as pl
 
     text = pl.col("text")
@@ -343,7 +343,7 @@ def read_cells(
 
 
 def text_in(content: bytes) -> str:
-    """Return a text in UTF-8, or in Latin-1 if it is none."""
+    """Decode bytes as UTF-8, or as Latin-1 if they are not UTF-8."""
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -364,7 +364,7 @@ def _split(
     forms: Mapping[str, str],
     refuse: _Refuse,
 ) -> tuple[_Cells, list[int]]:
-    """Return the cells of the rows of a table without quotes, and the lines that were joined.
+    """Return the cells of the rows of an unquoted table, and which lines were joined.
 
     Where columns are in ``texts``, lines that are no rows may be parts of these.
     """
@@ -406,7 +406,7 @@ def _split(
 
 
 class _BrokenRows:
-    """Rows whose texts hold delimiters or line breaks, as users write them.
+    """Rows broken by delimiters or line breaks in users' texts, and their repair.
 
     A row begins with its job; it goes on until the cells that are no text have their forms. What
     begins as a row does is no text: where it could be either, nothing is joined.
@@ -447,7 +447,7 @@ class _BrokenRows:
         ]
 
     def mended(self, odd: Booleans) -> tuple[dict[int, str], list[int]]:
-        """Return the rows that can be put together by their first lines, and their other lines."""
+        """Return the repaired rows by their first lines, and the further lines of each."""
         found: dict[int, str] = {}
         joined: list[int] = []
         last = done = 0
@@ -472,7 +472,7 @@ class _BrokenRows:
         return {place: row for place, row in found.items() if row}, joined
 
     def _is_cut(self, line: str, last: int, done: int) -> bool:
-        """Return whether a line may be the first cell of a row: of a job, not before the last."""
+        """Return whether a line may be the first cell of a row that a line break has cut."""
         if self.most == 1 or not _CUT.fullmatch(line):
             return self.most == 1 and self.first.fullmatch(line) is not None
         numbers = [re.match("[0-9]*", each) for each in (line, self.rows[last])]
@@ -480,12 +480,12 @@ class _BrokenRows:
         return done == len(self.rows) or job >= before
 
     def _begins(self, line: str) -> bool:
-        """Return whether a line has a job and its next cell, or a job and all cells of a row."""
+        """Return whether a line begins a row: with a job and its next cell, or all cells."""
         form = self.whole if line.count(self.delimiter) == self.size - 1 else self.begin
         return form.match(line) is not None
 
     def _row(self, place: int, odd: Booleans) -> tuple[str, int]:
-        """Return the row that begins in a line, and the line behind it; empty if there is none."""
+        """Return the row that begins at a line, and the line after it; empty if there is none."""
         text = self.rows[place]
         for end in range(place + 1, min(place + _MOST_LINES, len(self.rows)) + 1):
             count = text.count(self.delimiter) - self.size + 1

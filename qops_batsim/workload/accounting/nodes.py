@@ -1,4 +1,4 @@
-"""Nodes of a machine as Slurm tells them: sizes of its partitions, now and over time."""
+"""Nodes of a machine as Slurm reports them: sizes of its partitions, now and over time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class NodeSizes(dict[str, dict[str, int]]):
         super().__init__({name: self.together([name]) for name in self._nodes})
 
     def together(self, partitions: Iterable[str]) -> dict[str, int]:
-        """Return the size of partitions together."""
+        """Return the total size of some partitions, shared nodes counted once."""
         none: Counter[Node] = Counter()
         rows = reduce(or_, (self._nodes.get(name, none) for name in partitions), none).items()
         return {
@@ -54,16 +54,16 @@ class NodeSizes(dict[str, dict[str, int]]):
         }
 
     def largest(self, partitions: Iterable[str]) -> int:
-        """Return the cores of the largest node of partitions."""
+        """Return the cores of the largest node in some partitions."""
         return max(cores for name in partitions for _, cores, _ in self._nodes[name])
 
     @property
     def spans(self) -> dict[str, dict[Node, Span]]:
-        """Nodes of each partition, as if they had been there at the same time."""
+        """Return the nodes of each partition with one span for all: as if always present."""
         return {name: dict.fromkeys(nodes, (0.0, 1.0)) for name, nodes in self._nodes.items()}
 
     def refuse_cut(self, partitions: Iterable[str], *, alike: bool = False) -> None:
-        """Refuse some partitions of a pool without the others, whose jobs are on their nodes.
+        """Refuse to take part of a pool, since jobs of its other partitions use the same nodes.
 
         Asked for ``alike``, refuse those as well that have not all the same nodes, since no plan
         keeps their jobs apart.
@@ -89,7 +89,7 @@ Span = tuple[float, float]
 
 
 def pools_of(spans: Mapping[str, Mapping[Any, Span]]) -> list[list[str]]:
-    """Return partitions, those together that had a node in common at a time.
+    """Return the partitions in pools: those that shared a node at the same time are together.
 
     >>> pools_of({"a": {"n1": (0, 9)}, "b": {"n1": (5, 7), "n2": (0, 9)}, "c": {"n2": (9, 12)}})
     [['a', 'b'], ['c']]
@@ -102,13 +102,13 @@ def pools_of(spans: Mapping[str, Mapping[Any, Span]]) -> list[list[str]]:
 
 
 def _touch(one: Mapping[Any, Span], other: Mapping[Any, Span]) -> bool:
-    """Return whether a node was in both at a time."""
+    """Return whether any node was in both partitions at the same time."""
     both = one.keys() & other.keys()
     return any(one[at][0] < other[at][1] and other[at][0] < one[at][1] for at in both)
 
 
 def gpus_of(gres: str) -> int:
-    """Return the GPUs of a node's generic resources.
+    """Return the number of GPUs in a node's generic resources (Gres).
 
     >>> gpus_of("gpu:a100:4(S:0-1),gpu:v100:2,nvme:1"), gpus_of("gpu:8"), gpus_of("(null)")
     (6, 8, 0)
@@ -117,12 +117,12 @@ def gpus_of(gres: str) -> int:
 
 
 def read_nodes(path: str | Path) -> NodeSizes:
-    """Read the nodes of partitions; one may belong to several."""
+    """Read the nodes of each partition; a node may be in several."""
     return nodes_of(read_text(path, what="a list of nodes", max_bytes=_MOST_BYTES), str(path))
 
 
 def nodes_of(text: str, path: str) -> NodeSizes:
-    """Return the nodes of partitions that a text tells, of a source that errors name."""
+    """Parse the nodes of each partition; errors name ``path``."""
     try:
         nodes = [
             (partition, (name, cores, gpus_of(gres)))
@@ -189,7 +189,7 @@ _MOST_NODES = 100_000
 
 
 def node_names(text: str) -> list[str]:
-    """Return the nodes of a list as Slurm writes it.
+    """Expand a node list in Slurm's notation.
 
     >>> node_names("gpu[01-03,7],login"), node_names("None assigned"), node_names("r[1-2]n[1-2]")
     (['gpu01', 'gpu02', 'gpu03', 'gpu7', 'login'], [], ['r1n1', 'r1n2', 'r2n1', 'r2n2'])
@@ -214,14 +214,14 @@ def _range(text: str) -> list[str]:
 
 
 def extend_spans(seen: dict[str, Span], spans: Mapping[str, Span]) -> None:
-    """Extend the spans of nodes, from first to last date, by further spans."""
+    """Extend each node's span (first and last date) by those of other records."""
     for name, (first, last) in spans.items():
         old = seen.get(name, (first, last))
         seen[name] = min(old[0], first), max(old[1], last)
 
 
 def nodes_over_time(spans: Iterable[Mapping[str, Span]]) -> list[tuple[float, int]]:
-    """Return the number of nodes over time, given when those of each partition were there.
+    """Return the number of nodes over time from the spans of each partition's nodes.
 
     A node is there from the first job on it to the last. One whose first or last is less than
     :data:`UNSEEN` from the beginning or end of all was there then, too. Nothing without any node.

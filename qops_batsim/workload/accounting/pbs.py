@@ -1,4 +1,4 @@
-"""Accounting of PBS and Torque: one line for what happened to a job.
+"""Accounting of PBS and Torque: one line for each event of a job.
 
 ``MM/DD/YYYY hh:mm:ss;TYPE;JOB;key=value …`` (Torque administrator's guide, accounting records;
 PBS Professional reference guide, accounting log).
@@ -34,7 +34,7 @@ _TEXTS = {"user": ("user",), "group": ("account", "project", "group"), "queue": 
 
 @dataclass
 class _PbsJob:
-    """Records read of a job so far."""
+    """What the records read so far say about a job."""
 
     line: int
     queued: float = math.nan
@@ -44,7 +44,7 @@ class _PbsJob:
 
 
 def pbs_rows(content: bytes, source: str, choices: Choices) -> Rows:
-    """Return the rows of jobs; O(bytes)."""
+    """Read PBS accounting into rows of jobs; O(bytes)."""
     malformed: list[Malformed] = []
     jobs: dict[str, _PbsJob] = {}
     others: list[int] = []
@@ -127,7 +127,7 @@ def _rows_of(jobs: Mapping[str, _PbsJob], by: str) -> Rows:
 
 
 def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, float, int]]:
-    """Return state, start, end, run time and line of each time that a job ran, or did not."""
+    """Return (state, start, end, run time, line) of each run of a job, or of its end alone."""
     found: list[tuple[str, float, float, float, int]] = []
     start, deleted, begin_line = math.nan, False, job.line
     for kind, date, line, fields in job.happened:
@@ -171,7 +171,7 @@ def _seconds(text: str | None) -> float:
 
 
 def _cores(fields: Mapping[str, str]) -> float:
-    """Return the cores of a job: as asked for in PBS, as given in Torque."""
+    """Return the cores of a job: the request in PBS, the allocation in Torque."""
     for key in ("Resource_List.ncpus", "total_execution_slots"):
         if _number(fields.get(key)) > 0:
             return _number(fields.get(key))
@@ -209,7 +209,7 @@ _SIZES = {"cores": _cores, "nodes": _nodes, "gpus": _gpus}
 
 
 def _slots(text: str) -> int:
-    """Return how many slots of a host are named: ``0``, ``0*8``, ``0-7``, ``0,2-3``."""
+    """Return the number of slots of a host in ``0``, ``0*8``, ``0-7`` or ``0,2-3``."""
     if match := re.fullmatch(r"\d+\*(\d{1,6})", text):
         return int(match[1])
     count = 0
@@ -220,7 +220,7 @@ def _slots(text: str) -> int:
 
 
 def _chunks(text: str, each: str, default: int = 1) -> list[tuple[int, int]]:
-    """Return count and size of the parts of a request such as ``2:ppn=8+1:ncpus=4``."""
+    """Return (count, size) of the parts of a request such as ``2:ppn=8+1:ncpus=4``."""
     found = []
     for part in filter(None, text.split("+")):
         count = re.match(r"(\d{1,6})(?::|$)", part)

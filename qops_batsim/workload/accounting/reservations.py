@@ -1,4 +1,4 @@
-"""Reservations as Slurm tells them, and the windows in which they keep hosts from other jobs."""
+"""Slurm's reservations, and the maintenance windows that they become in a workload."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _COUNTED = {"cores": ("cpu", "CoreCnt"), "nodes": ("node", "NodeCnt"), "gpus": (
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """A reservation; dates in seconds since 1970, ``amounts`` by unit as far as they are told."""
+    """A reservation: dates in seconds since 1970, ``amounts`` by unit where reported."""
 
     where: str
     name: str
@@ -56,7 +56,7 @@ class Reservation(msgspec.Struct, frozen=True):
     amounts: Mapping[str, float]
 
     def times(self, until: float, zone: ZoneInfo) -> list[tuple[float, float]]:
-        """Return all starts before a date, and the ends; days have the same time of the clock."""
+        """Return the (start, end) of all repetitions before a date, at the same time of day."""
         flag = next((each for each in _REPEATED if each in self.flags), None)
         if flag is None:
             return [(self.start, self.end)]
@@ -69,7 +69,7 @@ class Reservation(msgspec.Struct, frozen=True):
 
 
 class Window(NamedTuple):
-    """A stretch without some hosts, a bit each; seconds of a workload."""
+    """Hosts (bits) that are reserved from one date to another (seconds of a workload)."""
 
     name: str
     hosts: int
@@ -78,7 +78,7 @@ class Window(NamedTuple):
 
 
 def read_reservations(path: str | Path, choices: Choices) -> list[Reservation]:
-    """Read reservations, each of its beginnings once, as it was told last."""
+    """Read reservations; of several records of one beginning the last counts."""
     lines = read_text(path, what="a list of reservations").splitlines()
     is_table = not any("ReservationName=" in each for each in lines)
     header = next((each.split("|") for each in lines if is_table and "|" in each), [])
@@ -131,7 +131,7 @@ def _reservation(where: str, fields: Mapping[str, str], choices: Choices) -> Res
 def windows_of(
     reservations: Iterable[Reservation], trace: Conversion, choices: Choices
 ) -> tuple[list[Window], Counter[str]]:
-    """Return the windows of reservations, by start, and how many have none, by the reason.
+    """Return the windows of reservations by start, and how many were left out, by reason.
 
     They lie between the first submission and the last end of the log's jobs, on the hosts of the
     highest numbers that are not away for another: maintenance is placed first, then what lasts
@@ -177,7 +177,7 @@ def windows_of(
 
 
 def _hosts(reservation: Reservation, choices: Choices, size: int) -> int:
-    """Return how many hosts of a machine of so many a reservation has."""
+    """Return how many hosts of a machine of a given size a reservation takes."""
     amounts, unit = reservation.amounts, choices.unit
     if "ALL_NODES" in reservation.flags:
         return size
@@ -201,7 +201,7 @@ _Placed = tuple[float, float, int]
 
 
 def _parts(start: float, end: float, hosts: int, others: list[_Placed], size: int) -> list[_Placed]:
-    """Return a stretch with its hosts, in parts where others leave it less than it wants."""
+    """Return a window's hosts, split where other windows leave it fewer than it wants."""
     beside = [each for each in others if each[0] < end and each[1] > start]
     cuts = {date for each in beside for date in each[:2] if start < date < end}
     enough = _free(beside, size).bit_count() >= hosts

@@ -1,4 +1,4 @@
-"""Rows of a batch system's accounting, and the workload log that they make.
+"""Rows of a batch system's accounting, and the workload log made from them.
 
 Slurm, PBS and tables of any site differ in how rows are written; what they mean is decided here,
 once: states, restarts, parts of one job, dates.
@@ -98,13 +98,13 @@ _SHORT = {
 
 
 def state_reader(site: Mapping[str, str]) -> Callable[[str], str]:
-    """Return what words for states mean, a site's own among them; empty for no state."""
+    """Return a function that translates state words, including a site's own; "" for no state."""
     known = _SHORT | {word.strip().upper(): state for word, state in site.items()}
     return cache(partial(_state, known=known))
 
 
 def _state(word: str, known: Mapping[str, str]) -> str:
-    """Return the state that a word means, empty if none: ``CANCELLED by 1000``, ``OUT_OF_ME+``."""
+    """Return the state that a word means (``CANCELLED by 1000``, ``OUT_OF_ME+``), else ""."""
     plain = word.strip().upper()
     if plain in known:
         return known[plain]
@@ -123,7 +123,7 @@ STATES_EXPECTED = f"a state of Slurm ({', '.join(STATES)}), or a word that --sta
 
 
 def elsewhere(what: str, told: str, wanted: Sequence[str]) -> str:
-    """Return why a job is not one of those wanted, empty if it is.
+    """Return why a job is outside the chosen partitions, QOS or accounts; "" if inside.
 
     ``told`` is its ``partition``, ``QOS``, ``account`` or ``reservation``, or the partitions in any
     of which it may start (``a,b``). Nothing wanted means every job, but none inside a reservation;
@@ -138,7 +138,7 @@ def elsewhere(what: str, told: str, wanted: Sequence[str]) -> str:
 
 
 class Choices(msgspec.Struct, frozen=True, kw_only=True):
-    """Choices of the rows that are jobs, and of how they are read."""
+    """Options of reading accounting: which rows are jobs, and how cells are read."""
 
     states: Sequence[str] = tuple(ENDED)
     """Names of states, by default those of jobs that ran and ended. A job that was cancelled
@@ -181,12 +181,12 @@ class Choices(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unit(self) -> str:
-        """The unit in which sizes are told: what binds is counted in cores."""
+        """The unit of job sizes; the binding resource is counted in cores."""
         return "cores" if self.by == "binding" else self.by
 
     @property
     def zone_name(self) -> str:
-        """The zone of dates without UTC offset."""
+        """The time zone of dates without a UTC offset."""
         return self.time_zone or "UTC"
 
 
@@ -199,7 +199,7 @@ _ACCEPTED = {
 
 @dataclass
 class Rows:
-    """Rows of accounting in columns, those of jobs; dates in seconds since 1970, NaN: not known.
+    """Rows of accounting stored by column, one a job; dates in seconds since 1970, NaN if unknown.
 
     ``run_times`` are what the accounting says itself, ``limits`` are infinite without limit,
     ``processors`` counts what was allocated, else asked for, in the unit that was chosen.
@@ -254,14 +254,14 @@ class Rows:
 
     @property
     def own_times(self) -> Floats:
-        """Return how long each job ran, without the time in which it was suspended."""
+        """Return each job's run time without the time it was suspended (seconds)."""
         there = self.ended - self.started - self.suspended
         own = np.where(self.run_times > 0, self.run_times, there)
         return np.where(self.suspended > 0, np.fmin(own, there), own)
 
     @property
     def unclear(self) -> Booleans:
-        """Return which rows have dates that the clock shows twice, or never."""
+        """Return which rows have dates that the local clock shows twice or never."""
         lines = [
             each.lines for each in self.left_out if each.rule in ("hour_twice", "hour_missing")
         ]
@@ -269,7 +269,7 @@ class Rows:
         return found
 
     def take(self, kept: Any) -> None:
-        """Keep rows, given by places (or which they are) in the order wanted."""
+        """Keep the rows at these places (or where a mask is true), in this order."""
         places = np.arange(len(self.ids))[kept]
         new = np.full(len(self.ids), -1)
         new[places] = np.arange(len(places))  # of a place's copies, the last
@@ -286,14 +286,14 @@ class Rows:
         self.spare = {moved[old]: spare for old, spare in self.spare.items() if moved[old] >= 0}
 
     def pools(self) -> Words:
-        """Return the partition of each row: where a job asked for several, the first."""
+        """Return the partition of each row, the first if a job asked for several."""
         column: Words = self.texts.get("queue") or Words.one("", len(self.ids))
         used, which = np.unique(column.which, return_inverse=True)
         words = [column.words[at].partition(",")[0].strip() for at in used.tolist()]
         return Words(words, which)
 
     def part(self, kept: Booleans) -> Rows:
-        """Return some of the rows, without the count of what was left out before."""
+        """Return some of the rows; counts of rows left out so far are not taken along."""
         rows = copy(self)
         rows.read = int(kept.sum())
         rows.take(kept)
@@ -331,18 +331,18 @@ class Rows:
             self.take(~gone)
 
     def _beside(self, partitions: Sequence[str]) -> str:
-        """Return which partitions had jobs on the nodes of some, in words; empty if none had."""
+        """Return which other partitions had jobs on the same nodes, in words; "" if none."""
         pools = [set(each) for each in pools_of(node_spans(self))]
         beside = {name for each in pools if each & {*partitions} for name in each - {*partitions}}
         return f", though on the same nodes ({', '.join(sorted(beside))})" if beside else ""
 
     def tell(self, rule: str, description: str, lines: Sequence[int], choice: str = "keep") -> None:
-        """Count lines of the file, if there are any."""
+        """Record that a rule applied to these lines of the file."""
         if len(lines):
             self.left_out.append(RepairCount.of_lines(rule, description, list(lines), choice))
 
     def leave_out(self, rule: str, description: str, gone: Booleans) -> None:
-        """Count rows that are to be left out, and what they stand for."""
+        """Count rows that will be left out, under a rule and its description."""
         lines = self.lines[gone].tolist()
         if lines:
             jobs = len(lines)
@@ -356,7 +356,7 @@ class Rows:
 
 @dataclass(eq=False, kw_only=True)
 class AccountingLog(Log):
-    """A log made of accounting; its second 0 is the first submission of the file."""
+    """A log made from accounting; second 0 is the first submission in the file."""
 
     start: Calendar
     size: int | None
@@ -379,7 +379,7 @@ class AccountingLog(Log):
 
 
 def node_spans(rows: Rows) -> dict[str, dict[str, Span]]:
-    """Return when the first job of each partition on each of its nodes began, and the last ended.
+    """Return, for each partition, the first start and last end of jobs on each of its nodes.
 
     O(rows + nodes of different lists).
     """
@@ -399,7 +399,7 @@ def node_spans(rows: Rows) -> dict[str, dict[str, Span]]:
 
 
 def task_numbers(text: str) -> list[int] | None:
-    """Return the tasks of a list such as ``5-9%2`` or ``1,3-7:2``; None if it is none.
+    """Return the task numbers of a list such as ``5-9%2`` or ``1,3-7:2``; None if invalid.
 
     Of a list that Slurm cut, those that are told.
 
@@ -424,7 +424,7 @@ def task_numbers(text: str) -> list[int] | None:
 
 
 def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLog:
-    """Return the log that rows make; the order of what is left out is that of its counts."""
+    """Make a log from rows; what was left out is listed in the order of its counts."""
     _check_ranges(rows, source)
     known = rows.submitted[~np.isnan(rows.submitted)]
     start = float(np.floor(known.min())) if len(known) else 0.0
@@ -473,7 +473,7 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
 
 
 def _records_of(rows: Rows, own: Floats, start: float) -> Records:
-    """Return the records of rows, whose own times are given (seconds); dates count from a start."""
+    """Return the records of rows with these run times (seconds); dates count from a start."""
     records = np.empty(len(rows.ids), dtype=RECORD)
     for name in RECORD.names or ():
         records[name] = -1
@@ -491,7 +491,7 @@ def _records_of(rows: Rows, own: Floats, start: float) -> Records:
 
 
 def _check_ranges(rows: Rows, source: str) -> None:
-    """Refuse numbers with which nothing can be done; a walltime may be without limit."""
+    """Refuse numbers outside the accepted range; a walltime may be infinite."""
     for name in (*_MEASURED, "processors"):
         most = MAX_PROCESSORS if name == "processors" else MAX_SECONDS
         column = getattr(rows, name)
@@ -507,7 +507,7 @@ def _check_ranges(rows: Rows, source: str) -> None:
 
 
 def _select(rows: Rows, choices: Choices) -> Rows:
-    """Leave out what has other states than those chosen, and what was cancelled before.
+    """Leave out states that were not chosen and jobs cancelled while waiting.
 
     Return the latter: jobs that were cancelled while they waited.
     """
@@ -535,7 +535,7 @@ def _select(rows: Rows, choices: Choices) -> Rows:
 
 
 def _expand(rows: Rows) -> None:
-    """Make a row of each waiting task."""
+    """Give each waiting task of an array a row of its own."""
     copies = np.ones(len(rows.ids), np.int64)
     for place, tasks in rows.tasks.items():
         copies[place] = len(tasks or ())
@@ -554,7 +554,7 @@ def _expand(rows: Rows) -> None:
 
 
 def _restarts(rows: Rows, choice: str) -> None:
-    """Take the last row of each id, or make jobs of all of them."""
+    """Keep the last run of each id, or make each run a job."""
     if len(set(rows.ids)) == len(rows.ids):
         return
     if choice == "last":
@@ -574,7 +574,7 @@ def _restarts(rows: Rows, choice: str) -> None:
 
 
 def settle(rows: Rows, choices: Choices) -> None:
-    """Put together what several rows tell of one job, and bring its runs into their order.
+    """Merge rows about the same run of a job and sort its runs by start.
 
     What a later row tells again is left out: the same run, or that the job waited. The stretches
     of a resized job become one row. Where its last row counts, a job has the names of that.
@@ -631,7 +631,7 @@ def settle(rows: Rows, choices: Choices) -> None:
 
 
 def _join(rows: Rows, stretches: list[int]) -> float:
-    """Give the last stretch of a resized job all that it had; return what it had not of that."""
+    """Merge the stretches of a resized job into the last; return the processor-seconds added."""
     last = stretches[-1]
     rows.run_times[last] = rows.own_times[stretches].sum()
     rows.suspended[last] = rows.suspended[stretches].sum()
@@ -647,7 +647,7 @@ def _join(rows: Rows, stretches: list[int]) -> float:
 
 
 def _merge(rows: Rows) -> None:
-    """Make one row of the parts of each job: they start together and hold all processors."""
+    """Merge the parts of each heterogeneous job, which start together, into one row."""
     places = np.array(sorted(rows.groups))
     jobs = Words.of([rows.groups[place] for place in places.tolist()])
     order = np.argsort(jobs.which, kind="stable")
@@ -674,7 +674,7 @@ def _merge(rows: Rows) -> None:
 
 
 def binding_sizes(rows: Rows, rates: Mapping[str, tuple[int, int]]) -> tuple[Floats, str]:
-    """Return the cores of each job by the resource that binds it, and the rule in words.
+    """Return each job's size in cores by its binding resource, and the rule in words.
 
     A job of 1 core and 8 GPUs on nodes of 64 cores and 8 GPUs takes a node: 64 cores. The cores
     that belong to a GPU are those of its partition over its GPUs: both by partition.
@@ -697,7 +697,7 @@ def binding_sizes(rows: Rows, rates: Mapping[str, tuple[int, int]]) -> tuple[Flo
 def _cores_and_gpus(
     rows: Rows, run_times: Floats, nodes: NodeSizes | None
 ) -> dict[str, tuple[int, int]]:
-    """Return the cores and GPUs of each partition that has GPUs: what it has, or the most in use.
+    """Return cores and GPUs of each partition with GPUs: its own, or the most in use.
 
     As ``nodes`` have them, else the most of both in use at once.
     """
@@ -718,7 +718,7 @@ def _cores_and_gpus(
 
 
 def _size(rows: Rows, run_times: Floats, choices: Choices) -> tuple[int | None, str]:
-    """Return the size of the machine, and where it comes from."""
+    """Return the machine's size and where it comes from."""
     pools = set(rows.pools().words)
     if choices.nodes is not None and pools <= choices.nodes.keys():
         size = choices.nodes.together(pools)[choices.unit]
@@ -730,7 +730,7 @@ def _size(rows: Rows, run_times: Floats, choices: Choices) -> tuple[int | None, 
 
 
 def _most_in_use(rows: Rows, run_times: Floats, sizes: Floats | None = None) -> int | None:
-    """Return the most processors in use at once, by the log's own dates.
+    """Return the most processors in use at once according to the log.
 
     A job that was suspended left its processors to others at unknown dates: its width counts only.
     """
@@ -752,7 +752,7 @@ def _most_in_use(rows: Rows, run_times: Floats, sizes: Floats | None = None) -> 
 
 
 def first_known(columns: Iterable[Floats], size: int) -> Floats:
-    """Return the first value that is known of each row."""
+    """Return each row's first value that is not NaN, over several columns."""
     found = np.full(size, math.nan)
     for column in columns:
         found = np.where(np.isnan(found), column, found)
@@ -776,7 +776,7 @@ _REQUEUE = {
 
 
 def rerunnable_of(flags: Words | None, commands: Words | None) -> dict[str, Words]:
-    """Return the field :data:`RERUNNABLE` of jobs, if any may not be run again.
+    """Return the field :data:`RERUNNABLE` of each job, or nothing if all may be run again.
 
     Told are requeue flags, and commands with which jobs were submitted: ``sbatch --no-requeue``.
     """
@@ -798,7 +798,7 @@ def rows_of_table(
     units: Mapping[str, float],
     choices: Choices,
 ) -> Rows:
-    """Return what columns say of jobs, but for the processors."""
+    """Read all columns of a table of jobs except the processors."""
     size = len(table.lines)
     states = Words.one("COMPLETED", size)
     if names := columns.get("state"):
@@ -851,7 +851,7 @@ def rows_of_table(
 
 
 def _changes_of_clock(table: TextTable, zone: str, dates: list[Dates]) -> list[RepairCount]:
-    """Return how many rows have dates that the clock shows twice, or never."""
+    """Return how many rows have dates that the local clock shows twice or never."""
     found = []
     for rule, description, choice, which in (
         ("hour_twice", "a date in an hour that comes twice", "first", [d.later > 0 for d in dates]),

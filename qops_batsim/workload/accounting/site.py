@@ -1,4 +1,4 @@
-"""Accounting of any site as a table (CSV), by a mapping of its columns."""
+"""A site's own accounting table (CSV), read with a mapping of its columns."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SUFFIXES = {"K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
 
 
 class CsvForm:
-    """Form of a site's own table: the meaning of its columns, and the units of numbers.
+    """The meaning of a site's columns, and the units of their numbers.
 
     ``columns`` are names in the header by what they say (:data:`MAPPED`), ``units`` those of plain
     numbers by the same (:data:`UNITS`; seconds and MB by default). ``states`` are words for states,
@@ -85,7 +85,7 @@ class CsvForm:
 
 @cache
 def profiles() -> dict[str, CsvForm]:
-    """Return the forms of published logs by name; their sources stand in the file."""
+    """Return the formats of published logs by name; the file gives their sources."""
     return {
         name: CsvForm(
             each["columns"], each.get("units"), "", each.get("states"), each.get("time_zone")
@@ -95,13 +95,13 @@ def profiles() -> dict[str, CsvForm]:
 
 
 def profile(name: str) -> CsvForm:
-    """Return the form of a published log; an InputError names those that are known."""
+    """Return the format of a published log by name."""
     require_one_of("profile", name, profiles())
     return profiles()[name]
 
 
 def _parquet_table(content: bytes, source: str, wanted: Collection[str]) -> TextTable:
-    """Return some columns of a table in Parquet as texts; others are not read."""
+    """Read some columns of a Parquet table as texts."""
     import polars as pl
     import polars.selectors as cs
 
@@ -121,7 +121,7 @@ def _parquet_table(content: bytes, source: str, wanted: Collection[str]) -> Text
 
 
 def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Rows:
-    """Return the rows of a site's own table; O(bytes)."""
+    """Read a site's own table into rows; O(bytes)."""
     choices = msgspec.structs.replace(
         choices,
         state_names={**form.states, **choices.state_names},
@@ -179,7 +179,7 @@ def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Ro
 
 
 def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) -> Floats:
-    """Return a column of amounts; NaN where one is not known."""
+    """Return a column of amounts; NaN where unknown."""
 
     def read(text: str) -> float | None:
         number = text.strip()
@@ -198,7 +198,7 @@ def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) ->
 
 
 def _number_tasks(rows: Rows) -> None:
-    """Give jobs that share an id and ran at the same time ids of their own: tasks of an array."""
+    """Give jobs with one id that ran at the same time task numbers: they are an array."""
     several: dict[str, list[int]] = {}
     for place, job in enumerate(rows.ids):
         several.setdefault(job, []).append(place)

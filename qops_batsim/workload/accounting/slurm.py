@@ -1,4 +1,4 @@
-"""Accounting of Slurm as ``sacct`` prints it: ``--parsable2``, or ``--json`` of any version.
+"""Slurm's accounting as ``sacct`` prints it: ``--parsable2``, or ``--json`` of any version.
 
 Numbers of JSON may be plain or ``{"set": …, "infinite": …, "number": …}``, states a word or a list
 of words (https://slurm.schedmd.com/rest_api.html).
@@ -103,7 +103,7 @@ _FORMS = {
 
 
 def sacct_rows(content: bytes, source: str, choices: Choices) -> Rows:
-    """Return the rows of jobs; O(bytes)."""
+    """Read ``sacct --parsable2`` output into rows of jobs; O(bytes)."""
     header = content[:4096].removeprefix(BOM_UTF8).partition(b"\n")[0].decode("latin-1")
     delimiter = delimiter_of(header)
     # Dates of a site's own format have any form.
@@ -124,7 +124,7 @@ def _id_of(table: TextTable) -> str:
 
 
 def _rows_of(table: TextTable, choices: Choices, steps: list[int], read: int) -> Rows:
-    """Return the rows of jobs of a table, beside the lines of so many steps."""
+    """Make the rows of a table's jobs; job steps are counted and left out."""
     columns = {key: [each for each in names if each in table] for key, names in _SACCT.items()}
     rows = rows_of_table(table, columns, _UNITS, choices)
     rows.processors = _slurm_processors(table, choices.unit)
@@ -160,7 +160,7 @@ def _not_counted(table: TextTable, by: str) -> tuple[str, ...]:
 
 
 def _spell(table: TextTable, by: str, header: str) -> None:
-    """Check the columns of sacct, and give them the usual capitals."""
+    """Check sacct's columns and restore their usual capitals."""
     usual = {name for names in _SACCT.values() for name in names}
     usual |= {"ReqTRES", "AllocTRES", "NodeList"}
     for allocated, _, requested in _SIZES.values():
@@ -184,7 +184,7 @@ def _spell(table: TextTable, by: str, header: str) -> None:
 
 
 def amount_of(resources: str, name: str) -> float:
-    """Return how much of a resource a list of Slurm's names, NaN for none; typed ones add up.
+    """Return the amount of a resource in a TRES list; NaN if absent; typed entries add up.
 
     >>> amount_of("cpu=4,gres/gpu:a100=2,gres/gpu:v100=1", "gres/gpu"), amount_of("cpu=4", "cpu")
     (3.0, 4.0)
@@ -202,7 +202,7 @@ def amount_of(resources: str, name: str) -> float:
 
 
 def _where_they_ran(rows: Rows, nodes: Words) -> None:
-    """Tell of jobs of several partitions (``a,b``) the one that other jobs on their node are of."""
+    """Set the partition of jobs submitted to several (``a,b``) from other jobs on their nodes."""
     column = rows.texts.get("queue", Words([], np.zeros(0, np.int64)))
     names = list(column.words)
     several = [place for place, word in enumerate(names) if "," in word]
@@ -221,7 +221,7 @@ def _where_they_ran(rows: Rows, nodes: Words) -> None:
 
 
 def _slurm_processors(table: TextTable, by: str) -> Floats:
-    """Return what was allocated, else asked for."""
+    """Return allocated processors, or requested ones if none were allocated."""
     allocated, resource, requested = _SIZES[by]
     found: list[Floats] = [np.full(len(table), np.nan)]
     for name in (*allocated, "AllocTRES", requested, "ReqTRES"):
@@ -239,7 +239,7 @@ def _slurm_processors(table: TextTable, by: str) -> Floats:
 
 
 def _split_ids(rows: Rows, table: TextTable, name: str) -> None:
-    """Tell parts of heterogeneous jobs (``123+1``) and waiting tasks (``123_[5-9%2]``) apart."""
+    """Separate parts of heterogeneous jobs (``123+1``) and waiting tasks (``123_[5-9%2]``)."""
     column = table.column(name)
     wrong = ~column.str.contains(_ID).to_numpy()
     table.refuse(wrong, name, _JOBS_EXPECTED)
@@ -258,7 +258,7 @@ def _split_ids(rows: Rows, table: TextTable, name: str) -> None:
 
 
 def _tell_cut(rows: Rows) -> None:
-    """Tell of lists that Slurm cut."""
+    """Report array lists that Slurm has cut."""
     tasks = [place for place in rows.tasks if "..." in rows.ids[place]]
     nodes = rows.nodes or Words.one("", len(rows.ids))
     cut = nodes.where(lambda each: "..." in each)
@@ -269,7 +269,7 @@ def _tell_cut(rows: Rows) -> None:
 
 
 def _find_suspended(rows: Rows) -> None:
-    """Set how long jobs were suspended where Slurm does not say: its run times are without it."""
+    """Infer suspended time where Slurm omits it: its run times exclude it."""
     rest = rows.ended - rows.started - rows.run_times
     told = (rows.suspended > 0) | rows.unclear | ~(rest >= 1)
     rows.suspended = np.where(told, rows.suspended, rest)
@@ -289,7 +289,7 @@ _outputs = msgspec.json.Decoder(_Output)
 
 
 def slurm_number(value: Any) -> float:
-    """Return a number of Slurm's JSON; infinity without limit, NaN where it is not set.
+    """Return a number of Slurm's JSON; infinite without limit, NaN if not set.
 
     >>> slurm_number({"set": True, "infinite": False, "number": 60}), slurm_number(4294967295)
     (60.0, inf)
@@ -310,7 +310,7 @@ def slurm_number(value: Any) -> float:
 
 
 def slurm_job_id(job: Mapping[str, Any]) -> str:
-    """Return the id of a job as ``sacct`` shows it: ``123``, ``123_4``, ``123+1``."""
+    """Return a job's id as ``sacct`` shows it: ``123``, ``123_4``, ``123+1``."""
     array, het = _object(job.get("array")), _object(job.get("het"))
     if parent := _whole(array.get("job_id")):
         task = slurm_number(array.get("task_id"))
@@ -325,7 +325,7 @@ def slurm_job_id(job: Mapping[str, Any]) -> str:
 
 
 def json_rows(content: bytes, source: str, choices: Choices) -> Rows:
-    """Return the rows of jobs; their lines are places in the list of jobs, from 1. O(bytes)."""
+    """Read ``sacct --json`` into rows; line numbers are positions in the list, from 1. O(bytes)."""
     import polars as pl
 
     jobs = decoded(content, _outputs, source, f"the output of `sacct --json` ({_WHAT})").jobs
@@ -361,7 +361,7 @@ _TOLD = (
 
 
 def _cells_of(job: Mapping[str, Any], words: Callable[[str], str]) -> list[str]:
-    """Return the cells of a job of the JSON, one for each column of :data:`_TOLD`."""
+    """Return a JSON job's cells, one for each column of :data:`_TOLD`."""
     job_id, time = slurm_job_id(job), job.get("time")
     if job_id == "0" or not re.fullmatch(_ID, job_id):
         raise InputError(f"job_id is {shown(job_id)}; {_JOBS_EXPECTED} is expected")
@@ -389,7 +389,7 @@ def _cells_of(job: Mapping[str, Any], words: Callable[[str], str]) -> list[str]:
 
 
 def _resources(listed: Any, others: Mapping[str, float]) -> str:
-    """Return a list of resources as sacct writes it, with others where it does not tell them."""
+    """Return a resource list as sacct writes it, completed from other fields."""
     amounts = {}
     for each in map(_object, _list(listed)):
         parts = str(each.get("type")), str(each.get("name") or "")
@@ -401,7 +401,7 @@ def _resources(listed: Any, others: Mapping[str, float]) -> str:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """Return an object; an empty one where there is none."""
+    """Return a JSON object; an empty one if it is missing."""
     if not isinstance(value, dict | None):
         raise InputError(f"{shown(value)} is found; an object is expected")
     return value or {}
@@ -412,7 +412,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _whole(value: Any) -> int:
-    """Return a whole number; 0 where it is not set."""
+    """Return a whole number; 0 if not set."""
     number = slurm_number(value)
     return int(number) if math.isfinite(number) else 0
 
