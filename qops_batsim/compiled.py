@@ -1,6 +1,6 @@
-"""Which modules are compiled, and whether they are.
+"""Which modules are compiled, and whether the compiled ones run.
 
-A compiled module is an ordinary ``.py`` file with a ``.pxd`` beside it, which declares C types for
+A compiled module is an ordinary ``.py`` file with a ``.pxd`` next to it, which declares C types for
 Cython. Python imports the result of compiling it where there is one, else the ``.py`` file, which
 does the same, only slower.
 """
@@ -68,7 +68,7 @@ def is_compiled() -> bool:
 
 
 def warning() -> str:
-    """Return a warning if the installation is uncompiled and nobody asked for that, else ""."""
+    """Return a warning if the package runs uncompiled without :data:`PURE`, else ""."""
     is_intended = os.environ.get(PURE) == "1" or _is_checkout()
     if is_intended or _date_of(_PACKAGE / f"{COMPILED[0]}{EXTENSION_SUFFIXES[0]}"):
         return ""
@@ -76,11 +76,11 @@ def warning() -> str:
 
 
 class UncompiledFinder:
-    """Finder of the sources of compiled modules, for ``sys.meta_path``."""
+    """Import finder (``sys.meta_path``) of the sources of compiled modules."""
 
     @classmethod
     def find_spec(cls, name: str, *_: object) -> ModuleSpec | None:
-        """Return where the source of a compiled module lies, None of any other module."""
+        """Return the spec of a compiled module's source, None for any other module."""
         path = name.removeprefix(f"{__package__}.").replace(".", "/")
         if path not in COMPILED:
             return None
@@ -113,7 +113,7 @@ def _is_checkout() -> bool:
 
 
 def _date_of(path: Path) -> float:
-    """Return when a file was changed last, 0 if there is none."""
+    """Return when a file was last changed, 0 if it is missing."""
     try:
         return path.stat().st_mtime
     except OSError:

@@ -1,4 +1,4 @@
-"""Calendar dates of a simulation's seconds: when a log began, and in which time zone."""
+"""Calendar dates of a simulation's seconds, from a log's begin and time zone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MONTH = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")
 
 
 class Calendar(msgspec.Struct, frozen=True):
-    """The wall clock of the site that a log or a workload comes from.
+    """The calendar of a site: the date of second 0, and the time zone.
 
     ``unix_start`` is the date of second 0 (seconds since 1970 in UTC), ``time_zone`` a name as
     ``Europe/Stockholm``, whose daylight saving is observed.
@@ -30,7 +30,7 @@ class Calendar(msgspec.Struct, frozen=True):
     time_zone: str
 
     def check(self, where: str) -> None:
-        """Raise an InputError ``WHERE is …`` unless the time zone is known."""
+        """Raise an InputError ``WHERE is …`` unless the time zone exists."""
         try:
             ZoneInfo(self.time_zone)
         except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -41,7 +41,7 @@ class Calendar(msgspec.Struct, frozen=True):
             ) from None
 
     def seconds(self, moment: datetime) -> float:
-        """Return the second of a date; one without a time zone is the site's."""
+        """Return the second of a date; a date without a time zone is the site's."""
         local = moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(self.time_zone))
         return local.timestamp() - self.unix_start
 
@@ -81,5 +81,5 @@ class Calendar(msgspec.Struct, frozen=True):
         return f"{self.date(seconds):%Y-%m}"
 
     def later(self, seconds: float) -> Calendar:
-        """Return the calendar whose second 0 is a later one of this."""
+        """Return the calendar of a workload whose second 0 is later."""
         return Calendar(self.unix_start + seconds, self.time_zone) if seconds else self

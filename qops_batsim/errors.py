@@ -1,4 +1,4 @@
-"""Errors that a user can cause, each a single clear sentence.
+"""Errors that users can cause, each one clear sentence.
 
 The command line prints the sentence and exits with code 2; it never shows a
 traceback for any of these. Any other exception is a defect of the package.
@@ -19,7 +19,7 @@ _BEGIN, _END = 1000, 400
 
 
 class QopsError(Exception):
-    r"""Base of every error that a user's input or module can cause.
+    r"""Base class of all errors that a user's input or code can cause.
 
     Its text is one line of printable letters, and not too long, whatever an input holds.
 
@@ -47,14 +47,14 @@ class InputError(QopsError):
 
 
 class SimulationError(QopsError):
-    """A decision that breaks the protocol, or a simulation that cannot go on.
+    """A decision that breaks the protocol, or a simulation that cannot continue.
 
     The message names the job, the host and the simulated time (seconds).
     """
 
 
 def printable(text: str) -> str:
-    r"""Return a text with escapes for whatever moves a terminal's cursor, or is no character.
+    r"""Return a text with escapes for control characters and unencodable ones.
 
     >>> printable("a\nb")
     'a\\nb'
@@ -65,14 +65,14 @@ def printable(text: str) -> str:
 
 
 def one_line(message: str) -> str:
-    """Return a message without its middle if it is long, on one line of printable letters."""
+    """Return a message as one printable line; a long one loses its middle."""
     if len(message) > _BEGIN + _END:
         message = f"{message[:_BEGIN]} ... {message[-_END:]}"
     return printable(message)
 
 
 def shown(value: object) -> str:
-    """Return a value as it stands in a message: texts quoted, others as JSON, at most 60 letters.
+    """Format a value for a message: texts quoted, others as JSON, at most 60 letters.
 
     Quoting and JSON keep a message on one line, whatever a file holds.
     """
@@ -89,7 +89,7 @@ def shown(value: object) -> str:
 
 
 def python_text(value: object) -> str:
-    """Return a value that a user's Python code made, as Python writes it: None, not null.
+    """Format a value of a user's Python code as Python does: None, not null.
 
     >>> python_text(None), python_text([1.5, True])
     ('None', '[1.5, True]')
@@ -101,19 +101,19 @@ def python_text(value: object) -> str:
 
 
 def typed_text(value: object) -> str:
-    """Return a value as :func:`python_text` does, and its type."""
+    """Format a value as :func:`python_text` does, with its type."""
     return f"{python_text(value)} ({type(value).__name__})"
 
 
 def require(fits: bool, name: str, value: object, accepted: str) -> None:
-    """Raise an :class:`InputError` ``NAME is VALUE; ACCEPTED`` unless the value fits."""
+    """Raise an :class:`InputError` ``NAME is VALUE; ACCEPTED`` unless a condition holds."""
     if not fits:
         text = f"{value:g}" if isinstance(value, float) else shown(value)
         raise InputError(f"{name} is {text}; {accepted}")
 
 
 def require_type(what: str, value: object, kind: type | tuple[type, ...], accepted: str) -> None:
-    """Raise a :class:`SimulationError` unless a scheduler's value is of a kind.
+    """Raise a :class:`SimulationError` unless a scheduler's value has a type.
 
     >>> require_type("reject: job", "w0!1", int, "a Job")
     Traceback (most recent call last):
@@ -124,13 +124,13 @@ def require_type(what: str, value: object, kind: type | tuple[type, ...], accept
 
 
 def require_one_of(name: str, value: str, known: Iterable[str]) -> None:
-    """Raise an :class:`InputError` ``NAME is 'VALUE'`` unless the value is one of those known."""
+    """Raise an :class:`InputError` ``NAME is 'VALUE'`` unless the value is a known name."""
     if value not in known:
         raise InputError(f"{name} is {shown(value)}{did_you_mean(str(value), known)}")
 
 
 def require_utf8(arguments: Iterable[str]) -> None:
-    """Refuse arguments of a command that no file of a run could tell, since these are in UTF-8."""
+    """Refuse command-line arguments that cannot be written in UTF-8 files."""
     for each in arguments:
         try:
             each.encode()
@@ -152,7 +152,7 @@ _CONTRARIES = (
 
 
 def _contrary(name: str, near: str) -> bool:
-    """Tell whether a name resembles the contrary of another more than that: admited, unadmitted."""
+    """Return whether a name is nearer to the opposite of another: admited, unadmitted."""
 
     def likeness(other: str) -> float:
         return SequenceMatcher(None, name, other).ratio()
@@ -167,7 +167,7 @@ def _contrary(name: str, near: str) -> bool:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` with the nearest known name, or the list of all.
+    """Return ``"; did you mean 'x'?"`` for the nearest known name, or the list of all.
 
     >>> did_you_mean("eazy", ("easy", "fcfs"))
     "; did you mean 'easy'? (known: easy, fcfs)"

@@ -1,9 +1,9 @@
-"""Set of files that appear together, as those of a run.
+"""Sets of files that are published together, such as those of a run.
 
 No file system puts several files in place at once. So the *record* of a set, ``PREFIX_run.json``
 of a run, tells the digests of all others and is put in place first: whoever reads while it is
 newer than the rest, or after a writer was killed in between, sees digests that disagree. Before,
-everything has been written beside and is on the disk; a full disk leaves the old set as it was.
+everything has been written next to it and is on the disk; a full disk leaves the old set as it was.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ DEADLOCK = "_deadlock"
 """End of the prefix of files that have what had ended before a deadlock."""
 
 WORKING_DIRECTORY = "_batsim"
-"""Ending of the directory in which Batsim works, beside the files."""
+"""Ending of the directory in which Batsim works, next to the files."""
 
 
 class FileSet:
-    """Files ``PREFIX + NAME`` that are put in place together; a context that removes the others.
+    """Files ``PREFIX + NAME`` published together; a context that removes obsolete ones.
 
     Errors of writing are found when it is made, as far as they can be known before.
 
@@ -113,19 +113,19 @@ class FileSet:
             yield each.stream
 
     def adopt(self, name: str, path: Path) -> None:
-        """Take over a file that another program has written, on the same file system."""
+        """Add a file that another program wrote on the same file system."""
         self._pending[name] = PendingFile(self.path(name), path)
         self._digests.pop(name, None)
 
     def digests(self) -> dict[str, str]:
-        """Return the SHA-256 of each file so far, computed once when it is written. O(bytes)."""
+        """Return each file's SHA-256, computed once. O(bytes)."""
         for name, each in self._pending.items():
             if name not in self._digests:
                 self._digests[name] = each.digest()
         return dict(self._digests)
 
     def publish(self, record: bytes, *, stays: bool = True) -> list[Path]:
-        """Put all files in place, the record first; return their paths.
+        """Publish all files, the record first; return their paths.
 
         A record that does not stay is there only until all others are.
         """
@@ -154,7 +154,7 @@ class FileSet:
         return [each.path for each in (others if not stays else [*others, first])]
 
     def publish_alone(self) -> list[Path]:
-        """Put all files in place, with a record only while that is done."""
+        """Publish all files, with a record only meanwhile."""
         return self.publish(document_with_digests(self, {}), stays=False)
 
     def _sync_directory(self) -> None:
@@ -174,13 +174,13 @@ class FileSet:
 
 
 def run_files(prefix: str | Path, *, room: int = 0, lasting: bool = True) -> FileSet:
-    """Return the files that a run is to have, before it is simulated: see :class:`FileSet`."""
+    """Return the set of files of a run to come: see :class:`FileSet`."""
     files = FileSet(prefix, DESCRIPTION, (*RUN_FILES, PICTURE), room=room, lasting=lasting)
     for name in RUN_FILES:
         packed = Path(f"{prefix}{name}.gz")
         if packed.exists():
             raise InputError(
-                f"{packed}: exists, and would stand beside {prefix}{name}; another prefix of the "
+                f"{packed}: exists, and would stand next to {prefix}{name}; another prefix of the "
                 "files to write, or no such file, is expected"
             )
     return files
@@ -189,7 +189,7 @@ def run_files(prefix: str | Path, *, room: int = 0, lasting: bool = True) -> Fil
 def write_report(
     directory: Path, record: str, document: Mapping[str, Any], contents: Mapping[str, bytes]
 ) -> list[Path]:
-    """Write the files of a report into a directory, as a set; return their paths.
+    """Write the files of a report as a set into a directory; return their paths.
 
     These are a record (JSON), which gets the digests of the others, and these by name.
     """
@@ -203,13 +203,13 @@ def write_report(
 
 
 def document_with_digests(files: FileSet, document: Mapping[str, Any]) -> bytes:
-    """Return the JSON of a record: a document, and the digests of the other files."""
+    """Return the JSON of a record: a document with the other files' digests."""
     content = {**document, "files": files.digests()}
     return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return inode and date of a file, which tell it from its successor; None without one."""
+    """Return a file's inode and date, which identify it; None without a file."""
     try:
         found = path.stat()
     except OSError:

@@ -1,9 +1,9 @@
-"""Input files and output files, read and written the same way everywhere.
+"""Reading and writing files, in one way everywhere.
 
 Inputs may be plain or gzip-compressed, are bounded in size, and every failure
 becomes an :class:`~qops_batsim.errors.InputError` that names the file.
 
-Outputs appear whole or not at all: each is written to a temporary file beside its target, put on
+Outputs appear whole or not at all: each is written to a temporary file next to its target, put on
 the disk, and renamed. A writer holds a lock on its temporary files, which tells them from those
 that a killed writer has left, also on another machine: these the next writer removes.
 """
@@ -44,7 +44,7 @@ _PART = 1 << 24
 
 
 class Stored(NamedTuple):
-    """The content of a file, decompressed, and the SHA-256 of the file as it is stored."""
+    """A file's decompressed content, and the SHA-256 of its stored bytes."""
 
     content: bytes
     sha256: str
@@ -60,7 +60,7 @@ def read_bytes(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES)
 
 
 def read_stored(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES) -> Stored:
-    """Return the content of a file and its digest, read once; see :func:`read_bytes`."""
+    """Return a file's content and digest, reading it once; see :func:`read_bytes`."""
     from hashlib import sha256
 
     digest = sha256()
@@ -76,7 +76,7 @@ def read_parts(
     max_bytes: int = MAX_INPUT_BYTES,
     digest: hashlib._Hash | None = None,
 ) -> Iterator[bytes]:
-    """Yield the content of a file, so many bytes at a time; see :func:`read_bytes`.
+    """Yield a file's content in parts of a given size; see :func:`read_bytes`.
 
     A ``digest`` gets the bytes as they are stored.
     """
@@ -114,7 +114,7 @@ def read_parts(
 
 
 class _StoredBytes:
-    """A stored file, perhaps a pipe, that is read once, counted and digested on the way."""
+    """A stored file or pipe that is read once, counted and digested meanwhile."""
 
     def __init__(self, raw: IO[bytes], digest: hashlib._Hash | None) -> None:
         self._raw = raw
@@ -129,7 +129,7 @@ class _StoredBytes:
 
     @property
     def read_at_once(self) -> int:
-        """Most bytes of the content to ask for at once; it may be far more than is stored."""
+        """Number of bytes to read at once; content may be much larger than the file."""
         # Python makes room for all that is asked for.
         return _PART if self.is_compressed else max(_PART, self._size + 1)
 
@@ -142,7 +142,7 @@ class _StoredBytes:
         return part
 
     def check(self, size: int, path: str | Path, what: str) -> None:
-        """Raise an InputError if the content is out of all proportion to what is stored."""
+        """Raise an InputError if the content is out of proportion to the stored bytes."""
         if size > max(MAX_SMALL_CONTENT, MAX_INFLATION * self._count):
             raise InputError(
                 f"{path}: {self._count} compressed bytes hold more than {MAX_INFLATION} times as "
@@ -169,7 +169,7 @@ def text_of(content: bytes, path: str | Path, *, what: str) -> str:
 def decoded(
     content: bytes, decoder: msgspec.json.Decoder[_Kind], where: object, what: str
 ) -> _Kind:
-    """Return decoded JSON; ``where`` it is and ``what`` was expected are for messages."""
+    """Decode JSON; ``where`` and ``what`` (expected) are for messages."""
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -178,7 +178,7 @@ def decoded(
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
-    """Open a binary file that replaces ``path`` only when the block ends without error.
+    """Open a binary file that replaces ``path`` only if the block succeeds.
 
     See :class:`PendingFile`.
     """
@@ -200,13 +200,13 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def as_stored(path: str | Path, text: str) -> bytes:
-    """Return the bytes of a text in a file of this name, compressed for ``.gz``."""
+    """Return a text's bytes for a file of this name, compressed for ``.gz``."""
     content = text.encode()
     return gzip.compress(content, mtime=0) if str(path).endswith(".gz") else content
 
 
 class PendingFile:
-    """A temporary file that replaces ``path`` when it is published, and else is removed.
+    """A temporary file that replaces ``path`` when published, and is removed otherwise.
 
     Missing directories are made, and removed again with the file. A symbolic link stays one:
     the file that it leads to is replaced, unless others can write the link's directory. A file
@@ -253,20 +253,20 @@ class PendingFile:
                 return file_digest(written, "sha256").hexdigest()
 
     def sync(self) -> None:
-        """Put the content on the disk."""
+        """Flush the content to disk."""
         with errors_of_writing(self.path):
             self.stream.flush()
             os.fsync(self.stream.fileno())
 
     def publish(self) -> None:
-        """Replace the target."""
+        """Replace the target file."""
         with errors_of_writing(self.path):
             os.replace(self.temporary, self.target)
         self.temporary = self.target
         self.stream.close()
 
     def discard(self) -> None:
-        """Remove the file, unless it is published."""
+        """Remove the file unless it was published."""
         if self.temporary == self.target:
             return
         # A full disk is noticed once more when what is buffered is to be written.
@@ -281,7 +281,7 @@ class PendingFile:
 
 @contextmanager
 def pending_directory(path: str | Path) -> Iterator[Path]:
-    """Make a temporary directory beside ``path``, on its file system, for the block."""
+    """Make a temporary directory next to ``path`` for the block."""
     with errors_of_writing(path):
         directory, handle = _locked_beside(Path(path).absolute(), _make_directory)
     try:
@@ -297,7 +297,7 @@ def _make_directory(path: Path) -> int:
 
 
 def beside(target: Path) -> Path:
-    """Return a new name for a temporary file or directory of a target."""
+    """Return a new name for a temporary file or directory next to a target."""
     return target.with_name(f".{target.name}.qops-{os.urandom(4).hex()}.part")
 
 
@@ -313,7 +313,7 @@ def sweep(directory: Path) -> None:
 
 
 def check_writable(path: str | Path, room: int = 0) -> None:
-    """Raise an InputError if a file cannot be written, as far as that can be known before.
+    """Raise an InputError if a file will not be writable, as far as can be known.
 
     ``room`` are the bytes that it will need at least.
     """
@@ -338,7 +338,7 @@ def errors_of_writing(path: str | Path) -> Iterator[None]:
 
 
 def final_target(path: Path) -> Path:
-    """Return the file at the end of symbolic links; raise an InputError if none can be there."""
+    """Return the target of symbolic links; InputError if no file can be there."""
     try:
         if path.is_dir():
             raise InputError(f"{path}: is a directory; the name of a file to write was expected")
@@ -352,7 +352,7 @@ def final_target(path: Path) -> Path:
 
 
 def _resolved(path: Path) -> Path:
-    """Return a path without symbolic links; refuse one that somebody else may have put there.
+    """Return a path without symbolic links; refuse links that another user may have made.
 
     That is any link in a directory that all users can write, sticky or not; and one of another user
     in a directory that is theirs, or which a group can write.
@@ -388,7 +388,7 @@ def _resolved(path: Path) -> Path:
 
 
 def _locked_beside(target: Path, make: Callable[[Path], int]) -> tuple[Path, int]:
-    """Make a temporary file or directory of a target; return it, and the handle of its lock."""
+    """Make a locked temporary file or directory of a target; return it and the lock."""
     for _ in range(20):
         temporary = beside(target)
         try:

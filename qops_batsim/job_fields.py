@@ -1,4 +1,4 @@
-"""The fields of jobs as workloads and messages write them, and what is accepted there."""
+"""The fields of jobs in workloads and messages, and their accepted values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QOS_CLASSES = ("deadline", "high_priority", "dedicated", "best_effort")
 class QosRequest(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """Request of a user beyond processors and walltime; every field is optional.
+    """A user's request beyond processors and walltime; every field is optional.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class QosRequest(
     rerunnable
         Whether the job may be killed and run again, as it may unless this is false.
     checkpoint
-        Each time that a run of the job has lasted so many seconds more, its work is saved: killed,
+        Interval (seconds) at which a run of the job saves its work: killed,
         it goes on from there. Without, it is run again from scratch.
     start
         Date at which the job has to start, neither before nor after (seconds, absolute): an advance
@@ -94,7 +94,7 @@ CHECKED = ("service_class", *_DATES, *_DURATIONS, *_AMOUNTS, *_PRIORITIES, *_NAM
 
 
 def problem_in(name: str, value: Any) -> str | None:
-    """Return the fault of a field of a request, or None."""
+    """Return what is wrong with a request's field, or None."""
     if value is None or value is msgspec.UNSET:
         return None
     if name == "service_class" and value not in QOS_CLASSES:
@@ -113,7 +113,7 @@ def problem_in(name: str, value: Any) -> str | None:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Tell whether a JSON value is a number that fits into a float; truth values are none."""
+    """Return whether a JSON value is a number that fits into a float (booleans are not)."""
     return (
         isinstance(value, (int, float))
         and not isinstance(value, bool)
@@ -123,17 +123,17 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def is_amount(value: object) -> TypeGuard[float]:
-    """Tell whether a JSON value is an amount of flop, bytes or seconds that can be simulated."""
+    """Return whether a JSON value is a usable amount of flop, bytes or seconds."""
     return is_number(value) and 0 <= value <= MAX_AMOUNT
 
 
 def is_whole_number(value: object) -> TypeGuard[int]:
-    """Tell whether a JSON value is a whole number; truth values are none."""
+    """Return whether a JSON value is a whole number (booleans are not)."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_qos_request(value: object) -> TypeGuard[dict[str, Any]]:
-    """Return whether a JSON value is an object that has fields of a :class:`QosRequest` only."""
+    """Return whether a JSON value is an object with fields of :class:`QosRequest` only."""
     return isinstance(value, dict) and bool(value) and _QOS_KEYS.issuperset(value)
 
 
@@ -176,7 +176,7 @@ def _field_error(fields: dict[str, Any], where: str, name: str, accepted: str) -
 
 
 def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
-    """Read the ``qos`` object (Batsim v4), or ``extra_data`` that holds the same (v5)."""
+    """Read a job's ``qos`` object (Batsim 4), or the same in ``extra_data`` (Batsim 5)."""
     name, raw = "qos", fields.get("qos")
     if raw is None:
         # In Batsim v5 extra_data is open to all uses: it is ours only if every key is.

@@ -1,4 +1,4 @@
-"""Jobs, the words for what becomes of them, and jobs that are run again."""
+"""Final states of jobs, and the names of jobs that are run again."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ QOS_REJECTED = "rejected"
 
 
 def restarted_id(job_id: str, number: int) -> str:
-    """Return the identifier of a job after so many restarts; 0: as it was submitted."""
+    """Return a job's identifier after a number of restarts; 0: as submitted."""
     return f"{job_id}#{number}" if number else job_id
 
 
 def rest_of(job: Job, new_id: str, saved: float) -> Job:
-    """Return a killed job as it is to be run again, without the seconds that were saved."""
+    """Return a killed job as it runs again, without the saved seconds."""
     if saved == 0:
         return job.renamed(new_id)
     profile = rest_profile(job.profile, new_id.partition("!")[2])
@@ -54,6 +54,6 @@ def rest_of(job: Job, new_id: str, saved: float) -> Job:
 
 
 def rest_profile(profile: str, local_id: str) -> str:
-    """Return the name of what is left of a profile, or of a rest of it, for a run of a job."""
+    """Return the name of the rest of a profile in a rerun of a job."""
     # As AROMA's: so what is read back is seen to go on.
     return f"{profile.partition('#')[0]}#{local_id}"

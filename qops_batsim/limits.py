@@ -1,4 +1,4 @@
-"""Sizes and ranges: the one place that says how much is accepted.
+"""Accepted sizes and ranges, all in one place.
 
 They keep sums finite and exact, and a short file or message from exhausting memory. Who writes
 keeps to them as who reads does: what one of our commands has written, every other can read.

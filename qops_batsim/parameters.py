@@ -1,4 +1,4 @@
-"""Parameters of deadline workloads: the one declaration of their names, defaults and meaning.
+"""Parameters of deadline workloads: names, defaults and meanings, declared once.
 
 Commands, study files, functions and the papers' studies take them from here.
 """
@@ -13,7 +13,7 @@ ValueT = TypeVar("ValueT")
 
 
 class Parameter(NamedTuple, Generic[ValueT]):
-    """A parameter: its name and default, its words in messages, and its names elsewhere.
+    """A parameter: name, default, its words in messages, and its names elsewhere.
 
     A study's file has a list of its values, ``listed``, and a study's tables a ``column``.
     Commands have an ``option``, with its value and what it means.
@@ -108,6 +108,6 @@ ON_BROKEN_PROMISE = Parameter(
 
 
 def is_strict(on_broken_promise: str) -> bool:
-    """Return whether a broken promise is an error, rather than counted."""
+    """Return whether a broken promise is an error (otherwise it is counted)."""
     require_one_of(ON_BROKEN_PROMISE.name, on_broken_promise, (COUNT, FAIL))
     return on_broken_promise == FAIL

@@ -1,4 +1,4 @@
-"""Former names that users' schedulers may still have, and their successors.
+"""Former names that users' schedulers may still use, and their successors.
 
 The same table stands in the changelog.
 """
@@ -57,20 +57,20 @@ RENAMED: dict[str, str] = {
 
 
 def successor(name: str) -> str | None:
-    """Return the successor of a former name as a message tells it, None if it is no such name."""
+    """Return the successor of a former name for a message, None for other names."""
     told = RENAMED.get(name)
     return None if told is None else told.replace("`", "")
 
 
 def note_successor(error: AttributeError) -> None:
-    """Add to the error of a scheduler without an attribute what took the place of that."""
+    """Add the successor of a missing attribute's former name to its error."""
     for entry in RENAMED:
         if re.match(rf"self\.{re.escape(str(error.name))}\b", entry):
             error.add_note(f"{entry} of before: {successor(entry)}")
 
 
 def hooks_before() -> dict[str, tuple[str, list[str]]]:
-    """Return the entry and the arguments of each former hook, by its name."""
+    """Return each former hook's entry and arguments by name."""
     found = {}
     for entry in RENAMED:
         name, _, arguments = entry.rstrip(")").partition("(")

@@ -1,4 +1,4 @@
-"""Platforms, workloads and tables of data that come with the package."""
+"""Platforms, workloads and data tables that come with the package."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def shipped_directory(kind: str) -> Path:
 
 
 def shipped_names(kind: str) -> list[str]:
-    """Return the names of the shipped files of a kind, without directory and ending."""
+    """Return the names of shipped files of a kind, without directory and ending."""
     ending = _KINDS[kind]
     return sorted(
         path.name.removesuffix(ending) for path in shipped_directory(kind).glob(f"*{ending}")
@@ -34,7 +34,7 @@ def shipped_names(kind: str) -> list[str]:
 
 
 def find_input(name: str | Path, kind: str) -> Path:
-    """Return the path of a user's file, or of the shipped file of that name.
+    """Return the path of a user's file, or of a shipped file by name.
 
     The name is a path, which wins if it exists, or ``kth_sp2_100``,
     ``kth_sp2_100.xml`` or ``platforms/kth_sp2_100.xml``; the kind is
@@ -55,7 +55,7 @@ def find_input(name: str | Path, kind: str) -> Path:
 
 
 def resolve_path(name: str | Path, kind: str) -> Path:
-    """Return a path as it is, or the shipped file if it names one below ``platforms/``, …
+    """Return a path, or the shipped file that it names below ``platforms/``, …
 
     For commands that take paths only: nothing is looked up by a bare name, and a file that
     does not exist is not complained about here. An existing path wins.
@@ -71,7 +71,7 @@ DataT = TypeVar("DataT")
 
 
 def packaged_data(package: str, file: str, kind: type[DataT]) -> DataT:
-    """Return the content of a TOML file in a package, as a type."""
+    """Return a packaged TOML file's content as a type."""
     import tomllib
 
     import msgspec

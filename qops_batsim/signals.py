@@ -1,4 +1,4 @@
-"""Ending signals as exceptions, so that unfinished work is undone on the way out."""
+"""Termination signals as exceptions, so that unfinished work is undone."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ EXIT_CODES = {130: "interrupted", 143: "terminated", 129: "hung up"}
 
 
 class EndingSignal(SystemExit):
-    """SIGTERM or SIGHUP; uncaught, it ends Python with the exit code that a shell gives."""
+    """SIGTERM or SIGHUP; uncaught, it ends Python with the exit code of that signal."""
 
     code: int
 
 
 @contextmanager
 def ending_signals_raise() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the block as Ctrl-C does: by an exception.
+    """Make SIGTERM and SIGHUP raise an exception in this block, like Ctrl-C.
 
     Where they have handlers already, or outside the main thread, nothing changes.
     """

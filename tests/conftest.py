@@ -77,7 +77,7 @@ def contracts_without_time_limit() -> Iterator[None]:
 
 
 FEW = 5
-"""A sweep tries so many times more random cases (:func:`many`)."""
+"""A sweep tries this factor more random cases (:func:`many`)."""
 
 
 @pytest.fixture(params=[FEW, pytest.param(1, marks=pytest.mark.sweep)], ids=["few", "many"])

@@ -185,7 +185,7 @@ def test_what_cannot_be_written_is_noticed_at_once(
         ("n" * 230, "cannot be written .File name too long"),
         ("n" * 250, "cannot be written .File name too long"),
         ("taken", "taken_qos.csv: is a directory"),
-        ("packed", "packed_jobs.csv.gz: exists, and would stand beside"),
+        ("packed", "packed_jobs.csv.gz: exists, and would stand next to"),
         ("a\0b", "is no name of a file"),
     ):
         with pytest.raises(InputError, match=message):

@@ -31,7 +31,9 @@ def narrow(text: str) -> str:
     return re.sub("^compiling .*\n", "", re.sub(" +", " ", text).replace(" \n", "\n"))
 
 
-@pytest.mark.parametrize("page", ["tutorial.md", "centres.md", "explain.md", "charges.md", "workloads.md"])
+@pytest.mark.parametrize(
+    "page", ["tutorial.md", "centres.md", "explain.md", "charges.md", "workloads.md"]
+)
 def test_a_page_can_be_followed(page: str, tmp_path: Path) -> None:
     text = (DOCS / page).read_text()
     for name, content in FILE.findall(text):

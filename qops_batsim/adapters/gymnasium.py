@@ -103,7 +103,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
     """Environment of admission: one request for a deadline a step.
 
     The observation is of ten numbers, :data:`~qops_batsim.adapters.steered.FEATURES`; the action
-    of two: the answer (refuse, admit, offer) and the order in which waiting jobs are placed anew
+    of two: the answer (refuse, admit, offer) and the order in which waiting jobs are placed again
     for the job (least laxity, earliest deadline); :mod:`~qops_batsim.adapters.steered` tells more.
 
     The reward are the promises that were kept since the last step, less ``penalty`` times those
@@ -128,7 +128,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
     penalty
         How many times its worth a broken promise costs.
     tolerance_factor
-        Users take an offer up to so many times the response time that they asked for.
+        Users accept an offer up to this factor times the response time they asked for.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as in its base

@@ -64,7 +64,7 @@ class ModuleScheduler:
             if not isinstance(scheduler, str):
                 raise InputError(
                     """-o '{"scheduler": "easy"}' is expected, or another of """
-                    f"{', '.join(scheduler_names())}, or FILE.py:CLASS; its options beside it"
+                    f"{', '.join(scheduler_names())}, or FILE.py:CLASS; its options next to it"
                 )
             self.module = make_scheduler(scheduler, settings)
         self._driver = ModuleDriver(self.module, any_engine=True)

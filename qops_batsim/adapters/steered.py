@@ -3,10 +3,10 @@
 The planner is that of QoPS with feedback. A policy sees a few numbers (:data:`FEATURES`) and
 chooses, for each job with a deadline,
 
-* what is answered: :data:`REFUSE` it; :data:`ADMIT` it if the deadline can be kept beside all
+* what is answered: :data:`REFUSE` it; :data:`ADMIT` it if the deadline can be kept with all
   promises, else refuse it; or, if it cannot be kept, :data:`OFFER` the earliest deadline that can,
   which the user takes within the tolerance (option ``tolerance_factor``);
-* in which order waiting jobs are placed anew for it: :data:`LEAST_LAXITY` or
+* in which order waiting jobs are placed again for it: :data:`LEAST_LAXITY` or
   :data:`EARLIEST_DEADLINE` first.
 
 Jobs without a deadline are always admitted.
@@ -38,7 +38,7 @@ REFUSE, ADMIT, OFFER = ANSWERS = (0, 1, 2)
 """Answers to a job."""
 
 LEAST_LAXITY, EARLIEST_DEADLINE = ORDERS = (0, 1)
-"""Orders in which waiting jobs are placed anew."""
+"""Orders in which waiting jobs are placed again."""
 
 FEATURES = (
     "processors",

@@ -329,7 +329,7 @@ def refusals_table(advice: Advice, aliases: Aliases | None = None) -> PageTable 
 
 
 def _why(refusal: Refusal) -> str:
-    """Return the reason of a refusal, with the trace's id of the job that stood in the way."""
+    """Return the reason of a refusal, with the trace's id of the job that blocked it."""
     if refusal.kind is RefusalKind.OTHER_DEADLINE and refusal.blamed is not None:
         return f"the promise to {refusal.blamed.partition('!')[2]} would be broken"
     return WORDS[reason_of(refusal)]

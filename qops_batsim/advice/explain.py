@@ -163,7 +163,7 @@ class Explanation(ToldJob, frozen=True, kw_only=True):
     refusal: Refusal | None = None
     """Why, typed."""
     blamed: Commitment | None = None
-    """The commitment that stood in the way, if it was not the job's own deadline."""
+    """The commitment that blocked the job, if it was not the job's own deadline."""
     offered_deadline: float | None = None
     price: JobPrice | None = None
     """For the admitted deadline, or what the requested one would have cost."""

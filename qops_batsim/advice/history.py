@@ -73,7 +73,7 @@ class JobStory:
     refusal: Refusal | None = None
     """Why the requested deadline was refused; the reason has it in words."""
     blamed: str | None = None
-    """Whose deadline stood in the way of the requested one."""
+    """Whose deadline blocked the requested one."""
     offered: float | None = None
     """Deadline that was offered instead."""
     promise: float | None = None

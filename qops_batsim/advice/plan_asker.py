@@ -75,7 +75,7 @@ class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Refusal | None = None
     """Why it does not take the job, or not as requested."""
     blamed: str | None = None
-    """The job whose deadline stood in the way, if it is not the new job's own."""
+    """The job whose deadline blocked it, if it is not the new job's own."""
     start: float | None = None
     end: float | None = None
     """Expected; the start is the promised one."""

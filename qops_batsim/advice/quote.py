@@ -101,7 +101,7 @@ class Quotation(msgspec.Struct, frozen=True, kw_only=True):
     refusal: Refusal | None = None
     """Why not, typed."""
     blamed: str | None = None
-    """The job whose deadline stood in the way, if it is not the new job's own."""
+    """The job whose deadline blocked the request, if it is not the new job's own."""
     granted: PossibleDeadline | None = None
     """The requested deadline if it would be promised."""
     offered: PossibleDeadline | None = None

@@ -1,4 +1,4 @@
-"""``qops-batsim advise``: possible promises on a trace, and their price."""
+"""``qops-batsim advise``: deadlines that could have been promised on a trace, and their price."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qops_batsim.workload.accounting import Choices
 
 _FEW_JOBS = 5_000
-"""Traces of up to so many jobs are simulated by one process."""
+"""Most jobs of a trace that one process simulates alone."""
 
 _about = manual(
     """
@@ -69,7 +69,7 @@ def advise(
     anonymous: Annotated[bool, _about("--anonymous")] = False,
     as_json: Annotated[bool, _about("--json")] = False,
 ) -> None:
-    """Tell what completion times could have been promised on a trace, and at what price.
+    """Tell which deadlines could have been promised on a trace, and at what price.
 
     Simulates stretches of the trace with users who ask to end earlier than under EASY: how many
     deadlines could be promised, how early, who is refused, what it costs, and which settings a
@@ -159,7 +159,7 @@ def advise(
 
 
 def _windows(text: str | None) -> tuple[int | None, int | None]:
-    """Return how many windows are asked for, and how many jobs each has."""
+    """Return the number of windows asked for, and the jobs in each."""
     if text is None:
         return None, None
     counts = text.split("x")
@@ -193,7 +193,7 @@ def _print_summary(
 
 
 def _cores(name: str, accounting: Choices | None) -> float | None:
-    """Return how many cores a node of a partition has, or how a node is counted, if known."""
+    """Return the cores of a partition's nodes, or how a node is counted, if known."""
     if accounting is None:
         return None
     if accounting.by == "nodes":

@@ -20,7 +20,7 @@ _about = manual(
     --objective jobs|work|charge: What is to be the most: admitted jobs, their
         processor-seconds, or the QoS charges of their deadlines. Default: each by itself.
     --time SECONDS: How long to search, for all objectives together.
-    --deterministic-time UNITS: Search for so many units of the solver's own count of steps
+    --deterministic-time UNITS: Search for this number of units of the solver's own count of steps
         instead, about a second each: equal inputs then give equal results.
     --seed N: Seed of the search.
     --workers N: Threads of the solver while it works on the bound.

@@ -54,7 +54,7 @@ def charges(
     the job was in, where queues have prices. QoS charge: mean slowdown of
     the job's category / slowdown that its admitted deadline grants; only for jobs whose
     user asked for a deadline, and it was promised and kept. One that was missed, promised or
-    not, costs its QoS charge. A job that was killed and started anew is charged once. With
+    not, costs its QoS charge. A job that was killed and run again is charged once. With
     `unused_promise` in the prices, promised work that was given back or not used costs a share
     of its price.
 

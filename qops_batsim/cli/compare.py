@@ -1,4 +1,4 @@
-"""``qops-batsim compare``: a study of one log, said in options."""
+"""``qops-batsim compare``: a study of one log, given by options."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def compare(
 
 
 def read_loads(text: str) -> tuple[float, ...]:
-    """Return the loads that ``1.0:1.6:0.1`` (both ends included) or ``1,1.3`` stands for."""
+    """Parse loads: ``1.0:1.6:0.1`` (both ends included) or ``1,1.3``."""
     expected = "FROM:TO:STEP as in 1.0:1.6:0.1, or numbers separated by commas, are expected"
     parts = text.split(":")
     try:

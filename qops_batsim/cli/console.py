@@ -30,19 +30,19 @@ copies: dict[str, str] = {}
 
 
 def _as_named(text: str) -> str:
-    """Return a text in which each such file has the name that its user knows."""
+    """Return a text with the names that the user knows in place of temporary files."""
     for prefix, name in copies.items():
         text = re.sub(rf"{re.escape(prefix)}(_[a-z_]+\.[a-z]+)?", name.replace("\\", r"\\"), text)
     return text
 
 
 def print_error(message: str) -> None:
-    """Print one error line to the standard error stream."""
+    """Print an error line to stderr."""
     typer.echo(f"qops-batsim: error: {one_line(_as_named(message))}", err=True)
 
 
 def print_failure(error: BaseException) -> bool:
-    """Print an error of a user or a plug-in as one line; return whether it is one.
+    """Print an error of a user or plug-in as one line; return whether it was one.
 
     The frames of the plug-in's own code come first. Any other error is a defect of ours.
     """
@@ -57,18 +57,18 @@ def print_failure(error: BaseException) -> bool:
 
 
 def note(message: str) -> None:
-    """Print a message beside the result (standard error stream)."""
+    """Print a message to stderr."""
     typer.echo(_folded(message, sys.stderr), err=True)
 
 
 def warn(message: str) -> None:
-    """Print a warning of a probable mistake, if there is one, also where all else is quiet."""
+    """Print a warning, if there is one, even with --quiet."""
     if message:
         note(f"qops-batsim: warning: {one_line(message)}")
 
 
 def say(text: str = "", indent: int = 0) -> None:
-    """Print a part of the result, with the later lines of a folded line indented.
+    """Print part of the result; continuation lines are indented.
 
     Control characters, as in names of jobs and files, are shown and not obeyed.
     """
@@ -76,7 +76,7 @@ def say(text: str = "", indent: int = 0) -> None:
 
 
 def print_answer(title: str, rows: Iterable[tuple[str, str]]) -> None:
-    """Print an answer in words: a title, an empty line, and a line or more for each label."""
+    """Print an answer: a title, an empty line, and labelled lines."""
     say(title)
     say()
     for label, text in rows:
@@ -85,7 +85,7 @@ def print_answer(title: str, rows: Iterable[tuple[str, str]]) -> None:
 
 
 def _folded(text: str, stream: IO[str], indent: int = 0) -> str:
-    """Return a text with lines longer than the terminal's folded at blanks."""
+    """Return a text with lines wrapped at the width of the terminal."""
     width = max(columns_of_output(stream), 40)
     wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * indent, break_on_hyphens=False)
     wrapper.break_long_words = False
@@ -99,7 +99,7 @@ def _folded(text: str, stream: IO[str], indent: int = 0) -> str:
 
 @contextmanager
 def announce_slow(message: str) -> Iterator[None]:
-    """Print a message once the block has taken longer than a second."""
+    """Print a message if the block takes longer than a second."""
     timer = Timer(1.0, note, [message])
     timer.daemon = True
     timer.start()
@@ -121,7 +121,7 @@ def progress_bar(
 
     The block gets a function that takes how many of ``total`` are done, and as second
     argument another total if it turns out to be one; or None. Without a total, the bar only
-    says that something is going on. It appears ``after`` so many seconds; where there is no
+    says that something is going on. It appears after ``after`` seconds; where there is no
     terminal, a line is printed now and then.
     """
     if quiet or (total is None and not sys.stderr.isatty()):
@@ -142,7 +142,7 @@ def progress_bar(
 
 
 class Bar:
-    """Progress bar on a terminal, or lines :data:`SECONDS_APART` where there is none."""
+    """Progress bar on a terminal, or a line every :data:`SECONDS_APART` elsewhere."""
 
     def __init__(self, total: int | None, title: str) -> None:
         self._title = self._text = title
@@ -153,12 +153,12 @@ class Bar:
         self._told = time.monotonic()
 
     def __call__(self, done: int, total: int | None = None) -> None:
-        """Show a number of steps done."""
+        """Add a number of steps done."""
         self._text, self._done, self._total = self._title, done, total or self._total
         self._update()
 
     def say(self, doing: str) -> None:
-        """Show the present work behind the title, until more steps are done."""
+        """Show the current work after the title until more steps are done."""
         self._text = f"{self._title}: {doing}"
         self._update()
 
@@ -193,7 +193,7 @@ class Bar:
                 progress.start()
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Remove the bar."""
         with self._lock:
             self._closed = True
             if self._progress is not None:
@@ -211,7 +211,7 @@ def command_line(*, anonymous: bool = False) -> str:
 
 
 def make_directory(path: Path, option: str) -> None:
-    """Make the directory that an option names, so that errors are found before long work."""
+    """Create an option's directory, so that errors appear before long work."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{option} {path}: is a file; the name of a directory is expected")
     try:
@@ -222,7 +222,7 @@ def make_directory(path: Path, option: str) -> None:
 
 
 def print_json(data: Any) -> None:
-    """Print a value, also one with structures in it, as indented JSON."""
+    """Print a value, which may contain structures, as indented JSON."""
     from msgspec import to_builtins
 
     typer.echo(json.dumps(to_builtins(data), indent=2, allow_nan=False))
@@ -234,7 +234,7 @@ def print_table(
     """Print a table; columns of numbers are right-aligned.
 
     Where it is wider than the terminal, texts are folded at blanks, then columns that do not fit
-    follow below, beside the first so many ``keys`` again. No cell is cut. Written to a pipe or a
+    follow below, next to the first ``keys`` columns again. No cell is cut. Written to a pipe or a
     file, the table keeps its full width, unless COLUMNS is set.
     """
     from rich import box
@@ -289,6 +289,6 @@ _NUMBER = re.compile(r"$|-$|[-+]?(\d|inf|nan)")
 
 
 def columns_of_output(stream: IO[str]) -> int:
-    """Return the columns of a stream: those of the terminal, 10,000 in a file."""
+    """Return the width of a stream: the terminal's, or 10,000 for a file."""
     limited = stream.isatty() or "COLUMNS" in os.environ
     return shutil.get_terminal_size().columns if limited else 10_000

@@ -145,7 +145,7 @@ _LONG_OF_SHORT = {
 
 
 def main() -> None:
-    """Run as an installed executable; any error ends in one line and exit code 2."""
+    """Run as an installed executable; any error is one line and exit code 2."""
     no_garbage_collection_at_exit()
     try:
         with ending_signals_raise():
@@ -161,7 +161,7 @@ def main() -> None:
 
 
 def run_engine(arguments: Sequence[str]) -> int:
-    """Simulate by a command line of Batsim; return the exit code."""
+    """Simulate as a Batsim command line says; return the exit code."""
     release, rest = _release(arguments)
     if rest and rest[0] == "--install":
         from qops_batsim.cli.engine_install import install
@@ -202,7 +202,7 @@ def run_engine(arguments: Sequence[str]) -> int:
 
 
 def _release(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Return which Batsim the engine is to be, by ``--as`` in front, and the other arguments."""
+    """Return which Batsim to imitate (``--as``), and the other arguments."""
     first = arguments[0] if arguments else ""
     name, equals, release = first.partition("=")
     if name != "--as":
@@ -354,7 +354,7 @@ def _trace(now: float, action: str, text: bytes) -> None:
 
 
 def _say(line: str) -> None:
-    """Print to the standard error stream, as Batsim: some tools never read the other one."""
+    """Print to stderr, as Batsim does: some tools never read stdout."""
     sys.stderr.write(f"{line}\n")
 
 
@@ -370,14 +370,14 @@ class BatsimOptions:
         return self.values.get(name, [default])[0]
 
     def whole_number(self, name: str, default: int, least: int = 0) -> int:
-        """Return the value of such an option as a whole number."""
+        """Return an option's value as a whole number."""
         text = self.value(name, str(default))
         if not (text.isascii() and text.isdigit() and len(text) <= 18 and int(text) >= least):
             raise InputError(f"{name} is {shown(text)}; a whole number from {least} up is expected")
         return int(text)
 
     def seconds(self, name: str) -> float | None:
-        """Return the value of such an option as a duration above 0 (seconds), None if not given."""
+        """Return an option's value as a duration above 0 (seconds), None if missing."""
         if name not in self.values:
             return None
         text = self.value(name, "")
@@ -391,7 +391,7 @@ class BatsimOptions:
 
 
 def parse_batsim_options(arguments: Sequence[str]) -> BatsimOptions:
-    """Read a command line of Batsim 4.
+    """Parse a command line of Batsim 4.
 
     Long options may be shortened as long as they are unambiguous, their values
     follow after ``=`` or a space, short options may be written together
@@ -429,7 +429,7 @@ def parse_batsim_options(arguments: Sequence[str]) -> BatsimOptions:
 
 
 def _refuse(written: str) -> str:
-    """Return the long name of an option; InputError if the embedded engine has not got it."""
+    """Return an option's long name; InputError if the embedded engine does not support it."""
     name = _LONG_OF_SHORT.get(written, written)
     if name in REFUSED:
         raise InputError(f"Batsim's option {name} is not supported by the embedded engine")

@@ -71,7 +71,7 @@ def _parser() -> _Parser:
 
 
 def run_engine5(arguments: Sequence[str]) -> int:
-    """Simulate by a command line of Batsim 5; return the exit code."""
+    """Simulate as a Batsim 5 command line says; return the exit code."""
     require_utf8(arguments)
     if "--version" in arguments or "--batsim-version" in arguments:
         sys.stdout.write(f"{BATSIM5_VERSION} (its options and protocol; an engine of its own)\n")
@@ -85,7 +85,7 @@ def run_engine5(arguments: Sequence[str]) -> int:
 
 
 def arguments5(arguments: Sequence[str]) -> argparse.Namespace:
-    """Return the options of a command line of Batsim 5; SystemExit after printing its help."""
+    """Parse a command line of Batsim 5; SystemExit after printing its help."""
     for each in arguments:
         if each.partition("=")[0] in REFUSED:
             raise InputError(f"Batsim's option {each} is not supported by the embedded engine")
@@ -97,7 +97,7 @@ def simulate5(
     arguments: Sequence[str],
     component: Callable[[EngineSide], Component] | None = None,
 ) -> Simulation:
-    """Simulate and write the files, with the decision component that is given, or another."""
+    """Simulate with the given decision component (or another) and write the files."""
     from qops_batsim.engine.outputs import BATSIM5_FILES, add_batsim5_outputs
     from qops_batsim.engine.simulation import Simulation
     from qops_batsim.file_set import FileSet
@@ -122,7 +122,7 @@ def simulate5(
 
 
 def read_inputs5(given: argparse.Namespace) -> tuple[Platform, list[Workload]]:
-    """Read the platform, with hosts in Batsim 5's order, and the workloads."""
+    """Read platform (hosts in Batsim 5's order) and workloads."""
     from qops_batsim.cli.engine_inputs import read_inputs
 
     files = given.platform, given.workload
@@ -131,7 +131,7 @@ def read_inputs5(given: argparse.Namespace) -> tuple[Platform, list[Workload]]:
 
 
 def read_workload5(path: str | Path) -> Workload:
-    """Read a workload; an InputError tells what Batsim 5 would abort on."""
+    """Read a workload; InputError for what makes Batsim 5 abort."""
     from qops_batsim.files import read_stored
     from qops_batsim.workload.batsim5 import aborts_of_batsim5, check_types
     from qops_batsim.workload.batsim_json import workload_in
@@ -146,7 +146,7 @@ def read_workload5(path: str | Path) -> Workload:
 
 
 def engine_options5(given: argparse.Namespace, workloads: Sequence[Workload]) -> EngineOptions:
-    """Return the options of the simulation, as far as the command line tells them."""
+    """Return the simulation options in the command line."""
     from qops_batsim.engine.options import BATSIM_5, EngineOptions
 
     if given.mmax < 0:
@@ -165,7 +165,7 @@ def engine_options5(given: argparse.Namespace, workloads: Sequence[Workload]) ->
 
 
 def read_events5(path: str, name: str) -> tuple[ExternalEvent, ...]:
-    """Read a file of Batsim 5's external events, all generic, in the order of their dates."""
+    """Read Batsim 5's external events, all generic, sorted by date."""
     from qops_batsim.engine.options import events_in_order, listed_events
 
     found = []

@@ -1,4 +1,4 @@
-"""Platform and workloads of a command line of Batsim, of any version."""
+"""Platform and workloads of a Batsim command line of any version."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_inputs(
     *,
     master_option: str | None,
 ) -> tuple[Platform, list[Workload]]:
-    """Read the files of a simulation, which may be shipped ones.
+    """Read a simulation's files, which may be shipped ones.
 
     An InputError names ``master_option`` if there is no such ``master``; None: there need not be.
     """

@@ -1,4 +1,4 @@
-"""The executable that takes Batsim's place: ``qops-batsim engine --install``."""
+"""``qops-batsim engine --install``: an executable that takes Batsim's place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARK = "# Made by qops-batsim: its embedded engine under Batsim's name."
 
 
 def install(path: Path, release: str) -> None:
-    """Write an executable that runs the engine; what is something else is never overwritten."""
+    """Write an executable that runs the engine; never overwrite another file."""
     from qops_batsim.files import write_text
 
     if path.is_symlink() or (path.exists() and not _is_ours(path)):

@@ -1,4 +1,4 @@
-"""``qops-batsim explain``: the fate of a job, and its reasons."""
+"""``qops-batsim explain``: what happened to a job, and why."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def explain(
 ) -> None:
     """Tell why a job was refused, delayed or killed, and what could have been promised.
 
-    For runs of deadline schedulers, from PREFIX_decisions.jsonl: which commitments stood
-    in the way, what was offered, the earliest deadline that would have been promised and
-    the cheapest one that the user would have taken, and each move of its start. For
+    For runs of deadline schedulers, from PREFIX_decisions.jsonl: which commitment
+    blocked it, what was offered, the earliest deadline that would have been promised, the
+    cheapest one that the user would have accepted, and each move of its start. For
     other runs, what PREFIX_jobs.csv tells. docs/explain.md has more.
 
     Examples:
@@ -104,7 +104,7 @@ def explain(
 
 
 def _rows(found: Explanation) -> Iterator[tuple[str, str]]:
-    """Yield the facts about a job, each with its label."""
+    """Yield labelled facts about a job."""
     asked = f"{found.processors} of {found.machine_processors} processors"
     if found.estimate is not None:
         asked += f" for {duration_text(found.estimate)}"
@@ -115,7 +115,7 @@ def _rows(found: Explanation) -> Iterator[tuple[str, str]]:
     if found.refusal is not None and not found.was_cancelled:
         yield "refused because", reason_text(found.refusal, found.calendar)
     if found.blamed is not None:
-        yield "in the way", _commitment_text(found.blamed, found.calendar)
+        yield "blocked by", _commitment_text(found.blamed, found.calendar)
     # Of a job that was refused, the title and the reason tell enough.
     if found.requested_deadline is not None and found.outcome != "refused":
         yield "deadline", fate_text(found.lateness)
@@ -215,7 +215,7 @@ def _print_promises(promises: Sequence[PlannedStart], calendar: Calendar | None)
 
 
 def _dates_of(calendar: Calendar | None) -> tuple[str, Callable[[float | None], str]]:
-    """Return the unit of a table's dates, for its heads, and the function that writes them."""
+    """Return the unit of a table's dates and the function that formats them."""
     if calendar is None:
         return " (s)", date_text
     return "", lambda seconds: moment_text(seconds, calendar)
@@ -227,7 +227,7 @@ def _tell_more(count: int) -> None:
 
 
 def _plain_rows(found: PlainExplanation) -> Iterator[tuple[str, str]]:
-    """Yield the facts about a job of a run without decision log."""
+    """Yield labelled facts about a job of a run without a decision log."""
     yield "submitted", moment_text(found.submission, found.calendar)
     yield "asked for", f"{found.processors} of {found.machine_processors} processors"
     if found.reason:

@@ -1,4 +1,4 @@
-"""Inputs of the commands: runs, workloads to change, moments."""
+"""Inputs of the commands: runs, workloads, moments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _copies: list[TemporaryDirectory[str]] = []
 
 
 def run_name(name: str, code: AllowedCode = ()) -> str:
-    """Return the name of a run; for a live journal, that of its files, which are made now.
+    """Return a run's name; a live journal's files are written first.
 
     ``code`` are the files that making them may run.
     """
@@ -47,7 +47,7 @@ def run_name(name: str, code: AllowedCode = ()) -> str:
 
 
 def read_runs(runs: Sequence[str], hosts: int | None) -> list[RunResult]:
-    """Read runs, name those of one name as the user wrote them, print assumptions."""
+    """Read runs; print assumptions; distinguish equal names as the user wrote them."""
     from dataclasses import replace
 
     from qops_batsim.analysis.results.run import read_run
@@ -66,7 +66,7 @@ def read_runs(runs: Sequence[str], hosts: int | None) -> list[RunResult]:
 
 
 def warn_of_other_workloads(results: Sequence[RunResult]) -> None:
-    """Warn if runs to be compared are of different workloads, as far as their files tell."""
+    """Warn if compared runs have different workloads, as far as their files tell."""
     kinds: dict[tuple[str, str | int], list[str]] = {}
     for each in results:
         kinds.setdefault(_workload_of(each), []).append(each.name)
@@ -76,7 +76,7 @@ def warn_of_other_workloads(results: Sequence[RunResult]) -> None:
 
 
 def _workload_of(result: RunResult) -> tuple[str, str | int]:
-    """Return the name of a run's workload, and its digest, else its number of jobs."""
+    """Return the name of a run's workload and its digest, or its number of jobs."""
     info, jobs = result.info, int(result.last_runs.sum())
     digest = None if info is None else info.sha256.get("workload")
     if info is None or info.workload is None:
@@ -96,7 +96,7 @@ def read_source(source: str, out: Path) -> Workload:
 
 
 def prices_in(path: Path | None) -> Prices:
-    """Return the prices of a file, the default ones for none."""
+    """Read a file of prices; the defaults without one."""
     from qops_batsim.economics.prices import read_prices
     from qops_batsim.scheduling.plugins import remember
 
@@ -106,7 +106,7 @@ def prices_in(path: Path | None) -> Prices:
 
 
 def refuse_same_file(path: Path, out: Path, what: str) -> None:
-    """Raise an InputError if the file to write is the one that is read."""
+    """Raise an InputError if the output file is the input file."""
     if out.exists() and path.exists() and out.samefile(path):
         raise InputError(f"{out}: is the {what} itself; another file to write is expected")
 
@@ -118,7 +118,7 @@ def selection(
     reservation: list[str] | None,
     nodes: Path | None,
 ) -> dict[str, Any]:
-    """Return the choices of jobs and sizes that the options of several commands make."""
+    """Return the choices of jobs and sizes from options that several commands share."""
     chosen: dict[str, Any] = {
         "partitions": partition or (),
         "qos": qos or (),
@@ -133,7 +133,7 @@ def selection(
 
 
 def duration(text: str, where: str, *, zero: bool = True) -> float:
-    """Return the seconds of a date or duration such as ``6h``; 0 only where it has a meaning."""
+    """Parse a duration such as ``6h`` to seconds; 0 only where it makes sense."""
     from qops_batsim.platform.units import parse_time
 
     value = parse_time(text, where=where)
@@ -143,7 +143,7 @@ def duration(text: str, where: str, *, zero: bool = True) -> float:
 
 
 def moment(text: str, option: str, calendar: Calendar | None) -> float:
-    """Return the second of a run that an option names: a number with a unit or none, or a date."""
+    """Parse a moment of a run: seconds with or without a unit, or a date."""
     with suppress(InputError):
         return duration(text.strip(), option)
     try:

@@ -206,7 +206,7 @@ def release_all(
     journal: Annotated[Path | None, _of_release("--journal")] = None,
     partition: Annotated[str | None, _of_release("--partition")] = None,
 ) -> None:
-    """Hand every job that is held for live decisions back to Slurm, which starts it when it wants.
+    """Hand every job held for live decisions back to Slurm, which then schedules it.
 
     What the filter of submissions has held is known by its comment, what was held later by its
     AdminComment, also without a journal or with a damaged one. Holds of users and administrators
@@ -255,7 +255,7 @@ def status(
     follow: Annotated[bool, _about("--follow")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show which jobs wait and run, what was promised to them, and what went wrong.
+    """Show which jobs wait and run, their promises, and what went wrong.
 
     Examples:
 
@@ -317,9 +317,9 @@ def _print_status(journal: Journal, *, as_json: bool) -> None:
 
 @app.command()
 def check(partition: Partition = None, poll: Poll = "1s", as_json: AsJson = False) -> None:
-    """Tell whether this Slurm is set up for live decisions, and which margin and grace it needs.
+    """Tell whether this Slurm is ready for live decisions, and which margin and grace it needs.
 
-    Exit code 1 if something stands in the way. Changes nothing.
+    Exit code 1 if something prevents that. Changes nothing.
 
     Examples:
 
@@ -370,7 +370,7 @@ def report(
     scheduler: Annotated[str | None, _about("--scheduler")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what was promised and kept, and what the embedded engine makes of the same jobs.
+    """Tell which promises were kept, and what the embedded engine does with the same jobs.
 
     Of a shadow, what would have been promised and kept, with the run times that the
     jobs really had, beside what Slurm made of them by itself.

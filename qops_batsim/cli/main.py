@@ -1,4 +1,4 @@
-"""The ``qops-batsim`` command: its commands, their help, and errors.
+"""The ``qops-batsim`` command: its subcommands, help, and errors.
 
 Every command lives in a module of this folder, which is imported when the command is named,
 and imports what it needs when it runs, so that ``--help`` is fast and commands start soon.
@@ -84,7 +84,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class _PlainHelp:
-    """Help without the marks of code, and values checked only where they may need it."""
+    """Help without code marks; values are checked only when needed."""
 
     def get_help(self, ctx: Any) -> str:
         """Return the help text for a terminal."""
@@ -110,14 +110,14 @@ class _PlainHelp:
 
 
 class Command(_PlainHelp, TyperCommand):
-    """Command of the package."""
+    """A command of the package."""
 
 
 class Group(_PlainHelp, TyperGroup):
-    """Group of commands."""
+    """A group of commands."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is named, or the one that is meant by a scheduler's name."""
+        """Return the named command, or the one meant by a scheduler's name."""
         default = DEFAULTS.get(self.name or "")
         if default is not None and args[0] not in self.commands:
             from qops_batsim.scheduling.registry import scheduler_names
@@ -127,12 +127,12 @@ class Group(_PlainHelp, TyperGroup):
         return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options, and the commands."""
+        """Write the options and the commands."""
         super().format_options(ctx, formatter)
         self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands under their headings, each with its whole summary; Typer cuts it."""
+        """Write the commands with their whole summaries, which Typer would cut."""
         sections = {"Commands": self.commands} if ctx.parent else COMMANDS
         for heading, names in sections.items():
             commands = [self.commands[name] for name in names]
@@ -142,7 +142,7 @@ class Group(_PlainHelp, TyperGroup):
 
 
 def command_line(named: str | None = None) -> typer.Typer:
-    """Return the command line, with all commands, or with one of them only, which is there sooner.
+    """Return the command line with all commands, or with one only, which loads faster.
 
     Where no command has the name, all are there, but can only be listed.
     """
@@ -175,7 +175,7 @@ def command_line(named: str | None = None) -> typer.Typer:
 
 
 def _skip_checks(parameters: Iterable[Any]) -> None:
-    """Keep Typer from loading a large package to check texts, and options that are not given."""
+    """Keep Typer from loading a large package to check texts and missing options."""
     for each in parameters:
         # Older versions of Typer have no descriptors, and no such package.
         if hasattr(each, "type_descriptor") and "process_value" not in vars(each):
@@ -183,7 +183,7 @@ def _skip_checks(parameters: Iterable[Any]) -> None:
 
 
 def _value(parameter: Any, check: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
-    """Return the value of a parameter, checked only if it is of another type."""
+    """Return a parameter's value, checked only if its type differs."""
     if value is None and not parameter.required:
         value = () if parameter.multiple or parameter.nargs == -1 else None
     elif value and parameter.type_descriptor.annotation == list[str]:
@@ -219,7 +219,7 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line; a user's mistake ends in one line and exit code 2."""
+    """Run the command line; a user's mistake is one line and exit code 2."""
     named = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     completing = "_QOPS_BATSIM_COMPLETE" in os.environ
     run_app(partial(command_line, None if completing else named), "qops-batsim")
@@ -256,14 +256,14 @@ def run_app(make: Callable[[], typer.Typer], program: str) -> None:
 
 
 def _drop_output() -> None:
-    """Drop buffered output, so that Python does not raise the same error at its end."""
+    """Drop buffered output so that Python does not fail again at exit."""
     with suppress(OSError):  # It may be no file.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Print warnings of this package as every other line of the command."""
+    """Print this package's warnings like all other lines of the command."""
     with warnings.catch_warnings():
         otherwise = warnings.showwarning
 

@@ -67,7 +67,7 @@ def metrics(
 
 
 def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workload]:
-    """Return the workloads with a run's deadlines, if there are any."""
+    """Return the workloads with a run's deadlines, if any."""
     from qops_batsim.analysis.results.run import read_workloads, workloads_with_deadlines
 
     if given:
@@ -79,7 +79,7 @@ def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workloa
 
 
 def print_metrics(values: Metrics) -> None:
-    """Print the metrics of one run, the outcome of deadlines first."""
+    """Print a run's metrics, the outcome of deadlines first."""
     if values.deadlines is not None:
         _print_deadlines(values.deadlines)
         say()
@@ -106,7 +106,7 @@ def print_metrics(values: Metrics) -> None:
 
 
 def _summaries(values: Metrics) -> dict[tuple[str, str], dict[str, str]]:
-    """Return the numbers of each distribution over the jobs that ran, by its name and unit."""
+    """Return each distribution's numbers over executed jobs by name and unit."""
     bounded = f"bounded slowdown ({values.bounded_slowdown_threshold:g} s)"
     found = {
         ("waiting time", " (s)"): values.waiting_time,
@@ -122,7 +122,7 @@ def _summaries(values: Metrics) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def _ended(values: Metrics) -> dict[str, int]:
-    """Return how many jobs ended how."""
+    """Return the numbers of jobs by final state."""
     return {
         "successful": values.jobs_successful,
         "killed at walltime": values.jobs_walltime_killed,
@@ -145,7 +145,7 @@ _DEADLINES = {
 
 
 def _tallies(found: DeadlineMetrics) -> dict[str, Tally]:
-    """Return the tallies by label; where nothing was promised, nothing was kept or broken."""
+    """Return the tallies by label; kept and broken only if anything was promised."""
     without = () if found.promised.jobs else ("kept", "broken")
     return {k: getattr(found, name) for k, name in _DEADLINES.items() if name not in without}
 
@@ -185,7 +185,7 @@ def _deadline_rows(values: Metrics) -> dict[str, str]:
 
 
 def _rows(values: Metrics, *, restarts: bool, deadlines: bool) -> dict[str, str]:
-    """Return the rows of the table: label with unit, and value as text."""
+    """Return the table's rows: label with unit, value as text."""
     counts = {"hosts": values.hosts, "jobs submitted": values.jobs_submitted}
     counts |= {
         f"jobs {how}": count for how, count in _ended(values).items() if count or how != "cancelled"

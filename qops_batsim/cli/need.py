@@ -1,4 +1,4 @@
-"""Options of ``qops-batsim workload deadlines --by need``, and the choices that they stand for."""
+"""Options of ``qops-batsim workload deadlines --by need``."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TimeZone = Annotated[str | None, _of_need("--time-zone", show_default=False)]
 
 
 def need_choices(texts: dict[str, str | None], others: dict[str, Any]) -> NeedChoices:
-    """Return the choices from the texts of the options above, and ``others`` by field."""
+    """Return the choices from these options' texts, and ``others`` by field."""
     from qops_batsim.workload.need import NeedChoices
 
     read: dict[str, Callable[[str], Any]] = {
@@ -112,7 +112,7 @@ def _number(option: str, text: str) -> float:
 
 
 def _read(option: str, text: str, convert: Callable[[str], ValueT], expected: str) -> ValueT:
-    """Return what a text stands for, or raise an InputError."""
+    """Parse a text, or raise an InputError."""
     with suppress(ValueError):
         return convert(text)
     raise InputError(f"{option}: {shown(text)} is not accepted; {expected} is expected")

@@ -1,4 +1,4 @@
-"""Arguments and options of several commands, each with its help text.
+"""Arguments and options that several commands share, with their help.
 
 A command names them in its signature (``run: Run, as_json: AsJson = False``); what only one
 command has stands in that command's file. They are described as on a manual page:
@@ -34,7 +34,7 @@ _Command = Callable[..., None]
 
 
 def manual(page: str, *further: str) -> Callable[..., Any]:
-    """Return a function that makes Typer's option or argument of an entry, given its first name.
+    """Return a function that makes the Typer option or argument of a named entry.
 
     An entry begins with what the user writes, up to the first colon and blank: an option with its
     other names and the name of its value, or an argument. Its further lines are indented. Limits
@@ -65,7 +65,7 @@ def manual(page: str, *further: str) -> Callable[..., Any]:
 
 
 def with_options(shared: _Command) -> Callable[[_Command], _Command]:
-    """Return a decorator of commands whose ``**given`` begin with the options of a function."""
+    """Return a decorator that adds a function's options to a command's ``**given``."""
 
     def decorate(command: _Command) -> _Command:
         own, common = (signature(each, eval_str=True) for each in (command, shared))
@@ -197,5 +197,5 @@ Quiet = Annotated[bool, _of_output("--quiet")]
 
 
 def rows_to_list(text: str, least: int = 1) -> Any:
-    """Return the option ``--first N``: how many rows of a long list are printed."""
+    """Return the option ``--first N``: the number of rows of a long list to print."""
     return manual(f"--first N: {text}")("--first", min=least)

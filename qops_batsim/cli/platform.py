@@ -1,4 +1,4 @@
-"""``qops-batsim platform``: the machines that jobs run on."""
+"""``qops-batsim platform``: machines to simulate."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def show(
 
 
 def _print_shipped() -> None:
-    """Print the platforms that come with the package."""
+    """Print the shipped platforms."""
     from qops_batsim.platform.simgrid_read import read_platform
     from qops_batsim.shipped import find_input, shipped_names
 

@@ -1,4 +1,4 @@
-"""``qops-batsim quote``: deadlines that could have been promised in a run, and their price."""
+"""``qops-batsim quote``: deadlines that a finished run could have promised, and their price."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def quote(
     code: Code = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what could have been promised to one more job, at a moment of a finished run.
+    """Tell what could have been promised to one more job at a moment of a finished run.
 
     The scheduler's plan is put together from PREFIX_decisions.jsonl and asked, so the answer is
     what the scheduler would have said. Nothing is changed by asking. `qops-batsim queue quote`
@@ -88,7 +88,7 @@ def quote(
 
 
 def _rows(found: Quotation) -> Iterator[tuple[str, str]]:
-    """Yield request and answer, each with its label."""
+    """Yield labelled lines of request and answer."""
     some = f"{found.processors} processor" + "s" * (found.processors != 1)
     wish = f"{some} for {duration_text(found.run_time)}"
     if found.requested_deadline is not None:
@@ -98,7 +98,7 @@ def _rows(found: Quotation) -> Iterator[tuple[str, str]]:
     reason = "" if found.refusal is None else reason_text(found.refusal, found.calendar)
     yield "answer", "admitted" if found.admitted else f"refused: {reason}"
     if found.blamed is not None:
-        yield "in the way", f"qops-batsim explain {found.run} '{found.blamed}'"
+        yield "blocked by", f"qops-batsim explain {found.run} '{found.blamed}'"
     if found.granted is not None:
         yield "promise", possible_text(found.granted, found.time, found.calendar)
     if found.offered is not None:

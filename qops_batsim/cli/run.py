@@ -1,4 +1,4 @@
-"""``qops-batsim run``: a scheduler on a workload."""
+"""``qops-batsim run``: run a scheduler on a workload."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _about = manual(
         PREFIX_again.
     --out, -o PREFIX: Where to write: PREFIX_jobs.csv and so on. Default: out/SCHEDULER.
     --picture/--no-picture: Draw PREFIX_deadlines.png: which deadlines were kept, missed and
-        refused, beside EASY. Default: for deadline schedulers on users' deadlines, unless --quiet.
+        refused, compared with EASY. Default: for deadline schedulers on users' deadlines, unless --quiet.
     [Machine and events]
     --users FILE: Users who react, in place of a workload (`workload users`): their next jobs follow
         the ends of the last ones, and they answer refusals. Also writes PREFIX_submitted.json,
@@ -138,7 +138,7 @@ def run(
 
 
 def _engine(engine: str, delays: bool, again: str | None) -> tuple[str, str | None]:
-    """Return the engine, and the path of a Batsim if it is one; of ``again``, only the path."""
+    """Return the engine's name, and the path of a Batsim if it is one."""
     path = engine if os.sep in engine else None
     if path is None and engine not in ENGINES:
         raise InputError(f"--engine {engine}: unknown engine{did_you_mean(engine, ENGINES)}")
@@ -158,7 +158,7 @@ def _run(
     out: str | None,
     quiet: bool,
 ) -> Run:
-    """Run, and pass on the exit code of a Batsim that fails."""
+    """Run, and return the exit code of a Batsim that fails."""
     from qops_batsim.running.installation import BatsimError
     from qops_batsim.running.progress import ProgressListener
     from qops_batsim.running.run import BatsimCall, run, run_again
@@ -192,7 +192,7 @@ def _run(
         given = [f"--{name}" for name, value in choices.items() if value != unset.get(name)]
         if scheduler or given:
             beside = (scheduler or ", ".join(given)).replace("settings", "set").replace("_", "-")
-            raise InputError(f"--again beside {beside}: the description tells that already")
+            raise InputError(f"--again with {beside}: the description tells that already")
         return run_again(again, out=out, batsim=batsim, progress=progress, code=code)
     except BatsimError as error:
         print_error(str(error))
@@ -200,7 +200,7 @@ def _run(
 
 
 def _report(done: Run, as_json: bool, quiet: bool, picture: bool | None, strict: bool) -> None:
-    """Print metrics, a summary and the files, or the violations, if there are any."""
+    """Print metrics, a summary and the files, or the violations."""
     from qops_batsim.cli.metrics import print_metrics
     from qops_batsim.cli.texts import lateness_text
 
@@ -244,14 +244,14 @@ def _print_json(done: Run) -> None:
 
 
 def scheduler_title(done: Run) -> str:
-    """Return the scheduler's name, written as in its summary if that begins with it."""
+    """Return the scheduler's name, spelt as in its summary if that begins with it."""
     name = short_name(done.scheduler)
     begin = re.split(r"\W", done.module.scheduler.summary, maxsplit=1)[0]
     return begin if begin.lower() == name else name
 
 
 def _tell_story(done: Run) -> None:
-    """Print promises given and kept, beside EASY's outcome."""
+    """Print promises given and kept, and EASY's outcome."""
     from qops_batsim.cli.texts import story_text
 
     found, easy = done.measured, done.easy
@@ -264,7 +264,7 @@ def _tell_story(done: Run) -> None:
 
 
 def _tell_wishes(done: Run) -> None:
-    """Print what became of what users wanted, if they reacted."""
+    """Print the outcome of users' wishes, if users reacted."""
     from qops_batsim.users.reacting import DONE, ELSEWHERE, LEFT, Reacting
 
     scheduler = done.module.scheduler
@@ -282,7 +282,7 @@ def _tell_wishes(done: Run) -> None:
 
 
 def _draw(done: Run, asked: bool | None, quiet: bool) -> list[Path]:
-    """Draw the outcome of deadlines, if that is wanted; return the picture's path.
+    """Draw the outcome of deadlines if wanted; return the picture's path.
 
     It takes longer than the simulation of a short workload, so what is run for its numbers, or to
     be left alone, has none unless it is asked for.

@@ -1,4 +1,4 @@
-"""``qops-batsim schedulers``: the schedulers, and their options."""
+"""``qops-batsim schedulers``: the schedulers and their options."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def schedulers(
 
 
 def _summary(name: str) -> str:
-    """Return a scheduler's summary; of a broken plug-in, the error."""
+    """Return a scheduler's summary, or a broken plug-in's error."""
     from qops_batsim.scheduling.registry import scheduler_class
 
     try:
@@ -87,7 +87,7 @@ def _summary(name: str) -> str:
 
 
 def _description(kind: type[Scheduler]) -> list[str]:
-    """Return the paragraphs of a scheduler's docstring for its users, without Python parameters."""
+    """Return the paragraphs of a scheduler's docstring that are for users."""
     lines = (inspect.getdoc(kind) or "").splitlines()
     rules = [row for row, line in enumerate(lines) if line and not line.strip("-")]
     text = "\n".join(lines[: rules[0] - 1] if rules else lines).rstrip()
@@ -98,7 +98,7 @@ def _description(kind: type[Scheduler]) -> list[str]:
 
 
 def describe_options(kind: type[Scheduler]) -> list[dict[str, Any]]:
-    """Return name, type, default, unit and meaning of each option of a scheduler."""
+    """Return (name, type, default, unit, meaning) of each option of a scheduler."""
     import msgspec
 
     hints = typing.get_type_hints(kind.Options, include_extras=True)

@@ -1,4 +1,4 @@
-"""``qops-batsim serve``: a scheduler as decision process of Batsim."""
+"""``qops-batsim serve``: a scheduler as Batsim's decision process."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def serve(
 
 @dataclass
 class _Server:
-    """Server of one simulation after the other on one socket."""
+    """Serves one simulation after the other on one socket."""
 
     scheduler: str
     settings: dict[str, object]
@@ -153,7 +153,7 @@ class _Server:
         return max(code, written)
 
     def note_refused(self, reason: str) -> None:
-        """Print that a peer was refused: each reason, and a few of them, once a simulation."""
+        """Print why a peer was refused: each reason once, up to a few, per simulation."""
         if reason not in self.refused and len(self.refused) < REASONS_NOTED:
             self.refused.add(reason)
             note(f"refused: {reason}")
@@ -187,7 +187,7 @@ class _Server:
             return 2
 
     def _dismiss(self, reason: str, patience: float = 0.0) -> None:
-        """End the engine with the session: Batsim aborts on an answer that is no JSON."""
+        """End the engine together with the session: Batsim aborts on an answer that is not JSON."""
         last_word = f"qops-batsim serve: {reason}"
         self.connection.dismiss(last_word.encode(errors="backslashreplace"), patience)
 

@@ -1,4 +1,4 @@
-"""``qops-batsim study``: a grid of runs, kept, resumed, judged."""
+"""``qops-batsim study``: run, resume and judge a grid of runs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _about = manual(
     """
     FILE: The study (TOML; `qops-batsim study example` prints one), or the name of one that comes
         with the package: benchmark, example.
-    SCHEDULER...: Further schedulers beside those of the file: registered ones or
+    SCHEDULER...: Schedulers in addition to those of the file: registered ones or
         my_file.py:MyScheduler, with options as in qops:k_factor=1.
     DIR: Directory of a study.
     --out, -o DIR: Directory of the study: what is run, finished runs, tables.
@@ -83,7 +83,7 @@ def run(
     on_broken_promise: Annotated[str | None, _about("--on-broken-promise")] = None,
     code: options.Code = None,
 ) -> None:
-    """Make the runs of a study that its directory does not hold yet, and print the table.
+    """Make the missing runs of a study, and print its table.
 
     Every finished run is kept at once, so that a study which was killed goes on where it
     was, and one that has grown makes only what is new. Equal runs are made once: at load 1, say,
@@ -103,7 +103,7 @@ def run(
 
     \b
         qops-batsim study run study.toml --out out/first --workers 2
-        # Your own scheduler beside ours, on equal terms:
+        # Your own scheduler among ours, on equal terms:
         qops-batsim study run benchmark mine.py:Mine --quick --out out/mine
         # On a Dask cluster:
         qops-batsim study run study.toml -o out/first \\
@@ -131,7 +131,7 @@ def tell_study(
     ending: str = "",
     page: Path | None = None,
 ) -> None:
-    """Make the runs of a study, print its table, write its files; exit with 1 if a run failed."""
+    """Make the runs of a study, print its table, write its files; exit with 1 if one failed."""
     from qops_batsim.experiments.pictures import write_files
     from qops_batsim.experiments.study_report import report_of, tables_of
     from qops_batsim.experiments.study_runs import run_study
@@ -169,7 +169,7 @@ def tell_study(
 
 
 def _tell_cost(jobs: Sequence[float]) -> None:
-    """Tell how many runs are to be made, and about how long that takes."""
+    """Print how many runs will be made, and about how long that takes."""
     # Measured: 0.05 ms a job in runs of some hundreds, 0.4 ms in those of 28,000.
     seconds = sum(each * 5e-5 * (1 + each / 4000) for each in jobs)
     if seconds > LONG:
@@ -179,7 +179,7 @@ def _tell_cost(jobs: Sequence[float]) -> None:
 
 @app.command("status")
 def status(directory: _Directory, as_json: options.AsJson = False) -> None:
-    """Tell how far a study is, also while it runs, and what failed.
+    """Tell the progress of a study, also while it runs, and what failed.
 
     Examples:
 
@@ -216,7 +216,7 @@ def report(
     others: Annotated[Path | None, _of_report("--with", show_default=False)] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print the table of the finished runs, or write it with its pictures into files.
+    """Print the table of the finished runs, or write it with its pictures to files.
 
     The table has means, intervals and verdicts; it is told while the study still runs, too.
 
@@ -255,7 +255,7 @@ def report(
 
 
 def _finished(directory: Path) -> StudyRuns:
-    """Return the runs of a study, of which at least one is finished."""
+    """Return the runs of a study; at least one must be finished."""
     from qops_batsim.errors import InputError
     from qops_batsim.experiments.study_runs import read_study_runs
 
@@ -275,7 +275,7 @@ def _print_table(runs: StudyRuns) -> None:
 
 
 def _print_failures(runs: StudyRuns) -> int:
-    """Print what failed, each error once; return how many runs that are."""
+    """Print each error once; return how many runs failed."""
     errors: dict[str, list[str]] = {}
     for each in runs.outcomes:
         if each.error is not None and not each.repeated:

@@ -1,4 +1,4 @@
-"""Texts of dates, durations, prices and lists of names, as the commands print them."""
+"""Dates, durations, prices and lists of names as the commands print them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration in words, exact to the second: ``2 h 36 min 47 s``."""
+    """Format a duration to the second: ``2 h 36 min 47 s``."""
     sign, rest = ("-" if round(seconds) < 0 else ""), abs(round(seconds))
     parts = []
     for size, unit in _UNITS:
@@ -32,7 +32,7 @@ def duration_text(seconds: float) -> str:
 
 
 def spare_text(spare: float) -> str:
-    """Return the time left at a deadline, such as ``5 min before``."""
+    """Format the time left at a deadline, such as ``5 min before``."""
     if abs(spare) <= PLAN_TOLERANCE:
         return "at"
     told = duration_text(abs(spare)) if abs(spare) >= 0.5 else "less than 1 s"
@@ -40,7 +40,7 @@ def spare_text(spare: float) -> str:
 
 
 def fate_text(lateness: float | None, *, refused: bool = False, killed: bool = False) -> str:
-    """Return what became of a deadline: met, missed by how much, or not met and why."""
+    """Describe a deadline's outcome: met, missed by how much, or not met and why."""
     if refused or killed:
         return f"not met: the job {'was killed' if killed else 'did not run'}"
     if lateness is None:
@@ -51,33 +51,33 @@ def fate_text(lateness: float | None, *, refused: bool = False, killed: bool = F
 
 
 def date_text(seconds: float | None) -> str:
-    """Return a date of a simulation in seconds, ``-`` for none."""
+    """Format a simulation date in seconds, ``-`` for none."""
     if seconds is None:
         return "-"
     return f"{seconds:,.0f}" if seconds == round(seconds) else f"{seconds:,.2f}"
 
 
 def moment_text(seconds: float | None, calendar: Calendar | None) -> str:
-    """Return a date of a simulation: the calendar's if there is one, else with its unit."""
+    """Format a simulation date with the calendar if there is one, else with its unit."""
     if seconds is None:
         return "-"
     return f"{date_text(seconds)} s" if calendar is None else calendar.text(seconds)
 
 
 def reason_text(refusal: Refusal, calendar: Calendar | None) -> str:
-    """Return why a job was refused, its dates told by the calendar if there is one."""
+    """Format a refusal's reason, dates with the calendar if there is one."""
     from qops_batsim.scheduling.refusal import sentence
 
     return sentence(refusal) if calendar is None else sentence(refusal, calendar.text)
 
 
 def number_text(value: float | None, factor: float = 1.0, *, decimals: int = 2) -> str:
-    """Return a number with separators between thousands, ``-`` for none."""
+    """Format a number with thousands separators, ``-`` for none."""
     return "-" if value is None else f"{value * factor:,.{decimals}f}"
 
 
 def lateness_text(lateness: Lateness) -> str:
-    """Return a summary of lateness: ``118 promises checked, none is late``."""
+    """Summarize lateness: ``118 promises checked, none is late``."""
     found = "none is late"
     if lateness.job is not None:
         found = f"the greatest lateness is {lateness.seconds:.6f} s, of job {lateness.job!r}"
@@ -89,7 +89,7 @@ def lateness_text(lateness: Lateness) -> str:
 
 
 def price_text(price: JobPrice | None) -> str:
-    """Return a price in words."""
+    """Format a price."""
     if price is None:
         return "price unknown: no estimate"
     qos = "unknown" if price.qos is None else f"{price.qos:,.2f}"
@@ -101,7 +101,7 @@ def price_text(price: JobPrice | None) -> str:
 
 
 def possible_text(possible: PossibleDeadline, arrival: float, calendar: Calendar | None) -> str:
-    """Return a possible deadline in words, counted from the arrival as well."""
+    """Describe a possible deadline, also relative to the arrival."""
     killed = f"; {', '.join(possible.killed)} killed" if possible.killed else ""
     return (
         f"{moment_text(possible.deadline, calendar)} "
@@ -117,7 +117,7 @@ def story_text(
     run: tuple[DeadlineMetrics, float | None],
     easy: tuple[DeadlineMetrics, float | None] | None,
 ) -> str:
-    """Return a sentence about promises given and kept, and deadlines met by EASY.
+    """Return a sentence on promises given and kept, and on EASY's deadlines.
 
     Each comes with its utilization (0 to 1); ``promises`` tells whether the scheduler gives any.
     """
@@ -145,11 +145,11 @@ def story_text(
 
 
 def names_text(names: Sequence[str], most: int) -> str:
-    """Return the first names, and the number of the others."""
+    """Return the first names, and how many others there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def load_text(load: float | None) -> str:
-    """Return an offered load in words."""
+    """Format an offered load."""
     return "undefined (all jobs are submitted at one date)" if load is None else f"{load:.4f}"

@@ -1,4 +1,4 @@
-"""``qops-batsim verify``: the invariants that a run's files have to keep."""
+"""``qops-batsim verify``: check the invariants of a run's files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``qops-batsim workload``: workloads read from logs, made, downloaded and changed."""
+"""``qops-batsim workload``: import, generate, download and change workloads."""
 
 from __future__ import annotations
 
@@ -126,10 +126,10 @@ def fetch(
     out: Annotated[Path | None, _of_generate("--out")] = None,
     cache: Annotated[Path | None, _of_generate("--cache")] = None,
 ) -> None:
-    """Download a log of the Parallel Workloads Archive and print where it is.
+    """Download a log of the Parallel Workloads Archive and print its path.
 
     A log is downloaded once. The checksum of kth-sp2 is known to this package. For the
-    others, that of the first download is recorded beside the file, and later downloads must
+    others, that of the first download is recorded next to the file, and later downloads must
     agree with it. Versions without flurries are taken where the archive has them.
 
     Examples:
@@ -189,7 +189,7 @@ def scale(
     skip: options.Skip = 0,
     same_time: Annotated[bool, _of_scale("--same-time")] = False,
 ) -> None:
-    """Take a subset of a workload and change the load it offers (Islam et al. 2003).
+    """Take a part of a workload and change its load (Islam et al. 2003).
 
     By duplication, (load - 1) × jobs are submitted again at a random time of the trace; the
     first duplicate of job 15 is 15d1 and tells so (`qos.origin`). Deadlines are for
@@ -334,7 +334,7 @@ def deadlines(
 
 
 def _refuse(by: str, **are_given: bool) -> None:
-    """Raise an InputError about an option that is given and of no use."""
+    """Raise an InputError about an option that has no effect here."""
     for name, is_given in are_given.items():
         if is_given:
             raise InputError(f"--{name.replace('_', '-')} is of no use for deadlines by {by}")
@@ -373,7 +373,7 @@ def estimates(
     seed: Annotated[int, _of_estimates("--seed")] = 1,
     requests: Annotated[Path | None, _of_estimates("--requests")] = None,
 ) -> None:
-    """Replace the estimates that schedulers plan with by those of a model.
+    """Replace the estimates that schedulers plan with by a model's.
 
     Deadlines and run times stay, so that runs with different estimates can be compared job by
     job. What planning uses is `qos.estimated_runtime`; what kills a job is its walltime. A
@@ -417,7 +417,7 @@ def estimates(
 
 
 def _tell_errors(result: Workload) -> None:
-    """Print a comparison of the estimates with run times and deadlines."""
+    """Print how the estimates compare with run times and deadlines."""
     from qops_batsim.workload.deadlines import too_early
     from qops_batsim.workload.estimates import count_estimates
 
@@ -462,7 +462,7 @@ def classes(
     speed: Annotated[float, _of_classes("--speed")] = 1e9,
     seed: Annotated[int, _of_classes("--seed")] = 1,
 ) -> None:
-    """Turn jobs that last into jobs that compute, in four classes of service (Pascal et al. 2004).
+    """Turn delay jobs into compute jobs of four classes of service (Pascal et al. 2004).
 
     Queue express becomes class high_priority, high dedicated, normal deadline, low and standby
     best_effort. Jobs without a queue draw one, with the frequencies of the SDSC SP2 log. Each

@@ -1,4 +1,4 @@
-"""``qops-batsim workload import``: logs of all formats, a centre's own accounting among them."""
+"""``qops-batsim workload import``: logs of all formats, including a centre's accounting."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def import_log(
 
 
 def _form(given: Mapping[str, Any], found: str) -> tuple[str, CsvForm | None]:
-    """Return the format that is asked for or found, and what the columns of a table say."""
+    """Return the requested or recognised format, and the meaning of a table's columns."""
     from qops_batsim.workload.accounting import site
 
     asked, columns = given.get("--format"), given.get("--map")
@@ -248,7 +248,7 @@ def _form(given: Mapping[str, Any], found: str) -> tuple[str, CsvForm | None]:
 
 
 def _refuse_others(given: Mapping[str, Any], kind: str, file: str, out: Path | None) -> None:
-    """Refuse options that another format, or another use, has."""
+    """Refuse options of other formats or uses."""
     for option in given:
         formats = _FORMATS_OF.get(option, _LOGS)
         if kind not in formats:
@@ -260,7 +260,7 @@ def _refuse_others(given: Mapping[str, Any], kind: str, file: str, out: Path | N
 
 
 def _pairs(texts: Iterable[str] | None, option: str, example: str) -> dict[str, str]:
-    """Return the pairs that an option gives."""
+    """Return an option's ``key=value`` pairs."""
     pairs: dict[str, str] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
@@ -273,7 +273,7 @@ def _pairs(texts: Iterable[str] | None, option: str, example: str) -> dict[str, 
 
 
 def _choices(given: Mapping[str, Any]) -> Choices:
-    """Return which rows of accounting are jobs, and how they are read."""
+    """Return the choices of which rows of accounting are jobs, and how cells are read."""
     from qops_batsim.workload.accounting.rows import Choices
 
     names = ("partition", "qos", "account", "reservation", "nodes")
@@ -309,7 +309,7 @@ def _convert(
     given: Mapping[str, Any],
     release: str,
 ) -> bool:
-    """Read, convert and write; print what was done, and tell whether anything was odd."""
+    """Read, convert and write; print what was done; return whether anything was odd."""
     from qops_batsim.files import write_text
     from qops_batsim.workload.accounting.reservations import read_reservations
     from qops_batsim.workload.conversion import Bounds, convert_log
@@ -357,7 +357,7 @@ def _convert(
 
 
 def _convert_workload(stored: Stored, source: str, out: Path | None, release: str) -> bool:
-    """Write a Batsim workload for a version of Batsim, and tell what is lost.
+    """Write a Batsim workload for a version of Batsim, and print what is lost.
 
     Without a file, tell what would be lost for Batsim 5.
     """
@@ -378,7 +378,7 @@ def _convert_workload(stored: Stored, source: str, out: Path | None, release: st
 
 
 def _write(workload: Workload, out: Path, release: str) -> list[str]:
-    """Write a workload for a version of Batsim; return what is lost, a line each."""
+    """Write a workload for a version of Batsim; return a line for each loss."""
     from qops_batsim.files import write_text
     from qops_batsim.workload.batsim5 import format_batsim5
     from qops_batsim.workload.batsim_json import write_workload
@@ -394,7 +394,7 @@ def _write(workload: Workload, out: Path, release: str) -> list[str]:
 def _events_of(
     reservations: Sequence[Reservation], conversion: Conversion, choices: Choices, ahead: float
 ) -> tuple[str, str]:
-    """Return the events of the windows of reservations, announced so long ahead, and a report."""
+    """Return the events of reservations' windows, with their notices, and a report."""
     from qops_batsim.platform.hostset import HostSet
     from qops_batsim.workload.accounting.reservations import windows_of
     from qops_batsim.workload.model import plain_number
@@ -446,6 +446,6 @@ def _tell(conversion: Conversion, read: str, odd: Sequence[RepairCount], out: Pa
 
 
 def _some(lines: Sequence[int]) -> str:
-    """Return the first line numbers of a finding."""
+    """Return a finding's first line numbers."""
     more = ["…"] if len(lines) > _LINES else []
     return " ".join([*map(str, lines[:_LINES]), *more])

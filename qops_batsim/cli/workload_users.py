@@ -1,4 +1,4 @@
-"""``qops-batsim workload users``: users who react, from a log, or changed."""
+"""``qops-batsim workload users``: users who react, from a log or changed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def users(
     example: Annotated[bool, _about("--example", callback=_print_example, is_eager=True)] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the users of a log, with their sessions and think times, for runs in which they react.
+    """Find a log's users, with their sessions and think times, for runs in which they react.
 
     In `run --users` a user starts the next jobs a think time after the last ones ended, or in the
     next session, as in the log; and answers refusals. So the load follows the scheduler. More
@@ -101,7 +101,7 @@ def users(
 def _found(
     source: Path, processors: int | None, time_zone: str | None, choices: Path | None, seed: int
 ) -> Users:
-    """Return the users of a file, or those of a log."""
+    """Return the users in a file, or those of a log."""
     from msgspec.structs import replace
 
     from qops_batsim.files import read_stored

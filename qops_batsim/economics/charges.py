@@ -216,7 +216,7 @@ def served_job(
 ) -> ServedJob:
     """Return the facts of a job for its price; its deadline must be after its arrival.
 
-    ``arrival`` is the first submission, which a job that was killed and started anew keeps,
+    ``arrival`` is the first submission, which a job that was killed and run again keeps,
     and ``deadline`` what the scheduler promised to a user, or None (all in seconds).
     """
     if deadline is None:

@@ -73,7 +73,7 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if None in priced and [*priced, self.qos_charge] != [None] * 3:
             raise InputError(
                 f"{where}: a price is expected with what it is in: currency and core_hour, also "
-                "beside qos_charge"
+                "with qos_charge"
             )
         self.categories.check()
 

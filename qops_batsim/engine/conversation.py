@@ -1,4 +1,4 @@
-"""Decisions by messages: the loop of events runs a world, and a decision side answers for it.
+"""Decisions by messages: the event loop runs a world, and a decision side answers.
 
 So run all jobs that do more than sleep on hosts of their own, and all whose decisions come from
 another process.
@@ -22,7 +22,7 @@ Exchange = Callable[[Message[Event]], Message[Decision]]
 
 
 class Conversation(Scheduler):
-    """Stands in for a scheduler in the loop of events where decisions come in messages.
+    """Stand-in for a scheduler in the event loop when decisions come in messages.
 
     Attributes
     ----------
@@ -38,11 +38,11 @@ class Conversation(Scheduler):
         self.busy_until = 0.0
 
     def untold(self) -> int:
-        """Return how many events have not been sent yet."""
+        """Return the number of events not sent yet."""
         return len(self.world.outbox)
 
     def happen(self, number: int) -> None:
-        """Carry out an external event, by its place among them."""
+        """Execute an external event, given by its index."""
         self.world.happen((self.world.options.external_events or ())[number])
 
     def begin(self, manager: ResourceManager) -> None:
@@ -67,7 +67,7 @@ class Conversation(Scheduler):
         self.busy_until = max(world.now, self._reply.now)
 
     def carry_out(self) -> int:
-        """Carry out what was answered, or wait for its date; return how many jobs have ended."""
+        """Execute the answer, or wait for its date; return how many jobs have ended."""
         world, reply = self.world, self._reply
         for item in reply.events:
             if item.timestamp > reply.now:
@@ -84,7 +84,7 @@ class Conversation(Scheduler):
         return len(world.ended)
 
     def end(self) -> None:
-        """Tell the end of the simulation, once the decision side is no longer busy."""
+        """Send the end of the simulation once the decision side is idle."""
         world = self.world
         world.now = max(world.now, self.busy_until)
         self._exchange(Message(world.now, [Stamped(world.now, SimulationEnds())]))

@@ -1,4 +1,4 @@
-"""Decisions carried out on a simulation, and the reasons for which they are refused.
+"""Executing decisions in a simulation, and refusing invalid ones.
 
 Every violation of the protocol is one error that names the job, the host where one is concerned,
 and the simulated date.
@@ -59,7 +59,7 @@ SWITCHING_FLOP = 1.0
 
 
 class Switch:
-    """One decision that is being carried out: its hosts, and those that have not changed yet."""
+    """A switch in progress: its hosts, and those that have not changed yet."""
 
     def __init__(self, hosts: HostSet, state: int) -> None:
         self.hosts, self.state = hosts, state
@@ -67,7 +67,7 @@ class Switch:
 
 
 def set_resource_state(world: World, decision: SetResourceState) -> None:
-    """Begin to switch hosts to a power state; SimulationError if they cannot be."""
+    """Begin to switch hosts to a power state; SimulationError if they cannot."""
     if world.energy is None:
         raise world.error("SET_RESOURCE_STATE was received but energy is not enabled")
     hosts, state = decision.resources, _state(world, decision)
@@ -92,7 +92,7 @@ def set_resource_state(world: World, decision: SetResourceState) -> None:
 
 
 def change_power_state(world: World, decision: ChangePowerState) -> None:
-    """Put hosts into a power state at once; SimulationError if they do not have it."""
+    """Put hosts into a power state at once; SimulationError if they lack it."""
     if world.energy is None:
         raise world.error("ChangeHostsPStateEvent was received but energy is not enabled")
     state = int(decision.state)
@@ -119,7 +119,7 @@ def _state(world: World, decision: SetResourceState) -> int:
 
 
 def _check(world: World, occupation: SwitchableHosts, host: int, state: int) -> None:
-    """Refuse what Batsim aborts on, and what it leaves undone with an error in its log."""
+    """Refuse switches on which Batsim aborts or logs an error."""
     if host >= len(occupation.power_states):
         raise world.error(f"host {host} cannot be switched: it does not exist")
     profile, before = occupation.profiles[host], occupation.power_states[host]
@@ -151,7 +151,7 @@ def _check(world: World, occupation: SwitchableHosts, host: int, state: int) -> 
 
 
 def _go_through(world: World, switch: Switch, host: int, way: int, doing: int) -> None:
-    """Send a host through a power state on its way to another."""
+    """Send a host through a transitional power state."""
     world.begin_switch()
     _hosts(world).set_doing(host, doing, world.now)
     world.enter_power_state(host, way)
@@ -176,7 +176,7 @@ def _report(world: World, switch: Switch, host: int) -> None:
 
 
 def _end(world: World, switch: Switch) -> bool:
-    """Tell and note that all hosts have changed, if they have."""
+    """Report and log that all hosts have changed, once they have."""
     assert world.energy is not None
     if not switch.left:
         world.tell(ResourceStateChanged(switch.hosts, str(switch.state)))
@@ -191,7 +191,7 @@ def _hosts(world: World) -> SwitchableHosts:
 
 
 def apply_decision(world: World, decision: Decision) -> None:
-    """Carry out one decision at the current date; SimulationError if it cannot be."""
+    """Execute a decision at the current date; SimulationError if it is invalid."""
     effect = _EFFECTS.get(type(decision))
     if effect is None:
         raise world.error(f"{decision.TYPE} is not supported by the embedded engine")
@@ -235,13 +235,13 @@ def _execute(world: World, decision: ExecuteJob) -> None:
 
 
 def _divides_a_total(record: JobRecord) -> bool:
-    """Tell whether a job has a fixed total of work, so that it can run on any number of hosts."""
+    """Return whether a job has a fixed total of work, so that any number of hosts will do."""
     step = record.execution.steps[0]
     return step.amounts is not None and step.amounts.total and not step.place
 
 
 def check_hosts(world: World, job: Job, hosts: HostSet) -> None:
-    """Check that hosts can take a job; SimulationError if they cannot."""
+    """Check that hosts can take a job; SimulationError if not."""
     problem = world.occupation.problem(hosts)
     if problem is not None:
         raise _cannot_start(world, job, *problem)

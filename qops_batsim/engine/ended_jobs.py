@@ -21,7 +21,7 @@ STATE_CODES = {state: code for code, state in enumerate(FINAL_STATES)}
 
 
 class EndedJobs(NamedTuple):
-    """Jobs that have ended or were rejected, in the order in which that was noted.
+    """Ended or rejected jobs, in the order in which that was recorded.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class EndedJobs(NamedTuple):
 
     @property
     def run_times(self) -> np.ndarray:
-        """Run times as files have them (extended precision, seconds): never 0."""
+        """Run times as in files (extended precision, seconds): never 0."""
         seconds = self.finishes.astype(np.longdouble) - self.starts
         # Dates may be so late that floats are coarse.
         shortest = np.maximum(SHORTEST_RUN_TIME, np.spacing(self.starts))
@@ -81,7 +81,7 @@ class EndedJobs(NamedTuple):
 
     @property
     def written_finishes(self) -> np.ndarray:
-        """Dates of the ends as files have them (seconds): never that of the start."""
+        """Ends as in files (seconds): never equal to the start."""
         later = self.finishes > self.starts
         finishes: np.ndarray = (self.starts + self.run_times).astype(np.float64)
         return np.where(later, self.finishes, finishes)
@@ -93,7 +93,7 @@ class EndedJobs(NamedTuple):
         return found
 
     def table(self) -> dict[str, Column]:
-        """Return the columns of ``_jobs.csv``; numbers that a rejected job has not are NaN."""
+        """Return the columns of ``_jobs.csv``; NaN for numbers that a rejected job lacks."""
         finish = self.written_finishes
         return {
             "job_id": self.ids,
@@ -127,7 +127,7 @@ class EndedJobs(NamedTuple):
 
 
 class HostChanges(NamedTuple):
-    """Dates of starts and ends, and how many hosts computed and idled from then on.
+    """Dates of starts and ends, and the numbers of computing and idle hosts from then on.
 
     ``dates`` are in seconds (float64), the numbers int64. With energy, ``switching`` has in three
     columns how many slept, were switched on, and were switched off.
@@ -142,14 +142,14 @@ class HostChanges(NamedTuple):
     def of(
         cls, changes: Sequence[tuple[float, int, int]], switching: Sequence[Sequence[int]] = ()
     ) -> HostChanges:
-        """Return in columns what the engine remembers of changes. O(changes)."""
+        """Return the engine's record of changes in columns. O(changes)."""
         dates, computing, idle = np.array(changes, float).reshape(-1, 3).T
         asleep = np.array(switching, np.int64).T if switching else None
         return cls(dates.copy(), computing.astype(np.int64), idle.astype(np.int64), asleep)
 
 
 def ended_jobs_of(ended: Sequence[JobRecord]) -> EndedJobs:
-    """Return in columns what the engine remembers of jobs that have ended. O(jobs)."""
+    """Return the engine's record of ended jobs in columns. O(jobs)."""
     names = [record.job.id.partition("!") for record in ended]
     metadata = [record.metadata for record in ended]
 

@@ -1,4 +1,4 @@
-"""Energy that hosts consume, as SimGrid meters it and Batsim writes it.
+"""Energy consumption of hosts, as SimGrid meters it and Batsim writes it.
 
 What a host consumed since the meter was read last is found out only when it is read again, from
 its load at that time. SimGrid reads the meter of a host when a computation on it ends or is
@@ -26,7 +26,7 @@ HEADER = "time,energy,event_type,wattmin,epower\n"
 
 
 class Entry(NamedTuple):
-    """Entry of ``_consumed_energy.csv``: date (seconds), joules of all hosts, kind, least watts."""
+    """Entry of ``_consumed_energy.csv``: date (s), joules of all hosts, kind, least watts."""
 
     date: float
     joules: np.longdouble
@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
 
 class EnergyMeter:
-    """Joules consumed by each host of a simulation.
+    """Energy consumed by each host of a simulation (joules).
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class EnergyMeter:
             self._set_least(host, hosts[host].power_state)
 
     def read(self, hosts: Iterable[int], now: float) -> np.longdouble:
-        """Return the joules that some hosts consumed since the beginning."""
+        """Return the total joules consumed by some hosts so far."""
         which = np.fromiter(hosts, np.int64)
         self._joules[which] += self._power[which] * (now - self._since[which])
         self._since[which] = now
@@ -84,11 +84,11 @@ class EnergyMeter:
         return len(self._hosts)
 
     def is_behind(self, host: int, now: float) -> bool:
-        """Tell whether the meter of a host was last read at an earlier date."""
+        """Return whether a host's meter was last read at an earlier date."""
         return bool(self._since[host] < now)
 
     def note(self, kind: str, now: float) -> None:
-        """Make an entry."""
+        """Write an entry."""
         joules = self.read_all(now)
         if kind == JOB_ENDS:
             self.last_end = joules
@@ -100,13 +100,13 @@ class EnergyMeter:
             self.first_submission = self.read_all(now)
 
     def set_flow(self, host: int, flow: float) -> None:
-        """Set the flow of a host's computations from now on (flop/s)."""
+        """Set the flow of a host's computations (flop/s)."""
         if flow != self._flows.get(host, 0.0):
             self._flows[host] = flow
             self._set_power(host)
 
     def enter(self, host: int, state: int, now: float) -> None:
-        """Note that a host is in another power state from now on."""
+        """Set a host's power state."""
         self.read((host,), now)
         self._begun_in.pop(host, None)
         self.switchable.power_states[host] = self._states[host] = state
@@ -114,7 +114,7 @@ class EnergyMeter:
         self._set_least(host, state)
 
     def start_single(self, host: int, now: float) -> None:
-        """Note that the only executor of a computation starts on a host."""
+        """Note that a computation with one executor starts on a host."""
         self.read((host,), now)
         self._correct_states((host,))
 
@@ -138,7 +138,7 @@ class EnergyMeter:
 
 
 def sum_in_order(values: np.ndarray) -> np.longdouble:
-    """Return the sum as Batsim computes it: one by one, in extended precision."""
+    """Sum like Batsim: one by one, in extended precision."""
     if not len(values):
         return np.longdouble(0)
     added: np.longdouble = np.add.accumulate(values, dtype=np.longdouble)[-1]

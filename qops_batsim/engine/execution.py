@@ -1,4 +1,4 @@
-"""Execution of jobs: Batsim's profiles as sequences of steps.
+"""Executing jobs: Batsim's profiles as sequences of steps.
 
 A ``delay`` sleeps, whatever its hosts. ``parallel``, ``parallel_homogeneous`` and
 ``parallel_homogeneous_total`` compute on each host and communicate between each pair of them, all
@@ -7,9 +7,9 @@ host, and ``data_staging``, between two storage hosts. A ``composed`` profile is
 of others. Every other type is refused by name before the simulation starts.
 
 Each rank of a ``usage_trace`` computes by itself, one piece of work after the other. The profile
-names a file beside the workload's; that file names one file a rank, beside itself. A rank's file
+names a file next to the workload's; that file names one file a rank, next to itself. A rank's file
 has SimGrid's replay format, one piece a line: ``RANK m_usage SHARE FLOP``. The piece takes that
-share of the cores of the rank's host (rounded, at least one), with so many flop on each.
+share of the cores of the rank's host (rounded, at least one), with the given flop on each.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ Traces = tuple[tuple[tuple[float, float], ...], ...]
 
 
 def directory_of(workload: Workload | None) -> Path | None:
-    """Return where the file of a workload lies, None if it comes from none."""
+    """Return the directory of a workload's file, None without a file."""
     path = None if workload is None else Path(workload.source)
     return path.parent if path is not None and path.is_file() else None
 
 
 def read_traces(name: object, directory: Path | None, label: str) -> Traces:
-    """Read the traces that a profile names; InputError, beginning with ``label``, if it cannot be.
+    """Read a profile's traces; the InputError begins with ``label``.
 
     ``directory`` is that of the workload's file, None without.
     """
@@ -54,7 +54,7 @@ def read_traces(name: object, directory: Path | None, label: str) -> Traces:
         raise InputError(f"{label}: trace is {shown(name)}; the name of a file is expected")
     if directory is None:
         raise InputError(
-            f"{label}: trace {shown(name)} is a file beside the workload's, and this workload "
+            f"{label}: trace {shown(name)} is a file next to the workload's, and this workload "
             "comes from none"
         )
     path = _beside(directory, directory, name, label)
@@ -77,7 +77,7 @@ def read_traces(name: object, directory: Path | None, label: str) -> Traces:
 
 
 def _beside(directory: Path, start: Path, name: str, label: str) -> Path:
-    """Return the path of a file that a workload names; it may not lie outside its directory."""
+    """Return the path of a file named in a workload; it must be in the workload's directory."""
     path = Path(f"{start}/{name}")
     try:
         if path.resolve().is_relative_to(directory.resolve()):
@@ -97,7 +97,7 @@ def _trace_text(path: Path, what: str) -> str:
 
 
 def _trace_lines(path: Path) -> dict[str, _TraceLines]:
-    """Return the lines of a file by rank: it may serve several."""
+    """Return a file's lines by rank: it may hold several."""
     text = _trace_text(path, "a usage trace")
     if text and not text.endswith("\n"):
         raise InputError(f"{path}: the last line has no end; SimGrid would leave it out")
@@ -136,7 +136,7 @@ def _refuse_trace(where: str, found: object, accepted: str) -> NoReturn:
 
 
 class Replay:
-    """The ranks of a running trace, each at its own pace.
+    """The ranks of a running trace, each progressing at its own pace.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ class Replay:
             self._read()
 
     def _read(self) -> None:
-        """Read what ranks that have ended say, until the network delays one of them."""
+        """Read the messages of ended ranks until the network delays one."""
         while self._ended:
             letter = self._letter(self._hosts[self._ended[0]])
             if letter is not None:
@@ -242,7 +242,7 @@ Transfer = tuple[int, int, float]
 
 
 class Amounts(msgspec.Struct, frozen=True):
-    """Work of a computation: flop of every host and bytes of every ordered pair of different hosts.
+    """Work of a computation: flop per host, bytes per ordered pair of hosts.
 
     Either may be one number a host, or one a pair (row by row, the diagonal included). With
     ``total``, the numbers are to be divided by the number of hosts.
@@ -255,7 +255,7 @@ class Amounts(msgspec.Struct, frozen=True):
     total: bool = False
 
     def on(self, executors: int) -> tuple[list[float], list[float]]:
-        """Return flop by executor and bytes by ordered pair (row by row)."""
+        """Return flop per executor, and bytes per ordered pair (row by row)."""
         share = executors if self.total else 1
         if isinstance(self.computation, tuple):
             flops = list(self.computation)
@@ -270,7 +270,7 @@ class Amounts(msgspec.Struct, frozen=True):
         return flops, [0.0 if p // executors == p % executors else bytes_each for p in pairs]
 
     def over_pairs(self, executors: int) -> Amounts:
-        """Return a total that so many executors divide, and each two of them what is sent."""
+        """Divide totals of flop among executors, and of bytes among their ordered pairs."""
         assert isinstance(self.computation, float)
         assert isinstance(self.communication, float)
         pairs = executors * (executors - 1)
@@ -281,7 +281,7 @@ class Amounts(msgspec.Struct, frozen=True):
     def placed(
         self, executors: Sequence[int], storages: Sequence[int]
     ) -> tuple[list[float], list[Transfer]]:
-        """Return flop by executor and what is sent, by the hosts of executors and storages."""
+        """Return flop per executor and transfers, given the hosts of executors and storages."""
         count = len(executors)
         flops, pairs = self.on(count)
         return flops, [
@@ -292,7 +292,7 @@ class Amounts(msgspec.Struct, frozen=True):
 
 
 class FileAmounts(msgspec.Struct, frozen=True):
-    """Bytes that each host reads from a storage host and writes to it."""
+    """Bytes that each host reads from and writes to a storage host."""
 
     total: ClassVar = False
 
@@ -303,7 +303,7 @@ class FileAmounts(msgspec.Struct, frozen=True):
     def placed(
         self, executors: Sequence[int], storages: Sequence[int]
     ) -> tuple[list[float], list[Transfer]]:
-        """Return flop by executor and transfers, as :meth:`Amounts.placed`."""
+        """Return flop per executor and transfers, like :meth:`Amounts.placed`."""
         (storage,) = storages
         written = [(host, storage, self.writes) for host in executors]
         read = [(storage, host, self.reads) for host in executors]
@@ -311,7 +311,7 @@ class FileAmounts(msgspec.Struct, frozen=True):
 
 
 class StagingAmounts(msgspec.Struct, frozen=True):
-    """Bytes that the first of two storage hosts sends to the second."""
+    """Bytes that one storage host sends to another."""
 
     total: ClassVar = False
 
@@ -321,7 +321,7 @@ class StagingAmounts(msgspec.Struct, frozen=True):
     def placed(
         self, executors: Sequence[int], storages: Sequence[int]
     ) -> tuple[list[float], list[Transfer]]:
-        """Return flop by executor and transfers, as :meth:`Amounts.placed`."""
+        """Return flop per executor and transfers, like :meth:`Amounts.placed`."""
         source, destination = storages
         return [], [(source, destination, self.size)] if self.size > 0 else []
 
@@ -331,7 +331,7 @@ AnyAmounts = Amounts | FileAmounts | StagingAmounts
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One thing that a job does: sleep for ``delay`` seconds, compute ``amounts``, or ``replay``.
+    """One step of a job: sleep ``delay`` seconds, compute ``amounts``, or ``replay`` a trace.
 
     The job ends here with ``return_code``, or goes on if that is 0. ``place`` is name and index of
     the step in each ``composed`` profile around it, outermost first.
@@ -346,13 +346,13 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Execution(msgspec.Struct, frozen=True):
-    """Execution of a profile that nothing stops: its steps in order, at least one."""
+    """A profile's execution: its steps in order, at least one."""
 
     steps: tuple[Step, ...]
 
 
 class _ProfileSource(NamedTuple):
-    """Surroundings of a profile, see :func:`execution_of`, and the traces read so far."""
+    """The context of a profile (see :func:`execution_of`) and the traces read so far."""
 
     profiles: Profiles
     processors: int
@@ -371,7 +371,7 @@ def execution_of(
     directory: Path | None = None,
     over_pairs: bool = False,
 ) -> Execution:
-    """Return the execution of a profile; InputError, beginning with ``where``, if there is none.
+    """Return a profile's execution; the InputError begins with ``where``.
 
     The arrays of a ``parallel`` profile must fit the number of processors that the job asks for.
     The files of traces lie in the ``directory`` of the workload's file. The communication of a
@@ -385,7 +385,7 @@ def execution_of(
 
 
 def plain_delay(profile: Mapping[str, Any] | None) -> float | None:
-    """Return the delay (seconds) of a profile that only sleeps and ends well, else None.
+    """Return the delay (s) of a profile that only sleeps and succeeds, else None.
 
     Most profiles are such.
     """
@@ -402,7 +402,7 @@ def _measure(
     around: tuple[str, ...],
     known: dict[str, tuple[int, int]],
 ) -> tuple[int, int]:
-    """Return a profile's number of steps, and how many composed ones are in each other in it.
+    """Return a profile's number of steps and its depth of composition.
 
     InputError if it is too much, or if it cannot be run at all. O(names in all sequences).
     """

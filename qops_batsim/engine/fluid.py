@@ -1,4 +1,4 @@
-"""Rates of computations that share hosts and links.
+"""Rates of computations that share hosts and links (the fluid model).
 
 Every computation uses certain resources, each in proportion to its progress: a host by the flop
 that each executor has to do there, a link by the bytes that cross it. All parts of a computation
@@ -45,7 +45,7 @@ class Resource:
 
 
 class HostResource(Resource):
-    """A host, with the speed of each of its ``cores`` (flop/s): an executor has one at most."""
+    """A host with the speed of each of its ``cores`` (flop/s), an executor's limit."""
 
     __slots__ = ("cores", "host", "speed")
 
@@ -103,11 +103,11 @@ class Computation:
 
     @property
     def hosts(self) -> list[HostResource]:
-        """The hosts that compute it, one for each executor."""
+        """The hosts of its executors, one each."""
         return [resource for resource, _ in self.uses if isinstance(resource, HostResource)]
 
     def set_bound(self) -> None:
-        """Find its greatest rate, from the present speeds of its hosts."""
+        """Compute its greatest rate from the current speeds of its hosts."""
         self.bound = self._bound
         for resource, amount in self.uses:
             if isinstance(resource, HostResource):
@@ -120,19 +120,19 @@ class Computation:
         self.since = now
 
     def left(self) -> float:
-        """Return the time to its end at its present rate (seconds)."""
+        """Return the time to its end at the current rate (seconds)."""
         if not self.remaining:
             return 0.0
         return self.remaining / self.rate if self.rate else math.inf
 
     def is_done(self, now: float) -> bool:
-        """Tell whether nothing is left to do, within the precision of dates."""
+        """Return whether it is complete, within the precision of dates."""
         self.advance(now)
         return self.remaining <= self.rate * SAME_DATE
 
 
 class FluidModel:
-    """The computations that run, and their rates.
+    """The running computations and their rates.
 
     A change only concerns the computations that share a resource with the one
     that changed, those that share one with them, and so on.
@@ -145,7 +145,7 @@ class FluidModel:
 
     @property
     def changed(self) -> bool:
-        """True if something has changed since the last call of :meth:`settle`."""
+        """Whether anything has changed since the last :meth:`settle`."""
         return bool(self._changed)
 
     def start(self, computation: Computation, now: float) -> None:
@@ -164,7 +164,7 @@ class FluidModel:
         self._changed.pop(computation, None)
 
     def wake(self, computation: Computation) -> None:
-        """Note that a computation's latency is over."""
+        """Note that a computation's latency has passed."""
         computation.latency = 0.0
         self._number(computation)
         self._changed[computation] = None
@@ -174,14 +174,14 @@ class FluidModel:
         self._begun += 1
 
     def change_speed(self, host: HostResource, speed: float) -> None:
-        """Set the speed of the cores of a host (flop/s)."""
+        """Set the speed of a host's cores (flop/s)."""
         host.change(speed)
         for computation in self._users.get(host, ()):
             computation.set_bound()
             self._changed[computation] = None
 
     def flows(self, hosts: Collection[HostResource]) -> dict[HostResource, float]:
-        """Return the flow of the computations on some hosts (flop/s). O(uses of these)."""
+        """Return the flow of the computations on some hosts (flop/s). O(their uses)."""
         used = dict.fromkeys(hosts, 0.0)
         users = {each: None for host in used for each in self._users.get(host, ())}
         for computation in users:
@@ -191,7 +191,7 @@ class FluidModel:
         return used
 
     def settle(self, now: float) -> list[tuple[Computation, float]]:
-        """Return the computations whose end has changed, with the time until then (seconds).
+        """Update rates; return the computations whose end changed, with the time until it (s).
 
         Call it after all changes of a date. O(rounds × uses) of those concerned.
         """
@@ -224,7 +224,7 @@ class FluidModel:
 
 
 def fair_rates(computations: Sequence[Computation]) -> list[float]:
-    """Return the rate of each computation (share of the whole per second).
+    """Return each computation's fair rate (share of the whole per second).
 
     See the module's text for the rule. They are in the order in which they began to progress: with
     it go SimGrid's rounding errors, which decide what is used up. O(rounds × uses).
@@ -242,7 +242,7 @@ def fair_rates(computations: Sequence[Computation]) -> list[float]:
 
 
 class _Filling:
-    """The rounds in which the rates of computations grow."""
+    """Progressive filling: the rounds in which rates grow."""
 
     def __init__(self, computations: Sequence[Computation]) -> None:
         self.rates = [0.0] * len(computations)
@@ -257,7 +257,7 @@ class _Filling:
         self._offers: dict[Resource, float] = {}
 
     def grow(self) -> bool:
-        """Grow by one round; tell whether as many will grow in the next."""
+        """Do one round; return whether as many computations will grow in the next."""
         growing, rates, users, before = self.growing, self.rates, self._users, len(self.growing)
         offers: dict[Resource, float] = {}
         for resource, rest in self._left.items():
@@ -285,7 +285,7 @@ class _Filling:
         return len(growing) == before
 
     def skip(self) -> None:
-        """Skip rounds that are alike: FATPIPE links alone limit, and lose the same in each.
+        """Skip equal rounds, in which only FATPIPE links limit and lose the same each time.
 
         That may last for millions of rounds, if one that has stopped hardly uses such a link.
         """
@@ -313,7 +313,7 @@ class _Filling:
     def _are_alike(
         self, rounds: int, limits: dict[int, tuple[Resource, float]], lost: dict[Resource, float]
     ) -> bool:
-        """Tell whether, after so many rounds, surely nothing else limits yet."""
+        """Return whether nothing else can limit within this number of rounds."""
         now = {index: self._left[limit] / amount for index, (limit, amount) in limits.items()}
         then = {
             index: (self._left[limit] - rounds * lost[limit]) / amount
@@ -345,7 +345,7 @@ class _Filling:
     def _taken(
         self, resource: Resource, rounds: int, now: dict[int, float], then: dict[int, float]
     ) -> float:
-        """Return the amount taken of a shared resource in so many rounds."""
+        """Return how much of a shared resource is taken in a number of rounds."""
         return rounds * math.fsum(
             amount * ((now[n] + then[n]) / 2 if n in now else self._growth[n])
             for n, amount in self._users[resource]

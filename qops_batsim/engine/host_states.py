@@ -1,4 +1,4 @@
-"""Hosts of a simulation: which compute, and in which power state each is.
+"""Hosts of a simulation: which compute, and their power states.
 
 Every speed of a host is that of a power state. In most of them it computes. The property
 ``sleep_pstates`` names those in which it sleeps, each as ``SLEEP:OFF:ON``: the host goes to sleep
@@ -21,7 +21,7 @@ from qops_batsim.platform.model import Host, Platform
 
 
 class HostOccupation:
-    """The hosts of a simulation and, with sharing, how many jobs each runs.
+    """Which hosts are occupied and, with sharing, by how many jobs.
 
     ``unavailable`` are the hosts that can take no job at present; those with jobs compute on.
     """
@@ -38,7 +38,7 @@ class HostOccupation:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Number of hosts with at least one job, and of idle ones; none that is away."""
+        """Numbers of occupied and of idle hosts, not counting those away."""
         away = self.unavailable.mask
         if not away:
             computing = self._busy.bit_count()
@@ -48,7 +48,7 @@ class HostOccupation:
         return computing, there.bit_count() - computing
 
     def problem(self, hosts: HostSet) -> tuple[int, str] | None:
-        """Return the first host that cannot take a job and why, or None. O(hosts / 64)."""
+        """Return the first host that cannot take a job, and why, or None. O(hosts / 64)."""
         mask = hosts.mask
         if mask.bit_length() > self._count:
             last = self._count - 1
@@ -60,14 +60,14 @@ class HostOccupation:
         return None
 
     def take(self, hosts: HostSet, now: float) -> None:
-        """Give hosts to a job."""
+        """Allocate hosts to a job."""
         self._busy |= hosts.mask
         if self._sharing:
             for host in hosts:
                 self._jobs[host] += 1
 
     def release(self, hosts: HostSet, now: float) -> None:
-        """Take hosts back from a job."""
+        """Release a job's hosts."""
         if self._sharing:
             for host in hosts:
                 self._jobs[host] -= 1
@@ -90,7 +90,7 @@ def _lowest(mask: int) -> int:
 
 
 def limited_hosts(platform: Platform, limit: int | None) -> tuple[Host, ...]:
-    """Return the compute hosts of a platform, or the first so many; InputError if it has fewer."""
+    """Return the first ``limit`` compute hosts of a platform (None: all); InputError if too few."""
     hosts = platform.compute_hosts
     if limit is None:
         return hosts
@@ -123,7 +123,7 @@ class PowerProfile(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, host: Host) -> PowerProfile:
-        """Read a host's properties; InputError if they cannot be read.
+        """Read the power states in a host's properties; InputError if invalid.
 
         Batsim aborts where a host has no watts.
 
@@ -207,7 +207,7 @@ NAMES = ("sleeping", "switching_on", "switching_off", "idle", "computing", "unav
 
 
 class PowerStateChange(NamedTuple):
-    """Hosts have been in a power state since a date (seconds).
+    """A power state of hosts from a date on (seconds).
 
     -1 and -2 are Batsim's for hosts that are on their way to one in which they compute or sleep.
     """
@@ -218,7 +218,7 @@ class PowerStateChange(NamedTuple):
 
 
 class SwitchableHosts(HostOccupation):
-    """The compute hosts of a simulation with energy, and storage hosts, which only idle.
+    """Compute hosts of a simulation with energy, and storage hosts, which only idle.
 
     Attributes
     ----------
@@ -257,16 +257,16 @@ class SwitchableHosts(HostOccupation):
 
     @property
     def all_counts(self) -> list[int]:
-        """Numbers of hosts that do what, in the order of :data:`NAMES`."""
+        """Numbers of hosts by activity, in the order of :data:`NAMES`."""
         counts: list[int] = np.bincount(self._doing, minlength=len(NAMES)).tolist()
         return counts
 
     def doing(self, host: int) -> int:
-        """Return the activity of a host, an index into :data:`NAMES`."""
+        """Return a host's activity, an index into :data:`NAMES`."""
         return int(self._doing[host])
 
     def set_doing(self, host: int, doing: int, now: float) -> None:
-        """Set the activity of a host from now on."""
+        """Set a host's activity from now on."""
         self._set(np.array([host]), doing, now)
 
     def problem(self, hosts: HostSet) -> tuple[int, str] | None:

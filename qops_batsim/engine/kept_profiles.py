@@ -1,4 +1,4 @@
-"""Profiles that Batsim 5 keeps, and those that it forgets."""
+"""Which profiles Batsim 5 keeps, and which it forgets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Name = tuple[str, str]
 
 
 class KeptProfiles:
-    """Profiles of a simulation that are kept: those that a job, or a sequence that is kept, has.
+    """Kept profiles: those used by a job or by a kept sequence.
 
     What no job of a workload has is forgotten at the beginning; what was registered is kept until
     it has been used.
@@ -41,12 +41,12 @@ class KeptProfiles:
                 self._hold((workload, job.profile))
 
     def register(self, workload: str, profile: str) -> None:
-        """Keep a profile that was registered."""
+        """Keep a newly registered profile."""
         self._unused.add((workload, profile))
         self._hold((workload, profile))
 
     def hold(self, workload: str, profile: str) -> bool:
-        """Keep a profile for one more job; False if it was forgotten."""
+        """Count a further user of a profile; False if it was forgotten."""
         name = _full_name(workload, profile)
         if not self._holders[name]:
             return False
@@ -54,7 +54,7 @@ class KeptProfiles:
         return True
 
     def forget(self, ended: Sequence[JobRecord], count: int) -> None:
-        """Forget the profiles of the first so many jobs that have ended, in order."""
+        """Release the profiles of the first ``count`` ended jobs, in order."""
         for record in ended[self._ended : count]:
             self._release(_full_name(record.job.id.partition("!")[0], record.job.profile))
         self._ended = count

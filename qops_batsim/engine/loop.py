@@ -1,4 +1,4 @@
-"""The loop of events: a workload under any scheduler.
+"""The event loop: workloads under any scheduler.
 
 The order of events is that of :mod:`~qops_batsim.engine.simulation`, to the last bit of each date.
 Jobs are known by their index in the order of submission. Where jobs do more than sleep on hosts of
@@ -40,13 +40,13 @@ _WAITING, _RUNNING, _OVER, _PER_REPORT = WAITING, RUNNING, OVER, MESSAGES_PER_RE
 
 
 def bits_between(low: Any, high: Any) -> int:
-    """Return an interval of hosts as bits."""
+    """Return the mask of an interval of hosts."""
     found: int = (1 << int(high) + 1) - (1 << int(low))
     return found
 
 
 class FreeHosts:
-    """The free hosts of a machine, as intervals, the lowest one last."""
+    """The free hosts of a machine as intervals, the lowest last."""
 
     def __init__(self, hosts: int) -> None:
         room = bytes(8 * (hosts + 1))  # Between two intervals there is a host that is not free.
@@ -54,7 +54,7 @@ class FreeHosts:
         self.highs[0], self.size = hosts - 1, 1
 
     def place_of(self, host: int) -> int:
-        """Return the first interval that does not begin behind a host. O(log intervals)."""
+        """Return the first interval that begins at or before a host. O(log intervals)."""
         begin, end = 0, self.size
         while begin < end:
             middle = (begin + end) >> 1
@@ -70,7 +70,7 @@ class FreeHosts:
         return place < self.size and self.highs[place] >= high
 
     def take(self, low: int, high: int) -> None:
-        """Take an interval of free hosts. O(intervals)."""
+        """Remove an interval of free hosts. O(intervals)."""
         place = self.place_of(low)
         first, last = self.lows[place], self.highs[place]
         if first == low and last == high:
@@ -84,7 +84,7 @@ class FreeHosts:
             self.insert(place + 1, first, low - 1)
 
     def give_back(self, low: int, high: int) -> None:
-        """Count an interval among the free hosts again. O(intervals)."""
+        """Add an interval to the free hosts. O(intervals)."""
         place = self.place_of(low)
         # Those before are higher, those from there on are lower.
         joins_higher = place > 0 and self.lows[place - 1] == high + 1
@@ -113,14 +113,14 @@ class FreeHosts:
             self.lows[later], self.highs[later] = self.lows[later + 1], self.highs[later + 1]
 
     def set_hosts(self, hosts: HostSet) -> None:
-        """Have just these hosts free. O(intervals)."""
+        """Set the free hosts. O(intervals)."""
         self.size = 0
         for low, high in reversed(list(hosts.intervals())):
             self.lows[self.size], self.highs[self.size] = low, high
             self.size += 1
 
     def mask(self) -> int:
-        """Return the free hosts (bits). O(intervals)."""
+        """Return the mask of the free hosts. O(intervals)."""
         found = 0
         for place in range(self.size):
             low, high = self.lows[place], self.highs[place]
@@ -128,11 +128,11 @@ class FreeHosts:
         return found
 
     def count(self) -> int:
-        """Return how many hosts are free. O(intervals)."""
+        """Return the number of free hosts. O(intervals)."""
         return sum(self.highs[place] - self.lows[place] + 1 for place in range(self.size))
 
     def check(self, hosts: int) -> None:
-        """Raise an AssertionError unless the invariants hold for a machine of so many hosts."""
+        """Raise an AssertionError unless the invariants hold for a machine of a given size."""
         above = hosts
         for place in range(self.size):
             low, high = self.lows[place], self.highs[place]
@@ -141,7 +141,7 @@ class FreeHosts:
 
 
 class Turns:
-    """A counter that numbers waits in the order in which they begin."""
+    """Counter that numbers waits in the order in which they begin."""
 
     def __init__(self) -> None:
         self.began = 0
@@ -180,12 +180,12 @@ class EmbeddedManager(ResourceManager):
         self.away, self.taken, self.has_outages, self.idle = 0, 0, False, array("q")
 
     def expect_outages(self) -> None:
-        """Count from now on which hosts compute, not only how many."""
+        """From now on record which hosts compute, not only how many."""
         self.has_outages = True
         self.idle = array("q", bytes(8 * len(self.computing)))
 
     def forget_past(self) -> None:
-        """Forget what has become of jobs: the run is over, and its outcome is known."""
+        """Drop the outcomes of jobs after the run, when they have been copied."""
         nothing = array("q")
         self.offsets = self.pieces = self.lows = self.highs = self.numbers = nothing
         self.computing, self.idle, self.change_dates, self.changes = nothing, nothing, array("d"), 0
@@ -208,7 +208,7 @@ class EmbeddedManager(ResourceManager):
         self.started.append(job)
 
     def take_lowest(self, missing: int) -> None:
-        """Take the lowest free hosts. O(intervals)."""
+        """Allocate the lowest free hosts. O(intervals)."""
         hosts = self.hosts
         while missing > 0:
             place = hosts.size - 1
@@ -222,7 +222,7 @@ class EmbeddedManager(ResourceManager):
             missing -= high - low + 1
 
     def bits_of(self, job: Job, hosts: object) -> HostBits:
-        """Return the hosts on which a job shall start."""
+        """Return the mask of the hosts on which a job is to start."""
         require_type(f"start of {job.id}: hosts", hosts, HostSet, "a HostSet or None")
         assert isinstance(hosts, HostSet)
         if hosts.mask >> self.machine_size:
@@ -230,7 +230,7 @@ class EmbeddedManager(ResourceManager):
         return HostBits.of(hosts.mask, self.machine_size)
 
     def take_these(self, job: Job, hosts: HostBits) -> None:
-        """Take certain hosts, as many as a job needs, all of which have to be free."""
+        """Allocate given hosts, as many as the job needs, all of which must be free."""
         are_free, low = hosts.count() == job.processors, hosts.first_from(0, True)
         behind = hosts.size << 6
         while are_free and low < behind:
@@ -268,14 +268,14 @@ class EmbeddedManager(ResourceManager):
         self.free = mask.bit_count()
 
     def note_interval(self, low: int, high: int) -> None:
-        """Note hosts of the job that starts."""
+        """Record an interval of hosts of the starting job."""
         if self.used == len(self.lows):
             self.lows, self.highs = grown("q", self.lows), grown("q", self.highs)
         self.lows[self.used], self.highs[self.used] = low, high
         self.used += 1
 
     def note_busy(self, more: int) -> None:
-        """Note that more hosts compute from now on, or fewer."""
+        """Record a change of the number of computing hosts."""
         self.busy += more
         self.free -= more
         self.change_dates[self.changes], self.computing[self.changes] = self.now, self.busy
@@ -284,13 +284,13 @@ class EmbeddedManager(ResourceManager):
         self.changes += 1
 
     def note_counts(self) -> None:
-        """Note how many of the hosts that are there compute, and how many idle."""
+        """Record the numbers of computing and idle hosts that are present."""
         computing = (self.taken & ~self.away).bit_count()
         self.computing[self.changes] = computing
         self.idle[self.changes] = self.machine_size - self.away.bit_count() - computing
 
     def release(self, job: Job) -> None:
-        """Count the hosts of a job that has ended as free. O(intervals)."""
+        """Free the hosts of a job that has ended. O(intervals)."""
         if self.has_outages:
             hosts = self.hosts_of(job)
             self.taken &= ~hosts
@@ -335,7 +335,7 @@ class EmbeddedManager(ResourceManager):
         self.added.append((job, min(float(delay), job.limit)))
 
     def finish_registering(self) -> None:
-        """Do nothing: the loop ends when nothing is left to happen."""
+        """Do nothing: the loop ends when no events are left."""
 
     def note_metadata(self, job: Job, text: str) -> None:
         self.metadata[job.index] = text
@@ -361,7 +361,7 @@ _CALL, _EVENT, _WORLD, _SUBMISSION = CALL, EVENT, WORLD, SUBMISSION
 
 
 class Heap:
-    """What will happen at later dates: a heap by date and, at one date, by when the wait began.
+    """Waits in a heap by date and, at one date, by when they began.
 
     Each wait is for the end of a job, whose index it holds, or a :data:`CALL`.
     """
@@ -372,7 +372,7 @@ class Heap:
         self.numbers, self.jobs = array("q", room), array("q", room)
 
     def push(self, date: float, number: int, job: int) -> None:
-        """Begin a wait. O(log waits)."""
+        """Add a wait. O(log waits)."""
         place = self.size
         if place == len(self.dates):
             self.dates = grown("d", self.dates)
@@ -389,7 +389,7 @@ class Heap:
         self.dates[place], self.numbers[place], self.jobs[place] = date, number, job
 
     def pop(self) -> None:
-        """End the first wait. O(log waits)."""
+        """Remove the first wait. O(log waits)."""
         count = self.size = self.size - 1
         date, number, place, below = self.dates[count], self.numbers[count], 0, 1
         while below < count:
@@ -410,13 +410,13 @@ class Heap:
         return one < two or (one == two and self.numbers[place] < self.numbers[other])
 
     def check(self) -> None:
-        """Raise an AssertionError unless no wait ends before the one above it."""
+        """Raise an AssertionError unless the heap order holds."""
         for place in range(1, self.size):
             assert not self.comes_before(place, (place - 1) >> 1), f"wait {place} is out of order"
 
 
 class Submissions:
-    """The jobs of a workload in the order of submission, made when they are submitted.
+    """The jobs of a workload by submission, created when they are submitted.
 
     Parameters
     ----------
@@ -453,7 +453,7 @@ class Submissions:
         self.fields, self.size, self.next = fields, len(places), 0
 
     def job(self, index: int) -> Job:
-        """Return the job of an index, made anew."""
+        """Create the job with an index."""
         # As Job() would, without a call that takes Python objects.
         made, place = Job.__new__(Job), self.places[index]
         job_id = self.ids[place]
@@ -545,7 +545,7 @@ class Loop:
                 self.sleepers.expect_outages()
 
     def begin_at(self, date: float, running_since: list[float]) -> None:
-        """Begin at a date (seconds), with the first jobs running since others.
+        """Begin at a date (seconds), with the first jobs already running.
 
         They go on for their run times, on the lowest hosts. Jobs that only sleep, without events.
         """
@@ -553,7 +553,7 @@ class Loop:
         self.manager.now, self.running_since = date, running_since
 
     def join_running(self, scheduler: Scheduler) -> None:
-        """Have the jobs run that have started before this loop begins."""
+        """Add the jobs that were started before this loop begins."""
         manager, submissions = self.sleepers, self.workloads[0]
         self.waits.pop()  # For their submission.
         for start in self.running_since:
@@ -573,7 +573,7 @@ class Loop:
             self.closing.append(NO_MORE_STATIC_JOBS)
 
     def run(self, scheduler: Scheduler, on_progress: Callable[[int], None]) -> None:
-        """Run until nothing is left to happen; tell now and then how many jobs have ended.
+        """Run until no events are left; report the number of ended jobs now and then.
 
         Python notices an interrupt then.
         """
@@ -594,7 +594,7 @@ class Loop:
         scheduler.finished()
 
     def next_message(self, scheduler: Scheduler) -> bool:
-        """Tell the scheduler what happens next; return False if nothing does.
+        """Process events up to the scheduler's next message; return False if none are left.
 
         That no more jobs will come is told alone, unless an end or a call follows at its date.
         """
@@ -621,13 +621,13 @@ class Loop:
         return True
 
     def come_to(self, date: float) -> None:
-        """Set the clock to a date."""
+        """Set the clock."""
         self.manager.now = date
         if self.conversation is not None:
             self.conversation.world.now = date
 
     def end_all(self, scheduler: Scheduler, soon: float) -> None:
-        """Process all events of the present date; those up to ``soon`` differ by rounding only."""
+        """Process all events of the current date, up to ``soon`` (equal but for rounding)."""
         waits = self.waits
         while waits.size > 0 and waits.dates[0] <= soon:
             self.end_due(scheduler, soon)
@@ -640,7 +640,7 @@ class Loop:
         self.told_before = 0
 
     def tell_closing(self, scheduler: Scheduler) -> None:
-        """Tell that no more jobs will be submitted, or that no more hosts will leave or return."""
+        """Report that no more jobs will be submitted, or no more hosts leave or return."""
         for kind in self.closing:
             if self.conversation is not None:
                 scheduler.notified(Notify.of(kind))
@@ -653,7 +653,7 @@ class Loop:
         self.closing.clear()
 
     def tell_cancelled(self, scheduler: Scheduler) -> None:
-        """Tell which jobs users have cancelled, of those that were submitted."""
+        """Report the users' cancellations of submitted jobs."""
         for job_id in self.cancelled:
             job = self.given_up[job_id]
             if job is not None:
@@ -661,7 +661,7 @@ class Loop:
         self.cancelled.clear()
 
     def happen(self, scheduler: Scheduler) -> None:
-        """Carry out the external events of this date, and wait for the date of the next ones."""
+        """Execute the external events of this date, and wait for the next ones."""
         manager, events = self.manager, self.events
         latest = max(manager.now, events[self.happened][0])
         while self.happened < len(events):
@@ -679,7 +679,7 @@ class Loop:
         self.note_closing(NO_MORE_EXTERNAL_EVENTS)
 
     def apply_event(self, scheduler: Scheduler, notice: Notify) -> None:
-        """Carry out one external event, and tell the scheduler."""
+        """Execute an external event and report it to the scheduler."""
         if notice.type == JOB_CANCELLED:
             self.cancelled.append(str(notice.fields["job_id"]))
             self.told += 1
@@ -698,13 +698,13 @@ class Loop:
         self.told += 1
 
     def note_closing(self, kind: str) -> None:
-        """Note that there is nothing more of a kind, which is told alone unless others follow."""
+        """Note that no more events of a kind follow; reported alone unless others come."""
         if self.told_before == 0:
             self.told_before = self.told
         self.closing.append(kind)
 
     def end_due(self, scheduler: Scheduler, soon: float) -> None:
-        """End what is due, in the order in which the waits began."""
+        """End the waits that are due, in the order in which they began."""
         waits = self.waits
         date, number, index = waits.dates[0], waits.numbers[0], waits.jobs[0]
         waits.pop()
@@ -721,7 +721,7 @@ class Loop:
             self.end(scheduler, index, number, date)
 
     def end(self, scheduler: Scheduler, index: int, number: int, date: float) -> None:
-        """End a job, submit others, or do what else the wait of that number and date is for."""
+        """End the wait of this number and date: a job, a submission, or a call."""
         if index >= 0:
             self.end_job(scheduler, self.sleepers.jobs[index])
         elif index <= _SUBMISSION:
@@ -747,7 +747,7 @@ class Loop:
         scheduler.ended(job)
 
     def drop_withdrawn(self) -> None:
-        """Leave out those waits of the world that come next and that it has withdrawn."""
+        """Drop the next waits if the world has withdrawn them."""
         waits = self.waits
         while waits.size > 0 and waits.jobs[0] == _WORLD:
             if self.conversation.world.waits.has(waits.numbers[0], waits.dates[0]):
@@ -755,7 +755,7 @@ class Loop:
             waits.pop()
 
     def submit(self, scheduler: Scheduler, which: int) -> None:
-        """Submit the jobs of a workload of this date, and wait for that of the next ones."""
+        """Submit a workload's jobs of this date, and wait for the next ones."""
         submissions = self.workloads[which]
         index = submissions.next
         latest = max(self.manager.now, submissions.dates[index])
@@ -773,14 +773,14 @@ class Loop:
             self.note_closing(NO_MORE_STATIC_JOBS)
 
     def wait_for_next(self, which: int) -> None:
-        """Wait for the date of the next jobs of a workload, if there are any."""
+        """Wait for the date of a workload's next jobs, if any."""
         submissions = self.workloads[which]
         if submissions.next < submissions.size:
             date = max(0.0, submissions.dates[submissions.next])
             self.waits.push(date, self.turns.next(), _SUBMISSION - which)
 
     def carry_out(self) -> None:
-        """Wait for the ends of the jobs that were started, and for calls."""
+        """Wait for the ends of started jobs, and for requested calls."""
         if self.conversation is not None:
             self.ended_count = self.conversation.carry_out()
             self.told = self.conversation.untold()
@@ -805,7 +805,7 @@ class Loop:
             manager.rejected.clear()
 
     def add_registered(self) -> None:
-        """Know the jobs that were registered."""
+        """Add the jobs that were registered."""
         for job, seconds in self.sleepers.added:
             index = job.index
             if index >= len(self.starts):
@@ -818,6 +818,6 @@ class Loop:
         self.sleepers.added.clear()
 
     def note_ended(self, index: int) -> None:
-        """Note that nothing more becomes of a job."""
+        """Record the end of a job, or its rejection."""
         self.ended[self.ended_count] = index
         self.ended_count += 1

@@ -1,4 +1,4 @@
-"""Columns in and out of the loop of events: a workload's jobs, and what became of them."""
+"""Columns in and out of the event loop: a workload's jobs and their outcomes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from qops_batsim.workload.model import JobColumns
 
 
 class SubmittedFields:
-    """Fields of jobs under the identifiers with which they are submitted."""
+    """The jobs' fields, with the identifiers under which they are submitted."""
 
     def __init__(self, jobs: Sequence[Job]) -> None:
         self._jobs = jobs
         self._places: dict[str, int] = {}
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
-        """Return the fields of a job, made anew. O(1) after the first call."""
+        """Return the fields of a job. O(1) after the first call."""
         if not self._places:
             self._places = {job.id: place for place, job in enumerate(self._jobs)}
         job = self._jobs[self._places[job_id.partition("!")[2]]]
@@ -34,19 +34,19 @@ class SubmittedFields:
 
 
 def floats(column: np.ndarray) -> array[float]:
-    """Return a column as the loop takes numbers with a fraction."""
+    """Return a column as the float array that the loop takes."""
     return array("d", column.astype(np.float64).tobytes())
 
 
 def wholes(column: np.ndarray) -> array[int]:
-    """Return a column as the loop takes whole numbers."""
+    """Return a column as the integer array that the loop takes."""
     return array("q", column.astype(np.int64).tobytes())
 
 
 def _submissions(
     name: str, columns: JobColumns, places: np.ndarray, listed: Sequence[Job]
 ) -> Submissions:
-    """Return the jobs of a workload, which stand at these places in it, in their order."""
+    """Return the submissions of a workload's jobs at these places, in this order."""
     return Submissions(
         name,
         columns.ids,
@@ -64,7 +64,7 @@ def _submissions(
 def loop_of(
     jobs: DelayJobs, listed: Sequence[Job], hosts: int, events: Sequence[ExternalEvent] | None
 ) -> Loop:
-    """Return the loop of a run whose jobs only sleep; ``listed`` are those of the workload."""
+    """Return the loop of a run of sleeping jobs; ``listed`` are the workload's own."""
     submissions = _submissions(jobs.name, jobs.columns, jobs.places, listed)
     return Loop(hosts, [submissions], floats(jobs.run_times), _dated(events))
 
@@ -85,7 +85,7 @@ def _dated(events: Sequence[ExternalEvent] | None) -> list[tuple[float, Notify]]
 
 
 def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
-    """Return what became of the jobs of a run that is over, which the loop forgets."""
+    """Return the outcomes of a finished run's jobs, and drop them from the loop."""
     manager = loop.manager
     assert isinstance(manager, EmbeddedManager)
     ended = np.array(loop.ended[: loop.ended_count], np.int64)

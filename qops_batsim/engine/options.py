@@ -1,4 +1,4 @@
-"""Options of a simulation, and external events: hosts that become unavailable, among others."""
+"""Options of a simulation, and external events such as outages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MAX_WINDOWS = 100_000
 
 
 class ExternalEvent(msgspec.Struct, frozen=True):
-    """Something that happens at a date (seconds), whatever the scheduler does.
+    """An event at a date (seconds) that does not depend on the scheduler.
 
     The type is ``machine_unavailable`` or ``machine_available``, which concern the hosts,
     ``job_cancelled`` with the ``job_id`` of a job, ``maintenance``, which tells the hosts that
@@ -49,7 +49,7 @@ class ExternalEvent(msgspec.Struct, frozen=True):
     fields: dict[str, Any]
 
     def notice(self) -> Notify:
-        """Return what a scheduler is told of it."""
+        """Return the notification sent to the scheduler."""
         if self.type in (UNAVAILABLE, AVAILABLE):
             return Notify.of(f"event_{self.type}", resources=str(self.hosts))
         return Notify(self.fields)
@@ -58,7 +58,7 @@ class ExternalEvent(msgspec.Struct, frozen=True):
 def read_external_events(
     path: str | Path, *, forward_unknown: bool = False
 ) -> tuple[ExternalEvent, ...]:
-    """Read a file of external events: one JSON object a line; empty lines are passed over.
+    """Parse external events: one JSON object a line; empty lines are skipped.
 
     They are returned in the order in which they happen, a maintenance window as its notice and
     the two events of its hosts, each time that it is repeated. Other types than the two about
@@ -69,7 +69,7 @@ def read_external_events(
 
 
 def read_events_file(path: str | PathLike[str]) -> tuple[tuple[ExternalEvent, ...], str]:
-    """Read a file of external events of Batsim 4 or 5, together with its digest (SHA-256).
+    """Read a file of external events of Batsim 4 or 5, and its digest (SHA-256).
 
     A generic event whose text is the JSON of an event of Batsim 4 is that event, any other is
     forwarded.
@@ -81,7 +81,7 @@ def read_events_file(path: str | PathLike[str]) -> tuple[tuple[ExternalEvent, ..
 def listed_events(
     path: str | PathLike[str], *, forward_unknown: bool = False, any_release: bool = False
 ) -> tuple[list[ExternalEvent], str]:
-    """Read events in the order in which the file has them; those of Batsim 5 if ``any_release``."""
+    """Parse events in the file's order, those of Batsim 5 too if ``any_release``."""
     what = "a list of external events (one JSON object a line)"
     content, digest = read_stored(Path(path), what=what, max_bytes=MAX_DESCRIPTION_BYTES)
     text = text_of(content, Path(path), what=what)
@@ -95,7 +95,7 @@ def listed_events(
 
 
 def events_in_order(events: Sequence[ExternalEvent]) -> tuple[ExternalEvent, ...]:
-    """Return events in the order in which they happen: Batsim's.
+    """Sort events into Batsim's order.
 
     By date, and at one date hosts return before others leave, and both before anything
     else; what is equal then keeps its order.
@@ -105,7 +105,7 @@ def events_in_order(events: Sequence[ExternalEvent]) -> tuple[ExternalEvent, ...
 
 
 def outages_of(events: Sequence[ExternalEvent], hosts: int) -> tuple[Outage, ...]:
-    """Return the outages of so many hosts; InputError if events contradict each other."""
+    """Return the outages of a machine's hosts; InputError for contradictory events."""
     existing = HostSet.first(hosts)
     since: dict[int, float] = {}
     masks: dict[tuple[float, float], int] = {}
@@ -142,7 +142,7 @@ def outages_of(events: Sequence[ExternalEvent], hosts: int) -> tuple[Outage, ...
 
 
 def cancellations_of(events: Sequence[ExternalEvent]) -> dict[str, float]:
-    """Return the date (seconds) at which each cancelled job is cancelled first, by full id."""
+    """Return each cancelled job's first cancellation (seconds) by full id."""
     found: dict[str, float] = {}
     for event in events:
         if event.type == JOB_CANCELLED:
@@ -151,7 +151,7 @@ def cancellations_of(events: Sequence[ExternalEvent]) -> dict[str, float]:
 
 
 def check_cancellations(events: Sequence[ExternalEvent], workloads: Mapping[str, Workload]) -> None:
-    """Raise an InputError if a job is cancelled that is in none of the workloads, by name."""
+    """Raise an InputError if a cancelled job is in none of the workloads."""
     cancelled = cancellations_of(events)
     if cancelled:
         known = {f"{name}!{each}" for name, jobs in workloads.items() for each in jobs.columns.ids}
@@ -164,7 +164,7 @@ def check_cancellations(events: Sequence[ExternalEvent], workloads: Mapping[str,
 
 
 def format_external_events(events: Sequence[ExternalEvent]) -> str:
-    """Return the text of a file of external events."""
+    """Format external events as a file."""
     lines = []
     for event in events:
         fields = {**event.fields, "timestamp": event.timestamp, "type": event.type}
@@ -183,9 +183,9 @@ def maintenance_events(
     every: float | None = None,
     until: float = math.inf,
 ) -> list[ExternalEvent]:
-    """Return the events of a maintenance window: its notice, and that hosts leave and return.
+    """Return a maintenance window's events: its notice, and hosts leaving and returning.
 
-    All dates in seconds. The window is repeated ``every`` so many seconds, as far as it starts by
+    All dates in seconds. The window is repeated with the period ``every``, as far as it starts by
     ``until``; each has its own notice, as long ahead.
     """
     count = 1 if every is None else 1 + max(0, math.floor((until - start) / every))
@@ -204,7 +204,7 @@ def maintenance_events(
 
 
 def maintenance_of(events: Sequence[ExternalEvent]) -> tuple[Maintenance, ...]:
-    """Return the maintenance windows that events announce, by notice."""
+    """Return the announced maintenance windows by notice."""
     return tuple(
         Maintenance(
             hosts=str(each.hosts),
@@ -220,7 +220,7 @@ def maintenance_of(events: Sequence[ExternalEvent]) -> tuple[Maintenance, ...]:
 def _read_events(
     line: str, where: str, forward_unknown: bool, any_release: bool
 ) -> list[ExternalEvent]:
-    """Return the event of a line, or those that a maintenance window stands for."""
+    """Parse a line: an event, or those of a maintenance window."""
     try:
         fields = json.loads(line)
     except (json.JSONDecodeError, RecursionError, ValueError) as error:
@@ -292,7 +292,7 @@ def _date(fields: dict[str, Any], name: str, where: str) -> float:
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """Points in which releases of Batsim differ; by default, what Batsim 3.1 to 4.2 do.
+    """Differences between Batsim releases; defaults are those of Batsim 3.1 to 4.2.
 
     Attributes
     ----------
@@ -355,7 +355,7 @@ BATSIM_5 = Rules(
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a simulation.
 
-    ``hosts`` limits the compute hosts to the first so many. Of storage sharing, profile reuse and
+    ``hosts`` limits the compute hosts to the first ones. Of storage sharing, profile reuse and
     unknown events the module is only told. Registered jobs are announced with JOB_SUBMITTED if
     ``acknowledge_dynamic_jobs``, which carries the job's profile if ``forward_profiles``;
     ``sched_config`` goes into SIMULATION_BEGINS. With ``message_delays``, Batsim's own messages

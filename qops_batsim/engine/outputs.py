@@ -43,7 +43,7 @@ def write_outputs(simulation: Simulation, prefix: str | Path) -> list[Path]:
 
 
 def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool = True) -> None:
-    """Write the files of :func:`write_outputs` into the set of a run, perhaps without the third."""
+    """Add the files of :func:`write_outputs` to a run's set, perhaps without the third."""
     changes = simulation.host_changes
     ends = simulation.ended_jobs.written_finishes
     if np.fmax.reduce(ends, initial=0.0) > MAX_END:
@@ -65,7 +65,7 @@ def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool 
 
 
 def _energy_files(simulation: Simulation) -> dict[str, Iterable[bytes]]:
-    """Return the contents of the files about energy by name, none without it."""
+    """Return the energy files by name, none without energy."""
     if simulation.energy is None:
         return {}
     consumed = format_consumed_energy(simulation.energy.entries)
@@ -87,7 +87,7 @@ BATSIM5_FILES = (
 
 
 def add_batsim5_outputs(files: FileSet, simulation: Simulation, wanted: Iterable[str] = ()) -> None:
-    """Write the files of Batsim 5 into a set: its jobs and totals, and others if they are wanted.
+    """Add Batsim 5's files to a set: jobs, totals, and others if wanted.
 
     Other than Batsim 5.0.0-rc2's, idle hosts count as idle.
     """
@@ -111,17 +111,17 @@ def _json(value: str | int) -> str:
 
 
 def format_jobs(ended: EndedJobs) -> str:
-    """Return ``_jobs.csv``: one row a job, in the order in which their ends were noted."""
+    """Format ``_jobs.csv``: one row a job, in the order in which ends were recorded."""
     return b"".join(_jobs(ended)).decode()
 
 
 def format_machine_states(changes: HostChanges) -> str:
-    """Return ``_machine_states.csv``: a row after every start and end."""
+    """Format ``_machine_states.csv``: a row after every start and end."""
     return b"".join(_machine_states(changes)).decode()
 
 
 def _jobs(ended: EndedJobs, *, with_workload: bool = False) -> Iterator[bytes]:
-    """Yield the lines of jobs; profiles with their workloads, and no metadata, as in Batsim 5."""
+    """Yield the lines of jobs; like Batsim 5, full profile names and no metadata."""
     columns = ended.table()
     if with_workload:
         pairs = zip(ended.workloads.texts(), ended.profiles.texts(), strict=True)
@@ -151,14 +151,14 @@ def _machine_states(changes: HostChanges) -> Iterator[bytes]:
 
 
 def format_schedule(simulation: Simulation) -> str:
-    """Return ``_schedule.csv``: one row of totals."""
+    """Format ``_schedule.csv``: one row of totals."""
     values = _schedule(simulation)
     cells = (_number(v) if isinstance(v, float) else str(v) for v in values.values())
     return ",".join(values) + "\n" + ",".join(cells) + "\n"
 
 
 def _schedule(simulation: Simulation) -> dict[str, str | int | float]:
-    """Return the totals of a simulation.
+    """Compute a simulation's totals.
 
     As in Batsim, means divide by all jobs, rejected ones included, and the time
     that hosts compute or idle runs only up to each host's last change.
@@ -204,7 +204,7 @@ def _schedule(simulation: Simulation) -> dict[str, str | int | float]:
 
 
 def _counted(simulation: Simulation) -> EndedJobs:
-    """Return the jobs that a server has counted, which is there if anything schedules."""
+    """Return the jobs counted by Batsim's server, which exists if there is a scheduler."""
     return simulation.ended_jobs if simulation.options.scheduled else ended_jobs_of([])
 
 
@@ -217,12 +217,12 @@ def _mean(values: np.ndarray, count: int) -> float:
 
 
 def _number(value: float) -> str:
-    """Format as C's ``%f`` does on Linux, where Batsim's undefined means are ``-nan``."""
+    """Format like C's ``%f`` on Linux, where Batsim's undefined means are ``-nan``."""
     return "-nan" if math.isnan(value) else f"{value:.6f}"
 
 
 def _host_times(simulation: Simulation) -> list[float]:
-    """Return how many seconds hosts did what, up to the last change of each, as in NAMES."""
+    """Return seconds by activity, each host up to its last change, as in NAMES."""
     jobs = simulation.ended_jobs
     hosts = len(simulation.hosts)
     until = _last_finishes(jobs, hosts)
@@ -280,7 +280,7 @@ def _jobs_on(hosts: HostIntervals, host: int) -> np.ndarray:
 
 
 def _last_finishes(jobs: EndedJobs, hosts: int) -> np.ndarray:
-    """Return each host's last finish in the order in which ends were noted (seconds), else 0.
+    """Return each host's last recorded finish (seconds), else 0.
 
     Looks at the last intervals first, and at more of them only where these leave hosts out.
     """
@@ -301,7 +301,7 @@ def _last_finishes(jobs: EndedJobs, hosts: int) -> np.ndarray:
 
 
 def _last_cover(first: np.ndarray, last: np.ndarray, job: np.ndarray, hosts: int) -> np.ndarray:
-    """Return the greatest job whose interval covers each host, -1 without.
+    """Return the last job whose interval covers each host, -1 without.
 
     O(intervals + hosts log hosts): an interval is covered by two, which may overlap, whose
     length is the largest power of 2 that it holds. The last job of each of these is handed down
@@ -320,7 +320,7 @@ def _last_cover(first: np.ndarray, last: np.ndarray, job: np.ndarray, hosts: int
 
 
 def _computing_by_host(jobs: EndedJobs, hosts: int) -> np.ndarray:
-    """Return how long each host computed (seconds), whatever the number of jobs on it."""
+    """Return how long each host computed (seconds), however many jobs it ran."""
     total, covered = np.zeros(hosts), np.full(hosts, -math.inf)
     offsets, first, last = (column.tolist() for column in jobs.hosts)
     starts, finishes = jobs.starts, jobs.finishes

@@ -1,4 +1,4 @@
-"""Records of jobs that the engine keeps."""
+"""The engine's records of jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_HOSTS = HostSet()
 
 
 class JobRecord(msgspec.Struct, eq=False):
-    """The life of one job in one simulation.
+    """The state of a job during a simulation.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ class JobRecord(msgspec.Struct, eq=False):
 
     @property
     def local_id(self) -> str:
-        """Identifier within the workload, the part after ``!``."""
+        """Identifier within the workload (after ``!``)."""
         return self.job.id.partition("!")[2]
 
     @property
@@ -100,7 +100,7 @@ class JobRecord(msgspec.Struct, eq=False):
         return tuple(self.hosts) if self.placement is None else self.placement
 
     def ranks(self, count: int) -> list[int]:
-        """Return the host of each rank of a trace: as the job says, else in turn.
+        """Return each trace rank's host: as the job says, else in turn.
 
         InputError if it says so for another number of ranks.
         """
@@ -117,7 +117,7 @@ class JobRecord(msgspec.Struct, eq=False):
         return [executors[each] for each in mapping]
 
     def progress(self, now: float, decimals: int = TOLD_DECIMALS) -> dict[str, Any]:
-        """Return how far the job has come, as JOB_KILLED tells it."""
+        """Return the job's progress in the form of JOB_KILLED."""
         step = self.execution.steps[self.step]
         if step.delay is not None:
             done = (now - self.step_began) / step.delay

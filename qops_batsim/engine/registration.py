@@ -1,4 +1,4 @@
-"""Jobs and profiles that a decision process registers while a simulation runs."""
+"""Jobs and profiles that a decision process registers during a simulation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from qops_batsim.protocol.messages import rounded_value
 
 
 def notified(world: World, decision: Notify) -> None:
-    """Note that a decision process has finished registering jobs, or goes on with it."""
+    """Process that a decision process has finished registering jobs, or continues."""
     if decision.type not in ("registration_finished", "continue_registration"):
         raise world.error(
             f"NOTIFY {decision.type!r} is not supported by the embedded engine; "
@@ -31,7 +31,7 @@ def _need_dynamic_jobs(world: World, what: str) -> None:
 
 
 def register_profile(world: World, decision: RegisterProfile) -> None:
-    """Add a profile to a workload; SimulationError if it cannot be."""
+    """Add a profile to a workload; SimulationError if it is invalid."""
     _need_dynamic_jobs(world, "REGISTER_PROFILE")
     _check_names(world, "REGISTER_PROFILE", decision.workload_name, decision.profile_name)
     profiles = world.profiles.setdefault(decision.workload_name, {})
@@ -56,7 +56,7 @@ def register_profile(world: World, decision: RegisterProfile) -> None:
 
 
 def register_job(world: World, decision: RegisterJob) -> None:
-    """Add a job to the simulation; SimulationError if it cannot be."""
+    """Add a job to the simulation; SimulationError if it is invalid."""
     _need_dynamic_jobs(world, "REGISTER_JOB")
     job, job_id = decision.job, decision.job_id
     workload_name, separator, local_id = job_id.partition("!")
@@ -85,7 +85,7 @@ def register_job(world: World, decision: RegisterJob) -> None:
 
 
 def _borrow(world: World, workload_name: str, profile: str) -> None:
-    """Add a profile of another workload to a workload, under its full name, if it names one."""
+    """Copy a profile of another workload, named in full, into a workload."""
     owner, separator, name = profile.partition("!")
     found = world.profiles.get(owner, {}).get(name)
     if not separator or found is None:
@@ -99,7 +99,7 @@ def _borrow(world: World, workload_name: str, profile: str) -> None:
 
 
 def _kept_profiles(world: World) -> KeptProfiles | None:
-    """Return the book of kept profiles, None where all are kept."""
+    """Return the record of kept profiles, None where all are kept."""
     if not world.options.rules.forgets_profiles:
         return None
     kept = world.kept_profiles
@@ -111,14 +111,14 @@ def _kept_profiles(world: World) -> KeptProfiles | None:
 
 
 def as_registered(job_id: str, job: Job, *, rounded: bool = True) -> Job:
-    """Return a registered job as Batsim keeps it; InputError if it is invalid."""
+    """Return a registered job in Batsim's form; InputError if it is invalid."""
     fields = rounded_value(job.fields) if rounded else job.fields
     job = Job.from_fields(fields, where="REGISTER_JOB")
     return job if job.id == job_id else job.renamed(job_id)
 
 
 def registered_record(world: World, job_id: str, job: Job) -> JobRecord:
-    """Begin to keep what is known of a job that is registered; SimulationError if it is invalid."""
+    """Create the record of a registered job; SimulationError if it is invalid."""
     workload_name, rules = job_id.partition("!")[0], world.options.rules
     try:
         job = as_registered(job_id, job, rounded=rules.rounds_registered)

@@ -1,4 +1,4 @@
-"""The hosts and links of a platform as resources that computations share."""
+"""A platform's hosts and links as shared resources."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TCP_WINDOW = 4194304.0
 
 
 class MessagePath(NamedTuple):
-    """One byte on its way: what it uses, its latency (s), and its greatest rates (1/s).
+    """The path of a one-byte message: resources, latency (s), greatest rates (1/s).
 
     The ``bound`` comes from the latency alone, and is infinite without links; ``alone`` is the rate
     where nothing else uses its links.
@@ -30,7 +30,7 @@ class MessagePath(NamedTuple):
 
 
 class Machine:
-    """Hosts and links on which amounts of work become computations.
+    """Hosts and links, from which computations are made.
 
     A host has the speed of its cores together, and one executor at most that of
     one core. Links are those of the platform's routes; a platform without links
@@ -66,7 +66,7 @@ class Machine:
         executors: Sequence[int],
         storages: Mapping[str, int] | None = None,
     ) -> Computation:
-        """Return the computation of this work on these hosts, one executor each.
+        """Return a computation of this work, with one executor per host.
 
         ``storages`` are storage hosts by label; without any, the only one there is has every label.
         InputError if there is none, or no route between two hosts that communicate.
@@ -93,7 +93,7 @@ class Machine:
         )
 
     def share(self, host: int, share: float, flops: float) -> Computation:
-        """Return a computation on a share (0 to 1) of a host's cores, with so many flop on each."""
+        """Return a computation on a share (0 to 1) of a host's cores, ``flop`` on each."""
         cores = max(1, math.floor(share * self._hosts[host].cores + 0.5))
         return self.computation(Amounts((flops,) * cores, ()), (host,) * cores)
 
@@ -113,7 +113,7 @@ class Machine:
         return found
 
     def message(self, source: int | None) -> MessagePath:
-        """Return one byte's way from a host, None for the master, to the master.
+        """Return a byte's path from a host (None: the master) to the master.
 
         InputError if there is none.
         """
@@ -165,11 +165,11 @@ class Machine:
 
 
 def _use(uses: dict[Resource, float], link: Resource, size: float) -> None:
-    """Count bytes that cross a link; those on a FATPIPE link cross it side by side."""
+    """Add bytes that cross a link; on a FATPIPE link they cross in parallel."""
     before = uses.get(link, 0.0)
     uses[link] = before + size if link.shared else max(before, size)
 
 
 def _latency_bound(latency: float) -> float:
-    """Return the greatest rate of one byte with a latency, or of several with their product."""
+    """Return a byte's greatest rate given latencies, or that of several with their product."""
     return TCP_WINDOW / (2.0 * latency) if latency > 0 else math.inf

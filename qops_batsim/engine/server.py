@@ -1,4 +1,4 @@
-"""Batsim's actors on a platform with latencies: submitters, the server, and their messages.
+"""Batsim's actors on a platform with latencies: submitters, server, messages.
 
 Where every message takes no time, they give the same events as
 :mod:`~qops_batsim.engine.simulation` without delays, in the same order.
@@ -56,14 +56,14 @@ Delivery = Callable[[int | None, Callable[[Any], None], Any], None]
 
 
 class Letter(NamedTuple):
-    """A message to the server: the host it comes from (None for the master), what it does there."""
+    """A message to the server: its host (None: the master) and what it does on arrival."""
 
     source: int | None
     effect: Callable[[], None]
 
 
 class Mailbox:
-    """The server's mailbox, and the actors that send to it.
+    """The server's mailbox and the actors that send to it.
 
     A request is a function of the actor that asks; :meth:`send` and the others return one.
     """
@@ -81,15 +81,15 @@ class Mailbox:
 
     @property
     def empty(self) -> bool:
-        """True if no message waits to be taken in."""
+        """Whether no message is waiting."""
         return not self._queue
 
     def begin(self, actor: Actor) -> None:
-        """Begin an actor in the round that comes."""
+        """Start an actor in the next round."""
         self._ready.append(actor)
 
     def begin_at_once(self, actor: Actor) -> None:
-        """Run an actor up to its first request, to be granted in the round that comes."""
+        """Run an actor up to its first request, granted in the next round."""
         self._asked[actor] = next(actor, None)
         self._ready.append(actor)
 
@@ -110,7 +110,7 @@ class Mailbox:
     # Requests
 
     def send(self, effect: Callable[[], None], source: int | None = None) -> ActorRequest:
-        """Send a message, and go on when it has arrived."""
+        """Send a message; continue when it has arrived."""
 
         def request(actor: Actor) -> None:
             letter = Letter(source, effect)
@@ -123,7 +123,7 @@ class Mailbox:
         return request
 
     def receive(self, actor: Actor) -> None:
-        """Take in the next message, which is then :attr:`letter`."""
+        """Receive the next message into :attr:`letter`."""
         if self._queue:
             letter, sender = self._queue.popleft()
             self._travel(letter, (sender, actor))
@@ -131,11 +131,11 @@ class Mailbox:
             self._receiver = actor
 
     def sleep(self, seconds: float) -> ActorRequest:
-        """Go on after a time (seconds)."""
+        """Continue after a time (seconds)."""
         return lambda actor: self._wake_after(seconds, actor)
 
     def do(self, effect: Callable[[], object]) -> ActorRequest:
-        """Call a function after this round, and go on in the next."""
+        """Call a function after this round; continue in the next."""
 
         def request(actor: Actor) -> None:
             effect()
@@ -144,7 +144,7 @@ class Mailbox:
         return request
 
     def begin_other(self, other: Actor) -> ActorRequest:
-        """Begin another actor, which runs first, and go on."""
+        """Start another actor, which runs first; continue."""
 
         def request(actor: Actor) -> None:
             self._ready += [other, actor]
@@ -168,7 +168,7 @@ _LETTER = Amounts((), (0.0, 4.0, 0.0, 0.0))
 
 
 class NetworkedWorld(World):
-    """A world whose news travels to the server, from actor to actor.
+    """A world whose news travels to the server from actor to actor.
 
     ``errands`` is the number of requested calls and kills that the server has yet to hear of,
     ``when_ready`` what begins once the scheduler has answered.
@@ -188,7 +188,7 @@ class NetworkedWorld(World):
         return self.steps
 
     def step(self) -> bool:
-        """Go on to the next date at which something happens; tell whether there is one."""
+        """Advance to the next date with events; return whether there is one."""
         self.settle()
         if not self.steps.advance():
             return False
@@ -202,7 +202,7 @@ class NetworkedWorld(World):
         return True
 
     def transfer(self, source: int | None, action: Callable[[Any], None], argument: Any) -> None:
-        """Bring one byte from a host, None for the master, to the master; then call back.
+        """Send one byte from a host (None: the master) to the master; then call back.
 
         Unless jobs compute, it has the network for itself.
         """
@@ -220,7 +220,7 @@ class NetworkedWorld(World):
             self.steps.go_on(sent, way.alone)
 
     def letter(self, source: int, destination: int) -> Computation | None:
-        """Return the transfer of a pointer, if there is a way between the hosts."""
+        """Return the transfer of a pointer, if the hosts are connected."""
         try:
             return self.machine.computation(_LETTER, (source, destination))
         except InputError:
@@ -259,7 +259,7 @@ class NetworkedWorld(World):
         return (self.steps.timer(self.now + left, self._reach_walltime, record),)
 
     def _reach_walltime(self, record: JobRecord) -> None:
-        """End a job; what it computes goes on, as in Batsim, until that has been reported.
+        """End a job; its computation continues until that is reported, as in Batsim.
 
         A computation that needs exactly its walltime has ended before, or first in this step.
         """
@@ -274,7 +274,7 @@ class NetworkedWorld(World):
         super()._reach_walltime(record)
 
     def _read_meters_of(self, wait: Wait) -> None:
-        """Read the meters of hosts where something ends, before anyone goes on, as SimGrid does."""
+        """Read the meters of hosts where something ends, before others continue (as SimGrid)."""
         assert self.energy is not None
         computation = self._waited_for.get(wait)
         if computation is not None:
@@ -283,7 +283,7 @@ class NetworkedWorld(World):
             self.energy.read((next(iter(wait.argument.hosts)),), self.now)
 
     def read_meters(self, first: Iterable[int] = ()) -> Iterator[ActorRequest]:
-        """Read the meters of some hosts, then those of all, as an actor does: one a round.
+        """Read some hosts' meters, then all, one a round, as an actor does.
 
         Where several actors go on at one date, that decides which of them sends its news first.
         """
@@ -311,7 +311,7 @@ class NetworkedWorld(World):
         self.errands += 1
 
     def report_switch(self, host: int, report: Callable[[], None]) -> None:
-        """Send the news of a switch from the host."""
+        """Send the news of a switch from its host."""
         self.mailbox.begin(_once(self.mailbox.send(partial(self._note_switch, report), host)))
 
     def _note_switch(self, report: Callable[[], None]) -> None:
@@ -319,17 +319,17 @@ class NetworkedWorld(World):
         report()
 
     def report_kills(self, victims: list[JobRecord], progress: dict[str, dict[str, Any]]) -> None:
-        """Send the news of kills from the killer, on the master."""
+        """Send the news of kills from the killer on the master."""
         self.errands += 1
         self.mailbox.begin(_once(self.mailbox.send(partial(self._note_kills, victims, progress))))
 
     def call_at(self, date: float, call_id: str = "") -> None:
-        """Begin a waiter, on the master, that sends the call when the date has come."""
+        """Start an actor on the master that sends the call at its date."""
         self.errands += 1
         self.mailbox.begin(self._wait(date, call_id))
 
     def call_each(self, period: float, count: int | None, call_id: str) -> None:
-        """Begin a waiter that sends calls, each a period (seconds) after the one before."""
+        """Start an actor that sends calls each period (seconds)."""
         self.errands += 1
         self._periodic[call_id] = waiter = object()
         self._sleep_until(self.now + period, period, count, call_id, waiter)
@@ -342,7 +342,7 @@ class NetworkedWorld(World):
             self.errands -= 1
 
     def end_is_untold(self, record: JobRecord) -> bool:
-        """Tell whether a job has ended and the module cannot know yet. O(ended jobs)."""
+        """Return whether a job's end is unknown to the scheduler yet. O(ended jobs)."""
         on_its_way = record.finish == record.finish and record not in self.ended
         return on_its_way or super().end_is_untold(record)
 
@@ -383,11 +383,11 @@ def _once(request: ActorRequest) -> Actor:
 
 
 def _nothing() -> None:
-    """Do nothing, as a submitter's greeting, which only takes its time."""
+    """Do nothing, like a submitter's greeting, which only takes time."""
 
 
 def _lists_of(events: Sequence[ExternalEvent], rules: Rules) -> list[list[ExternalEvent]]:
-    """Return the events of each list in order; where they are not told apart, all are of one."""
+    """Return each event list in order; a single list where they are not distinguished."""
     if not rules.lists_apart:
         return [list(events)]
     lists: dict[str, list[ExternalEvent]] = {}
@@ -437,7 +437,7 @@ class Server:
             self._begin(self._submitter(listed, self._happen, self._last_events))
 
     def begin(self, begins: SimulationBegins) -> None:
-        """Begin the server, after all submitters."""
+        """Start the server, after all submitters."""
         self._begin(self._serve(begins))
 
     def _begin(self, actor: Actor) -> None:
@@ -451,7 +451,7 @@ class Server:
         submit: Callable[[Sequence[Any]], None],
         farewell: Callable[[], None],
     ) -> Actor:
-        """Greet the server, submit what is due at each date, and tell the end of submissions."""
+        """Greet the server, submit jobs at their dates, and report the end of submissions."""
         box, world = self._mailbox, self._world
         yield box.send(_nothing)
         reached = world.now
@@ -499,7 +499,7 @@ class Server:
                 yield box.begin_other(self._ask())
 
     def _ask(self) -> Actor:
-        """Return an actor that tells the decision side the news, and sends what it answers."""
+        """Return an actor that sends the news to the decision side, and its answer back."""
         world = self._world
         events, dates = world.empty_outbox()
         decimals = world.options.rules.decimals

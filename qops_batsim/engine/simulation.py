@@ -56,14 +56,14 @@ if TYPE_CHECKING:
 
 
 class DecisionSide(Protocol):
-    """The decision side: anything that answers a message with a message."""
+    """The decision side: answers a message of events with one of decisions."""
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
-        """Return the decisions that answer these events."""
+        """Return the decisions on these events."""
 
 
 def simulation_begins(world: World, platform: Platform) -> SimulationBegins:
-    """Return the SIMULATION_BEGINS event: hosts, options and workloads."""
+    """Return the SIMULATION_BEGINS event, with hosts, options and workloads."""
     options, hosts, storage = world.options, world.hosts, platform.storage_hosts
     return SimulationBegins(
         nb_resources=len(hosts) + len(storage),
@@ -103,7 +103,7 @@ _TROUBLE = {
 
 
 def deadlock_report(world: World) -> str:
-    """Return the deadlock report: what is left that nothing will ever do, if anything. O(jobs)."""
+    """Return what is left that nothing will ever do, or nothing. O(jobs)."""
     for state, trouble in _TROUBLE.items():
         left = [each.job.id for each in world.records.values() if each.state == state]
         if left:
@@ -122,7 +122,7 @@ def ignore(ended: int) -> None:
 
 
 class Deadlock(SimulationError):
-    """Jobs are left and nothing will happen any more; ``simulation`` has what ended before."""
+    """Jobs are left but no events; ``simulation`` has what ended before."""
 
     def __init__(self, message: str, simulation: Simulation) -> None:
         super().__init__(message)
@@ -227,7 +227,7 @@ class Simulation:
         return self._complete_world().computing_changes
 
     def _complete_world(self) -> World:
-        """Return the world, with what another loop has only told in columns."""
+        """Return the world, completed from another loop's columns."""
         if self._columns is not None:
             self._columns.remember()
         return self._world
@@ -242,7 +242,7 @@ class Simulation:
         return HostChanges.of(self.computing_changes, self._world.switching_changes)
 
     def delay_jobs(self, *, registering: bool = False) -> DelayJobs | None:
-        """Return the jobs in columns, if all that they do is to sleep on hosts of their own.
+        """Return the jobs in columns, if all only sleep on hosts of their own.
 
         ``registering`` says that such jobs may be registered.
         """
@@ -265,7 +265,7 @@ class Simulation:
         return at_places(name, columns, delays, codes, places)
 
     def finish(self, outcome: Callable[[], Outcome], now: float, ended: int) -> None:
-        """End at a date (seconds), with the outcome of a loop over :attr:`delay_jobs`.
+        """End at a date (seconds), with a loop's outcome of :attr:`delay_jobs`.
 
         So many of those submitted have ended for good or were rejected; the outcome is asked for
         when it is needed.
@@ -278,7 +278,7 @@ class Simulation:
 
     @property
     def ended_jobs(self) -> EndedJobs:
-        """The jobs of :attr:`ended` in columns, as they are now."""
+        """The ended jobs in columns, as of now."""
         if self._columns is not None:
             return self._columns.ended_jobs
         if self._ended_jobs is not None:
@@ -291,7 +291,7 @@ class Simulation:
         return found
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the jobs of :attr:`ended` with the columns of ``_jobs.csv``, not rounded.
+        """Return the ended jobs with the columns of ``_jobs.csv``, not rounded.
 
         What a rejected job has not is NaN, or ``""`` for its hosts.
         """
@@ -377,7 +377,7 @@ class Simulation:
 
 
 class _FirstHosts:
-    """Decision side that starts every job at once on its number of hosts, from host 0 on."""
+    """Decision side that starts every job at once on the first hosts."""
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
         decisions = [
@@ -391,7 +391,7 @@ class _FirstHosts:
 def simulation_without_scheduler(
     platform: Platform, workloads: Sequence[Workload], options: EngineOptions
 ) -> Simulation:
-    """Return a simulation in which all jobs start at the beginning, each on the first hosts."""
+    """Return a simulation in which all jobs start at once, each on the first hosts."""
     options = msgspec.structs.replace(
         options, scheduled=False, compute_sharing=True, dynamic_jobs=False, message_delays=False
     )

@@ -1,4 +1,4 @@
-"""Simulations in which jobs only sleep, in columns: what goes in, and what comes out.
+"""Simulations in which jobs only sleep, in columns: their input and output.
 
 Where every job of the one workload is a ``delay`` with a host of its own for each processor,
 a simulation is a few arrays. A loop over them need not know jobs as objects, nor have any of
@@ -34,7 +34,7 @@ from qops_batsim.workload.model import JobColumns
 
 
 class DelayJobs(NamedTuple):
-    """The jobs of a workload in the order of their submission.
+    """The jobs of a workload in order of submission, in columns.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ class DelayJobs(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Ends of the jobs.
+    """The outcomes of the jobs.
 
     Attributes
     ----------
@@ -115,13 +115,13 @@ class Outcome(NamedTuple):
     idle: np.ndarray | None = None
 
     def host_changes(self, hosts: int) -> HostChanges:
-        """Return when how many of so many hosts computed and idled."""
+        """Return the numbers of computing and idle hosts over time, given the total."""
         idle = hosts - self.computing if self.idle is None else self.idle
         return HostChanges(self.change_dates, self.computing, idle)
 
 
 def check_profiles(world: World, name: str) -> np.ndarray:
-    """Check that the engine can run all jobs of a workload; return the delays of its profiles.
+    """Check that the engine can run all jobs; return the delays of their profiles.
 
     They are by position among their names (seconds), NaN where a profile is no plain delay, or
     not used. InputError if one cannot be run.
@@ -142,7 +142,7 @@ def check_profiles(world: World, name: str) -> np.ndarray:
 def delay_jobs_in(
     world: World, name: str, delays: np.ndarray, *, registering: bool = False
 ) -> DelayJobs | None:
-    """Return the jobs of a simulation if they only sleep on hosts of their own, else None.
+    """Return a simulation's jobs if they only sleep on hosts of their own, else None.
 
     ``delays`` are those of :func:`check_profiles`; ``registering`` says that such jobs may be
     registered.
@@ -173,7 +173,7 @@ def delay_jobs_in(
 def at_places(
     name: str, columns: JobColumns, delays: np.ndarray, codes: np.ndarray, places: np.ndarray
 ) -> DelayJobs:
-    """Return jobs in the order of these places in their workload.
+    """Return the jobs at these places of their workload.
 
     ``delays`` (seconds) and return ``codes`` are by profile.
     """
@@ -197,7 +197,7 @@ def at_places(
 
 
 def submission_order(columns: JobColumns) -> np.ndarray:
-    """Return the places of jobs by date of submission, at one date by identifier."""
+    """Return the jobs' places by submission, ties by identifier."""
     places: np.ndarray = np.argsort(columns.submission_times, kind="stable")
     dates = columns.submission_times[places]
     borders = np.flatnonzero(np.diff(dates, prepend=-np.inf, append=np.inf))
@@ -210,7 +210,7 @@ def submission_order(columns: JobColumns) -> np.ndarray:
 def _ends(
     delays: np.ndarray, codes: np.ndarray, walltimes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return how long jobs run (seconds), the codes of their states then, and what they return."""
+    """Return run times (seconds), final state codes, and return codes."""
     ends_itself = delays < walltimes
     by_itself = np.where(
         codes == 0, STATE_CODES[COMPLETED_SUCCESSFULLY], STATE_CODES[COMPLETED_FAILED]
@@ -224,7 +224,7 @@ def _ends(
 
 
 def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
-    """Return what became of the jobs of a workload."""
+    """Return the outcomes of a workload's jobs as ended jobs."""
     jobs, ended = outcome.jobs, outcome.ended
     listed = ended.tolist()
     starts, walltimes = outcome.starts[ended], jobs.walltimes[ended]
@@ -247,7 +247,7 @@ def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
 
 
 class DelayColumns:
-    """Jobs of a simulation as another loop tells of them, put together on demand."""
+    """Jobs of a simulation run by the loop, converted on demand."""
 
     def __init__(self, world: World, outcome: Callable[[], Outcome]) -> None:
         self._world = world
@@ -265,24 +265,24 @@ class DelayColumns:
 
     @cached_property
     def ended_jobs(self) -> EndedJobs:
-        """The ends of the jobs, in the columns of files."""
+        """The ended jobs, in the columns of files."""
         return ended_jobs_of_outcome(self.outcome)
 
     def remember(self) -> None:
-        """Tell the world what became of the jobs, in records."""
+        """Store the outcomes of the jobs in the world, as records."""
         if not self._is_remembered:
             self._is_remembered = True
             remember(self.outcome, self._world)
 
 
 def told_jobs(jobs: DelayJobs, listed: Sequence[Job]) -> Iterator[Job]:
-    """Yield jobs under their full identifiers, as these were told, of those ``listed``."""
+    """Yield the ``listed`` jobs under the full identifiers used in messages."""
     for place, job_id in zip(jobs.places.tolist(), jobs.full_ids(), strict=True):
         yield listed[place].renamed(job_id)
 
 
 def remember(outcome: Outcome, world: World) -> None:
-    """Tell a world what became of the jobs, in records."""
+    """Store the outcomes of the jobs in a world, as records."""
     jobs = outcome.jobs
     world.registering = False
     records: list[JobRecord] = []

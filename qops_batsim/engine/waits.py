@@ -1,4 +1,4 @@
-"""Waits: what will happen at later dates, in one documented order.
+"""Waits: pending callbacks, ended in one documented order.
 
 Waits end in the order of their dates and, at one date, in the order in which they began. A wait can
 be moved, keeping its place among those of one date, or cancelled. Both leave an entry behind in the
@@ -43,7 +43,7 @@ class Wait(msgspec.Struct, eq=False):
 
 
 class Waits:
-    """The waits of a world in the heap of a loop of events, among all others.
+    """A world's waits, kept in the heap of an event loop with all others.
 
     Attributes
     ----------
@@ -70,18 +70,18 @@ class Waits:
         return self.at(now + seconds, action, argument)
 
     def some_time(self, action: Callable[[Any], None], argument: Any) -> Wait:
-        """Begin a wait whose date is not known yet; :meth:`reschedule` gives it one."""
+        """Begin a wait without a date yet; :meth:`reschedule` sets it."""
         return Wait(_NEVER, self.turns.next(), action, argument)
 
     def reschedule(self, wait: Wait, now: float, seconds: float, rate: float = 0.0) -> None:
-        """Set the end of a wait to so much later than now (seconds; infinity: none at present).
+        """Set a wait's end to a time from now (seconds; infinity: none at present).
 
         ``rate`` is that of the computation waited for, where it is followed step by step.
         """
         self._expect(wait, now + seconds)
 
     def has(self, number: int, date: float) -> bool:
-        """Return whether a wait still ends at a date (seconds): it was not withdrawn or moved."""
+        """Return whether a wait still ends at a date (s): it was not withdrawn or moved."""
         wait = self._expected.get(number)
         if wait is None:
             return False
@@ -114,7 +114,7 @@ WORK_PRECISION = 1e-14
 
 
 class SteppedWait(Wait):
-    """A wait with what ``remains`` of it after the first ``steps`` steps.
+    """A wait, and what ``remains`` of it after the first ``steps`` clock steps.
 
     It goes down with a ``rate`` (per second), and the wait ends when it is below the
     ``precision``: a time, or the share of a computation. It is ``followed`` near its end.
@@ -128,7 +128,7 @@ class SteppedWait(Wait):
 
 
 class SteppedWaits(Waits):
-    """The waits of a simulation whose clock, ``now`` (seconds), goes in steps.
+    """The waits of a simulation whose clock, ``now`` (s), advances in steps, as SimGrid's.
 
     Waits that end in one step do so in the order in which they began.
     """
@@ -155,19 +155,19 @@ class SteppedWaits(Waits):
         return wait
 
     def some_time(self, action: Callable[[Any], None], argument: Any) -> SteppedWait:
-        """Begin a wait for the whole of a computation; :meth:`go_on` gives it a rate."""
+        """Begin a wait for a whole computation; :meth:`go_on` sets its rate."""
         wait = self._begin(action, argument, WORK_PRECISION)
         wait.remains, wait.rate = 1.0, 0.0
         return wait
 
     def timer(self, date: float, action: Callable[[Any], None], argument: Any) -> Wait:
-        """Call ``action(argument)`` at a date (seconds) by the clock, whatever the steps to it."""
+        """Call ``action(argument)`` at a date (s) of the clock, whatever the steps to it."""
         wait = Wait(date, self.turns.next(), action, argument)
         heapq.heappush(self._timers, (date, wait.number, wait))
         return wait
 
     def go_on(self, wait: Wait, rate: float) -> None:
-        """Set the rate of a computation (share of the whole per second; infinite: end now)."""
+        """Set a computation's rate (share of the whole per second; infinite: end now)."""
         assert isinstance(wait, SteppedWait)
         self._catch_up(wait)
         wait.rate, wait.followed = rate, False
@@ -179,7 +179,7 @@ class SteppedWaits(Waits):
         self.go_on(wait, rate if seconds else math.inf)
 
     def advance(self) -> bool:
-        """Set the clock to the next end of a wait; tell whether there is one.
+        """Advance the clock to the next end of a wait; return whether there is one.
 
         O(steps since it began + log waits).
         """
@@ -201,7 +201,7 @@ class SteppedWaits(Waits):
         return True
 
     def due(self) -> list[Wait]:
-        """Return the waits of which nothing is left, in their order."""
+        """Return the waits with nothing left, in order."""
         due: list[Wait] = [wait for wait in self._near if not wait.remains]
         timers = self._timers
         while timers and timers[0][0] <= self.now:
@@ -213,7 +213,7 @@ class SteppedWaits(Waits):
         return due
 
     def end_due(self, due: Sequence[Wait] | None = None) -> None:
-        """End the waits of which nothing is left."""
+        """End the waits with nothing left."""
         for wait in self.due() if due is None else due:
             if wait.date == wait.date:
                 wait.date = math.nan
@@ -225,7 +225,7 @@ class SteppedWaits(Waits):
         return wait
 
     def _plan(self, wait: SteppedWait) -> None:
-        """Expect a wait's end at about the date at which nothing of it will be left."""
+        """Schedule a wait near the date at which nothing of it will be left."""
         wait.date = self.now + wait.remains / wait.rate if wait.rate else math.inf
         if wait.date < math.inf:
             heapq.heappush(self._expected_ends, (wait.date, wait.number, wait))
@@ -239,11 +239,11 @@ class SteppedWaits(Waits):
         wait.steps = len(self._steps)
 
     def _next(self) -> float:
-        """Return the time to the first end of the waits near theirs (seconds)."""
+        """Return the time to the first end among waits near theirs (seconds)."""
         return min([wait.remains / wait.rate for wait in self._near])
 
     def _follow(self) -> None:
-        """Find out what is exactly left of the waits that have come near their end."""
+        """Compute exactly what is left of waits that are near their end."""
         near = [wait for wait in self._near if wait.followed and wait.date == wait.date]
         self._near = near
         heap = self._expected_ends

@@ -1,4 +1,4 @@
-"""The state of a simulation, and what starting, executing and ending a job does to it.
+"""The state of a simulation, and the effects of starting, executing and ending jobs.
 
 Everything else changes a :class:`World` only from here: decisions in
 :mod:`~qops_batsim.engine.decision_effects`, submissions and the passing of time in
@@ -63,7 +63,7 @@ MANY_HOSTS = 1_000
 
 
 class World:
-    """Hosts, jobs, waits and the events not yet told to the decision module.
+    """Hosts, jobs, waits, and the events not yet reported to the scheduler.
 
     ``now`` is the current date (seconds); only :meth:`tell` adds to the ``outbox``, the events for
     the next message, and to their dates ``told_at``; at the last one ``ended_before`` jobs were
@@ -110,7 +110,7 @@ class World:
         return Waits()
 
     def _occupation(self) -> HostOccupation:
-        """Return the occupation of the hosts; with energy, set up their meter, too."""
+        """Return the occupation of the hosts; with energy, also create their meter."""
         sharing, count = self.options.compute_sharing, len(self.hosts)
         if not self.options.energy:
             return HostOccupation(count, sharing=sharing)
@@ -126,7 +126,7 @@ class World:
         self.told_at.append(self.now)
 
     def empty_outbox(self) -> tuple[list[Event], list[float]]:
-        """Return the events to be told, and their dates (seconds), which are told thereby."""
+        """Return and remove the events to report, with their dates (seconds)."""
         told = self.outbox, self.told_at
         self.outbox, self.told_at = [], []
         if len(self.hosts) > MANY_HOSTS:
@@ -136,23 +136,23 @@ class World:
         return told
 
     def call_at(self, date: float, call_id: str = "") -> None:
-        """Call the module at a date later than now (seconds)."""
+        """Call the scheduler at a date later than now (seconds)."""
         self.waits.at(date, self.tell, RequestedCall(call_id))
 
     def call_each(self, period: float, count: int | None, call_id: str) -> None:
-        """Call the module each period (seconds), so many times or until that is stopped."""
+        """Call the scheduler each period (seconds), a number of times or until stopped."""
         raise self.error("periodic calls need a platform with a master")
 
     def stop_calls(self, call_id: str) -> None:
-        """Stop the periodic calls of that name, if there are any."""
+        """Stop the periodic calls of a name, if any."""
 
     def completed(self, record: JobRecord) -> None:
-        """Count an ended job, and tell the module."""
+        """Count an ended job and report it."""
         self.ended.append(record)
         self.tell(JobCompleted(record.job.id, record.state, record.return_code, record.hosts))
 
     def end_is_untold(self, record: JobRecord) -> bool:
-        """Tell whether a job has ended and the module cannot know yet. O(untold events)."""
+        """Return whether a job's end is unknown to the scheduler yet. O(unreported events)."""
         return any(
             isinstance(event, JobCompleted) and event.job_id == record.job.id
             for event in self.outbox
@@ -164,20 +164,20 @@ class World:
         self.completed(record)
 
     def report_kills(self, victims: list[JobRecord], progress: dict[str, dict[str, Any]]) -> None:
-        """Report that a kill was carried out, and how far those had come that it ended."""
+        """Report that a kill was carried out, and the progress of the killed jobs."""
         for record in victims:
             if record.job.id in progress:
                 self.completed(record)
         self.tell(JobKilled([record.job.id for record in victims], progress))
 
     def error(self, what: str) -> SimulationError:
-        """Return an error that gives the current date."""
+        """Return an error with the current date."""
         return SimulationError(f"at {self.now:.6f} s: {what}")
 
     def execution(
         self, workload_name: str, profile: str, processors: int, *, where: str
     ) -> Execution:
-        """Return the execution of a job; InputError if its profile cannot be run."""
+        """Return a job's execution; InputError if its profile cannot be run."""
         # Only a parallel profile depends on the job's size, and only to check its arrays.
         key = (workload_name, profile, processors)
         known = self._executions.get(key)
@@ -199,7 +199,7 @@ class World:
         return known
 
     def happen(self, event: ExternalEvent) -> None:
-        """Have an external event happen now, and tell the module."""
+        """Execute an external event now, and report it."""
         if event.type in (UNAVAILABLE, AVAILABLE):
             if not event.hosts:
                 return
@@ -216,14 +216,14 @@ class World:
         self.announce(record.job)
 
     def new_record(self, workload_name: str, job: Job) -> JobRecord:
-        """Begin to keep what is known of a job, under its full identifier."""
+        """Create a job's record under its full identifier."""
         where = self.workloads[workload_name].source
         execution = self.execution(workload_name, job.profile, job.processors, where=where)
         record = self.records[job.id] = JobRecord(job, execution)
         return record
 
     def known_record(self, job_id: str) -> JobRecord | None:
-        """Return the record of a job, also of a workload's that was not submitted yet, or None.
+        """Return a job's record, also before its submission, or None.
 
         O(1) if it was submitted or there is no such job, else O(jobs).
         """
@@ -240,7 +240,7 @@ class World:
         return self.new_record(name, job.renamed(job_id))
 
     def announce(self, job: Job) -> None:
-        """Tell the module that a job was submitted."""
+        """Report a job's submission to the scheduler."""
         if not self.options.forward_profiles:
             self.tell(JobSubmitted(job.id, job))
             return
@@ -250,7 +250,7 @@ class World:
     def start(
         self, record: JobRecord, hosts: HostSet, placement: tuple[int, ...] | None = None
     ) -> None:
-        """Start a job on hosts that can take it, its executors placed on them."""
+        """Start a job on hosts that can take it, with its executors on them."""
         self.occupation.take(hosts, self.now)
         self.note_host_states()
         record.state = RUNNING
@@ -267,7 +267,7 @@ class World:
         self._begin_step(record)
 
     def end(self, record: JobRecord, state: str, return_code: int) -> None:
-        """End a running job now; what killed it reports that, else it does so itself."""
+        """End a running job now, and report it unless a kill does."""
         self._leave_step(record)
         record.state, record.return_code = state, return_code
         record.finish = self.now
@@ -279,13 +279,13 @@ class World:
             self.report_end(record)
 
     def account_for(self, record: JobRecord) -> None:
-        """Find out what a job's hosts have consumed while it ran."""
+        """Read the energy that a job's hosts consumed while it ran."""
         if self.energy is not None and record.energy is not None:
             record.energy = float(self.energy.read(record.hosts, self.now) - record.energy)
             self.energy.note(JOB_ENDS, self.now)
 
     def settle(self) -> None:
-        """Predict the ends of computations anew after something has changed."""
+        """Update the ends of computations after a change."""
         if not self._fluid.changed and not self._reloaded:
             return
         for computation, left in self._fluid.settle(self.now):
@@ -297,7 +297,7 @@ class World:
             self._reloaded.clear()
 
     def note_host_states(self) -> None:
-        """Note the numbers of hosts by activity from now on."""
+        """Record the numbers of hosts by activity from now on."""
         occupation = self.occupation
         self.computing_changes.append((self.now, *occupation.counts))
         if isinstance(occupation, SwitchableHosts):
@@ -311,14 +311,14 @@ class World:
         self._fluid.change_speed(resource, self.machine.host(host).speeds[state])
 
     def begin_switch(self) -> None:
-        """Note that a host is going to sleep, or waking up."""
+        """Record that a host begins to sleep or to wake up."""
 
     def report_switch(self, host: int, report: Callable[[], None]) -> None:
-        """Report that it has."""
+        """Report that a host has finished switching."""
         report()
 
     def _note_load(self, computation: Computation) -> None:
-        """Note that the load of a computation's hosts may be another from now on."""
+        """Note that the load of a computation's hosts may have changed."""
         if self.energy is not None:
             self._reloaded.update(dict.fromkeys(computation.hosts))
 
@@ -370,7 +370,7 @@ class World:
         record.replay.begin()
 
     def letter(self, source: int, destination: int) -> Computation | None:
-        """Return the transfer by which a rank tells its job that it has ended, if it takes time."""
+        """Return the transfer by which a rank reports its end to its job, if it takes time."""
         return None
 
     def _stop_part(self, computation: Computation) -> None:

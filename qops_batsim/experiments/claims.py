@@ -120,7 +120,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     are not those of its section. ``value`` is the number that it was judged by, with its unit in
     ``text``, and a 95 % confidence interval if there is one, of ``count`` repetitions;
     ``expected`` the range in which it lies if the claim holds, None for no end; ``margin`` by how
-    much it may be beside the end without a difference that counts; ``paper`` the paper's own
+    far it may be beyond the end without a difference that counts; ``paper`` the paper's own
     number. ``leaning`` is the verdict that chance explains with probability ``chance``, or
     ``corrected`` among all claims of the family. Of a claim of kind ``"invariant"`` the value is
     a number of violations.

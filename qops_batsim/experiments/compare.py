@@ -46,14 +46,14 @@ def comparison_of(
     """Return the checked study of a comparison; for the parameters see :func:`compare`.
 
     Each seed, in place of that of ``deadlines``, chooses duplicates and whose jobs have a user's
-    deadline. By default, schedulers plan with users' estimates, but beside a bound, which knows run
+    deadline. By default, schedulers plan with users' estimates, but with a bound, which knows run
     times.
     """
     if estimates is None:
         estimates = ESTIMATES.default if bound is None else EXACT
     require_one_of(ESTIMATES.name, estimates, (EXACT, USERS))
     if bound is not None and estimates != EXACT:
-        raise InputError(f"bound beside estimates {estimates}: bounds know run times")
+        raise InputError(f"bound with estimates {estimates}: bounds know run times")
     study = Study(
         name="comparison",
         logs=(StudyLog(name=Path(log).name.partition(".")[0], file=log),),

@@ -27,7 +27,7 @@ BETWEEN_OUTAGES, OUTAGE = 86_400.0, (3_600.0, 28_800.0)
 """Mean time from the end of an outage to the next one, and its shortest and longest (seconds)."""
 
 MOST_AWAY = 8
-"""One host in so many is away at a time, at most."""
+"""At most one host in this number is away at a time."""
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

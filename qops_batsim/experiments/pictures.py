@@ -60,7 +60,7 @@ def _draw(axes: Any, panel: Panel) -> None:
 
 def _lines(axes: Any, panel: Panel) -> None:
     for index, series in enumerate(panel.series):
-        # Measured lines keep their colours beside the paper's.
+        # Measured lines keep their colours next to the paper's.
         color = _PAPER_COLOR if series.from_paper else COLORS[index % len(COLORS)]
         style = {"linestyle": "--" if series.from_paper else "-", "color": color, "markersize": 4.5}
         if not isinstance(series.limit, msgspec.UnsetType):

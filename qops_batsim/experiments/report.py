@@ -1,6 +1,6 @@
 """Reports of studies: tables, figures, claims, choices.
 
-Numbers of a paper stand beside measured ones, and a claim that the measurements do not confirm is
+Numbers of a paper stand next to measured ones, and a claim that the measurements do not confirm is
 reported so.
 """
 

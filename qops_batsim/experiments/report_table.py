@@ -1,6 +1,6 @@
 """Tables of reports, declared as data and rendered as text, Markdown or page blocks.
 
-A report's texts lie in a TOML file beside the modules that compute its numbers. A table has a
+A report's texts lie in a TOML file next to the modules that compute its numbers. A table has a
 title, columns and perhaps a note there, with ``{names}`` for what is not known before::
 
     [tables.loads]

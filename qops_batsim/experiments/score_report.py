@@ -124,7 +124,7 @@ def score_tables(runs: StudyRuns) -> list[PageTable]:
             headings=["scheduler", *(x for each in OBJECTIVES for x in (each, "verdict"))],
             rows=differences,
         ),
-        PageTable(title="Beside that", headings=["scheduler", *BESIDE], rows=beside),
+        PageTable(title="Other metrics", headings=["scheduler", *BESIDE], rows=beside),
     ]
 
 

@@ -388,7 +388,7 @@ def nested_interval(
     Values of one group have the group in common, so they are no independent repetitions: with
     more than one group the interval is that of the groups' means, each of which counts alike. It
     then tells what to expect of another window of that log; with a single group, only what to
-    expect of other seeds on the same window. Where so many groups are ``planned``, a single one
+    expect of other seeds on the same window. Where several groups are ``planned``, a single one
     is not taken for all: its mean has no interval yet.
     """
     if max(len(groups), planned) == 1:

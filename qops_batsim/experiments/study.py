@@ -132,7 +132,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     Differences refer to the contestant named ``baseline`` ("": the first). Of
     the ``metrics``, which tables show and pictures draw, the first one is judged, of the
     contestants that ``verdicts`` name, or of all. Where ``bound``
-    is set, each workload is searched for the best possible, for so many units of deterministic
+    is set, each workload is searched for the best possible, for this number of units of deterministic
     time. With ``on_broken_promise`` ``"fail"`` a run whose scheduler breaks a promise fails, with
     ``"count"`` the promise is counted. Without ``platform`` there are as many equal hosts as a log
     is for; with ``message_delays`` (the default) Batsim's own messages take their time on one with
@@ -297,7 +297,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         require_solver()
         if self.platform:
             raise InputError(
-                f"bound beside platform {self.platform}: bounds are for as many equal hosts as the "
+                f"bound with platform {self.platform}: bounds are for as many equal hosts as the "
                 "log is for"
             )
         for each in self.schedulers:

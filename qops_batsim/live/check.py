@@ -33,7 +33,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_fine(self) -> bool:
-        """Whether nothing stands in the way."""
+        """Whether nothing prevents live decisions."""
         return all(each.is_fine for each in self.findings)
 
 

@@ -317,7 +317,7 @@ def _best(
     proof = "solver" if value < checked else "energy"
     if value == int(worth.sum()):
         proof = "every job"
-    # What is worth nothing here may still run, beside what is.
+    # What is worth nothing here may still run next to what is.
     starts = filled(tasks, starts, machine, order)
     best = _value(problem, real, starts)
     if best <= known[found_by]:

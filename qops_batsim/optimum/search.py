@@ -100,11 +100,11 @@ HOT, COLD = 0.3, 0.05
 """Temperatures at the begin and end of annealing, in mean worths of a job."""
 
 ROUNDS = 3
-"""Times that the search begins anew."""
+"""Number of restarts of the search."""
 
 LARGEST = (0.9, 0.97, 1.0)
-"""Parts of all worth: each round first places the jobs that are worth the most, so many that they
-have that part of it, as if there were no others."""
+"""Shares of all worth: each round first places the jobs worth the most that have this share, as if
+there were no others."""
 
 MOVES = 200
 """Moves between two looks at the budget."""

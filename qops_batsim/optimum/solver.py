@@ -121,7 +121,7 @@ def proven_bound(
 def energy_bound(tasks: Tasks, worth: Ints, machine: int, budget: Budget) -> EnergyBound:
     """Return the best bound found by adding violated intervals in several rounds.
 
-    O(rounds × jobs² log jobs) beside the linear programs.
+    O(rounds × jobs² log jobs) plus the linear programs.
     """
     program = _Program(tasks, worth, machine)
     best = int(worth.sum())

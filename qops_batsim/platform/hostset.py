@@ -160,13 +160,13 @@ def _intervals_in(text: str) -> list[tuple[int, int]]:
 
 
 _LONGEST_KEPT = 200
-"""Sets with longer texts are read anew each time."""
+"""Longest text of a set that is cached."""
 
 _LONGEST = 4 * MAX_HOST_ID
 """Letters of a set: every other host up to the largest takes fewer."""
 
 _FEW, _WIDE = 64, 1 << 14
-"""Up to so many intervals, and hosts, sets are read and written interval by interval."""
+"""Most intervals, and hosts, at which sets are read and written interval by interval."""
 
 
 @lru_cache(maxsize=1024)

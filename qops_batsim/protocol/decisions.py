@@ -1,4 +1,4 @@
-"""Decisions of a module, and those that only Batsim 5 has.
+"""Decisions of a scheduler, including those that only Batsim 5 has.
 
 Each class of a :data:`Decision` is the ``data`` object of one decision type of the protocol of
 Batsim 4; see :mod:`qops_batsim.protocol.events`.
@@ -49,7 +49,7 @@ class KillJob(msgspec.Struct, frozen=True):
 
 
 class CallMeLater(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Ask to be called at a date strictly later than now (seconds), by a name in Batsim 5."""
+    """Request a call at a date later than now (seconds), named in Batsim 5."""
 
     TYPE: ClassVar = "CALL_ME_LATER"
     timestamp: float
@@ -82,7 +82,7 @@ class SetJobMetadata(msgspec.Struct, frozen=True):
 
 
 class ChangeJobState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Force the state of a job (of schedulers that execute jobs by themselves)."""
+    """Force a job's state (for schedulers that execute jobs themselves)."""
 
     TYPE: ClassVar = "CHANGE_JOB_STATE"
     job_id: str
@@ -123,7 +123,7 @@ DECISION_TYPES = {kind.TYPE: kind for kind in get_args(Decision)}
 
 
 class CallPeriodically(msgspec.Struct, frozen=True):
-    """Ask to be called each ``period`` (seconds), so many times, or until that is stopped."""
+    """Request calls each ``period`` (seconds), a number of times or until stopped."""
 
     TYPE: ClassVar = "CallMeLaterEvent"
     call_id: str
@@ -132,20 +132,20 @@ class CallPeriodically(msgspec.Struct, frozen=True):
 
 
 class ChangePowerState(HostsInState, frozen=True):
-    """Put hosts into a power state at once, without a way there."""
+    """Put hosts into a power state at once, without a transition."""
 
     TYPE: ClassVar = "ChangeHostsPStateEvent"
 
 
 class StopCalls(msgspec.Struct, frozen=True):
-    """Stop being called periodically; of other calls it stops none."""
+    """Stop periodic calls; other calls are not affected."""
 
     TYPE: ClassVar = "StopCallMeLaterEvent"
     call_id: str
 
 
 class StopSimulation(msgspec.Struct, frozen=True):
-    """End the simulation now, whatever runs or waits."""
+    """End the simulation now, even if jobs run or wait."""
 
     TYPE: ClassVar = "ForceSimulationStopEvent"
 

@@ -1,4 +1,4 @@
-"""Dialects of the protocol, told apart by the first frame of an engine."""
+"""The protocol's dialects, recognised by an engine's first frame."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qops_batsim.protocol.v5.handshake import Features, is_greeting
 
 
 class Dialect(Protocol):
-    """The conversation of a decision process with an engine in one simulation.
+    """The decision process's side of a conversation with an engine.
 
     With a ``configuration``, the engine has begun by handing that over, and expects a
     :meth:`hello` before its first message.
@@ -21,7 +21,7 @@ class Dialect(Protocol):
 
     @property
     def configuration(self) -> str | None:
-        """Text that the engine's command line has handed over, None where messages tell it."""
+        """Text from the engine's command line; None where messages carry it."""
 
     def hello(self, name: str, version: str, features: Features) -> bytes:
         """Return the answer to the engine's first frame."""
@@ -29,7 +29,7 @@ class Dialect(Protocol):
     def decode(
         self, text: bytes, on_unknown: Callable[[str, float], None] | None = None
     ) -> Message[Event] | None:
-        """Read what the engine says; None if nothing of it concerns a scheduler."""
+        """Decode an engine's message; None if no scheduler needs it."""
 
     def encode(self, answer: Message[Decision] | None) -> bytes:
         """Return the answer to the engine."""
@@ -54,7 +54,7 @@ class _Batsim4:
 
 
 def dialect_of(first_frame: bytes) -> Dialect:
-    """Return the dialect in which an engine's first frame is written.
+    """Return the dialect of an engine's first frame.
 
     >>> dialect_of(bytes(4)).configuration
     ''

@@ -1,6 +1,6 @@
-"""Events that an engine tells a decision module (Batsim protocol v4).
+"""Events that an engine reports to a scheduler (Batsim protocol v4).
 
-Each class is the ``data`` object of one event type; the date is carried beside
+Each class is the ``data`` object of one event type; the date is carried next to
 it, in :class:`~qops_batsim.protocol.messages.Stamped`. The same objects travel
 in process and, encoded as JSON, over the wire.
 """
@@ -41,7 +41,7 @@ class HostDescription(msgspec.Struct, frozen=True):
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """The ``config`` object of :class:`SimulationBegins`; fields a Batsim lacks are default.
+    """The ``config`` object of :class:`SimulationBegins`; missing fields have defaults.
 
     Batsim 3.1 never forgets a profile, and does not tell whether it may be reused.
     """
@@ -75,13 +75,13 @@ class SimulationBegins(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SimulationEnds(msgspec.Struct, frozen=True):
-    """Last message: nothing is left to happen."""
+    """Last message: nothing more will happen."""
 
     TYPE: ClassVar = "SIMULATION_ENDS"
 
 
 class JobSubmitted(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A user has submitted a job; ``profile`` only when profiles are forwarded."""
+    """A user submitted a job; ``profile`` is present only when profiles are forwarded."""
 
     TYPE: ClassVar = "JOB_SUBMITTED"
     job_id: str
@@ -100,7 +100,7 @@ class JobCompleted(msgspec.Struct, frozen=True):
 
 
 class JobKilled(msgspec.Struct, frozen=True):
-    """Answer to KILL_JOB: its jobs, and how far those had come that had not just ended."""
+    """Answer to KILL_JOB: its jobs, and the progress of those that had not already ended."""
 
     TYPE: ClassVar = "JOB_KILLED"
     job_ids: list[str]
@@ -108,7 +108,7 @@ class JobKilled(msgspec.Struct, frozen=True):
 
 
 class RequestedCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The date asked for with CALL_ME_LATER has come; with Batsim 5, that of one call.
+    """The date requested by CALL_ME_LATER has come (with Batsim 5, of a named call).
 
     ``last`` tells that of a number of calls no other will come.
     """
@@ -119,7 +119,7 @@ class RequestedCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class HostsInState(msgspec.Struct, frozen=True):
-    """Hosts and a power state."""
+    """Hosts in a power state."""
 
     resources: HostSet
     state: str
@@ -132,7 +132,7 @@ class ResourceStateChanged(HostsInState, frozen=True):
 
 
 class JobMessage(msgspec.Struct, frozen=True):
-    """Message between a job and the scheduler."""
+    """A message between a job and the scheduler."""
 
     job_id: str
     msg: Any
@@ -145,7 +145,7 @@ class FromJobMessage(JobMessage, frozen=True):
 
 
 class OpenObject:
-    """A JSON object whose ``fields`` are not all known beforehand."""
+    """A JSON object with ``fields`` that are not all known in advance."""
 
     __slots__ = ("fields",)
     TYPE: ClassVar[str]
@@ -174,7 +174,7 @@ class Notify(OpenObject):
 
     @classmethod
     def of(cls, type: str, **fields: Any) -> Notify:  # noqa: A002 - the field's name in Batsim
-        """Return the notification of that type."""
+        """Return the notification of a type."""
         return cls({"type": type, **fields})
 
     @property
@@ -218,7 +218,7 @@ EVENT_TYPES = {kind.TYPE: kind for kind in get_args(Event)}
 
 
 def told_in_text(text: str) -> dict[str, Any]:
-    """Return the event of Batsim 4 that Batsim 5 has as the text of a generic one; empty if none.
+    """Return the Batsim 4 event in the text of a generic Batsim 5 event; empty if none.
 
     >>> told_in_text('{"type": "machine_unavailable", "resources": "0-3"}')["resources"]
     '0-3'

@@ -1,4 +1,4 @@
-"""Messages: a date and the events or decisions that go with it, and their JSON.
+"""Messages: dated events or decisions, and their JSON.
 
 In process a message is passed as it is; on the wire it is one JSON text. The codec below is generic
 over the classes of :mod:`~qops_batsim.protocol.events` and :mod:`~qops_batsim.protocol.decisions`:
@@ -24,21 +24,21 @@ Body = TypeVar("Body")
 
 
 class Stamped(msgspec.Struct, Generic[Body], frozen=True, gc=False):
-    """One event or decision with its date (seconds)."""
+    """An event or decision with its date (seconds)."""
 
     timestamp: float
     body: Body
 
 
 class Message(msgspec.Struct, Generic[Body]):
-    """Message of one side in one exchange: its date (seconds) and content in order."""
+    """A message of one side: its date (seconds) and its events or decisions in order."""
 
     now: float
     events: list[Stamped[Body]]
 
 
 class WireItem(msgspec.Struct):
-    """One event or decision as it stands in a message, its data not yet read."""
+    """An event or decision in a message, its data not yet decoded."""
 
     timestamp: float
     type: str
@@ -46,14 +46,14 @@ class WireItem(msgspec.Struct):
 
 
 class WireMessage(msgspec.Struct):
-    """Message whose events or decisions are not yet read."""
+    """A message whose events or decisions are not yet decoded."""
 
     now: float
     events: list[WireItem]
 
 
 class MessageDecoder:
-    """Decoder of messages whose events, or decisions, are of the classes ``kinds``, by their names.
+    """Decoder of messages with events or decisions of the classes ``kinds``, by name.
 
     The fields that tell the name and hold the content of each are those of one protocol.
     """
@@ -78,7 +78,7 @@ class MessageDecoder:
     def decode(
         self, text: bytes | str, on_unknown: Callable[[str, float], None] | None = None
     ) -> Message[Any]:
-        """Read a message; one of an unknown type is an InputError unless ``on_unknown`` is given.
+        """Decode a message; an unknown type is an InputError unless ``on_unknown`` is given.
 
         Then that is called with type and date (seconds), and the event is left out.
         """
@@ -145,7 +145,7 @@ _encoder = msgspec.json.Encoder(enc_hook=_encode_custom)
 
 
 def encode_message(message: Message[Any]) -> bytes:
-    """Return the JSON text of a message, as Batsim reads and writes it."""
+    """Encode a message as JSON, as Batsim reads and writes it."""
     return _encoder.encode(
         {
             "now": message.now,
@@ -158,7 +158,7 @@ def encode_message(message: Message[Any]) -> bytes:
 
 
 def rounded_value(value: Any, decimals: int = TOLD_DECIMALS) -> Any:
-    """Return a JSON value as Batsim tells it and keeps it: floats with six decimals.
+    """Round a JSON value as Batsim does: floats to six decimals.
 
     >>> rounded_value({"delay": 2.3456789, "ret": 3})
     {'delay': 2.345679, 'ret': 3}
@@ -179,7 +179,7 @@ def rounded_value(value: Any, decimals: int = TOLD_DECIMALS) -> Any:
 
 
 def rounded_message(message: Message[Body]) -> Message[Body]:
-    """Return a message as Batsim tells it: its dates, and all numbers in it, with six decimals.
+    """Round a message as Batsim does: dates and all numbers to six decimals.
 
     Schedulers made for Batsim count on that: some fail on dates that differ by less.
     """
@@ -213,7 +213,7 @@ def _rounded_job(job: Job) -> Job:
 def decode_events(
     text: bytes | str, on_unknown: Callable[[str, float], None] | None = None
 ) -> Message[Event]:
-    """Read what an engine says.
+    """Decode an engine's message.
 
     An event of an unknown type is an InputError, unless ``on_unknown`` is given: then that is
     called with type and date (seconds), and the event is left out.
@@ -225,12 +225,12 @@ def decode_events(
 
 
 def decode_decisions(text: bytes | str) -> Message[Decision]:
-    """Read what a decision module says."""
+    """Decode a decision process's message."""
     return _decisions.decode(text)
 
 
 def check_now(now: float) -> None:
-    """Raise an InputError unless an engine can go on at a date that it is told (seconds)."""
+    """Raise an InputError unless an engine can continue at this date (seconds)."""
     if not abs(now) <= MAX_SECONDS:
         raise InputError(
             f"message: now is {now:g}; a number of seconds up to {MAX_SECONDS:g} is expected"

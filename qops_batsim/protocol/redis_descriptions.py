@@ -1,4 +1,4 @@
-"""Batsim's Redis mode: descriptions of jobs travel through a Redis server, not in messages.
+"""Batsim's Redis mode: job descriptions go through a Redis server, not in messages.
 
 With ``--enable-redis``, JOB_SUBMITTED and REGISTER_JOB carry a job's identifier alone. The engine
 stores the JSON of each job of a workload under ``PREFIX:job_WORKLOAD!JOB`` before it tells of it,
@@ -31,7 +31,7 @@ _data = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class RedisDescriptions:
-    """Descriptions of jobs that travel by way of a Redis server instead of in messages.
+    """Job descriptions stored in a Redis server instead of messages.
 
     InputError if the client is not installed, SimulationError if the server does not answer.
     """
@@ -65,7 +65,7 @@ class RedisDescriptions:
         self._server.close()
 
     def take_out(self, message: Message[Event]) -> Message[Any]:
-        """Store what a message describes; return it as Batsim sends it then."""
+        """Store a message's descriptions; return it without them, as Batsim sends it."""
         stored: dict[str, bytes] = {}
         told = [Stamped(item.timestamp, self._short(item.body, stored)) for item in message.events]
         if stored:
@@ -73,7 +73,7 @@ class RedisDescriptions:
         return Message(message.now, told)
 
     def put_in(self, answer: bytes) -> bytes:
-        """Return an answer with the descriptions of the jobs that it registers.
+        """Return an answer with the descriptions of jobs that it registers.
 
         InputError if there is none, or the job came in the message.
         """

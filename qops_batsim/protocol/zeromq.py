@@ -1,4 +1,4 @@
-"""Batsim's transport: one JSON text a ZeroMQ frame, strict request and reply.
+"""Batsim's transport: one JSON text per ZeroMQ frame, strict request and reply.
 
 The engine is the REQ side and connects; the decision process binds, and talks to one engine at a
 time: whatever else speaks to it is refused. Either may start first. ZeroMQ itself never says that
@@ -49,7 +49,7 @@ def tcp_address(endpoint: str) -> tuple[str, str] | None:
 
 
 def endpoint_to_bind(endpoint: str, any_interface: bool) -> str:
-    """Return the address for an endpoint to listen at, unless others may come in unasked."""
+    """Return the address to bind; refuse one that other machines can reach, unless allowed."""
     address = tcp_address(endpoint)
     if address is None:
         _refuse_other_files(endpoint.removeprefix("ipc://"))
@@ -73,7 +73,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _refuse_other_files(path: str) -> None:
-    """Refuse a path at which there is something else: ZeroMQ would remove it."""
+    """Refuse a path with another file, which ZeroMQ would remove."""
     if path.startswith("@"):
         return  # Linux's abstract names are no files.
     try:
@@ -110,15 +110,15 @@ _MONITORED = struct.Struct("=HI")
 
 
 class ConnectionLost(QopsError):
-    """The other side has gone or is silent; the message says which, without naming it."""
+    """The peer has left or is silent; the message says which, without naming it."""
 
 
 class Silence(ConnectionLost):
-    """The other side has said nothing for as long as it may."""
+    """The peer has been silent for as long as it may."""
 
 
 class _Connections:
-    """Connections of a socket: those that are open, silent, or have gone.
+    """A socket's connections: open, silent, or gone.
 
     Not all that connects speaks ZeroMQ, and what does not may come and go unnoticed.
 
@@ -173,12 +173,12 @@ class _Connections:
                 self._greeting.add(connection)
 
     def note_word(self, connection: int) -> None:
-        """Note that something was said by way of a connection."""
+        """Note that a message came over a connection."""
         self.update()
         self.silent.discard(connection)
 
     def forget(self) -> None:
-        """Forget who has left and who was silent so far."""
+        """Forget connections that left or were silent so far."""
         self.update()
         self.silent.clear()
         self.left.clear()
@@ -188,7 +188,7 @@ class _Connections:
 
 
 class SocketBounds(TypedDict, total=False):
-    """Bounds of the messages and waits of a socket.
+    """Limits of a socket's messages and waits.
 
     ``timeout`` is the longest wait for a message (seconds), None for no end. On a message longer
     than ``max_message_bytes``, ZeroMQ closes the connection before reading it. ``while_waiting`` is
@@ -201,7 +201,7 @@ class SocketBounds(TypedDict, total=False):
 
 
 class MessageSocket:
-    """A socket with bounded messages and waits."""
+    """A socket with limits on messages and waits."""
 
     def __init__(
         self,
@@ -223,7 +223,7 @@ class MessageSocket:
         self._connections = _Connections(self.socket)
 
     def send(self, text: bytes) -> None:
-        """Hand a message over; it is lost if the peer has left."""
+        """Send a message; it is lost if the peer has left."""
         _send(self.socket, text)
 
     def receive(self) -> bytes:
@@ -247,7 +247,7 @@ class MessageSocket:
                 raise Silence(f"has said nothing for {self._timeout:g} s")
 
     def close(self, linger: float = 0.0) -> None:
-        """Close the socket; wait at most ``linger`` seconds until all has been sent."""
+        """Close the socket after at most ``linger`` seconds of sending."""
         if not self.socket.closed:
             self.socket.disable_monitor()
             self._connections.close()
@@ -255,16 +255,16 @@ class MessageSocket:
             self._context.term()
 
     def _next(self, flags: int = 0) -> bytes | None:
-        """Return the next message; None if it is another one's, zmq.Again if there is none."""
+        """Return the next message; None if from another peer, zmq.Again if there is none."""
         return self._whole(_receive(self.socket, flags))
 
     def _lost(self) -> bool:
-        """Tell whether the peer has left."""
+        """Return whether the peer has left."""
         self._connections.update()
         return bool(self._connections.left)
 
     def _last(self) -> bytes:
-        """Return a message that may have come before the peer has left."""
+        """Return a message that came just before the peer left."""
         try:
             text = self._next(zmq.NOBLOCK)
         except zmq.Again:
@@ -285,7 +285,7 @@ class MessageSocket:
         return frame
 
     def _skip_frames(self) -> int:
-        """Read the message that has begun to its end, unseen; return the number of frames."""
+        """Skip the rest of a message; return its number of frames."""
         skipped = 0
         while _option(self.socket, zmq.RCVMORE):
             self.socket.recv(copy=False)
@@ -294,14 +294,14 @@ class MessageSocket:
 
 
 class ConnectedSocket(MessageSocket):
-    """The engine's side, connected to a decision process that may come later."""
+    """The engine's side, connected to a decision process that may start later."""
 
     def __init__(self, **bounds: Unpack[SocketBounds]) -> None:
         super().__init__(zmq.REQ, **bounds)
         self.socket.setsockopt(zmq.SNDTIMEO, _LOOK_UP_MS)
 
     def send(self, text: bytes) -> None:
-        """Hand a message over, also to a decision process that is to come."""
+        """Send a message, also to a decision process that has not started yet."""
         try:
             super().send(text)
         except zmq.Again:
@@ -320,7 +320,7 @@ class ConnectedSocket(MessageSocket):
 
 
 class ListeningSocket(MessageSocket):
-    """The decision process's side, which talks to one engine at a time and refuses all others.
+    """The decision process's side: talks to one engine at a time and refuses others.
 
     The engine is whoever speaks first. With ``check_first`` it is whoever first says what that
     does not refuse by an InputError, and others come and go meanwhile. ``on_refused`` is called
@@ -354,7 +354,7 @@ class ListeningSocket(MessageSocket):
         self._asked = False
 
     def receive(self, *, from_new_peer: bool = False) -> bytes:
-        """Return the engine's next message; with ``from_new_peer``, that of whichever comes next.
+        """Return the engine's next message; with ``from_new_peer``, the next engine's first.
 
         ConnectionLost if the engine has left, or said nothing for as long as the timeout; without
         a check of first messages also if one that was to come has left without a word.
@@ -365,7 +365,7 @@ class ListeningSocket(MessageSocket):
         return super().receive()
 
     def dismiss(self, last_word: bytes, patience: float = 0.0) -> None:
-        """Answer, for the last time, what the engine has said or says within ``patience`` seconds.
+        """Send a last answer to a message that has come or comes within ``patience`` seconds.
 
         Batsim waits for an answer for ever, and never notices that nothing is there to give one.
         """
@@ -407,7 +407,7 @@ class ListeningSocket(MessageSocket):
         return self._request(delimiter)
 
     def _first(self) -> bytes | None:
-        """Return what the next engine says; None if it is none."""
+        """Return the next engine's first message; None if it is not one."""
         frame = self.socket.recv(copy=False)
         if self._check_first is not None:
             try:
@@ -465,7 +465,7 @@ def listen(
     on_refused: Callable[[str], None] | None = None,
     **bounds: Unpack[SocketBounds],
 ) -> tuple[ListeningSocket, str]:
-    """Open the decision process's side; return it with its endpoint, the port's number included.
+    """Open the decision process's side; return it with its endpoint, including the port.
 
     Port ``*`` in ``tcp://127.0.0.1:*`` is any free one; ``ipc://PATH`` is accepted as well. With
     ``any_interface``, so are addresses at which other machines may come in.
@@ -477,7 +477,7 @@ def listen(
 
 
 def connect(endpoint: str, **bounds: Unpack[SocketBounds]) -> ConnectedSocket:
-    """Open the engine's side; the decision process may come later."""
+    """Open the engine's side; the decision process may start later."""
     tcp_address(endpoint)
     connected = ConnectedSocket(**bounds)
     _attach(connected, connected.socket.connect, endpoint, f"connect to {shown(endpoint)}")
@@ -500,7 +500,7 @@ _WORDS_SHOWN = 200
 
 
 class RemoteDecisionSide:
-    """Batsim decision process of any make, asked over ZeroMQ.
+    """Any Batsim decision process, reached over ZeroMQ.
 
     Use it as a context manager, or :meth:`close` it.
 
@@ -527,7 +527,7 @@ class RemoteDecisionSide:
         self._socket = connect(endpoint, **bounds)
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
-        """Return the answer of the decision process; SimulationError if it fails to give one."""
+        """Return the decision process's answer; SimulationError if it gives none."""
         descriptions = self._descriptions
         if not self._all_digits:
             message = rounded_message(message)

@@ -1,4 +1,4 @@
-"""A public test that any scheduler must pass."""
+"""The contract test that any scheduler must pass."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ _AWAY = (
 
 
 class ContractCase(NamedTuple):
-    """A case: its name, number of hosts, workload, and what happens to hosts meanwhile."""
+    """A case: name, number of hosts, workload, and events of hosts."""
 
     name: str
     hosts: int
@@ -164,7 +164,7 @@ CASE_SECONDS = 60.0
 
 
 class SchedulerContractError(QopsError):
-    """A scheduler broke the contract; the message names the case and what went wrong."""
+    """A scheduler broke the contract; the message names the case and the fault."""
 
 
 class _Endless(BaseException):
@@ -177,7 +177,7 @@ def check_scheduler(
     compute_sharing: bool | None = None,
     on_broken_promise: str = COUNT,
 ) -> int:
-    """Check a scheduler's interface, run it on small adversarial workloads, verify the schedules.
+    """Check a scheduler's interface and its schedules of small adversarial workloads.
 
     The interface comes first: a hook that is missing, misspelt or takes other arguments.
     The cases hold equal arrivals, jobs that are wider than the machine or ask for no processor,
@@ -260,7 +260,7 @@ def _named(case: str) -> Iterator[None]:
 def _check_case(
     make: Callable[[], SchedulerModule], case: ContractCase, sharing: bool | None, strict: bool
 ) -> list[Violation]:
-    """Run a case twice and verify the schedule; return broken promises, unless they are errors."""
+    """Run a case twice and verify the schedule; return broken promises unless errors."""
     hosts = case.hosts
     with _time_limit():
         first, module = _run(make(), case, sharing)

@@ -57,7 +57,7 @@ def run_sleeps(
     module: SchedulerModule,
     report: Callable[[int], None],
 ) -> None:
-    """Run a simulation whose jobs only sleep, on hosts of their own, to their ends."""
+    """Run a simulation whose jobs only sleep on hosts of their own."""
     from qops_batsim.engine.loop_columns import loop_of, outcome_of
 
     events = simulation.options.external_events
@@ -82,7 +82,7 @@ def run_sleeps(
 
 
 def log_jobs(log: QosLog, workload: Workload, outcome: Outcome) -> None:
-    """Log the jobs, and what was decided about them."""
+    """Fill the QoS log with the jobs and the decisions about them."""
     jobs, columns = outcome.jobs, outcome.jobs.columns
     never_started = outcome.ended[np.isnan(outcome.starts[outcome.ended])]
     # In the order in which they were.

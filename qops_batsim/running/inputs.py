@@ -1,4 +1,4 @@
-"""Inputs of a run: objects, paths of files, or names of shipped ones; and warnings about them."""
+"""Inputs of a run (objects, paths, shipped names), and warnings about them."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ AnyEvents = Sequence[ExternalEvent] | str | PathLike[str]
 
 
 def load_workload(given: AnyWorkload) -> Workload:
-    """Return a workload itself, or read its file."""
+    """Return a workload, reading it if a path or name is given."""
     if isinstance(given, Workload):
         return given
     return read_workload(_checked(given, "workload"))
 
 
 def load_platform(given: AnyPlatform | None, workload: Workload) -> Platform:
-    """Return a platform itself, or read its file; None: as many equal hosts as the jobs expect."""
+    """Return a platform, reading it if named; None: equal hosts, as many as jobs expect."""
     if given is None:
         from qops_batsim.platform.generate import make_cluster
 
@@ -65,7 +65,7 @@ def load_platform(given: AnyPlatform | None, workload: Workload) -> Platform:
 
 
 def load_events(given: AnyEvents | None) -> tuple[tuple[ExternalEvent, ...] | None, str | None]:
-    """Return external events themselves, or read their file; and the digest of that."""
+    """Return external events, reading them if named, and their file's digest."""
     if given is None:
         return None, None
     if isinstance(given, (str, PathLike)):
@@ -97,7 +97,7 @@ def names_of(
     platform: AnyPlatform | None,
     events: AnyEvents | None = None,
 ) -> tuple[dict[str, str | None], list[str]]:
-    """Return the names of inputs in a run's description, and which of them are Python objects.
+    """Return the inputs' names for a run's description, and which are Python objects.
 
     Names are as given; an object is called what it was read from, but never by the path at
     which the package lies.
@@ -127,7 +127,7 @@ def _name(given: AnyWorkload | AnyPlatform, kind: str) -> str:
 
 
 def as_file(given: object, kind: str) -> Path | None:
-    """Return the file that was given; None for an object, and for a pipe, which has been read."""
+    """Return the given file; None for an object and for a pipe, which can be read only once."""
     path = find_input(Path(given), kind) if isinstance(given, (str, PathLike)) else None
     return path if path is not None and path.is_file() else None
 
@@ -169,7 +169,7 @@ def input_warnings(
 
 
 def _sender(workload: Workload) -> str | None:
-    """Return a job of several processors whose profile communicates; None if there is none."""
+    """Return a job of several processors that communicates; None if there is none."""
     profiles, columns = workload.profiles, workload.columns
 
     def sends(name: str) -> bool:
@@ -204,7 +204,7 @@ def _deadline_warnings(module: SchedulerModule, workload: Workload) -> Iterator[
 
 
 def _measured_speed(provenance: Mapping[str, Any]) -> float | None:
-    """Return the speed (flop/s) for which `workload classes` made computations, if it did."""
+    """Return the speed (flop/s) that `workload classes` used for computations, if it did."""
     at: Any = provenance
     while isinstance(at, Mapping):
         speed = at.get("speed")

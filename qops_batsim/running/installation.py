@@ -24,7 +24,7 @@ VERSION_SECONDS = 30.0
 
 
 class BatsimError(QopsError):
-    """Batsim failed, or ended before the simulation did.
+    """Batsim failed or ended too early.
 
     ``exit_code`` is Batsim's as a shell gives it (128 + signal), 2 if it was 0.
     """
@@ -35,20 +35,20 @@ class BatsimError(QopsError):
 
 
 class Batsim(msgspec.Struct, frozen=True):
-    """An installed Batsim; the version is the line that ``batsim --version`` prints."""
+    """An installed Batsim; its version is the output of ``batsim --version``."""
 
     path: Path
     version: str
 
     @property
     def major(self) -> int:
-        """First number of the version; 4 where a build does not tell it."""
+        """First number of the version; 4 if the build does not tell it."""
         told = _VERSION.match(self.version)
         return UNTOLD if told is None else int(told[1])
 
 
 def find_batsim(path: str | Path | None = None, *, timeout: float = VERSION_SECONDS) -> Batsim:
-    """Find an installed Batsim and ask for its version.
+    """Find an installed Batsim and its version.
 
     Parameters
     ----------

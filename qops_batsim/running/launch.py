@@ -39,7 +39,7 @@ from qops_batsim.workload.model import Workload
 
 
 class BatsimRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A simulation that Batsim has ended.
+    """A simulation that the real Batsim has completed.
 
     Hosts are the compute hosts used; jobs that were killed or rejected count as ended.
     """
@@ -105,7 +105,7 @@ def run_batsim(
 def check_machine(
     workload: Workload, platform: Platform, options: EngineOptions, *, allow_smaller_machine: bool
 ) -> None:
-    """Check that Batsim can run a workload on the hosts of a platform, which may go away."""
+    """Check that Batsim can run a workload on a platform's hosts, given outages."""
     if platform.master is None:
         raise InputError(
             f"{platform.source}: no master; for Batsim, a host named master_host or one with "
@@ -124,7 +124,7 @@ def check_machine(
 
 
 class _BatsimListener:
-    """Our side of the exchange: answers Batsim on a free port of the loopback interface."""
+    """Our side of the exchange: answers Batsim on a free loopback port."""
 
     def __init__(self, driver: ModuleDriver, release: Release, timeout: float) -> None:
         self._talk = EngineTalk(driver, asked=release.asked)
@@ -142,7 +142,7 @@ class _BatsimListener:
         self._socket.close()
 
     def serve(self, child: ChildProcess) -> None:
-        """Answer Batsim's messages, up to the end of the simulation and of Batsim."""
+        """Answer Batsim's messages until the simulation and Batsim end."""
         self._child = child
         while not self._answer(self._receive()):
             pass

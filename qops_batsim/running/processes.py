@@ -1,4 +1,4 @@
-"""Child processes that end with this one, whatever ends it: programs and workers."""
+"""Child processes (programs and workers) that always end with this one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _RELEASE = b"."
 
 
 class ChildProcess:
-    """A running program, as a context: at its end the program does not run any more.
+    """A running program, as a context that ends it.
 
     The program has a session of its own, so that Ctrl-C reaches us alone and
     whatever it starts itself can be ended with it. Its output and errors are one
@@ -100,11 +100,11 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """Process id; also that of its session."""
+        """Process id, which is also its session's."""
         return self._process.pid
 
     def exit_code(self) -> int | None:
-        """Return the exit code as a shell gives it (128 + signal), None while it runs."""
+        """Return the exit code like a shell (128 + signal), None while it runs."""
         if self._process.returncode is not None:
             code = self._process.returncode
             return code if code >= 0 else 128 - code
@@ -115,7 +115,7 @@ class ChildProcess:
         return ended.si_status + (0 if ended.si_code == os.CLD_EXITED else 128)
 
     def wait(self, seconds: float) -> int | None:
-        """Wait for the end; return the exit code, None if it still runs after that time."""
+        """Wait for the end; return the exit code, None if it still runs after the timeout."""
         until = time.monotonic() + seconds
         while True:
             code = self.exit_code()
@@ -124,7 +124,7 @@ class ChildProcess:
             time.sleep(_POLL_SECONDS)
 
     def stop(self) -> None:
-        """End the program and all that it started, by force after the grace period."""
+        """End the program and its children, by force after the grace period."""
         try:
             if self.exit_code() is None:
                 self._signal(signal.SIGTERM)
@@ -139,7 +139,7 @@ class ChildProcess:
                 self._process.stdout.close()
 
     def last_words(self) -> str:
-        """Return the first line marked CRITICAL, as SimGrid does, else the last line; may be empty.
+        """Return the first line marked CRITICAL (as by SimGrid), else the last; may be "".
 
         To be asked after the end: the log is read up to there.
         """
@@ -183,7 +183,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Worker(SpawnProcess):
-    """A process that its parent alone ends: signals to a whole group are the parent's to tell."""
+    """A process that only its parent ends: signals to the group are left to the parent."""
 
     def start(self) -> None:
         with _deaf():
@@ -198,7 +198,7 @@ class _Worker(SpawnProcess):
 
 
 class WorkerContext(SpawnContext):
-    """A context of :mod:`multiprocessing` whose processes are fresh and never outlive this one."""
+    """A :mod:`multiprocessing` context of fresh processes that end with this one."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Progress listeners."""
+"""Listeners to a run's progress."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from contextlib import AbstractContextManager, nullcontext
 
 
 class ProgressListener:
-    """Listener to the progress of a run; override what is of interest. This one is silent."""
+    """Listener to a run's progress; override methods of interest. This one is silent."""
 
     def phase(
         self, title: str, steps: int | None = None
     ) -> AbstractContextManager[Callable[[int], None] | None]:
-        """Return a context around a part of the work, with what to tell the steps done, if any.
+        """Return a context for a phase of work, with a function to report steps, if any.
 
         The parts are reading, simulating (a step is a job that ended), writing, reading back,
         and verifying (a step is a rule).
@@ -23,4 +23,4 @@ class ProgressListener:
         """Hear a warning, before the simulation, of input that is probably not meant."""
 
     def batsim_says(self, line: str) -> None:
-        """Hear a line of the real Batsim's log; called in another thread."""
+        """Called with each line of the real Batsim's log, in another thread."""

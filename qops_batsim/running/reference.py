@@ -1,4 +1,4 @@
-"""Reference for promises and deadlines: the same jobs under EASY backfilling."""
+"""The reference for promises and deadlines: the same jobs under EASY."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class RunInputs(NamedTuple):
 
 
 class EasyReference(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of EASY: each job's outcome, deadlines, and the utilization from 0 to 1."""
+    """EASY's result: each job's outcome, deadlines, and utilization (0 to 1)."""
 
     outcomes: JobOutcomes
     deadlines: DeadlineMetrics
@@ -47,7 +47,7 @@ class EasyReference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def easy_reference(inputs: RunInputs, grace: float = 0.0) -> EasyReference:
-    """Simulate EASY on the same jobs and machine, with a grace (seconds); writes nothing."""
+    """Simulate EASY on the same jobs and machine, with a grace (s); write nothing."""
     workload, platform, engine, smaller_machine = inputs
     simulation = simulate(
         "easy",
@@ -66,7 +66,7 @@ def easy_reference(inputs: RunInputs, grace: float = 0.0) -> EasyReference:
 
 
 def easy_response_times(workload: Workload, *, of_all: bool = True) -> dict[str, float]:
-    """Return completion - submission (seconds) of each job under EASY backfilling, by id.
+    """Return each job's response time (seconds) under EASY by id.
 
     The machine has as many hosts as the workload has processors (``nb_res``); a job that
     EASY rejects, because it asks for no processor or more than there are, is an error, or left
@@ -88,7 +88,7 @@ def easy_response_times(workload: Workload, *, of_all: bool = True) -> dict[str,
 def easy_references(
     workload: Workload, prefix: str = "", *, of_all: bool = True
 ) -> dict[str, ReferenceJob]:
-    """Return the jobs of a workload under EASY backfilling, by id: what charges are derived from.
+    """Return the jobs under EASY by id: the reference for charges.
 
     See :func:`easy_response_times`; ``prefix`` goes in front of each id.
     """

@@ -1,4 +1,4 @@
-"""Releases of Batsim: their command lines, and the files that they read and write."""
+"""Batsim releases: their command lines, input and output files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ AnyMachine = Platform | str | Path
 
 
 class Release(ABC):
-    """One way to start Batsim and to take over what it writes."""
+    """How to start a release of Batsim, and to adopt its output."""
 
     asked: ClassVar[Mapping[str, bool]] = {}
     """Features to ask the simulation for in addition to those that the scheduler needs."""
@@ -57,7 +57,7 @@ class Release(ABC):
     def write_inputs(
         self, platform: AnyMachine, workload: AnyJobs, options: EngineOptions, directory: Path
     ) -> list[str]:
-        """Return the arguments for the inputs; what Batsim cannot read is written for it."""
+        """Write inputs that Batsim can read; return the arguments for them."""
         machine = self._machine(platform, directory / "platform.xml")
         jobs = self._jobs(workload, directory / "workload.json")
         arguments = ["-p", str(machine), "-w", str(jobs)]
@@ -80,7 +80,7 @@ class Release(ABC):
 
     @abstractmethod
     def adopt(self, files: FileSet, directory: Path, options: EngineOptions) -> None:
-        """Add the files that Batsim has written to the set of the run's."""
+        """Add Batsim's output to the files of a run."""
 
     def _machine(self, platform: AnyMachine, path: Path) -> Path:
         if isinstance(platform, Platform):
@@ -96,7 +96,7 @@ class Release(ABC):
 
 
 def batsim_arguments(options: EngineOptions, log_level: str = "information") -> list[str]:
-    """Return the command-line arguments of Batsim 4 for these options; not those that are files."""
+    """Return Batsim 4's command-line arguments for these options, without files."""
     _check_level(log_level)
     arguments = ["--disable-schedule-tracing"]  # the Pajé trace, which nothing here reads
     if log_level != "information":
@@ -124,7 +124,7 @@ def _check_level(log_level: str) -> None:
 
 
 class _Batsim4(Release):
-    """Batsim 3.1 to 4.2, whose files are those of our runs."""
+    """Batsim 3.1 to 4.2, whose files have the form of ours."""
 
     events_option = "--events"
 
@@ -149,7 +149,7 @@ class _Batsim4(Release):
 
 
 class _Batsim5(Release):
-    """Batsim 5, whose workloads, events and files are others."""
+    """Batsim 5, whose workloads, events and output differ."""
 
     # Its workload is ours, in which every profile is a job's.
     asked: ClassVar[Mapping[str, bool]] = {"forward_profiles_on_simulation_begins": True}
@@ -194,14 +194,14 @@ class _Batsim5(Release):
         return path
 
     def _event(self, event: ExternalEvent) -> ExternalEvent:
-        """Return an event whose text tells what it is: Batsim 5 knows of no kinds of them."""
+        """Return an event whose text has its type: Batsim 5 knows only generic events."""
         fields = {name: each for name, each in event.fields.items() if name != "timestamp"}
         told = {"data": msgspec.json.encode(fields).decode()}
         return msgspec.structs.replace(event, type="generic", fields=told)
 
 
 def release_of(major: int) -> Release:
-    """Return the release with a version's first number; what is older is like Batsim 4."""
+    """Return the release with a version's first number; older ones are like Batsim 4."""
     return _RELEASES.get(major, _RELEASES[4])
 
 
@@ -209,7 +209,7 @@ _RELEASES: dict[int, Release] = {4: _Batsim4(), 5: _Batsim5()}
 
 
 def _plain_file(path: str | Path, unpacked: Path, what: str) -> Path:
-    """Return a file that Batsim can read: the path itself, or where it has been unpacked."""
+    """Return a file that Batsim can read: the path, or an unpacked copy."""
     if Path(path).exists() and not Path(path).is_file():
         raise InputError(f"{path}: Batsim reads {what} by itself; a regular file is expected")
     content = read_bytes(path, what=what)
@@ -226,7 +226,7 @@ _OTHERS = ("consumed_energy", "pstate_changes")
 
 
 def write_as_batsim4(directory: Path, files: FileSet, outages: Sequence[Outage]) -> None:
-    """Add the files that Batsim 5 has written to the set of a run's, as Batsim 4 would have them.
+    """Convert Batsim 5's output to Batsim 4's and add it to the files of a run.
 
     ``jobs.csv`` differs in the names of profiles, and tells of a job that is run again when that
     run was registered, not when the job was submitted. Totals are JSON (``schedule.json``). In

@@ -72,7 +72,7 @@ _LEAST_BYTES = 50
 
 
 class BatsimCall(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings with which the real Batsim is started.
+    """How to start the real Batsim.
 
     The executable (None: the one on PATH), how much it says (``quiet``, ``network-only``,
     ``information`` or ``debug``), and the longest wait for its next message (seconds).
@@ -84,7 +84,7 @@ class BatsimCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Simulated(NamedTuple):
-    """Result of a simulation, whatever the engine."""
+    """A simulation's result, from any engine."""
 
     paths: list[Path]
     engine: str
@@ -96,7 +96,7 @@ class _Simulated(NamedTuple):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class Run:
-    """A run that has been simulated, written and verified.
+    """A run that was simulated, written and verified.
 
     Where the name of a run is expected (``read_run``, ``metrics``, ``gantt``), it stands
     for its prefix: the path in front of ``_jobs.csv`` and the others, which are ``paths``.
@@ -145,7 +145,7 @@ class Run:
 
     @property
     def broken_promises(self) -> list[Violation]:
-        """The violations that are promises which the scheduler broke."""
+        """The violations that are broken promises."""
         return [each for each in self.violations if each.rule in PROMISE_RULES]
 
     @cached_property
@@ -156,12 +156,12 @@ class Run:
 
     @cached_property
     def measured(self) -> Metrics:
-        """The same as an object."""
+        """The metrics as an object."""
         return compute_metrics(self.result, self.inputs.workloads)
 
     @cached_property
     def easy(self) -> EasyReference | None:
-        """Result of EASY on the same jobs, simulated when this is asked for.
+        """EASY's result on the same jobs, simulated on first access.
 
         None where there is nothing to compare: no user's deadline, EASY itself, shared hosts, or
         another engine.
@@ -281,7 +281,7 @@ def _to_run(
 
 
 class _RunInProgress:
-    """One run: the inputs, read, and what is written about them."""
+    """A run in progress: its inputs, and its description so far."""
 
     def __init__(
         self,
@@ -346,7 +346,7 @@ class _RunInProgress:
         self.described["workload"] = f"{self.prefix}_submitted.json"
 
     def _write_users(self) -> None:
-        """Write what users have submitted, and what became of it."""
+        """Write the users' submitted jobs and their outcomes."""
         if self.reacting is None:
             return
         self.jobs = self.reacting.workload()
@@ -373,7 +373,7 @@ class _RunInProgress:
 
     @without_garbage_collection()
     def run(self, batsim: BatsimCall | None) -> Run:
-        """Simulate, write, and verify the schedule as it was written."""
+        """Simulate, write, and verify the written schedule."""
         warned = input_warnings(self.module, self.jobs, self.machine, self.options)
         for text in warned if self.reacting is None else ():
             self.progress.warning(text)

@@ -1,4 +1,4 @@
-"""Running a scheduler on a workload: where engine and scheduling meet."""
+"""Running a scheduler on a workload with the embedded engine."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def simulate(
     allow_smaller_machine: bool = False,
     on_progress: Callable[[int], None] | None = None,
 ) -> Simulation:
-    """Run a scheduler on a workload with the embedded engine; writes nothing.
+    """Run a scheduler on a workload with the embedded engine; write nothing.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def default_engine(
 
 
 def _about_events(events: AnyEvents | None) -> dict[str, Any]:
-    """Return the options of an engine that external events lead to."""
+    """Return the engine options implied by external events."""
     loaded = load_events(events)[0]
     # The real Batsim knows hosts only, and forwards all else if it is told to.
     forwards = any(each.type not in (AVAILABLE, UNAVAILABLE) for each in loaded or ())
@@ -221,7 +221,7 @@ def write_run(
 
 @contextmanager
 def writing_what_ended(files: FileSet, described: Mapping[str, Any]) -> Iterator[None]:
-    """Write what has ended if a simulation in the block ends in a deadlock, as Batsim does.
+    """Write the ended jobs if a simulation in the block deadlocks, as Batsim does.
 
     It is no run: it goes to files of its own, and an earlier run stays as it was.
     """
@@ -242,7 +242,7 @@ def describe_run(
     options: EngineOptions,
     machine: Platform | None = None,
 ) -> dict[str, Any]:
-    """Return how a run was made, whatever the engine; the names are those that were given.
+    """Return a run's description for any engine; names are as given.
 
     ``machine`` is the platform itself, where it is known.
     """

@@ -94,7 +94,7 @@ class Msb(DeadlineScheduler):
         """Return None if there is a plan with a new job (then the draft), else the reason."""
         if self.search(job):
             return None
-        # At the last position no waiting job stands in the way.
+        # At the last position no waiting job blocks it.
         positions = len(self.plan.waiting) + 1
         return missed_deadline(job.id, job.target, own=True, positions=positions)
 

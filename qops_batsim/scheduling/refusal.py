@@ -103,7 +103,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes
     ----------
     kind
-        What stands in the way.
+        The kind of obstacle.
     blamed
         Full id of the job whose deadline would be missed (also the job's own), that was
         killed for it, or for which it was stopped.

@@ -71,7 +71,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
     """Jobs submitted together, and what their user did afterwards in the log.
 
     ``response`` seconds after the last submission all had ended. ``then`` the user went on after a
-    ``think`` time of ``time`` seconds, took a ``break`` of so many seconds of the week's profile
+    ``think`` time of ``time`` seconds, took a ``break`` of these seconds of the week's profile
     beyond the think limit, or did that at once, without waiting (``leave``), beyond the gap limit.
     """
 
@@ -190,7 +190,7 @@ class Reactions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         What it is worth to them that a job ends at once rather than when it is needed, in resource
         charges of the job.
     price
-        What urgency costs: so many resource charges × estimate / response time asked for.
+        Price of urgency: this factor × resource charge × estimate / response time asked for.
     tightest
         The least response time that they ask for, as a multiple of the estimate.
     hoarders, promises

@@ -40,7 +40,7 @@ class DownloadError(QopsError):
 class ArchivedLog(msgspec.Struct, frozen=True, kw_only=True):
     """A log in the archive: its path below :data:`ARCHIVE_URL`, and its file's checksum.
 
-    Without a checksum known to this package the first download's is recorded beside the file,
+    Without a checksum known to this package the first download's is recorded next to the file,
     and later downloads must agree with it.
     """
 

@@ -1,7 +1,7 @@
 """Batsim 5's workload files: their profiles and jobs translated to Batsim 4's terms and back.
 
 Batsim 5 has other names for the types of profiles, hands on only ``extra_data`` of what a job has
-beside Batsim's own fields, and aborts on a walltime that is none. A file is recognised by the names
+next to Batsim's own fields, and aborts on a walltime that is none. A file is recognised by the names
 of its types.
 """
 
@@ -106,7 +106,7 @@ def format_batsim5(
         Leave out profiles that no job has. Batsim 5.0.0-rc2 crashes on them where a decision
         process asks for all profiles at the beginning.
     directory
-        Where the file will be, which names those of traces relative to itself; None: beside the
+        Where the file will be, which names those of traces relative to itself; None: next to the
         workload's own.
     """
     losses: list[str] = []

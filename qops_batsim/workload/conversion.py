@@ -64,7 +64,7 @@ class Conversion(msgspec.Struct, kw_only=True):
     """The jobs; its ``provenance`` records every choice and count."""
     records: Records
     """Records of the log for each job of the workload, in its order, after the repairs: waits,
-    statuses and users beside what is simulated.
+    statuses and users in addition to what is simulated.
     """
     records_read: int
     records_in_window: int

@@ -206,7 +206,7 @@ def test_a_price_of_ones_own_that_fails(
     ("text", "message"),
     [
         ("core_hour = 1", "a price is expected with what it is in: currency and core_hour"),
-        ('currency = "EUR"', "currency and core_hour, also beside qos_charge"),
+        ('currency = "EUR"', "currency and core_hour, also with qos_charge"),
         ("penalty = -2", "prices.toml: penalty is -2; a number from 0 up"),
         ('currency = "EUR"\ncore_hour = nan', "core_hour is nan"),
         ("weights = [1, 2]", "unknown field `weights`"),

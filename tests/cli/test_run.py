@@ -178,11 +178,11 @@ def test_message_delays_can_be_left_out_and_are_so_again(cli: Cli) -> None:
     ("arguments", "message"),
     [
         (("easy", "--no-message-delays", "--engine", "batsim"), "the real Batsim always has them"),
-        (("--again", "x_run.json", "--no-message-delays"), "--again beside --message-delays"),
+        (("--again", "x_run.json", "--no-message-delays"), "--again with --message-delays"),
         ((), "no scheduler; its name, FILE.py:CLASS or --again is expected"),
-        (("easy", "--again", "x_run.json"), "--again beside easy: the description tells that"),
-        (("--again", "x_run.json", "--hosts", "3"), "--again beside --hosts"),
-        (("--again", "x_run.json", "--set", "a=1"), "--again beside --set"),
+        (("easy", "--again", "x_run.json"), "--again with easy: the description tells that"),
+        (("--again", "x_run.json", "--hosts", "3"), "--again with --hosts"),
+        (("--again", "x_run.json", "--set", "a=1"), "--again with --set"),
         (("--again", "x_run.json"), "x_run.json: no such file"),
     ],
 )

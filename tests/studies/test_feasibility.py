@@ -129,7 +129,7 @@ def test_compare_draws_and_tells_the_bound(cli, tmp_path) -> None:
         assert 0 <= bound <= best + 1e-9 <= reached + 2e-9
     refused = cli("compare", "qops", "--bound", 1, "-p", "kth_sp2_100", "-o", tmp_path / "x")
     assert refused.exit_code == 2
-    assert "bound beside platform kth_sp2_100" in refused.err
+    assert "bound with platform kth_sp2_100" in refused.err
 
 
 # One processor: a (10 s, by 30) runs when b (3 s, by 6) comes at 2. Stopped at 2, a runs again

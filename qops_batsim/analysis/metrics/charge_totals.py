@@ -1,7 +1,7 @@
 """Charges of the jobs of a finished run, by category and in total.
 
 A scheduler does not know prices: charges are computed from what it promised and from what
-ran. A job that was killed and started anew is charged once, for the run that ended by itself;
+ran. A job that was killed and run again is charged once, for the run that ended by itself;
 the work of the runs before is the centre's loss.
 """
 

@@ -52,7 +52,7 @@ def draw_deadlines(
     with picture(path, _WIDTH, height) as figure:
 
         def place(column: int, columns: int, bottom: float, high: float, **options: Any) -> Any:
-            """Add axes at so many inches from the bottom, the columns equally wide."""
+            """Add axes at a height (inches from the bottom), the columns equally wide."""
             wide = (_WIDTH - _LEFT - _GAP * (columns - 1) - 0.3) / columns
             left = _LEFT + column * (wide + _GAP)
             sides = left / _WIDTH, bottom / height, wide / _WIDTH, high / height

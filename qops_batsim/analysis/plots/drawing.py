@@ -34,7 +34,7 @@ MET, MISSED, REFUSED = "#0072b2", "#d55e00", "#777777"
 """Colours of deadlines that were met, missed and refused, in all pictures."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-"""Shapes of points, one beside each colour."""
+"""Shapes of points, one for each colour."""
 
 # Without dates, program versions and random identifiers, equal data give equal bytes.
 _METADATA: dict[str, dict[str, None]] = {

@@ -141,10 +141,10 @@ _NAMED, _LETTER = 20, 12
 """Least height of a job with a name, and width for each of its letters (dots)."""
 
 _FEW_HOSTS = 40
-"""Up to so many hosts, each is a visible row, without grid lines."""
+"""Most hosts that are visible rows each, without grid lines."""
 
 _LEGEND_WIDTH = 165
-"""Characters of legend text that fit beside each other."""
+"""Characters of legend text that fit in a row."""
 
 _WIDTH, _HEIGHT = 12.0, 6.5  # inches
 _LEFT, _BOTTOM, _RIGHT, _TOP = 0.07, 0.14, 0.97, 0.89  # of the figure

@@ -42,7 +42,7 @@ _WIDTH = 12.0  # inches
 _LANE = 0.024  # inches
 _GAP = 0.6  # lanes
 _FEW_HOSTS = 80
-"""Up to so many hosts, lines stand between them."""
+"""Most hosts with lines between them."""
 
 
 def draw(

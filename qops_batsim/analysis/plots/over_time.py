@@ -27,11 +27,11 @@ from qops_batsim.errors import InputError
 _LINES = ("-", "--", ":", "-.")
 
 _MOST_EVENTS = 500
-"""Up to so many changes are drawn one by one; more are averaged over intervals."""
+"""Most changes that are drawn one by one; more are averaged over intervals."""
 
 _MOST_INTERVALS = 300
 _LEGEND_WIDTH = 160
-"""Characters of legend text that fit beside each other."""
+"""Characters of legend text that fit in a row."""
 
 
 def draw(results: Sequence[RunResult], path: str | Path) -> None:

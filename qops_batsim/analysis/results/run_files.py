@@ -1,7 +1,7 @@
 """The files of a run, checked to belong together.
 
 A run of ours has a description with the digests of its other files. Where these disagree, files
-of two runs stand beside each other: whoever wrote them was interrupted, or they were changed.
+of two runs are mixed: whoever wrote them was interrupted, or they were changed.
 Files without description, as real Batsim writes them, are taken as they are.
 """
 

@@ -257,7 +257,7 @@ def cancelled_jobs(subject: Subject) -> Iterator[Violation]:
 
 
 HOSTS_AT_ONCE = 64
-"""Of so many hosts, the jobs are listed one by one where several share a host."""
+"""Number of hosts whose jobs are compared at a time where several share a host."""
 
 
 @rule(NO_SHARING)

@@ -162,8 +162,8 @@ def maintenance(subject: Subject) -> Iterator[Violation]:
 class Lateness(msgspec.Struct, frozen=True, kw_only=True):
     """Greatest lateness of a run's promised deadlines and latest starts.
 
-    Of so many ``checked`` promises; of the ``unchecked`` ones of jobs that ran, the rules tell
-    why. ``seconds`` is 0 if nothing is late, else ``job`` is the one that is so late. Up to the
+    It is about the ``checked`` promises; the rules say why those of other jobs that ran are
+    ``unchecked``. ``seconds`` is 0 if nothing is late, else ``job`` is the one that is so late. Up to the
     ``grace`` (seconds), and what the rules add to it, the promise counts as kept. ``renewed``
     counts how often a promise was replaced by a later one because hosts had left; the last one
     counts.

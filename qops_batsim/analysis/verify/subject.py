@@ -226,7 +226,7 @@ PREDICTED = "predicted"
 """Value of the option ``run_times`` of schedulers that plan with predictions."""
 
 KILLED_TOO_LATE = 6
-"""Of so many of a user's last runs, a kill may have come when they had ended by themselves."""
+"""Number of a user's last runs whose kill may have come after they had ended by themselves."""
 
 SAME_SPEED = 1e-6
 """Speeds computed from rounded estimates that differ by this part of them are one."""

@@ -1,1 +1,1 @@
-"""The protocol of Batsim 5 (batprotocol, in JSON), behind the same typed events and decisions."""
+"""The protocol of Batsim 5 (batprotocol, in JSON), with Batsim 4's typed events and decisions."""

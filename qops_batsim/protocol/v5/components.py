@@ -1,4 +1,4 @@
-"""Decision components of Batsim 5: processes at a socket, and libraries with its C interface."""
+"""Batsim 5's decision components: processes at sockets, and libraries with its C interface."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Options = TypeVar("Options", bound=msgspec.Struct)
 
 
 class Component:
-    """A decision component, asked by frames; use it as a context manager."""
+    """A decision component that answers frames; use it as a context manager."""
 
     def __init__(self, name: str, side: EngineSide) -> None:
         self._name, self._side = name, side
@@ -30,7 +30,7 @@ class Component:
         raise NotImplementedError
 
     def begin(self, options: Options) -> Options:
-        """Return options of the engine with the features that the component asks for."""
+        """Return the engine's options with the features that the component requests."""
         answer = self._asked(self._side.greeting(), 0.0, self._side.read_hello)
         return msgspec.structs.replace(
             options,
@@ -41,14 +41,14 @@ class Component:
         )
 
     def exchange(self, message: Message[Event]) -> Message[Any]:
-        """Return the decisions on a message; SimulationError if these are none."""
+        """Return the decisions on a message; SimulationError if the answer is not valid."""
         answer: Message[Any] = self._asked(
             self._side.encode(message), message.now, self._side.decode
         )
         return answer
 
     def close(self) -> None:
-        """Close the socket or library of the component."""
+        """Close the component's socket or library."""
 
     def __enter__(self) -> Self:
         return self
@@ -67,7 +67,7 @@ class Component:
 
 
 class SocketComponent(Component):
-    """A decision process, asked over ZeroMQ."""
+    """A decision process reached over ZeroMQ."""
 
     def __init__(self, endpoint: str, side: EngineSide, **bounds: Unpack[SocketBounds]) -> None:
         super().__init__(f"at {endpoint}", side)
@@ -85,7 +85,7 @@ _Bytes = ctypes.POINTER(ctypes.c_uint8)
 
 
 class LibraryComponent(Component):
-    """A library with Batsim 5's C interface, which asks for messages in JSON.
+    """A library with Batsim 5's C interface that requests messages in JSON.
 
     The binary format would need the layout of a schema that is not published for this version.
     Batsim's own test components speak JSON if their text says ``{"format_json": true}``.

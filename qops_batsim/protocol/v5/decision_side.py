@@ -1,4 +1,4 @@
-"""A decision process as Batsim 5 sees it: its messages become our events, our decisions its events.
+"""The decision side of Batsim 5: its messages become our events, our decisions its events.
 
 Batsim 5 leaves out what a decision process can know by itself: where a job runs that has ended.
 Two things it does in another way, which no scheduler notices. It calls in whole milliseconds; for
@@ -165,7 +165,7 @@ _UNUSED = (d.SetJobMetadata,)
 
 
 class DecisionSide:
-    """The conversation of a decision process with Batsim 5 in one simulation.
+    """The decision side of a conversation with Batsim 5 in one simulation.
 
     Attributes
     ----------
@@ -213,7 +213,7 @@ class DecisionSide:
         }
 
     def hello(self, name: str, version: str, features: Features) -> bytes:
-        """Return the answer to the engine's first frame, which asks for some features."""
+        """Answer the engine's first frame and request features."""
         self._features = features
         return answer_of(
             Hello(
@@ -228,7 +228,7 @@ class DecisionSide:
     def decode(
         self, text: bytes, on_unknown: Callable[[str, float], None] | None = None
     ) -> Message[e.Event] | None:
-        """Read what the engine says, its dates with six decimals as Batsim 4 has them.
+        """Decode an engine's message, dates rounded to six decimals as in Batsim 4.
 
         None if it says nothing that concerns a scheduler.
         """
@@ -253,7 +253,7 @@ class DecisionSide:
         return Message(now, events) if events or not told.events else None
 
     def encode(self, answer: Message[d.Decision] | None) -> bytes:
-        """Return decisions as Batsim 5 reads them; None: nothing is decided.
+        """Encode decisions for Batsim 5; None: no decision.
 
         SimulationError if it has nothing like one of them.
         """
@@ -331,7 +331,7 @@ class DecisionSide:
         return e.JobKilled(told.job_ids, progress)
 
     def _progress(self, told: _Progress, workload: str) -> dict[str, Any]:
-        """Return how far a job had come, in our words: tasks are counted over repetitions."""
+        """Return a job's progress in Batsim 4's terms: tasks counted over repetitions."""
         data = told.kill_progress
         name = str(data.get("profile_id", ""))
         made: dict[str, Any] = {"profile_name": local_id(workload, name)}
@@ -371,7 +371,7 @@ class DecisionSide:
     # Decisions
 
     def _written(self, decision: d.Decision) -> tuple[str, Any]:
-        """Return type and content of a decision; an empty type if Batsim 5 is told nothing."""
+        """Return type and content of a decision; type "" if Batsim 5 has none for it."""
         write = self._writes.get(type(decision))
         if write is not None:
             try:
@@ -445,13 +445,13 @@ def _host(told: _Host) -> e.HostDescription:
 
 
 def _first_numbers(text: str) -> list[str]:
-    """Return the power states in which a host sleeps: the first number of each group."""
+    """Return the sleep power states of a host: the first number of each group."""
     first = (part.partition(":")[0].strip() for part in text.split(","))
     return [each for each in first if each.isdecimal()]
 
 
 def _happened(told: _ExternalEvent) -> e.Event:
-    """Return what the text of an event tells: hosts that leave or return, or anything else.
+    """Return the event in a text: hosts that leave or return, or any other.
 
     Batsim 5 itself knows of no kinds of events.
     """

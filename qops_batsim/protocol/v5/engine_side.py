@@ -1,4 +1,4 @@
-"""An engine as a decision process of Batsim 5 sees it: our events and its decisions, in its words.
+"""The engine side of Batsim 5: our events and its decisions, in its terms.
 
 What is decided is read as strictly as Batsim 5 does: it aborts on unknown fields and types, and on
 dates that are out of order.
@@ -43,7 +43,7 @@ Switch = d.SetResourceState | d.ChangePowerState
 
 
 class _Strict(msgspec.Struct, forbid_unknown_fields=True):
-    """Part of a decision, in which Batsim 5 accepts no other fields."""
+    """Part of a decision in which Batsim 5 accepts no unknown fields."""
 
 
 class _Placement(_Strict):
@@ -165,7 +165,7 @@ _messages = MessageDecoder(
 
 
 class EngineSide:
-    """The conversation of an engine with a decision process of Batsim 5 in one simulation.
+    """The engine side of a conversation with a Batsim 5 decision process.
 
     Parameters
     ----------
@@ -213,14 +213,14 @@ class EngineSide:
         return greeting(self._configuration)
 
     def read_hello(self, frame: bytes) -> Features:
-        """Return the features that an answer to the first frame asks for, else an InputError."""
+        """Return the features requested in the answer to the first frame; else InputError."""
         self.features = read_answer(frame).requested_simulation_features
         return self.features
 
     # Events
 
     def encode(self, message: Message[e.Event]) -> bytes:
-        """Return the text of a message, with its trailing NUL."""
+        """Encode a message as text, with its trailing NUL."""
         items = []
         self._now = message.now
         for item in message.events:
@@ -233,7 +233,7 @@ class EngineSide:
         return text + b"\0"
 
     def _said(self, event: e.Event) -> tuple[str, Any, bool]:
-        """Return type and content of an event, and whether its date is that of one before it."""
+        """Return type and content of an event, and whether it has an earlier event's date."""
         match event:
             case e.SimulationBegins():
                 return "SimulationBeginsEvent", self._begins(event), False
@@ -333,7 +333,7 @@ class EngineSide:
     # Decisions
 
     def decode(self, text: bytes) -> Message[Any]:
-        """Read what is decided; InputError, which names the field, for what Batsim 5 aborts on."""
+        """Decode decisions; InputError that names the field for what Batsim 5 aborts on."""
         told = _messages.decode(text.rstrip(b"\0"))
         check_now(told.now)
         found: list[Stamped[Any]] = []
@@ -417,7 +417,7 @@ class EngineSide:
 
 
 def _hosts(text: str, field: str) -> HostSet:
-    """Return the hosts in a text; Batsim 5 reads no further than a comma, and none as an error."""
+    """Return the hosts in a text; like Batsim 5, stop at a comma and refuse none."""
     if not text.strip() or "," in text:
         raise InputError(f"{field} is {shown(text)}; hosts such as '0-3 5' are expected")
     return HostSet.parse(text)

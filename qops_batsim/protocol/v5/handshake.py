@@ -1,4 +1,4 @@
-"""The handshake of Batsim 5, before its first message.
+"""Batsim 5's handshake, before its first message.
 
 Batsim begins with a frame of its own: the length of a text, and that text, which its command line
 gave for the decision process. The answer are four bytes that choose the format, and a message with
@@ -28,7 +28,7 @@ HELLO = "EDCHelloEvent"
 class Features(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
 ):
-    """Features that a decision process asks a simulation for."""
+    """Features that a decision process requests."""
 
     dynamic_registration: bool = False
     profile_reuse: bool = False
@@ -39,7 +39,7 @@ class Features(
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Introduction of a decision process."""
+    """A decision process's introduction of itself."""
 
     batprotocol_version: str
     decision_component_name: str
@@ -49,19 +49,19 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def is_greeting(frame: bytes) -> bool:
-    """Tell whether a frame is the first of Batsim 5, which begins with the length of the rest."""
+    """Return whether a frame is Batsim 5's first, which begins with its length."""
     begin = frame[: _LENGTH.size]
     return len(begin) == _LENGTH.size and _LENGTH.unpack(begin)[0] == len(frame) - _LENGTH.size
 
 
 def greeting(text: str) -> bytes:
-    """Return the first frame of an engine, which hands over a text."""
+    """Return an engine's first frame, which carries a text."""
     content = text.encode()
     return _LENGTH.pack(len(content)) + content
 
 
 def read_greeting(frame: bytes) -> str:
-    """Return the text in the first frame of an engine."""
+    """Return the text in an engine's first frame."""
     try:
         return frame[_LENGTH.size :].decode()
     except UnicodeDecodeError as error:
@@ -77,7 +77,7 @@ def answer_of(hello: Hello) -> bytes:
 
 
 def join_answer(flags: int, message: bytes) -> bytes:
-    """Return the frame that answers a greeting, of its flags and its message."""
+    """Assemble the frame that answers a greeting from flags and message."""
     return _LENGTH.pack(flags) + message
 
 
@@ -93,7 +93,7 @@ class _HelloMessage(msgspec.Struct):
 
 
 def read_answer(frame: bytes) -> Hello:
-    """Return who a decision process says it is; InputError if Batsim 5 would abort, or worse."""
+    """Return a decision process's introduction; InputError if Batsim 5 would abort on it."""
     if len(frame) < _LENGTH.size:
         raise InputError(
             f"the answer to the greeting has {len(frame)} bytes; four bytes of flags and a message "

@@ -1,4 +1,4 @@
-"""Profiles and what users ask for, in the words of Batsim 5's messages and in ours (Batsim 4's)."""
+"""Profiles and users' requests in Batsim 5's messages, and in Batsim 4's terms."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class ProfileAndId(msgspec.Struct, omit_defaults=True):
 
 
 def to_message(workload: str, name: str, profile: dict[str, Any]) -> ProfileAndId:
-    """Return a profile in the words of messages; InputError if they have none for it.
+    """Convert a profile to Batsim 5's terms; InputError if they cannot express it.
 
     The return code of a profile is told by its file only.
     """
@@ -87,7 +87,7 @@ def to_message(workload: str, name: str, profile: dict[str, Any]) -> ProfileAndI
 
 
 def of_message(told: ProfileAndId) -> tuple[str, str, dict[str, Any]]:
-    """Return workload, name and our words of a profile in a message."""
+    """Return workload, name and Batsim 4's form of a profile in a message."""
     workload, separator, name = told.id.partition("!")
     kind = told.profile_type
     if not separator:
@@ -113,17 +113,17 @@ def of_message(told: ProfileAndId) -> tuple[str, str, dict[str, Any]]:
 
 
 def full_id(workload: str, name: str) -> str:
-    """Return the full identifier of a profile that may have one (``"w0!delay"``)."""
+    """Return a profile's full identifier (``"w0!delay"``), whether it is full already or not."""
     return name if "!" in name else f"{workload}!{name}"
 
 
 def local_id(workload: str, name: str) -> str:
-    """Return the name of a profile within its job's workload; of another one's, all of it."""
+    """Return a profile's name within its workload, or all of another workload's."""
     return name.removeprefix(f"{workload}!")
 
 
 class JobBody(msgspec.Struct, omit_defaults=True):
-    """A job in a message: Batsim 5 hands on only one text, ``extra_data``, of what it does not use.
+    """A job in a message; of unknown fields Batsim 5 forwards only the text ``extra_data``.
 
     A ``walltime`` of None, or of -1, is none.
     """
@@ -135,7 +135,7 @@ class JobBody(msgspec.Struct, omit_defaults=True):
 
 
 def body_of(job: Job, job_id: str, extra: Any) -> JobBody:
-    """Return a job in the words of messages, with something beside them."""
+    """Return a job in Batsim 5's terms, with additional fields."""
     return JobBody(
         job.processors,
         full_id(job_id.partition("!")[0], job.profile),
@@ -145,7 +145,7 @@ def body_of(job: Job, job_id: str, extra: Any) -> JobBody:
 
 
 def job_of(body: JobBody, job_id: str, submission_time: float, *, as_told: bool = False) -> Job:
-    """Return the job that a message tells of; InputError if it cannot be one.
+    """Return the job in a message; InputError if it is not valid.
 
     An ``extra_data`` that is the object of what a user asks for becomes the field ``qos``, unless
     it is to be kept ``as_told``.
@@ -173,7 +173,7 @@ def _text_of(extra: Any) -> str | None:
 
 
 def _value_of(text: str) -> Any:
-    """Return the JSON object in a text, or the text itself, if it is none."""
+    """Return the JSON object in a text, or the text itself if it has none."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

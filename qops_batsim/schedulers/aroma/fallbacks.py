@@ -124,7 +124,7 @@ class Fallbacks:
 
 
 def map_all(mapper: Mapper, parts: Sequence[Application]) -> bool:
-    """Map an application's parts one after the other, all or none; return the placements.
+    """Map an application's parts one after the other, all or none; return whether all fit.
 
     A part that asks for the same as the one before it is not tried at dates at which that one
     found no place: there is less room since.

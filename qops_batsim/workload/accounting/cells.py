@@ -439,7 +439,7 @@ class _BrokenRows:
         self.begin = re.compile(f"{mark.join(begin[: job + 1])}{mark}(?:$|{after[0]}(?:{mark}|$))")
         self.first = re.compile(known[0] or "(?!)")
         self.most = 1 if job else max(self.size // 2, 1)
-        # Where no row has all its values, some may be empty. One text beside cells without the
+        # Where no row has all its values, some may be empty. One text next to cells without the
         # delimiter has no other length.
         texts = ("(?s:.*?)", "(?s:.*)")[: len(free) + (delimiter == ",")]
         self.forms = [

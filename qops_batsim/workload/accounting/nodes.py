@@ -73,7 +73,7 @@ class NodeSizes(dict[str, dict[str, int]]):
             if chosen.intersection(pool) and not chosen.issuperset(pool):
                 raise InputError(
                     f"partitions {', '.join(pool)} share nodes, so that jobs of each take those of "
-                    f"the others; all of them are expected beside {', '.join(sorted(chosen))}"
+                    f"the others; all of them are expected with {', '.join(sorted(chosen))}"
                 )
         kinds = {frozenset(self._nodes.get(name, {}).items()) for name in chosen}
         if alike and (len(kinds) != 1 or frozenset() in kinds):

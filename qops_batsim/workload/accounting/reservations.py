@@ -172,7 +172,7 @@ def windows_of(
         zero = of_jobs.unix_start
         windows += [Window(each.name, h, start - zero, end - zero) for start, end, h in own]
         placed += own
-        left_out["without hosts, or beside others that have all"] += not own
+        left_out["without hosts, or during others that have all"] += not own
     return sorted(windows, key=lambda each: each.start), +left_out
 
 

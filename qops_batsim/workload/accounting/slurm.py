@@ -189,7 +189,7 @@ def amount_of(resources: str, name: str) -> float:
     >>> amount_of("cpu=4,gres/gpu:a100=2,gres/gpu:v100=1", "gres/gpu"), amount_of("cpu=4", "cpu")
     (3.0, 4.0)
     """
-    # Slurm may tell the total beside its types.
+    # Slurm may tell the total next to its types.
     typed, found = 0.0, False
     for part in resources.split(","):
         key, _, count = part.partition("=")
