@@ -50,7 +50,8 @@ _about = manual(
         PREFIX_again.
     --out, -o PREFIX: Where to write: PREFIX_jobs.csv and so on. Default: out/SCHEDULER.
     --picture/--no-picture: Draw PREFIX_deadlines.png: which deadlines were kept, missed and
-        refused, compared with EASY. Default: for deadline schedulers on users' deadlines, unless --quiet.
+        refused, also under EASY. Default: for deadline schedulers on users' deadlines, unless
+        --quiet.
     [Machine and events]
     --users FILE: Users who react, in place of a workload (`workload users`): their next jobs follow
         the ends of the last ones, and they answer refusals. Also writes PREFIX_submitted.json,

@@ -1,7 +1,7 @@
 """Batsim 5's workload files: their profiles and jobs translated to Batsim 4's terms and back.
 
-Batsim 5 has other names for the types of profiles, hands on only ``extra_data`` of what a job has
-next to Batsim's own fields, and aborts on a walltime that is none. A file is recognised by the names
+Batsim 5 has other names for the types of profiles, forwards only ``extra_data`` of a job's further
+fields, and aborts on a walltime of -1. A file is recognised by the names
 of its types.
 """
 

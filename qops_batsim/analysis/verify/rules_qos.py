@@ -163,10 +163,10 @@ class Lateness(msgspec.Struct, frozen=True, kw_only=True):
     """Greatest lateness of a run's promised deadlines and latest starts.
 
     It is about the ``checked`` promises; the rules say why those of other jobs that ran are
-    ``unchecked``. ``seconds`` is 0 if nothing is late, else ``job`` is the one that is so late. Up to the
-    ``grace`` (seconds), and what the rules add to it, the promise counts as kept. ``renewed``
-    counts how often a promise was replaced by a later one because hosts had left; the last one
-    counts.
+    ``unchecked``. ``seconds`` is 0 if nothing is late, else ``job`` is the one that is so late. Up
+    to the ``grace`` (seconds), and what the rules add to it, the promise counts as kept.
+    ``renewed`` counts how often a promise was replaced by a later one because hosts had left; the
+    last one counts.
     """
 
     seconds: float
