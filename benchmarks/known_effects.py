@@ -25,7 +25,7 @@ from qops_batsim.analysis.metrics.admission import AdmissionMetrics
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.claims import (
     CONFIRMED,
-    NOT_CONFIRMED,
+    CONTRADICTED,
     as_checks,
     jointly_judged,
     sign_claim,
@@ -148,12 +148,12 @@ def judged_section(seed: int, count: Counter[str]) -> None:
     # Nothing is neither more nor less: both verdicts on it are wrong.
     count["wrong"] += any(
         (each.verdict == CONFIRMED and effects[each.id] <= 0)
-        or (each.verdict == NOT_CONFIRMED and effects[each.id] >= 0)
+        or (each.verdict == CONTRADICTED and effects[each.id] >= 0)
         for each in judged
     )
     large = [each for each in judged if abs(effects[each.id]) == LARGE]
     count["large effects"] += len(large)
-    count["decided"] += sum(each.verdict in (CONFIRMED, NOT_CONFIRMED) for each in large)
+    count["decided"] += sum(each.verdict in (CONFIRMED, CONTRADICTED) for each in large)
     checks = [msgspec.structs.replace(each, id=f"{each.id}, elsewhere") for each in claims]
     beside = jointly_judged([*claims, *as_checks(checks)])
     count["changed by checks of ours"] += beside[: len(claims)] != judged

@@ -63,7 +63,7 @@ def _parser(specification: Specification) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         description=f"""{specification.title}.
 
-A claim that the simulations do not confirm is reported as not confirmed. Tables, with a paper's
+A claim is confirmed, contradicted, equivalent or undecided. Tables, with a paper's
 own numbers, and what was chosen where it leaves something open are written into the files of
 --html or --write; without any file they are printed before.""",
         epilog=f"""examples:
@@ -188,9 +188,9 @@ def _outcomes(report: StudyReport) -> Iterator[str]:
 
 
 def _value(claim: Claim) -> str:
-    """Return the number of a claim with its interval, and what would be no difference."""
+    """Return the number of a claim with its interval, and the margin of equivalence."""
     if claim.value is None:
         return "-"
     interval = "" if claim.interval is None else " [{:+.2f}, {:+.2f}]".format(*claim.interval)
-    margin = "" if claim.margin is None else f" (no difference below {claim.margin:g})"
+    margin = "" if claim.margin is None else f" (equivalent below {claim.margin:g})"
     return f"{claim.value:+.2f}{interval}{margin}"

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from qops_batsim.experiments.best_lines import bound_case as bound_case
     from qops_batsim.experiments.claims import CONFIRMED as CONFIRMED
     from qops_batsim.experiments.claims import ENOUGH as ENOUGH
-    from qops_batsim.experiments.claims import INCONCLUSIVE as INCONCLUSIVE
     from qops_batsim.experiments.claims import NOT_JUDGED as NOT_JUDGED
     from qops_batsim.experiments.claims import TOO_FEW as TOO_FEW
+    from qops_batsim.experiments.claims import UNDECIDED as UNDECIDED
     from qops_batsim.experiments.claims import Claim as Claim
     from qops_batsim.experiments.claims import Told as Told
     from qops_batsim.experiments.claims import Values as Values
@@ -99,7 +99,7 @@ else:
         {
             "best_lines": "LINES BoundCase BoundSearch Unadmitted bound_case",
             "claims": (
-                "CONFIRMED ENOUGH INCONCLUSIVE NOT_JUDGED TOO_FEW Claim Told Values "
+                "CONFIRMED ENOUGH UNDECIDED NOT_JUDGED TOO_FEW Claim Told Values "
                 "as_checks averages by_seed changes claim_with_parts differences ends_of "
                 "invariant_claim jointly_judged range_claim sign_claim slopes untested_claim "
                 "whole_claims"

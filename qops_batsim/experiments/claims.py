@@ -65,27 +65,27 @@ def by_seed(columns: Sequence[Values]) -> list[tuple[float, ...]]:
 
 Verdict = Literal[
     "confirmed",
-    "not confirmed",
-    "no difference",
-    "inconclusive",
+    "contradicted",
+    "equivalent",
+    "undecided",
     "too few to judge",
     "not judged",
 ]
 CONFIRMED: Verdict = "confirmed"
-NOT_CONFIRMED: Verdict = "not confirmed"
-EQUIVALENT: Verdict = "no difference"
-INCONCLUSIVE: Verdict = "inconclusive"
+CONTRADICTED: Verdict = "contradicted"
+EQUIVALENT: Verdict = "equivalent"
+UNDECIDED: Verdict = "undecided"
 TOO_FEW: Verdict = "too few to judge"
 NOT_JUDGED: Verdict = "not judged"
 
-DECIDED = (CONFIRMED, NOT_CONFIRMED, EQUIVALENT)
+DECIDED = (CONFIRMED, CONTRADICTED, EQUIVALENT)
 """Verdicts that say something about the claim."""
 
 OUTCOMES: dict[str, tuple[Verdict, ...]] = {
-    "decided for": (CONFIRMED,),
-    "decided against": (NOT_CONFIRMED,),
-    "no difference that counts": (EQUIVALENT,),
-    "too close to tell": (INCONCLUSIVE,),
+    "confirmed": (CONFIRMED,),
+    "contradicted": (CONTRADICTED,),
+    "equivalent": (EQUIVALENT,),
+    "undecided": (UNDECIDED,),
     "no verdict": (TOO_FEW, NOT_JUDGED),
 }
 """Verdicts by outcome, in words of a summary."""
@@ -96,12 +96,12 @@ than they say (docs/verdicts.md)."""
 
 METHOD = (
     "A claim about a mean is confirmed if the measured one lies on the claimed side of a number, "
-    "or in the claimed range, and not confirmed if it lies outside, unless chance explains that: "
+    "or in the claimed range, and contradicted if it lies outside, unless chance explains that: "
     "by Student's t distribution, with a probability of at most "
-    f"{RISK} of one wrong verdict or more among all claims of a section (Holm). A claim that "
-    "something is more, or less, has a margin where one is told: there is no difference if the "
-    "measured one is smaller than that, in the same sense, however surely it is more than nothing. "
-    "A claim with parts "
+    f"{RISK} of one wrong verdict or more among all claims of a section (Holm). Otherwise it is "
+    "undecided. A claim that something is more, or less, may have a margin: the two are equivalent "
+    "if the measured difference is smaller than that, in the same sense, even if it is surely "
+    "more than nothing. A claim with parts "
     "holds if they all do; these, and intervals (95 %), are each by itself. Changes in % are means "
     "of logarithms. "
     f"With fewer than {ENOUGH} repetitions there are too few to judge. An invariant is a number of "
@@ -127,7 +127,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     A claim that has ``parts``, ids of others, holds if they all do; its numbers are those of the
     part that it is ``decided_by``, but for ``chance``: to confirm all is as hard as the least
-    certain one, and that chance refutes any of k is k times as likely as one.
+    certain one, and that chance contradicts any of k is k times as likely as one.
 
     A claim of ``ours`` is a robustness check, such as the same on another machine or in another
     reading, and is counted apart from what the paper claims.
@@ -149,7 +149,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     corrected: float | None = None
     parts: tuple[str, ...] = ()
     decided_by: str = ""
-    leaning: Verdict = INCONCLUSIVE
+    leaning: Verdict = UNDECIDED
     ours: bool = False
 
 
@@ -203,7 +203,7 @@ def range_claim(
     inside, chance = judge(found, scaled(low), scaled(high), least=ENOUGH)
     best = None
     if chance is not None:
-        best = _Statement(CONFIRMED if inside else NOT_CONFIRMED, chance)
+        best = _Statement(CONFIRMED if inside else CONTRADICTED, chance)
         if margin is not None:
             end = low if high == math.inf else high
             near = judge(found, scaled(end - margin), scaled(end + margin), least=ENOUGH)
@@ -215,7 +215,7 @@ def range_claim(
     return msgspec.structs.replace(
         claim,
         verdict=TOO_FEW if best is None else _verdict(*best),
-        leaning=INCONCLUSIVE if best is None else best.leaning,
+        leaning=UNDECIDED if best is None else best.leaning,
         value=shown.mean,
         interval=shown.known,
         count=shown.count,
@@ -226,7 +226,7 @@ def range_claim(
 
 
 def _verdict(leaning: Verdict, chance: float) -> Verdict:
-    return leaning if significant(chance) else INCONCLUSIVE
+    return leaning if significant(chance) else UNDECIDED
 
 
 def ends_of(sign: int) -> tuple[float, float]:
@@ -250,7 +250,7 @@ def invariant_claim(
         text=text,
         section=section,
         kind="invariant",
-        verdict=NOT_CONFIRMED if violations else CONFIRMED,
+        verdict=CONTRADICTED if violations else CONFIRMED,
         value=float(violations),
         paper=paper,
     )
@@ -275,7 +275,7 @@ def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str
 
     A violated invariant decides against it. Beside means, invariants that hold say nothing.
     """
-    broken = [part for part in parts if part.kind == "invariant" and part.verdict == NOT_CONFIRMED]
+    broken = [part for part in parts if part.kind == "invariant" and part.verdict == CONTRADICTED]
     judged = [part for part in parts if part.kind == "mean"]
     if broken or not judged:
         decisive = (broken or list(parts))[0]
@@ -300,9 +300,9 @@ def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str
 
 def _combined(parts: Sequence[Claim]) -> tuple[Claim, dict[str, object]]:
     """Return the deciding part about a mean, and the verdict on all."""
-    against = [part for part in parts if part.leaning == NOT_CONFIRMED]
+    against = [part for part in parts if part.leaning == CONTRADICTED]
     if against:
-        decisive, leaning = min(against, key=_chance), NOT_CONFIRMED
+        decisive, leaning = min(against, key=_chance), CONTRADICTED
         chance = min(1.0, len(parts) * _chance(decisive))
     else:
         alike = [part for part in parts if part.leaning == EQUIVALENT]

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 MARKED = {
     "confirmed": "good",
-    "not confirmed": "bad",
-    "no difference": "open",
-    "inconclusive": "open",
+    "contradicted": "bad",
+    "equivalent": "open",
+    "undecided": "open",
     "too few to judge": "open",
     "not judged": "open",
 }

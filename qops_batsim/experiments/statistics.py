@@ -471,7 +471,7 @@ def significant(chance: float | None) -> bool:
 
 
 Direction = tuple[str, float | None]
-"""What is said of a difference (higher, lower, inconclusive, not judged), and the chance."""
+"""What is said of a difference (higher, lower, undecided, not judged), and the chance."""
 
 
 def directions(found: Mapping[KeyT, Interval | None]) -> dict[KeyT, Direction]:
@@ -487,5 +487,5 @@ def directions(found: Mapping[KeyT, Interval | None]) -> dict[KeyT, Direction]:
         elif significant(chance):
             result[key] = "higher" if each.inside else "lower", chance
         else:
-            result[key] = "inconclusive", chance
+            result[key] = "undecided", chance
     return result

@@ -129,15 +129,15 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     :func:`~qops_batsim.workload.scale.scale_load`; the seeds choose duplicates and whose jobs have
     a user's deadline, and draw random estimates. The models of ``estimates``, with which schedulers
     plan, and what ``deadlines_by`` says are axes as in :class:`~.deadline_runs.Scenario`.
-    Differences refer to the contestant named ``baseline`` ("": the first). Of the ``metrics``, which
-    tables show and pictures draw, the first one is judged, of the contestants that ``verdicts``
-    name, or of all. Where ``bound`` is set, each workload is searched for the best possible, for
-    this deterministic time (units). With ``on_broken_promise`` ``"fail"`` a run whose scheduler
-    breaks a promise fails, with ``"count"`` the promise is counted. Without ``platform`` there are as many equal hosts as a log
-    is for; with ``message_delays`` (the default) Batsim's own messages take their time on one with
-    latencies. Where ``cases`` are listed, they are run instead of the grid, and scored
-    (:class:`~.scores.Score`). With a ``need``, deadlines are made by it, and not from EASY's
-    schedule.
+    Differences refer to the contestant named ``baseline`` ("": the first). Of the ``metrics``,
+    which tables show and pictures draw, the first one is judged, of the contestants that
+    ``verdicts`` name, or of all. Where ``bound`` is set, each workload is searched for the best
+    possible, for this deterministic time (units). With ``on_broken_promise`` ``"fail"`` a run whose
+    scheduler breaks a promise fails, with ``"count"`` the promise is counted. Without ``platform``
+    there are as many equal hosts as a log is for; with ``message_delays`` (the default) Batsim's
+    own messages take their time on one with latencies. Where ``cases`` are listed, they are run
+    instead of the grid, and scored (:class:`~.scores.Score`). With a ``need``, deadlines are made
+    by it, and not from EASY's schedule.
     """
 
     name: str

@@ -16,8 +16,8 @@ import msgspec
 
 from qops_batsim.experiments import (
     CONFIRMED,
-    INCONCLUSIVE,
     TOO_FEW,
+    UNDECIDED,
     Claim,
     Told,
     Values,
@@ -156,10 +156,8 @@ def _claims_of_row(row: Mapping[str, Any]) -> list[Claim]:
     )
     if row["aroma"] >= paper.get("nqs", math.inf):
         # Ours is then a worse NQS than the paper's log tells of.
-        verdict = INCONCLUSIVE if shorter.verdict == CONFIRMED else shorter.verdict
-        shorter = msgspec.structs.replace(
-            shorter, verdict=verdict, leaning=INCONCLUSIVE, chance=None
-        )
+        verdict = UNDECIDED if shorter.verdict == CONFIRMED else shorter.verdict
+        shorter = msgspec.structs.replace(shorter, verdict=verdict, leaning=UNDECIDED, chance=None)
     if row["recorded"] is None:
         return [shorter]
     recorded = [row["recorded"]] * len(row["aroma_by_seed"])

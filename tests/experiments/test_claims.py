@@ -30,11 +30,11 @@ OPEN = mean_interval([-1.0, 1.0, 0.0, -0.5, 0.6] * 2)
     ("ends", "sign", "verdict"),
     [
         ((1.0, 3.0), +1, "confirmed"),
-        ((1.0, 3.0), -1, "not confirmed"),
-        ((-1.0, 5.0), +1, "inconclusive"),
+        ((1.0, 3.0), -1, "contradicted"),
+        ((-1.0, 5.0), +1, "undecided"),
         ((-3.0, -1.0), -1, "confirmed"),
-        ((-0.001, 1.0), +1, "inconclusive"),
-        ((0.0, 0.0), +1, "inconclusive"),
+        ((-0.001, 1.0), +1, "undecided"),
+        ((0.0, 0.0), +1, "undecided"),
     ],
 )
 def test_by_itself_a_claim_needs_the_whole_interval(
@@ -54,9 +54,9 @@ def test_by_itself_a_claim_needs_the_whole_interval(
     ("low", "high", "verdict"),
     [
         (1.0, 3.0, "confirmed"),
-        (1.97, 3.0, "inconclusive"),
-        (3.0, 5.0, "not confirmed"),
-        (-5.0, 1.0, "not confirmed"),
+        (1.97, 3.0, "undecided"),
+        (3.0, 5.0, "contradicted"),
+        (-5.0, 1.0, "contradicted"),
     ],
 )
 def test_a_claim_about_a_size_is_judged_on_the_size(low: float, high: float, verdict: str) -> None:
@@ -68,18 +68,18 @@ def test_a_claim_about_a_size_is_judged_on_the_size(low: float, high: float, ver
 @pytest.mark.parametrize(
     ("ends", "margin", "verdict"),
     [
-        ((-0.2, 0.3), 0.5, "no difference"),
-        ((-0.2, 0.3), 0.25, "inconclusive"),
+        ((-0.2, 0.3), 0.5, "equivalent"),
+        ((-0.2, 0.3), 0.25, "undecided"),
         # Surely above 0, and surely less than what counts.
-        ((0.3, 0.45), 0.5, "no difference"),
-        ((0.29, 0.33), 1.0, "no difference"),
-        ((0.02, 0.1), 0.5, "no difference"),
+        ((0.3, 0.45), 0.5, "equivalent"),
+        ((0.29, 0.33), 1.0, "equivalent"),
+        ((0.02, 0.1), 0.5, "equivalent"),
         # Surely above 0, and perhaps more than what counts.
         ((0.3, 0.7), 0.5, "confirmed"),
         ((0.9, 1.1), 0.5, "confirmed"),
-        ((-0.7, -0.3), 0.5, "not confirmed"),
-        ((-0.45, -0.3), 0.5, "no difference"),
-        ((-0.9, -0.6), 0.5, "not confirmed"),
+        ((-0.7, -0.3), 0.5, "contradicted"),
+        ((-0.45, -0.3), 0.5, "equivalent"),
+        ((-0.9, -0.6), 0.5, "contradicted"),
     ],
 )
 def test_less_than_the_margin_is_no_difference(
@@ -104,10 +104,10 @@ def test_no_amount_of_data_confirms_what_was_no_difference(mean: float, sign: in
         both = jointly_judged([one, *others])[0], jointly_judged([whole])[0]
         verdicts.append((one.verdict, *(each.verdict for each in both)))
     for way in zip(*verdicts, strict=True):
-        assert way[0] == "inconclusive"
-        if "no difference" in way:
-            assert set(way[way.index("no difference") :]) == {"no difference"}
-        assert ("no difference" in way) == (abs(mean) < 1)
+        assert way[0] == "undecided"
+        if "equivalent" in way:
+            assert set(way[way.index("equivalent") :]) == {"equivalent"}
+        assert ("equivalent" in way) == (abs(mean) < 1)
 
 
 def test_changes_are_told_in_percent_and_judged_by_logarithms() -> None:
@@ -121,7 +121,7 @@ def test_changes_are_told_in_percent_and_judged_by_logarithms() -> None:
     doubled = sign_claim("b", "", [-value for value in halves], 1, relative=True)
     assert doubled.chance == sign_claim("c", "", halves, -1, relative=True).chance
     like = changes([1.0 + 0.001 * n for n in range(10)], [1.005] * 10)
-    assert sign_claim("d", "", like, 1, margin=5.0, relative=True).verdict == "no difference"
+    assert sign_claim("d", "", like, 1, margin=5.0, relative=True).verdict == "equivalent"
 
 
 @pytest.mark.parametrize("values", [[5.0], [5.0, 5.1], [5.0, 5.1, 5.2]])
@@ -145,9 +145,9 @@ def test_among_many_claims_each_needs_more() -> None:
     assert judged["near"].corrected == near.chance
     assert judged["near"].verdict == "confirmed"
     assert judged["far"].corrected == pytest.approx(7 * far.chance)
-    assert (judged["fact"].verdict, judged["few"].verdict) == ("not confirmed", "too few to judge")
+    assert (judged["fact"].verdict, judged["few"].verdict) == ("contradicted", "too few to judge")
     both = jointly_judged([near, sign_claim("too", "", NEAR, +1)])
-    assert [claim.verdict for claim in both] == ["inconclusive", "inconclusive"]
+    assert [claim.verdict for claim in both] == ["undecided", "undecided"]
 
 
 def test_families_are_judged_apart() -> None:
@@ -170,16 +170,16 @@ def test_a_claim_with_parts_holds_if_they_all_do() -> None:
     alike = sign_claim("alike", "", OPEN, +1, margin=2.0)
     assert verdict(good) == "confirmed"
     assert verdict(good, few) == "too few to judge"
-    assert verdict(good, unknown) == "inconclusive"
-    assert verdict(good, alike) == "no difference"
-    assert verdict(alike, bad) == "not confirmed"
+    assert verdict(good, unknown) == "undecided"
+    assert verdict(good, alike) == "equivalent"
+    assert verdict(alike, bad) == "contradicted"
     assert verdict(good, few, unknown) == "too few to judge"
-    assert verdict(good, few, unknown, bad) == "not confirmed"
+    assert verdict(good, few, unknown, bad) == "contradicted"
     fact, wrong = (invariant_claim(f"{count}", "", count) for count in (0, 3))
     assert verdict(fact, fact) == verdict(fact, good) == "confirmed"
-    assert verdict(fact, wrong) == verdict(wrong, good) == "not confirmed"
+    assert verdict(fact, wrong) == verdict(wrong, good) == "contradicted"
     # That nothing was violated says nothing about a mean.
-    assert verdict(fact, unknown) == "inconclusive"
+    assert verdict(fact, unknown) == "undecided"
 
 
 def test_a_whole_counts_once_and_its_parts_are_judged_by_themselves() -> None:
@@ -191,12 +191,12 @@ def test_a_whole_counts_once_and_its_parts_are_judged_by_themselves() -> None:
     judged = {claim.id: claim for claim in jointly_judged([whole, near, far, other])}
     assert near.chance is not None
     assert judged["a"].corrected == pytest.approx(2 * near.chance)
-    assert [judged[name].verdict for name in ("a", "b")] == ["inconclusive"] * 2
+    assert [judged[name].verdict for name in ("a", "b")] == ["undecided"] * 2
     assert (judged["near"], judged["far"]) == (near, far)
     # One part does not: that one of two does so by chance is twice as likely.
     lower = sign_claim("lower", "", FAR, -1)
     refuted = combined_claim("a", "", [near, lower])
-    assert (refuted.verdict, refuted.decided_by) == ("not confirmed", "lower")
+    assert (refuted.verdict, refuted.decided_by) == ("contradicted", "lower")
     assert refuted.chance == pytest.approx(2 * lower.chance)
 
 
@@ -227,9 +227,9 @@ def _is_wrong(claim: Claim, mean: float) -> bool:
     """Tell whether a verdict contradicts the true mean."""
     if claim.verdict == "confirmed":
         return mean <= 0
-    if claim.verdict == "not confirmed":
+    if claim.verdict == "contradicted":
         return mean >= 0
-    return claim.verdict == "no difference" and abs(mean) >= MARGIN
+    return claim.verdict == "equivalent" and abs(mean) >= MARGIN
 
 
 def test_verdicts_on_made_up_studies_with_known_effects() -> None:

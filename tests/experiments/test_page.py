@@ -26,8 +26,8 @@ TABLE = PageTable(
     headings=["scheduler", "wait", "verdict"],
     rows=[
         ["easy", "1,200.00", "confirmed"],
-        ["<b>mine</b>", "-3.00 [-4.00, -2.00]", "not confirmed"],
-        ["fcfs", "", "inconclusive"],
+        ["<b>mine</b>", "-3.00 [-4.00, -2.00]", "contradicted"],
+        ["fcfs", "", "undecided"],
         ["qops", "90.00", "not judged"],
     ],
 )
@@ -77,7 +77,7 @@ def test_the_page_is_well_formed_and_needs_no_other_file() -> None:
 
 
 def test_verdicts_stand_out_and_numbers_are_aligned() -> None:
-    assert '<span class="bad">not confirmed</span>' in PAGE
+    assert '<span class="bad">contradicted</span>' in PAGE
     assert '<td class="number">-3.00 [-4.00, -2.00]</td>' in PAGE
 
 

@@ -63,7 +63,7 @@ def test_who_never_refuses_changes_no_verdict_and_no_interval(
 ) -> None:
     metrics = (metric, "utilization")
     alone = summaries(outcomes((), metrics))
-    assert {"higher", "inconclusive"} <= {each.verdict for each in alone}
+    assert {"higher", "undecided"} <= {each.verdict for each in alone}
     beside = summaries(outcomes(others, metrics))
     assert [each for each in beside if each.scheduler in OWN] == alone
     for each in beside:
@@ -194,7 +194,7 @@ def test_logs_are_units_where_there_are_several() -> None:
     own = [each for each in found if each.scheduler == "qops"]
     means = [each.difference["unadmitted_jobs"].mean for each in own]
     assert whole["qops"].difference["unadmitted_jobs"] == mean_interval(means, (-100.0, 100.0))
-    assert (whole["qops"].verdict, whole["mrt"].verdict) == ("inconclusive", "higher")
+    assert (whole["qops"].verdict, whole["mrt"].verdict) == ("undecided", "higher")
     assert whole["msb"].verdict == ""
 
 

@@ -80,7 +80,7 @@ def test_the_document_has_data_claims_and_figures_as_plain_values() -> None:
             "corrected": None,
             "parts": ["a.first"],
             "decided_by": "",
-            "leaning": "inconclusive",
+            "leaning": "undecided",
             "ours": False,
         }
     ]
@@ -146,18 +146,18 @@ def test_the_report_in_markdown() -> None:
 
 def test_robustness_checks_are_counted_apart() -> None:
     report = a_report()
-    other = Claim(id="b", text="elsewhere too", verdict="not confirmed", value=1.0, ours=True)
+    other = Claim(id="b", text="elsewhere too", verdict="contradicted", value=1.0, ours=True)
     report.claims = [*report.claims, other]
     assert (report.verdicts(), report.verdicts(ours=True)) == (
         {"confirmed": 1},
-        {"not confirmed": 1},
+        {"contradicted": 1},
     )
     assert repr(report).endswith(": 1 confirmed>")
-    assert [claim.id for claim in report.outcomes(ours=True)["decided against"]] == ["b"]
+    assert [claim.id for claim in report.outcomes(ours=True)["contradicted"]] == ["b"]
     assert list(report.claims_frame().index) == ["a", "b"]
     lines = report.markdown().splitlines()
     behind = lines[lines.index("### Robustness checks of ours") :]
-    assert behind[2] == "In short: 1 not confirmed."
+    assert behind[2] == "In short: 1 contradicted."
     assert not any("waits grow" in line for line in behind)
     assert any("elsewhere too" in line for line in behind)
 

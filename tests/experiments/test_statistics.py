@@ -297,7 +297,7 @@ def test_differences_have_a_direction_or_none() -> None:
     high, low = [5.0, 5.1, 4.9], [-5.0, -5.1, -4.9]
     values = (high, low, [1.0, -1.0, 0.1], [3.0, 4.0])
     found = directions(dict(enumerate([*map(mean_interval, values), None]))).values()
-    assert [word for word, _ in found] == ["higher", "lower", "inconclusive", "not judged", ""]
+    assert [word for word, _ in found] == ["higher", "lower", "undecided", "not judged", ""]
     assert [chance is None for _, chance in found] == [False, False, False, True, True]
 
 

@@ -59,7 +59,7 @@ def tiny(
             ],
             figures=[Figure(name="figure1", title="A line", panels=(panel,))],
             claims=[
-                Claim(id="a", text="it grows", verdict="inconclusive", value=1.5, interval=(-1, 2))
+                Claim(id="a", text="it grows", verdict="undecided", value=1.5, interval=(-1, 2))
             ],
         )
 
@@ -81,11 +81,11 @@ def tiny(
 def test_a_run_prints_tables_claims_and_choices(tiny: Command, requests: list[Any]) -> None:
     result = tiny()
     assert result.exit_code == 0
-    for part in ("Numbers", "1.50", "measured", "inconclusive", "[-1.00, +2.00]", "8 processors"):
+    for part in ("Numbers", "1.50", "measured", "undecided", "[-1.00, +2.00]", "8 processors"):
         assert part in result.out
     assert not requests[0].quick
     # The last screen is what became of the claims.
-    assert result.out.index("8 processors") < result.out.index("too close to tell: 1")
+    assert result.out.index("8 processors") < result.out.index("undecided: 1")
 
 
 def test_the_cost_is_told_before_the_whole_study(tiny: Command) -> None:
@@ -109,7 +109,7 @@ def test_with_files_only_what_became_of_the_claims_is_printed(
     tiny: Command, tmp_path: Path
 ) -> None:
     result = tiny("--out", tmp_path / "new")
-    assert "too close to tell: 1" in result.out
+    assert "undecided: 1" in result.out
     assert "+1.50 [-1.00, +2.00]" in result.out
     assert "8 processors" not in result.out
 

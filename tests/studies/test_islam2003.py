@@ -236,8 +236,8 @@ def test_a_scheduler_that_refuses_least_confirms_the_claim() -> None:
     assert found["fig4.msb.jobs"].verdict == found["fig15.mrt"].verdict == "confirmed"
     assert found["fig15-slides"].verdict == "confirmed"
     # The work is the same, so that the whole claim is not confirmed.
-    assert found["fig4.msb.processor-seconds"].verdict == "no difference"
-    assert found["fig4"].verdict == "no difference"
+    assert found["fig4.msb.processor-seconds"].verdict == "equivalent"
+    assert found["fig4"].verdict == "equivalent"
     assert found["fig4.msb.jobs"].count == len(JUDGED.seeds)
     # Stretches are repetitions also where nothing is drawn: expansion with deadlines for all.
     assert found["fig10.msb"].count == len(JUDGED.seeds)
@@ -250,7 +250,7 @@ def test_rules_are_judged_apart() -> None:
 
     found = judged(value)
     assert found["fig15-slides"].verdict == "confirmed"
-    assert found["fig15"].verdict == "no difference"
+    assert found["fig15"].verdict == "equivalent"
     assert (found["fig15-slides"].family, found["fig15"].family) == ("5.2-slides", "")
 
 
@@ -268,13 +268,13 @@ def test_sizes_are_judged_by_their_range() -> None:
     assert found["fig6-drop"].verdict == "confirmed"
     assert found["fig6-comparable"].verdict == "confirmed"
     assert found["fig6-mrt"].verdict == "confirmed"
-    assert found["fig37-loss-20"].verdict == "not confirmed"
+    assert found["fig37-loss-20"].verdict == "contradicted"
 
 
 @pytest.mark.parametrize(
     ("strict", "lax", "verdict"),
     # "About 2 to 3" leaves 2.5 points to both sides, and is said of S = 0.2.
-    [(-3.4, -9.0, "confirmed"), (-5.2, -5.2, "confirmed"), (-6.0, -2.5, "not confirmed")],
+    [(-3.4, -9.0, "confirmed"), (-5.2, -5.2, "confirmed"), (-6.0, -2.5, "contradicted")],
 )
 def test_a_loss_of_about_2_to_3_points(strict: float, lax: float, verdict: str) -> None:
     def value(case: DeadlineCase) -> dict[str, float]:
@@ -353,7 +353,7 @@ def test_a_higher_relaxation_is_judged_by_length() -> None:
     assert found["fig57-short"].verdict == "confirmed"
     assert found["fig57-long.response_time"].verdict == "confirmed"
     assert found["fig57-long.response_time"].value == pytest.approx(10.0, abs=0.1)
-    assert found["fig57-long.slowdown"].verdict == found["fig57-long"].verdict == "no difference"
+    assert found["fig57-long.slowdown"].verdict == found["fig57-long"].verdict == "equivalent"
     # By the rule of the talk, the artificial deadline is not one of the run time.
     assert not any("short" in name for name in found if name.endswith("-slides"))
 
@@ -392,12 +392,12 @@ def test_a_part_of_the_figures(traces: dict[str, Workload], report: StudyReport)
     assert "figures" not in report.document()["study"]
 
 
-def test_seeds_that_disagree_are_inconclusive() -> None:
+def test_seeds_that_disagree_are_undecided() -> None:
     def value(case: DeadlineCase) -> dict[str, float]:
         sign = (1, -1, 2)[seed_of(case) % 3]
         return {"unadmitted_jobs": 10.0 + (sign if case.scheduler == "qops" else 0)}
 
-    assert judged(value)["fig4.msb.jobs"].verdict == "inconclusive"
+    assert judged(value)["fig4.msb.jobs"].verdict == "undecided"
 
 
 def test_curves_are_compared_at_equal_utilization() -> None:

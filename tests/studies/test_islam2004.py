@@ -290,9 +290,9 @@ def test_a_dip_and_a_rise() -> None:
 def test_a_rise_without_dip_is_not_confirmed() -> None:
     jobs = {1.0: 600, 2.0: 700, 4.0: 750, 10.0: 900}
     found = judged(lambda case, seed: {"accepted_jobs": jobs[case.tolerance_factor] + seed})
-    assert found["a.dip"].verdict == "not confirmed"
+    assert found["a.dip"].verdict == "contradicted"
     assert found["a.rise"].verdict == "confirmed"
-    assert found["a"].verdict == "not confirmed"
+    assert found["a"].verdict == "contradicted"
     assert found["a"].value == found["a.dip"].value == pytest.approx(10.0)
 
 
@@ -310,14 +310,14 @@ def test_heavy_jobs_gain_where_light_ones_are_lost() -> None:
     assert found["g.light"].value == pytest.approx(100 * (-100 - 10) / 900)
 
 
-def test_seeds_that_disagree_are_inconclusive() -> None:
+def test_seeds_that_disagree_are_undecided() -> None:
     def value(case: Case, seed: int) -> dict[str, float]:
         sign = 10 * (seed % 2) - 4
         return {"accepted_work": 1000 + sign * case.tolerance_factor, "qos_charge": 100.0}
 
     found = judged(value)
-    assert found["b.work"].verdict == "inconclusive"
-    assert found["b"].verdict == "inconclusive"
+    assert found["b.work"].verdict == "undecided"
+    assert found["b"].verdict == "undecided"
     low, high = found["b.work"].interval or (0, 0)
     assert low < 0 < high
 
@@ -344,7 +344,7 @@ def test_charges_that_go_as_the_paper_says() -> None:
     for name in "bcdef":
         assert found[name].verdict == "confirmed", found[name]
     assert found["b.monotone"].verdict == found["c.monotone"].verdict == "confirmed"
-    assert found["c.bounded"].verdict == "not confirmed"
+    assert found["c.bounded"].verdict == "contradicted"
     assert found["e.qos"].value == pytest.approx(10.0)
     assert found["e.resource"].value == pytest.approx(-10.0)
     assert found["e.qos-none"].value == pytest.approx(0.0)
@@ -379,9 +379,9 @@ def test_a_way_that_earns_more_with_any_weights_refutes() -> None:
 
     found = judged(value)
     assert found["p.ways.kills.qos"].verdict == "confirmed"
-    assert found["p.ways.kills.resource"].verdict == "not confirmed"
+    assert found["p.ways.kills.resource"].verdict == "contradicted"
     ways = found["p.ways"]
-    assert (ways.verdict, ways.decided_by) == ("not confirmed", "p.ways.kills.resource")
+    assert (ways.verdict, ways.decided_by) == ("contradicted", "p.ways.kills.resource")
 
 
 def test_kills_decide_nothing_about_tolerance() -> None:
@@ -394,7 +394,7 @@ def test_kills_decide_nothing_about_tolerance() -> None:
     found = judged(value)
     assert found["p"].verdict == "confirmed"
     assert found["p"].parts == ("p.tolerance.resource", "p.tolerance.qos", "p.qos-only")
-    assert found["p.ways"].verdict == "no difference"
+    assert found["p.ways"].verdict == "equivalent"
 
 
 def test_kills_are_judged_at_all_points_of_the_figures() -> None:
@@ -429,16 +429,16 @@ def test_an_effect_where_none_is_claimed_refutes() -> None:
         return {"qos_charge": 150.0 if case.kill_and_restart else 100.0}
 
     found = judged(value)
-    assert found["e.qos-none"].verdict == "not confirmed"
-    assert found["e"].verdict == "not confirmed"
+    assert found["e.qos-none"].verdict == "contradicted"
+    assert found["e"].verdict == "contradicted"
     assert found["f.qos"].verdict == "confirmed"
-    assert found["f.resource"].verdict == "no difference"
+    assert found["f.resource"].verdict == "equivalent"
 
 
 def test_the_worst_step_is_found() -> None:
     charge = {1.0: 1000.0, 2.0: 950.0, 4.0: 1100.0, 10.0: 1200.0}
     found = judged(lambda case, seed: {"resource_charge": charge[case.tolerance_factor]})
-    assert found["b.monotone"].verdict == "not confirmed"
+    assert found["b.monotone"].verdict == "contradicted"
     assert found["b.monotone"].value == pytest.approx(-5.0)
     assert "from 1 to 2" in found["b.monotone"].text
 

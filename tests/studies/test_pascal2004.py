@@ -307,9 +307,9 @@ def test_numbers_of_the_paper_stand_beside_ours() -> None:
     assert {claim.verdict for claim in found.values()} == {"too few to judge"}
     worse = [rows[0], {**rows[1], **many, "aroma": 10_797.0}]
     _, doubtful, *_ = judged(worse, [], [], {})
-    assert (doubtful.id, doubtful.verdict) == ("shorter-waits-10000", "inconclusive")
+    assert (doubtful.id, doubtful.verdict) == ("shorter-waits-10000", "undecided")
     assert claims["shorter-waits-than-recorded"].verdict == "too few to judge"
-    assert claims["high-priority-case-1"].verdict == "not confirmed"
+    assert claims["high-priority-case-1"].verdict == "contradicted"
     assert claims["high-priority-case-1"].value == 1
     assert claims["deadline-rejects-case-1"].value == pytest.approx(0.01)
     assert claims["deadline-rejects-case-1"].paper == pytest.approx(0.21)
@@ -323,11 +323,11 @@ def test_numbers_of_the_paper_stand_beside_ours() -> None:
         *("classes-cost-waits", "mapping-time", "mapping-increases"),
     }
     assert claims["high-priority"].parts == ("high-priority-case-1",)
-    assert claims["high-priority-real"].verdict == "not confirmed"
+    assert claims["high-priority-real"].verdict == "contradicted"
 
 
 @pytest.mark.parametrize(
-    ("rejected", "verdict"), [(42, "confirmed"), (16, "not confirmed"), (90, "not confirmed")]
+    ("rejected", "verdict"), [(42, "confirmed"), (16, "contradicted"), (90, "contradicted")]
 )
 def test_a_share_of_rejects_can_be_another_one(rejected: int, verdict: str) -> None:
     """The paper rejects 21 of what are 5,000 here, 0.42 %; a factor of 2 to both sides."""
