@@ -123,6 +123,6 @@ else:
             "study": "Study read_study study_of with_need with_schedulers",
             "study_report": "StudySummary page_tables summaries",
             "study_runs": "CellOutcome StudyRuns run_study study_inputs",
-            "traces": "find_trace trace_digest usual_places",
+            "log_files": "find_trace trace_digest usual_places",
         },
     )
