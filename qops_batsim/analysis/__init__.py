@@ -28,7 +28,7 @@ else:
         __name__,
         {
             "metrics.admission": "AdmissionMetrics PromiseMetrics admission_metrics",
-            "metrics.charges": "charge_jobs charge_report",
+            "metrics.charge_totals": "charge_jobs charge_report",
             "metrics.outcomes": "JobOutcomes fates outcomes_of_simulation",
             "metrics.run_metrics": "BOUNDED_SLOWDOWN_THRESHOLD",
             "plots.drawing": "COLORS MARKERS picture",

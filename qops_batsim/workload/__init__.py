@@ -54,7 +54,7 @@ else:
             "delay_jobs": "exact_estimates",
             "estimates": "EstimateChoices EstimateModel fit_estimates sample_estimates",
             "generate": "PRESETS generate_workload",
-            "log": "Records",
+            "log_records": "Records",
             "model": "Workload delay_profile",
             "need": "NeedChoices NeedMix",
             "scale": "subset",
