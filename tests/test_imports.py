@@ -1,3 +1,4 @@
+import importlib
 import json
 import subprocess
 import sys
@@ -188,3 +189,12 @@ def work():
     ]
     assert forbidden("engine", "from qops_batsim.workload.model import Workload") == []
     assert forbidden("engine", "from qops_batsim.workload.swf import SwfLog") != []
+
+
+ROOMS = ("analysis", "economics", "experiments", "optimum", "platform", "scheduling", "workload")
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_name_of_a_room_can_be_had(room: str) -> None:
+    found = importlib.import_module(f"qops_batsim.{room}")
+    assert all(getattr(found, name) is not None for name in dir(found) if name[0] != "_")
