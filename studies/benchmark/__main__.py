@@ -1,8 +1,7 @@
 """The benchmark with schedulers of ours: the tables of README.md.
 
-    python studies/benchmark --workers 2 --write studies/benchmark/tables.md
+    python studies/benchmark --deadlines both --write studies/benchmark/tables.md
     python studies/benchmark --quick
-    python studies/benchmark --deadlines need --quick
     python studies/benchmark --bounds --workers 2
 
 The last one searches the workloads of all versioned cases and of their twins of the published seed,
