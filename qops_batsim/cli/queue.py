@@ -74,6 +74,8 @@ _about = manual(
     [When jobs start]
     HISTORY: Accounting of Slurm or PBS, or a log (SWF), of the same machine.
     --history LOG: The machine's history, to learn from: accounting of Slurm or PBS, or a log (SWF).
+    --time-zone NAME: Zone of the history's dates (Europe/Berlin), if it does not tell it. Default
+        for accounting: UTC.
     --by-scheduler NAME: The scheduler that decides on the machine, with options as
         NAME:OPTION=VALUE: easy, or slurm.
     --slurm-config FILE: With slurm: its weights, as `scontrol show config` tells them; `sprio`
@@ -112,6 +114,7 @@ def _of_machine(
     account: Accounts = None,
     reservation: Reservations = None,
     nodes: Annotated[Path | None, _about("--nodes")] = None,
+    time_zone: Annotated[str | None, _about("--time-zone")] = None,
 ) -> None:
     """Options that say which machine it is, and which of its jobs are taken."""
 
@@ -441,7 +444,10 @@ def _model(
     corrections = [] if calibration is None else read_corrections(calibration, scheduler)
     trace = _trace(history, given, processors)
     if trace.calendar is None:
-        raise InputError(f"{history}: tells no dates; a history with them is expected")
+        raise InputError(
+            f"{history}: tells no dates; of a log (SWF), UnixStartTime in the header is expected, "
+            "and TimeZoneString there or --time-zone"
+        )
     name, settings = _decider(given, is_live=is_live)
     return {
         "past": past_of(trace),
@@ -611,7 +617,13 @@ def _trace(
     names = ("partition", "qos", "account", "reservation", "nodes")
     chosen = [given[name] for name in names]
     accounting = Choices(by=by, **selection(*chosen)) if any(chosen) else None
-    traces, _ = read_partitions(history, processors=processors, accounting=accounting, by=by)
+    traces, _ = read_partitions(
+        history,
+        processors=processors,
+        accounting=accounting,
+        time_zone=given["time_zone"],
+        by=by,
+    )
     if len(traces) > 1:
         raise InputError(
             f"{history}: has {len(traces)} pools of nodes ({', '.join(traces)}); one of them is "

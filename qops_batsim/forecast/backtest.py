@@ -198,9 +198,12 @@ def backtest(
         if np.isfinite(past.starts[moment_of(past, drawn).waiting]).any():
             dates.append(drawn)
     if not dates:
+        why = "nothing ever waits in this history"
+        if np.isnan(past.starts).all():
+            why = "this history tells of no job how long it waited"
         raise InputError(
-            "nothing ever waits in this history, or it tells no waits, so no forecast can be "
-            "compared; --starts simulated has a scheduler start its jobs"
+            f"{why}, so no forecast can be compared; --starts simulated has a scheduler start its "
+            "jobs"
         )
     ended = np.argsort(past.ends, kind="stable")
     ended = ended[~np.isnan(past.ends[ended])]
@@ -331,17 +334,25 @@ def coverage(told: Sequence[PastForecast], group: str = "all") -> Coverage:
 
 
 def clustered(values: np.ndarray, clusters: np.ndarray) -> tuple[float, float] | None:
-    """Return the 95 % interval of a mean of values that come in clusters; None for one cluster.
+    """Return the 95 % interval of a mean of shares (percent) that come in clusters.
 
-    By linearization of the ratio of sums (Cochran, Sampling Techniques, 1977, section 9A).
+    By linearization of the ratio of sums (Cochran, Sampling Techniques, 1977, section 9A). Where
+    all clusters are alike, that has no width; then by Wilson (1927), as of one observation a
+    cluster. None for one cluster.
     """
     mean, count = float(values.mean()), int(clusters.max()) + 1
     if count == 1:
         return None
     excess = np.bincount(clusters, values - mean)
+    reach = quantile(LEVEL, count - 1)
     error = math.sqrt(float((excess**2).sum()) * count / (count - 1)) / len(values)
-    reach = quantile(LEVEL, count - 1) * error
-    return max(mean - reach, 0.0), min(mean + reach, 100.0)
+    if error < 1e-9:
+        share, square = mean / 100.0, reach**2
+        middle = (share + square / (2 * count)) / (1 + square / count)
+        half = math.sqrt(share * (1 - share) / count + square / (4 * count**2))
+        half *= reach / (1 + square / count)
+        return max(100.0 * (middle - half), 0.0), min(100.0 * (middle + half), 100.0)
+    return max(mean - reach * error, 0.0), min(mean + reach * error, 100.0)
 
 
 def with_expected(

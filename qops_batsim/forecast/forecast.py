@@ -17,7 +17,7 @@ import numpy as np
 from qops_batsim.engine.loop import Loop, Submissions
 from qops_batsim.engine.loop_columns import floats, wholes
 from qops_batsim.engine.simulation import ignore
-from qops_batsim.forecast.past import USER, Habits, Past, Patience
+from qops_batsim.forecast.past import Habits, Past, Patience
 from qops_batsim.protocol.events import JOB_CANCELLED, Notify
 from qops_batsim.scheduling.news import News
 from qops_batsim.scheduling.qos_log import QosLog
@@ -31,7 +31,7 @@ HORIZON = 4 * 86_400.0
 """For how long jobs go on to come in a simulation (seconds)."""
 
 TOGETHER = 0.5
-"""Share of draws in which all jobs of a user use much of their limits, or all little."""
+"""Share of draws in which all jobs of a user, application and limit use much of it, or little."""
 
 
 class Moment(NamedTuple):
@@ -111,11 +111,13 @@ class Simulator:
         self, past: Past, scheduler: str = "easy", settings: Mapping[str, Any] | None = None
     ) -> None:
         self.past, self._scheduler, self._settings = past, scheduler, settings or {}
-        self._ids = [str(row) for row in range(len(past.submissions))]
+        # A job that waits may come as well, as one of a past week: under its row and their number.
+        self._ids = [str(place) for place in range(2 * len(past.submissions))]
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
         """Return the fields of a job, made anew."""
-        job = self.past.jobs[int(job_id.partition("!")[2])]
+        jobs = self.past.jobs
+        job = jobs[int(job_id.partition("!")[2]) % len(jobs)]
         return {**job.fields, "id": job_id}
 
     def starts(
@@ -138,15 +140,16 @@ class Simulator:
         """
         past, now, running = self.past, moment.now, len(moment.running)
         rows, dates = np.concatenate([moment.running, moment.waiting]), past.submissions
-        dates = dates[rows]
+        dates, places = dates[rows], rows
         gone: list[tuple[float, int]] = []
         if cancelled is not None:
             known = np.isfinite(cancelled)
             gone += zip(cancelled[known].tolist(), moment.waiting[known].tolist(), strict=True)
         if arrivals is not None:
             coming = arrivals.rows
-            gone += zip(arrivals.gone_at.tolist(), coming[arrivals.gone].tolist(), strict=True)
-            rows = np.concatenate([rows, coming])
+            theirs = coming + len(past.submissions)
+            gone += zip(arrivals.gone_at.tolist(), theirs[arrivals.gone].tolist(), strict=True)
+            rows, places = np.concatenate([rows, coming]), np.concatenate([places, theirs])
             dates = np.concatenate([dates, past.submissions[coming] + arrivals.shift])
             run_times = np.concatenate([run_times, arrivals.run_times])
         limits = past.limits[rows]
@@ -155,14 +158,16 @@ class Simulator:
             self._ids,
             None,
             [""],
-            wholes(rows),
+            wholes(places),
             array("q", bytes(8 * len(rows))),
             floats(dates),
             wholes(past.widths[rows]),
             floats(limits),
             self,
         )
-        events = [(date, Notify.of(JOB_CANCELLED, job_id=f"q!{row}")) for date, row in sorted(gone)]
+        events = [
+            (date, Notify.of(JOB_CANCELLED, job_id=f"q!{place}")) for date, place in sorted(gone)
+        ]
         loop = Loop(past.processors, [submissions], floats(run_times), events or None)
         module = make_scheduler(self._scheduler, self._settings)
         loop.manager.qos_log, loop.manager.news = QosLog(), News.of(module.options)
@@ -260,11 +265,11 @@ class Simulator:
     ) -> np.ndarray:
         """Return how long jobs will run from now on, or from their starts on, by draw and job."""
         past, running = self.past, len(moment.running)
-        users = np.unique(past.groups[rows, USER], return_inverse=True)[1]
-        of_user, of_job, togethers = rng.spawn(3)
-        of_users = of_user.random((users.max(initial=0) + 1, draws))[users].T
+        alike = np.unique(past.groups[rows, 0], return_inverse=True)[1]
+        of_group, of_job, togethers = rng.spawn(3)
+        of_all = of_group.random((alike.max(initial=0) + 1, draws))[alike].T
         own, chances = (each.random((len(rows), draws)).T for each in (of_job, togethers))
-        levels = np.where(chances < TOGETHER, of_users, own)
+        levels = np.where(chances < TOGETHER, of_all, own)
         drawn = np.empty((draws, len(rows)))
         for place, row in enumerate(rows.tolist()):
             limit, gone = past.limits[row], 0.0

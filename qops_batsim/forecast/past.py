@@ -24,8 +24,11 @@ REMEMBERED = 40
 FIELDS = ("user", "executable", "queue")
 """Fields of a log that tell user, application and partition."""
 
-ENOUGH = 12
+ENOUGH = 40
 """Ended jobs from which a run time is drawn: where a group has fewer, wider groups add theirs."""
+
+NEAREST, TIMES = 6, 7
+"""So many of them, the latest of the narrowest group, count so many times."""
 
 
 USER = 2
@@ -226,7 +229,7 @@ class Habits:
         """Return the shares of their limits that jobs like one used, in order.
 
         Where few jobs are as like it as can be, those of wider groups fill up; a job counts in each
-        of the groups that it is in, so the more alike ones count more.
+        of the groups that it is in, and the most alike ones several times.
 
         Parameters
         ----------
@@ -239,9 +242,10 @@ class Habits:
         found: list[float] = []
         for level, group in enumerate(groups):
             of_group = [share for share in self._latest(level, group) if share > beyond]
-            found.extend(of_group[-(ENOUGH - len(found)) :])
+            found.extend(reversed(of_group[-(ENOUGH - len(found)) :]))
             if len(found) >= ENOUGH:
                 break
+        found += found[:NEAREST] * (TIMES - 1)
         return np.sort(found) if found else np.array([max(1.0, beyond)])
 
 

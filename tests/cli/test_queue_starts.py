@@ -374,3 +374,12 @@ def test_a_quote_tells_what_the_scheduler_itself_would_do(cli, queue: Path, log:
     assert likely["price"]["resource"] == 8 * 3600
     early = json.loads(cli(*asked[:-4], "--deadline", "30m", "--history", log, "--json").out)
     assert early["likely"][0]["chance"] == 0.0
+
+
+def test_the_zone_of_a_history_can_be_told(cli, queue: Path, log: Path) -> None:
+    log.write_text(log.read_text().replace("; TimeZoneString: Europe/Stockholm\n", ""))
+    asked = ("queue", "starts", queue, "--history", log, "--now", str(NOW), "--draws", "10")
+    done = cli(*asked)
+    assert done.exit_code == 2
+    assert "TimeZoneString there or --time-zone" in " ".join(done.err.split())
+    assert cli(*asked, "--time-zone", "Europe/Stockholm").exit_code == 0

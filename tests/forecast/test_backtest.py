@@ -92,6 +92,14 @@ def test_an_interval_over_clusters_of_one_is_that_of_the_mean() -> None:
     assert clustered(values, np.zeros(6, int)) is None
 
 
+def test_an_interval_of_shares_that_are_all_alike_has_a_width() -> None:
+    # Four weeks, all inside: with t = 3.18, the lower end is 4 / (4 + t * t).
+    low, high = clustered(np.full(40, 100.0), np.arange(40) % 4) or (0.0, 0.0)
+    assert (low, high) == (pytest.approx(100 * 4 / (4 + 3.182446**2)), 100.0)
+    low, high = clustered(np.zeros(40), np.arange(40) % 4) or (1.0, 0.0)
+    assert (low, high) == (0.0, pytest.approx(100 * (1 - 4 / (4 + 3.182446**2))))
+
+
 def test_coverage_counts_what_came_inside() -> None:
     levels = (10.0, 20.0, 30.0, 40.0, 50.0, 60.0)
     starts = (5.0, 15.0, 25.0, 35.0, 60.0)
@@ -131,6 +139,9 @@ def test_a_history_without_waits_cannot_be_compared() -> None:
     jobs = past(4, rows)
     with pytest.raises(InputError, match="nothing ever waits"):
         backtest(jobs, Simulator(jobs), moments=10, draws=10)
+    unknown = jobs._replace(starts=np.full(20, np.nan))
+    with pytest.raises(InputError, match="tells of no job how long it waited"):
+        backtest(unknown, Simulator(unknown), moments=10, draws=10)
 
 
 def test_jobs_overrun_their_limits_in_a_log_and_not_in_a_simulation() -> None:

@@ -7,7 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.forecast.past import ENOUGH, Habits, Past, Patience, groups_of, numbered, past_of
+from qops_batsim.forecast.past import (
+    ENOUGH,
+    NEAREST,
+    Habits,
+    Past,
+    Patience,
+    groups_of,
+    numbered,
+    past_of,
+)
 from qops_batsim.workload.traces import read_partitions
 from support.centre_dumps import CENTRE, make_rows, text_of
 from support.pasts import history, past
@@ -47,7 +56,8 @@ def test_shares_are_of_the_narrowest_group_that_is_known_well() -> None:
     habits.learn(range(16))
     groups = jobs.groups[0].tolist()
     assert sorted(set(habits.shares(groups))) == [0.1, 0.2, 0.3, 0.4]
-    assert len(habits.shares(groups)) == ENOUGH
+    # Sixteen jobs count in each group, until they are enough; the latest six seven times.
+    assert len(habits.shares(groups)) == ENOUGH + 6 * NEAREST
     # Of what has used 25 % already, all used 30 or 40.
     assert set(habits.shares(groups, 0.25)) == {0.3, 0.4}
     # Nobody used more than 40 %: it is expected to use up its limit.
@@ -61,9 +71,10 @@ def test_what_is_known_of_few_jobs_is_filled_up_from_wider_groups() -> None:
     jobs = past(8, rows, users="b" * 3 + "a" * 20)
     habits = Habits(jobs)
     habits.learn(range(23))
-    # The three of b count with the limit, with the application, and as those of the user.
+    # The three of b count with the limit, with the application, as those of the user, and of the
+    # partition: these are twelve, of which six count seven times.
     of_b = habits.shares(jobs.groups[0].tolist())
-    assert of_b.tolist() == [0.1] * (ENOUGH - 9) + [0.9] * 9
+    assert of_b.tolist() == [0.1] * (ENOUGH - 12) + [0.9] * (12 + 6 * NEAREST)
 
 
 def test_the_past_of_a_log_has_its_starts_and_limits() -> None:
