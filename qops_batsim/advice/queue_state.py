@@ -30,6 +30,9 @@ from qops_batsim.workload.model import check_processors
 MAX_QUEUE_BYTES = 256 << 20
 """Largest queue that is read (bytes)."""
 
+CLOCKS = 60.0
+"""By how much the clocks of Slurm and of this machine may differ (seconds)."""
+
 MAX_QUEUED_JOBS = 100_000
 """Most jobs of a queue, tasks of arrays counted one by one."""
 
@@ -199,6 +202,11 @@ def read_squeue(
     if errors := data.get("errors"):
         # Without a controller it shows no jobs.
         raise InputError(f"{source}: squeue failed ({shown(errors)}); its answer is expected")
+    records = (each for each in data["jobs"] if isinstance(each, dict))
+    clusters = {str(each["cluster"]) for each in records if each.get("cluster")}
+    if len(clusters) > 1:
+        told = ", ".join(map(printable, sorted(clusters)))
+        raise InputError(f"{source}: has jobs of clusters {told}; those of one are expected")
     jobs: list[QueuedJob] = []
     blocked: list[QueuedJob] = []
     for index, record in enumerate(data["jobs"]):
@@ -460,6 +468,10 @@ def read_queue(
     date = next((each for each in (now, told, written_at) if each is not None), None)
     if date is None:
         raise InputError(f"{source}: says nothing of its date; one is expected (--now DATE)")
+    if now is None and told is None:
+        # The date is of this machine's clock, the jobs' dates of another one.
+        dates = [each for job in jobs for each in (job.start, job.submission) if each is not None]
+        date = max([date, *(each for each in dates if each <= date + CLOCKS)])
     return _checked(source, size, date, jobs, blocked, left_out, unsure)
 
 
@@ -568,6 +580,8 @@ def _checked(
         if job.start is None and job.processors > processors:
             blocked.append(msgspec.structs.replace(job, reason=TOO_WIDE))
             continue
+        if job.start is None and (job.submission or 0.0) > now:
+            unsure["submitted after the queue's date, as of a clock that differs"] += 1
         used += job.processors if job.start is not None else 0
         kept.append(job)
     if used > processors:

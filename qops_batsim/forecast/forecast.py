@@ -45,14 +45,15 @@ class Moment(NamedTuple):
     waiting: np.ndarray
 
 
-def moment_of(past: Past, now: float) -> Moment:
-    """Return the queue at a date, as a past tells it. O(jobs).
+def moment_of(past: Past, now: float, before: int | None = None) -> Moment:
+    """Return the queue at a date, as a past tells it, or of jobs before a row. O(jobs).
 
     Jobs of which it is not known until when they waited are left out. Where more processors run
     than the machine has, as logs of growing machines tell, the last ones that started are left out
     as well.
     """
-    before = np.searchsorted(past.submissions[: past.history], now, side="right")
+    if before is None:
+        before = int(np.searchsorted(past.submissions[: past.history], now, side="right"))
     starts, ends = past.starts[:before], past.ends[:before]
     running = np.flatnonzero((starts <= now) & (ends > now))
     running = running[np.argsort(starts[running], kind="stable")]

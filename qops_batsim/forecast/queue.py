@@ -24,7 +24,7 @@ from qops_batsim.forecast.backtest import (
     corrected,
 )
 from qops_batsim.forecast.forecast import Drawn, Moment, Simulator, quantiles
-from qops_batsim.forecast.past import LEAST_LIMIT, Habits, Past, Patience, groups_of
+from qops_batsim.forecast.past import FIELDS, LEAST_LIMIT, Habits, Past, Patience, groups_of
 from qops_batsim.jobs import Job
 from qops_batsim.schedulers.slurm.scheduler import Slurm
 from qops_batsim.schedulers.slurm.slurm_options import SlurmOptions
@@ -141,13 +141,37 @@ def forecast_queue(
         processors=state.processors,
         running=len(moment.running),
         left_out=state.left_out,
-        unsure=state.unsure,
+        unsure={**state.unsure, **_strangers(state, past)},
         scheduler=scheduler,
         draws=draws,
         seed=seed,
         calibrated=bool(corrections),
         jobs=[*told, *map(_without_date, blocked)],
     )
+
+
+def _strangers(state: QueueState, past: Past) -> dict[str, int]:
+    """Count the jobs of users that the history does not know: it may be of another machine."""
+    known = {*past.names[: past.history, FIELDS.index("user")].tolist()}
+    count = sum(job.user not in known for job in state.jobs if job.user)
+    what = "of users whom the history does not know: run times are those of all users"
+    return {what: count} if count else {}
+
+
+def queue_at(past: Past, moment: Moment) -> QueueState:
+    """Return the queue of a moment of a past, dates in the seconds of that, ids its rows."""
+    rows = np.concatenate([moment.running, moment.waiting])
+    jobs = [
+        QueuedJob(
+            id=str(row),
+            processors=int(past.widths[row]),
+            estimate=float(past.limits[row]),
+            submission=float(past.submissions[row]),
+            start=float(past.starts[row]) if place < len(moment.running) else None,
+        )
+        for place, row in enumerate(rows.tolist())
+    ]
+    return QueueState(source="a log", processors=past.processors, now=moment.now, jobs=jobs)
 
 
 def line_of(state: QueueState) -> tuple[list[QueuedJob], list[QueuedJob]]:

@@ -20,6 +20,7 @@ import msgspec
 if __name__ == "__main__":  # the checkout, which has the studies
     sys.path.append(str(Path(__file__).resolve().parents[2]))
 
+from qops_batsim.forecast import past_of
 from qops_batsim.running import easy_references
 from qops_batsim.workload import Conversion, read_trace
 from studies.quotes.backtest import Backtest, backtest
@@ -63,7 +64,8 @@ def main() -> None:
         path = log["file"] if given.logs else SHARED / "traces" / log["file"]
         chosen = {name: log[name] for name in ("skip", "first") if name in log}
         trace = read_trace(path, **chosen)
-        found = backtest(run_by_easy(trace) if log.get("easy") else trace, asked=log["quotes"])
+        past = past_of(run_by_easy(trace) if log.get("easy") else trace)
+        found = backtest(past, asked=log["quotes"])
         print("\n".join(lines(log.get("name", str(path)), found)), flush=True)
         print(found.sentence(), file=sys.stderr)
 

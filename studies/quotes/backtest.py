@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from qops_batsim.advice import Ask, QueueAsker, QueuedJob, QueueState
+from qops_batsim.advice import Ask, QueueAsker
 from qops_batsim.experiments import mean_interval
-from qops_batsim.workload import Conversion
+from qops_batsim.forecast import Past, moment_of, queue_at
 
 LEVELS = (0.8, 0.9, 0.95)
 """Probabilities with which quotes are to hold."""
@@ -146,36 +146,28 @@ class _Levels:
         self.levels[place] = min(max(level, 0.0), 1.0 + RATE)
 
 
-def backtest(trace: Conversion, *, asked: int = 1000) -> Backtest:
-    """Return the quotes of so many submissions, spread evenly over a trace, with their outcomes.
+def backtest(past: Past, *, asked: int = 1000) -> Backtest:
+    """Return the quotes of so many submissions, spread evenly over a past, with their outcomes.
 
     Waiting jobs are planned in the order of submission, since a log does not tell priorities.
     """
-    records, size = trace.records, trace.workload.processors
-    known = (records["wait_time"] >= 0) & (records["run_time"] > 0)
-    known &= (records["requested_processors"] >= 1) & (records["requested_processors"] <= size)
-    if not known.any():
+    known = ~np.isnan(past.starts) & (past.widths <= past.processors)
+    rows = np.flatnonzero(known[: past.history])
+    if not len(rows):
         raise ValueError(
-            f"{trace.workload.source}: tells no waits, so no quote can be compared with what came; "
-            "an accounting, or a log with waits, is expected"
+            "the log tells no waits, so no quote can be compared with what came; an accounting, or "
+            "a log with waits, is expected"
         )
-    records = records[known]
-    every = max(len(records) // asked, 1)
+    every = max(len(rows) // asked, 1)
     classes: dict[str, _Levels] = {}
     pending: list[_Outcome] = []
     quoted: list[Quoted] = []
-    # Without a walltime, the longest of all counts; where no job has one, run times are known.
-    walltimes = records["requested_time"]
-    longest = walltimes.max() if (walltimes > 0).any() else records["run_time"]
-    limits = np.where(walltimes > 0, walltimes, longest).astype(float)
-    sizes = np.searchsorted((1, 8, 32), records["requested_processors"], side="left")
-    for row, active in _submissions(records, every):
-        job = records[row]
-        now = float(job["submit_time"])
+    sizes = np.searchsorted((1, 8, 32), past.widths, side="left")
+    for row in rows[::every].tolist():
+        now = float(past.submissions[row])
         _learn(pending, classes, now)
-        state = _queue(records, limits, active, now, size)
-        question = Ask(processors=int(job["requested_processors"]), time=float(limits[row]))
-        answer = QueueAsker(state).ask(question)
+        question = Ask(processors=int(past.widths[row]), time=float(past.limits[row]))
+        answer = QueueAsker(queue_at(past, moment_of(past, now, before=row))).ask(question)
         if answer.wait is None or answer.response is None:
             continue
         horizon = next((name for most, name in HORIZONS if answer.wait <= most), LATER)
@@ -184,7 +176,7 @@ def backtest(trace: Conversion, *, asked: int = 1000) -> Backtest:
         keys = (f"{horizon}, {size_name}", horizon, "all")
         known_keys = (each for each in keys if each in classes)
         key = next((each for each in known_keys if len(classes[each].errors) >= LEAST), None)
-        came = float(job["wait_time"])
+        came = float(past.starts[row]) - now
         starts, said = ((), ()) if key is None else classes[key].quote(answer.wait)
         for place, start in enumerate(starts):
             outcome = _Outcome(now + min(came, start), place, (key or "",), came <= start, 0.0)
@@ -197,7 +189,7 @@ def backtest(trace: Conversion, *, asked: int = 1000) -> Backtest:
                 start=answer.wait,
                 end=answer.response,
                 came=came,
-                ended=came + float(job["run_time"]),
+                ended=came + float(past.run_times[row]),
                 starts=starts,
                 said=said,
             )
@@ -225,42 +217,3 @@ def _learn(pending: list[_Outcome], classes: dict[str, _Levels], now: float) -> 
                 each.errors.append(outcome.error)
             else:
                 each.learn(outcome.place, outcome.held)
-
-
-def _submissions(records: np.ndarray, every: int) -> Iterator[tuple[int, list[int]]]:
-    """Yield every so many rows, and those of jobs that were submitted before and have not ended."""
-    ends = records["submit_time"] + records["wait_time"] + records["run_time"]
-    active: dict[int, None] = {}
-    ending: list[tuple[float, int]] = []
-    for row in np.argsort(records["submit_time"], kind="stable").tolist():
-        now = records["submit_time"][row]
-        while ending and ending[0][0] <= now:
-            del active[heappop(ending)[1]]
-        if row % every == 0:
-            yield row, list(active)
-        active[row] = None
-        heappush(ending, (float(ends[row]), row))
-
-
-def _queue(
-    records: np.ndarray, limits: np.ndarray, active: Iterable[int], now: float, size: int
-) -> QueueState:
-    """Return the queue of a moment; without the running jobs that the machine has no room for."""
-    jobs, free = [], size
-    for row in active:
-        job = records[row]
-        start = float(job["submit_time"] + job["wait_time"])
-        width = int(job["requested_processors"])
-        if start <= now and width > free:
-            continue
-        free -= width if start <= now else 0
-        jobs.append(
-            QueuedJob(
-                id=str(row),
-                processors=width,
-                estimate=float(limits[row]),
-                submission=float(job["submit_time"]),
-                start=start if start <= now else None,
-            )
-        )
-    return QueueState(source="a log", processors=size, now=now, jobs=jobs)

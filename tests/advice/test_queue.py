@@ -225,6 +225,31 @@ def test_an_answer_of_squeue_with_errors_is_no_queue() -> None:
         read(data, processors=8, now=NOW)
 
 
+def test_a_queue_is_of_one_cluster() -> None:
+    jobs = [record(new_number, ["PENDING"], job_id=at) | {"cluster": f"c{at}"} for at in (1, 2)]
+    with pytest.raises(InputError, match="has jobs of clusters c1, c2; those of one"):
+        read({"meta": {}, "jobs": jobs}, processors=8, now=NOW)
+    assert len(read({"meta": {}, "jobs": jobs[:1]}, processors=8, now=NOW).jobs) == 1
+
+
+@pytest.mark.parametrize(("ahead", "refused"), [(30, False), (90, True)])
+def test_clocks_that_differ(ahead: int, refused: bool) -> None:
+    """A queue without a date, read on a machine whose clock is behind that of Slurm."""
+    running = record(new_number, ["RUNNING"], job_id=1, start_time=NOW + ahead)
+    if refused:
+        with pytest.raises(InputError, match="runs since .* after the queue's date"):
+            read({"meta": {}, "jobs": [running]}, processors=8, written_at=NOW)
+    else:
+        found = read({"meta": {}, "jobs": [running]}, processors=8, written_at=NOW)
+        assert found.now == NOW + ahead
+    waiting = record(new_number, ["PENDING"], job_id=2, submit_time=NOW + 90)
+    found = read({"meta": {}, "jobs": [waiting]}, processors=8, written_at=NOW)
+    assert found.unsure == {"submitted after the queue's date, as of a clock that differs": 1}
+    # A date that is told is not changed.
+    with pytest.raises(InputError, match="runs since"):
+        read({"meta": {}, "jobs": [running]}, processors=8, now=NOW)
+
+
 def test_suspended_jobs_wait_with_what_is_left_of_them() -> None:
     """Others may have their processors: together they may be more than the machine has."""
     jobs = [

@@ -116,6 +116,17 @@ def test_jobs_that_cannot_start_are_told_with_what_they_wait_for(cli, log, tmp_p
     assert "left out" not in done.err
 
 
+def test_users_whom_the_history_does_not_know_are_counted(cli, queue: Path, log: Path) -> None:
+    """As where the queue is of another cluster."""
+    jobs = json.loads(queue.read_text())
+    for job in jobs["jobs"][:2]:
+        job["user"] = "ada"
+    queue.write_text(json.dumps(jobs))
+    done = cli("queue", "starts", queue, "--history", log, "--now", str(NOW), "--draws", "10")
+    told = "not sure: 2 of users whom the history does not know: run times are those of all"
+    assert told in " ".join(done.err.split())
+
+
 CONFIG = """\
 PriorityType            = priority/multifactor
 PriorityWeightAge       = 0

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from qops_batsim.forecast import Past, past_of
 from qops_batsim.workload.conversion import Conversion
 from qops_batsim.workload.traces import read_partitions, read_trace
 from studies.quotes.__main__ import run_by_easy
@@ -23,15 +24,13 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Conversion:
     return parts["cpu"]
 
 
-def cut(trace: Conversion, jobs: int) -> Conversion:
-    """Return a trace without its last jobs."""
-    import msgspec
-
-    return msgspec.structs.replace(trace, records=trace.records[:jobs])
+def cut(trace: Conversion, jobs: int) -> Past:
+    """Return the past of a trace without its last jobs."""
+    return past_of(trace)._replace(history=jobs)
 
 
 def test_quotes_know_nothing_of_what_comes_later(trace: Conversion) -> None:
-    whole = backtest(trace, asked=400)
+    whole = backtest(past_of(trace), asked=400)
     assert len(whole.quoted) == 400
     records = trace.records
     for jobs in (120, 300):
@@ -63,7 +62,7 @@ def test_an_empty_machine_starts_a_job_at_once(trace: Conversion) -> None:
 
 
 def test_the_table_counts_what_held(trace: Conversion) -> None:
-    found = backtest(trace, asked=400)
+    found = backtest(past_of(trace), asked=400)
     stated = [each for each in found.quoted if each.starts]
     rows = {(each.group, each.level): each for each in found.table()}
     for at, level in enumerate(LEVELS):
@@ -86,7 +85,8 @@ def test_the_table_counts_what_held(trace: Conversion) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ["KTH-SP2-1996-2", "SDSC-SP2-1998-first5000"])
 def test_what_is_said_is_what_comes(shared: Path, name: str) -> None:
-    found = backtest(read_trace(shared / "traces" / f"{name}.swf.gz"), asked=2000)
+    trace = read_trace(shared / "traces" / f"{name}.swf.gz")
+    found = backtest(past_of(trace), asked=2000)
     for each in found.table():
         if each.group == "all" and each.said is not None:
             assert abs(each.came - each.said) < 3
@@ -98,7 +98,7 @@ def test_what_is_said_is_what_comes(shared: Path, name: str) -> None:
 def test_quotes_to_users_of_easy_say_what_is_sure(shared: Path) -> None:
     """Where the site is EASY itself, a job that can start at once does: that is said."""
     trace = read_trace(shared / "traces" / "CTC-SP2-1996-rebuilt.swf.gz", skip=20_000, first=3000)
-    found = backtest(run_by_easy(trace), asked=500)
+    found = backtest(past_of(run_by_easy(trace)), asked=500)
     for each in found.table():
         if each.group in ("all", "starts at once") and each.said is not None:
             assert abs(each.came - each.said) < 3
@@ -106,4 +106,4 @@ def test_quotes_to_users_of_easy_say_what_is_sure(shared: Path) -> None:
 
 def test_a_trace_without_waits_cannot_be_asked() -> None:
     with pytest.raises(ValueError, match="tells no waits"):
-        backtest(read_trace("kth_sp2_1000"))
+        backtest(past_of(read_trace("kth_sp2_1000")))
