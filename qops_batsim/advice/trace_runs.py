@@ -32,7 +32,7 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.deadlines import DAY, users_with_deadline, without_deadlines
 from qops_batsim.workload.delay_jobs import derived, exact_estimates, with_deadline
-from qops_batsim.workload.estimates import told_estimates, users_estimates
+from qops_batsim.workload.estimates import estimates_sentence, users_estimates
 from qops_batsim.workload.model import Workload, plain_number
 from qops_batsim.workload.scale import subset
 
@@ -122,7 +122,7 @@ def prepare(workload: Workload) -> Prepared:
         workload=users_estimates(workload),
         unfit=unfit,
         deadlines=deadlines,
-        estimates=told_estimates(workload, USERS),
+        estimates=estimates_sentence(workload, USERS),
         has_estimates=any(job.estimate < math.inf for job in workload.jobs),
     )
 

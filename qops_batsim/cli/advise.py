@@ -95,7 +95,7 @@ def advise(
     from qops_batsim.advice.what_if import WhatIf, parse_what_if
     from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.files import check_writable, write_text
-    from qops_batsim.workload.model import shortage
+    from qops_batsim.workload.model import shortage_warning
     from qops_batsim.workload.traces import read_partitions
 
     count, size = _windows(windows)
@@ -137,8 +137,8 @@ def advise(
     parts = {name: advice_on(name) for name in traces}
     for each in parts.values():
         sizes = [window.jobs for window in each.windows]
-        console.warn(shortage(len(sizes), count, what="windows"))
-        console.warn(shortage(min(sizes), size, what="jobs a window"))
+        console.warn(shortage_warning(len(sizes), count, what="windows"))
+        console.warn(shortage_warning(min(sizes), size, what="jobs a window"))
     changed = {name: advice_on(name, each) for name, each in changes.items()}
     page = advice_page(
         parts,

@@ -92,9 +92,11 @@ def bound(
 
 def _search(jobs: Workload, objectives: tuple[str, ...], limits: Limits) -> list[Best]:
     from qops_batsim.optimum.best import best_possible
-    from qops_batsim.workload.deadlines import too_early
+    from qops_batsim.workload.deadlines import early_deadlines_warning
 
-    if doubt := too_early(jobs, "by the schedulers; the best possible knows run times"):
+    if doubt := early_deadlines_warning(
+        jobs, "by the schedulers; the best possible knows run times"
+    ):
         console.warn(doubt)
     bars = console.progress_bar(100 * len(objectives), "searching")
     with bars as bar:

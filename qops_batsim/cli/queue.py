@@ -535,7 +535,7 @@ def backtest(
     from qops_batsim.forecast.pages import backtest_page, coverage_table
     from qops_batsim.forecast.past import past_of
     from qops_batsim.forecast.promise import kept_promises
-    from qops_batsim.workload.model import shortage
+    from qops_batsim.workload.model import shortage_warning
 
     if starts not in ("logged", "simulated"):
         raise InputError(f"--starts is {starts!r}; logged or simulated is accepted")
@@ -575,7 +575,7 @@ def backtest(
         about = f"Back-test of {Path(history).name}, starts {whose}, forecast by {by_scheduler}"
         write_text(out, backtest_page(about, told, classes, command_line(), promises))
         note(f"wrote {out}")
-    if few := shortage(made, moments, "moments at which jobs wait"):
+    if few := shortage_warning(made, moments, "moments at which jobs wait"):
         note(few)
     if as_json:
         asked = {"history": history, "starts": starts, "scheduler": by_scheduler}

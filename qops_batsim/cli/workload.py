@@ -275,8 +275,12 @@ def deadlines(
         measure,
     )
     from qops_batsim.workload.batsim_json import write_workload
-    from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines, too_early
-    from qops_batsim.workload.estimates import told_estimates
+    from qops_batsim.workload.deadlines import (
+        DeadlineChoices,
+        count_deadlines,
+        early_deadlines_warning,
+    )
+    from qops_batsim.workload.estimates import estimates_sentence
 
     require_one_of("--by", by, (EASY, NEED))
     require_one_of("--estimates", estimates, (USERS, EXACT))
@@ -327,9 +331,9 @@ def deadlines(
         "immediate start"
     )
     say(f"artificial deadlines: {counts.artificial}, without deadline: {counts.none}")
-    say(told_estimates(workload, estimates))
+    say(estimates_sentence(workload, estimates))
     say(facts.text)
-    if doubt := too_early(result, "--at-least estimate makes them later"):
+    if doubt := early_deadlines_warning(result, "--at-least estimate makes them later"):
         warn(doubt)
 
 
@@ -418,7 +422,7 @@ def estimates(
 
 def _tell_errors(result: Workload) -> None:
     """Print how the estimates compare with run times and deadlines."""
-    from qops_batsim.workload.deadlines import too_early
+    from qops_batsim.workload.deadlines import early_deadlines_warning
     from qops_batsim.workload.estimates import count_estimates
 
     counts = count_estimates(result)
@@ -426,7 +430,7 @@ def _tell_errors(result: Workload) -> None:
         f"too short: {counts.too_short:,} ({100 * counts.too_short / counts.jobs:.2f} %), "
         f"{counts.killed:,} of them killed; estimate / run time: {counts.median:.2f} in the median"
     )
-    if doubt := too_early(result):
+    if doubt := early_deadlines_warning(result):
         warn(doubt)
 
 

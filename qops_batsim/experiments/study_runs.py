@@ -51,7 +51,7 @@ from qops_batsim.parameters import EXACT, LOAD, USERS
 from qops_batsim.platform.model import Platform
 from qops_batsim.running.inputs import load_platform
 from qops_batsim.version import __version__
-from qops_batsim.workload.estimates import told_estimates
+from qops_batsim.workload.estimates import estimates_sentence
 from qops_batsim.workload.model import Workload, stretch_of
 from qops_batsim.workload.traces import read_trace
 
@@ -294,7 +294,7 @@ def _inputs(
         platform = load_platform(study.platform, traces[names[study.logs[0].name]])
     note = ""
     if len(study.logs) == len(study.models) == 1 and study.models.keys() <= {USERS, EXACT}:
-        note = told_estimates(traces[names[study.logs[0].name]], *study.models)
+        note = estimates_sentence(traces[names[study.logs[0].name]], *study.models)
     identities = InputIdentities(
         logs=names,
         schedulers={each.name: each.identity() for each in study.schedulers},

@@ -33,7 +33,7 @@ from qops_batsim.shipped import (
 )
 from qops_batsim.timing import GRACE, least_grace
 from qops_batsim.workload.batsim_json import read_workload
-from qops_batsim.workload.deadlines import too_early
+from qops_batsim.workload.deadlines import early_deadlines_warning
 from qops_batsim.workload.model import Workload
 
 AnyWorkload = Workload | str | PathLike[str]
@@ -191,7 +191,7 @@ def _deadline_warnings(module: SchedulerModule, workload: Workload) -> Iterator[
             "(`qops-batsim workload deadlines` gives jobs deadlines)"
         )
         return
-    if doubt := too_early(workload, "`workload deadlines --at-least estimate`"):
+    if doubt := early_deadlines_warning(workload, "`workload deadlines --at-least estimate`"):
         yield doubt
     options = module.options
     if isinstance(options, FqopsOptions) and not options.kill_and_restart:

@@ -108,7 +108,7 @@ def users_of(
     return Users(
         processors=processors,
         users=users,
-        sessions=_fitted(fitted, users),
+        sessions=_fit_behaviour(fitted, users),
         calendar=calendar,
     )
 
@@ -126,20 +126,20 @@ def _visits(rows: list[LoggedJob], limits: Sessions) -> list[_Visit]:
     return found
 
 
-def _goes_on(visit: _Visit, following: _Visit, limits: Sessions) -> bool:
+def _continues(visit: _Visit, following: _Visit, limits: Sessions) -> bool:
     return 0 <= following.since - visit.end <= limits.think_limit
 
 
 def _breaks(visits: list[_Visit], limits: Sessions) -> list[tuple[float, float]]:
     """Return (earliest possible end, end) of each break of a user."""
     return [
-        (_soonest(one, two, limits), two.since)
+        (_earliest_session(one, two, limits), two.since)
         for one, two in pairwise(visits)
-        if not _goes_on(one, two, limits)
+        if not _continues(one, two, limits)
     ]
 
 
-def _soonest(visit: _Visit, following: _Visit, limits: Sessions) -> float:
+def _earliest_session(visit: _Visit, following: _Visit, limits: Sessions) -> float:
     """Return the first date (s) at which the next session could have begun.
 
     What comes sooner counts as the same session.
@@ -185,10 +185,10 @@ def _user(name: str, visits: list[_Visit], limits: Sessions, clock: WeekClock) -
         if following is None:
             # What came then, nobody knows; -1 is replaced below.
             batches.append(Batch(jobs, response, "break", -1.0))
-        elif _goes_on(visit, following, limits):
+        elif _continues(visit, following, limits):
             batches.append(Batch(jobs, response, "think", following.since - visit.end))
         else:
-            soonest = clock.at(_soonest(visit, following, limits))
+            soonest = clock.at(_earliest_session(visit, following, limits))
             time = max(round(clock.at(following.since) - soonest, 9), 0.0)
             leaves = following.since < visit.end
             batches.append(Batch(jobs, response, "leave" if leaves else "break", time))
@@ -199,7 +199,7 @@ def _user(name: str, visits: list[_Visit], limits: Sessions, clock: WeekClock) -
     return User(name=name, since=since, until=until, batches=tuple(batches))
 
 
-def _fitted(sessions: Sessions, users: Sequence[User]) -> Sessions:
+def _fit_behaviour(sessions: Sessions, users: Sequence[User]) -> Sessions:
     """Return think times, breaks, and the continuation model; the last batch adds nothing."""
     seen = [each for user in users for each in user.batches[:-1]]
     thinks = [math.log(max(each.time, SHORTEST)) for each in seen if each.then == "think"]
@@ -213,12 +213,12 @@ def _fitted(sessions: Sessions, users: Sequence[User]) -> Sessions:
     if thinks and len(thinks) < len(waited):
         responses = np.array([each.response for each in waited])
         went_on = np.array([each.then == "think" for each in waited])
-        found["stay"], found["patience"] = _most_likely(responses, went_on)
+        found["stay"], found["patience"] = _maximum_likelihood(responses, went_on)
     rounded = {name: float(f"{value:.6g}") for name, value in found.items()}
     return msgspec.structs.replace(sessions, **rounded)
 
 
-def _most_likely(responses: Any, went_on: Any) -> tuple[float, float]:
+def _maximum_likelihood(responses: Any, went_on: Any) -> tuple[float, float]:
     """Return the maximum-likelihood stay and patience on a grid; O(batches)."""
     bins = np.round(8 * np.log2(1 + responses)).astype(np.int64)
     count = np.bincount(bins).astype(float)
@@ -280,7 +280,7 @@ def summary(users: Users) -> UsersSummary:
         sessions_at_weekends=float(days[5:].sum() / days.sum()),
         left=sum(each.then == "leave" for each in batches) / len(batches),
         think=told.think,
-        goes_on_after_minute=told.going_on(60.0),
-        goes_on_after_hour=told.going_on(HOUR),
+        goes_on_after_minute=told.continuation_probability(60.0),
+        goes_on_after_hour=told.continuation_probability(HOUR),
         load=work / (users.processors * (end - begin)) if end > begin else None,
     )

@@ -141,7 +141,7 @@ class Sessions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         require(fits, "sessions: week", len(self.week), accepted)
         require(-WEEK <= self.monday <= 0, "sessions: monday", self.monday, "-604800 to 0")
 
-    def going_on(self, response: float) -> float:
+    def continuation_probability(self, response: float) -> float:
         """Return the probability of continuing after a response time (seconds)."""
         return self.stay / (1.0 + response / self.patience)
 

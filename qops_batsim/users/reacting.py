@@ -422,9 +422,9 @@ class Reacting(Scheduler):
             return
         person, batch, sessions = visit.person, visit.batch, self.users.sessions
         # One number decides, such that users do as in the log where they wait as long as there.
-        before, number = sessions.going_on(batch.response), person.chosen.random()
+        before, number = sessions.continuation_probability(batch.response), person.chosen.random()
         number = number * before if batch.then == "think" else before + number * (1.0 - before)
-        if number < sessions.going_on(now - visit.last):
+        if number < sessions.continuation_probability(now - visit.last):
             think = batch.time
             if batch.then != "think":
                 typical = person.chosen.lognormvariate(math.log(sessions.think), sessions.spread)

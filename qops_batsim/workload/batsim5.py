@@ -47,15 +47,15 @@ _SHOWN = 3
 """Most names of profiles in a line of a report."""
 
 
-def in_our_words(profiles: Mapping[str, Any]) -> dict[str, Any]:
+def as_batsim4(profiles: Mapping[str, Any]) -> dict[str, Any]:
     """Return the profiles of a file of any version in Batsim 4's terms.
 
     What is none of Batsim 5's is returned as it is.
 
-    >>> in_our_words({"sleep": {"type": "DelayProfile", "delay": 3}})
+    >>> as_batsim4({"sleep": {"type": "DelayProfile", "delay": 3}})
     {'sleep': {'type': 'delay', 'delay': 3}}
     """
-    return {name: _in_our_words(profile) for name, profile in profiles.items()}
+    return {name: _as_batsim4(profile) for name, profile in profiles.items()}
 
 
 class _Profiles(msgspec.Struct):
@@ -74,7 +74,7 @@ def check_types(content: bytes, source: str) -> None:
             )
 
 
-def _in_our_words(profile: Any) -> Any:
+def _as_batsim4(profile: Any) -> Any:
     if not isinstance(profile, dict):
         return profile
     kind = profile.get("type")
@@ -129,7 +129,7 @@ def format_batsim5(
     profiles = {
         name: _profile(name, workload.profiles[name], workload.source, directory) for name in names
     }
-    losses += _losses_of(workload.profiles)
+    losses += _losses(workload.profiles)
     for rule, (description, found) in aborts_of_batsim5(workload).items():
         if found and rule != "walltime":
             losses.append(f"{len(found):,} {description}: {_listed(found)}")
@@ -182,7 +182,7 @@ def _profile(name: str, profile: Profile, source: str, directory: Path | None) -
     if kind in _TRACES.values():
         trace = Path(made.pop("trace"))
         if directory is not None:
-            trace = _seen_from(directory, Path(source).parent / trace)
+            trace = _relative_path(directory, Path(source).parent / trace)
         return {**made, "type": TRACE, "trace_type": _THEIRS[kind], "filename": str(trace)}
     if kind in ("parallel_homogeneous", "parallel_homogeneous_total"):
         made["type"] = HOMOGENEOUS
@@ -200,14 +200,14 @@ def _profile(name: str, profile: Profile, source: str, directory: Path | None) -
     return {**made, "type": _THEIRS[kind]}
 
 
-def _seen_from(directory: Path, path: Path) -> Path:
+def _relative_path(directory: Path, path: Path) -> Path:
     """Return a file's path relative to a directory, with ``..`` if necessary."""
     import os
 
     return Path(os.path.relpath(path.resolve(), directory.resolve()))
 
 
-def _losses_of(profiles: Mapping[str, Profile]) -> Iterator[str]:
+def _losses(profiles: Mapping[str, Profile]) -> Iterator[str]:
     """Yield a line for each profile that Batsim 5 executes differently."""
     spread = [
         name

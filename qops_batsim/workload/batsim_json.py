@@ -33,7 +33,7 @@ from qops_batsim.limits import (
     MAX_SECONDS,
 )
 from qops_batsim.shipped import find_input
-from qops_batsim.workload.batsim5 import in_our_words
+from qops_batsim.workload.batsim5 import as_batsim4
 from qops_batsim.workload.log_formats import log_format, refuse_others
 from qops_batsim.workload.model import (
     JobColumns,
@@ -184,7 +184,7 @@ def _decode(content: bytes, source: str) -> Workload:
     try:
         document = _documents.decode(content)
         written, bodies = bytes(document.jobs), bytes(document.profiles)
-        profiles = in_our_words(_profile_maps.decode(bodies))
+        profiles = as_batsim4(_profile_maps.decode(bodies))
         jobs = _job_lists.decode(written)
         told = bytes(document.qops_batsim)
         with _nesting_is_limited(source):
@@ -200,12 +200,12 @@ def _decode(content: bytes, source: str) -> Workload:
         if name in _ALWAYS or b"\\" in written or f'"{name}"'.encode() in written
     }
     del jobs
-    asked = _asked_in(values.get("qos", ()))
+    asked = _requested_values(values.get("qos", ()))
     try:
         with _nesting_is_limited(source):
-            if _may_have_twins(written, _names_of_jobs(values, asked)):
+            if _may_have_repeats(written, _count_names(values, asked)):
                 _load_json(written.decode(), source, "jobs")
-            if _may_have_twins(bodies, _NAMES_OF_DELAY * len(profiles)):
+            if _may_have_repeats(bodies, _NAMES_OF_DELAY * len(profiles)):
                 _load_json(bodies.decode(), source, "profiles")
     except UnicodeDecodeError as error:
         _refuse(content, source, str(error))
@@ -230,13 +230,13 @@ def _decode(content: bytes, source: str) -> Workload:
 _ALWAYS = ("id", "subtime", "res", "profile", "walltime")
 
 
-def _names_of_jobs(values: Mapping[str, list[Any]], asked: Mapping[str, Sequence[Any]]) -> int:
+def _count_names(values: Mapping[str, list[Any]], asked: Mapping[str, Sequence[Any]]) -> int:
     """Return the number of names in the jobs, if none is repeated, unknown or empty."""
     count = sum(len(column) - column.count(None) for column in values.values())
     return count + sum(map(len, asked.values()))
 
 
-def _may_have_twins(written: bytes, names: int) -> bool:
+def _may_have_repeats(written: bytes, names: int) -> bool:
     """Return whether JSON may have repeated names or huge numbers, so a slow check is needed."""
     step = _MAX_DIGITS // 2
     parts = (written[begin : begin + step] for begin in range(0, len(written) - step + 1, step))
@@ -261,7 +261,7 @@ def _columns(
     requests = _requests(values, source)
     if processors.dtype != np.int64 or not names.keys() >= set(values["profile"]):
         return None
-    if _have_problems(_asked_in(requests or ()) if "extra_data" in values else asked):
+    if _any_problem(_requested_values(requests or ()) if "extra_data" in values else asked):
         return None
     # None becomes NaN.
     limits = np.array(values["walltime"], float)
@@ -299,7 +299,7 @@ def _requests(values: Mapping[str, Sequence[Any]], source: str) -> list[QosReque
     return requests if requests.count(None) < len(requests) else None
 
 
-def _asked_in(requests: Sequence[QosRequest | None]) -> dict[str, list[Any]]:
+def _requested_values(requests: Sequence[QosRequest | None]) -> dict[str, list[Any]]:
     """Return the requested values by field, without fields that no job has."""
     given = [each for each in requests if each is not None]
     asked: dict[str, list[Any]] = {}
@@ -311,7 +311,7 @@ def _asked_in(requests: Sequence[QosRequest | None]) -> dict[str, list[Any]]:
     return asked
 
 
-def _have_problems(asked: Mapping[str, Sequence[Any]]) -> bool:
+def _any_problem(asked: Mapping[str, Sequence[Any]]) -> bool:
     """Return whether any requested value is not accepted."""
     for name in CHECKED:
         values = [each for each in asked.get(name, ()) if each is not None]
@@ -347,7 +347,7 @@ def _check_document(data: Any, source: str) -> None:
         _wrong(data, "jobs", "a list of jobs", source)
     if not isinstance(profiles, dict):
         _wrong(data, "profiles", "an object of profiles by name", source)
-    profiles = in_our_words(profiles)
+    profiles = as_batsim4(profiles)
     _check_profiles(profiles, source)
     read_jobs(jobs, profiles, source)
     provenance = data.get("qops_batsim", {})
@@ -531,7 +531,7 @@ def _load_json(text: str, source: str, place: str = "") -> Any:
     try:
         data = json.loads(
             text,
-            object_pairs_hook=lambda pairs: _object_without_twins(pairs, source),
+            object_pairs_hook=lambda pairs: _object_without_repeats(pairs, source),
             parse_constant=read_float,
             parse_float=read_float,
             parse_int=read_int,
@@ -587,7 +587,7 @@ def _first_unusable(value: Any, place: str) -> str | None:
     return None
 
 
-def _object_without_twins(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
+def _object_without_repeats(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
         seen: set[str] = set()

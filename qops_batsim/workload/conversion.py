@@ -580,7 +580,7 @@ def _repairs(processors: int, next_number: int, repairs: Repairs) -> list[_Repai
         ("no_requested_time", "no requested time", lambda log: log[asked] <= 0, _set(asked, run)),
         ("overrun", "run time above the requested time", _overruns, _set(run, asked)),
         ("duplicate_id", "job number of an earlier job", _repeated, renumber),
-        ("submit_order", "submitted before the record above", _steps_back, None),
+        ("submit_order", "submitted before the record above", _out_of_order, None),
     ]
 
 
@@ -591,7 +591,7 @@ def _overruns(records: Records) -> Mask:
     return mask
 
 
-def _steps_back(records: Records) -> Mask:
+def _out_of_order(records: Records) -> Mask:
     """Return which records were submitted before the one above them."""
     submitted = records["submit_time"]
     mask = np.zeros(len(submitted), dtype=np.bool_)

@@ -155,7 +155,7 @@ def count_deadlines(workload: Workload) -> DeadlineCounts:
     return DeadlineCounts(user, artificial, none, without_laxity)
 
 
-def too_early(workload: Workload, remedy: str = "") -> str:
+def early_deadlines_warning(workload: Workload, remedy: str = "") -> str:
     """Return a warning about users' deadlines before submission + estimate, or "". O(jobs)."""
     columns = workload.columns
     artificial = [

@@ -165,7 +165,7 @@ def users_estimates(workload: Workload) -> Workload:
     return derived(workload, jobs, None, step)
 
 
-def told_estimates(workload: Workload, estimates: str) -> str:
+def estimates_sentence(workload: Workload, estimates: str) -> str:
     """Return a sentence on which estimates deadlines and schedulers use.
 
     ``estimates`` are ``"users"``, as of :func:`users_estimates`, or ``"exact"``. O(jobs).

@@ -192,7 +192,7 @@ def stretch_of(source: str, count: int, skip: int, first: int | None) -> slice:
     return slice(skip, None if first is None else skip + first)
 
 
-def shortage(found: int, asked: int | None, what: str) -> str:
+def shortage_warning(found: int, asked: int | None, what: str) -> str:
     """Return a warning if fewer were found than asked for, else ""."""
     if not asked or found >= asked:
         return ""

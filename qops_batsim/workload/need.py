@@ -181,7 +181,7 @@ def assign_deadlines_by_need(
         need = needs.get(job.id)
         date, due = job.submission_time, None
         if need is not None:
-            due = _due(need, choices, calendar, job.id, date, run_time)
+            due = _deadline_by_need(need, choices, calendar, job.id, date, run_time)
         else:
             seconds = artificial_time(choices.artificial, choices.relaxation, run_time)
             due = None if seconds is None else date + seconds
@@ -193,7 +193,7 @@ def assign_deadlines_by_need(
     return made
 
 
-def _due(
+def _deadline_by_need(
     need: str,
     choices: NeedChoices,
     calendar: Calendar | None,
@@ -206,7 +206,7 @@ def _due(
         return date + seconds + math.ceil(_factor(choices, seconds, job_id) * seconds)
     if need == "slack" or calendar is None:
         return date + seconds + choices.slack
-    return first_at_work(date + seconds, calendar, choices)
+    return next_working_time(date + seconds, calendar, choices)
 
 
 def needed_by(
@@ -222,7 +222,7 @@ def needed_by(
     drawn, mix = _uniform(choices.seed, "need", job_id), choices.mix
     need = "slack" if drawn >= mix.factor + mix.hours else "hours"
     need = "factor" if drawn < mix.factor else need
-    return _due(need, choices, calendar, job_id, date, seconds)
+    return _deadline_by_need(need, choices, calendar, job_id, date, seconds)
 
 
 def _recorded(choices: NeedChoices) -> dict[str, object]:
@@ -257,7 +257,7 @@ def _uniform(seed: int, what: str, job_id: str) -> float:
     return ((int.from_bytes(drawn, "big") >> 12) + 0.5) / 2**52
 
 
-def first_at_work(seconds: float, calendar: Calendar, choices: NeedChoices) -> float:
+def next_working_time(seconds: float, calendar: Calendar, choices: NeedChoices) -> float:
     """Return the first chosen time of a working day at or after a date (seconds)."""
     calendar.date(seconds + 9 * DAY)  # Which says so where dates end.
     begin = calendar.date(seconds).date()

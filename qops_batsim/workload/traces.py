@@ -112,7 +112,7 @@ def _trace_in(
             f"{source}: is a Batsim workload of {workload.processors} processors, converted "
             f"already; {given} can be chosen for a log only"
         )
-    return _as_it_is(workload, first)
+    return _report_unconverted(workload, first)
 
 
 LEAST_JOBS, LEAST_SHARE = 100, 0.01
@@ -170,7 +170,7 @@ def read_partitions(
             part = rows.part(column.where(set(pool).__contains__))
             steps[name] = nodes_over_time(spans.get(each, {}) for each in pool)
             parts[name] = _log(part, of_part, kind, stored, source)
-        small = {} if choices.partitions else _small(parts)
+        small = {} if choices.partitions else _small_partitions(parts)
         loaded = {name: log for name, log in parts.items() if name not in small}
         if processors is not None and len(loaded) > 1:
             raise InputError(
@@ -215,7 +215,7 @@ def _sizes(
     return [(date - start, max(round(size * count / of_all), 1)) for date, count in steps]
 
 
-def _small(parts: Mapping[str, Log]) -> dict[str, int]:
+def _small_partitions(parts: Mapping[str, Log]) -> dict[str, int]:
     """Return the partitions with few jobs, and how many; the largest is never one."""
     jobs = {name: len(log.records) for name, log in parts.items()}
     least = max(LEAST_JOBS, LEAST_SHARE * sum(jobs.values()))
@@ -301,7 +301,7 @@ def _rows(
     return rows
 
 
-def _as_it_is(workload: Workload, first: int | None) -> Conversion:
+def _report_unconverted(workload: Workload, first: int | None) -> Conversion:
     """Return the report of a workload that needs no conversion."""
     count = len(workload.jobs)
     if first is not None:

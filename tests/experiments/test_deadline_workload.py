@@ -23,7 +23,7 @@ from qops_batsim.workload.batsim_json import format_workload, read_workload
 from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines
 from qops_batsim.workload.delay_jobs import exact_estimates, run_times
-from qops_batsim.workload.estimates import told_estimates
+from qops_batsim.workload.estimates import estimates_sentence
 from qops_batsim.workload.generate import generate_workload
 from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.need import NeedChoices, NeedMix
@@ -131,8 +131,8 @@ def test_where_no_job_has_a_walltime_run_times_take_their_place() -> None:
     users, exact = give_deadlines(told), give_deadlines(bare, keep_estimates=False)
     for job, other in zip(users.jobs, exact.jobs, strict=True):
         assert (job.estimate, job.qos.deadline) == (other.estimate, other.qos.deadline)  # type: ignore[union-attr]
-    assert told_estimates(told, "users") == told_estimates(told, "exact")
-    assert told_estimates(told, "users").endswith("the log has no walltimes")
+    assert estimates_sentence(told, "users") == estimates_sentence(told, "exact")
+    assert estimates_sentence(told, "users").endswith("the log has no walltimes")
 
 
 def test_one_question_has_one_answer() -> None:
@@ -147,7 +147,7 @@ def test_one_question_has_one_answer() -> None:
     assert compared.outcomes[0].metrics.unadmitted_jobs == pytest.approx(100 * (1 - promised / 150))  # type: ignore[union-attr]
     window = TraceWindow(number=1, skip=0, jobs=150)
     prepared = prepare(trace)
-    assert prepared.estimates == told_estimates(trace, "users") == said
+    assert prepared.estimates == estimates_sentence(trace, "users") == said
     advised = TraceRuns(prepared.workload, [window])(AdviceCase(window=0, scheduler="qops"))
     assert advised.counts.promised == promised
     asked = {"name": "a", "logs": "a", "schedulers": "qops", "windows": [{"first": 150}]}
@@ -158,7 +158,7 @@ def test_one_question_has_one_answer() -> None:
     other = give_deadlines(trace, keep_estimates=False)
     wrong, _ = outcomes_of(other, make_cluster(trace.processors), make_scheduler("qops"))
     assert (~wrong.refused).tolist() != (~outcomes.refused).tolist()
-    assert "they replace the walltimes of " in told_estimates(trace, "exact")
+    assert "they replace the walltimes of " in estimates_sentence(trace, "exact")
 
 
 def test_duplicates_keep_the_deadlines_of_the_unscaled_trace() -> None:

@@ -111,7 +111,7 @@ def made_up(
                 begin = round(date) + offset
                 log.append(LoggedJob(name, begin, begin + run_time, size, run_time, run_time))
                 end = max(end, begin + run_time)
-            if chosen.random() < sessions.going_on(end - begin):
+            if chosen.random() < sessions.continuation_probability(end - begin):
                 date = end + min(chosen.lognormvariate(5.3, 0.5), 1199.0)
             else:
                 date = clock.after(end + 1200.0, chosen.expovariate(1 / 40_000.0))

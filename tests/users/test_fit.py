@@ -59,8 +59,8 @@ def test_known_ways_are_found_again() -> None:
     assert found.think == pytest.approx(200.0, rel=0.1)
     assert found.spread == pytest.approx(0.5, abs=0.12)
     for response in (60.0, 600.0, 3600.0):
-        assert found.going_on(response) == pytest.approx(
-            truth.sessions.going_on(response), abs=0.05
+        assert found.continuation_probability(response) == pytest.approx(
+            truth.sessions.continuation_probability(response), abs=0.05
         )
     # Sessions by day and on working days, as they were made.
     week = np.array(found.week).reshape(7, 24)

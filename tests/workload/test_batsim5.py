@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.workload.batsim5 import format_batsim5, in_our_words
+from qops_batsim.workload.batsim5 import as_batsim4, format_batsim5
 from qops_batsim.workload.batsim_json import parse_workload, read_workload
 
 PROFILES: dict[str, Any] = {
@@ -143,7 +143,7 @@ def test_unused_profiles_can_be_left_out_and_traces_found_again(tmp_path: Path) 
 
 
 def test_what_is_no_profile_of_batsim_5_stays() -> None:
-    assert in_our_words({"a": 3, "b": {"type": "ForkJoinCompositionProfile"}}) == {
+    assert as_batsim4({"a": 3, "b": {"type": "ForkJoinCompositionProfile"}}) == {
         "a": 3,
         "b": {"type": "ForkJoinCompositionProfile"},
     }

@@ -21,7 +21,7 @@ from qops_batsim.workload.need import (
     NeedChoices,
     NeedMix,
     assign_deadlines_by_need,
-    first_at_work,
+    next_working_time,
 )
 from qops_batsim.workload.scale import origin_of_duplicate, scale_load
 
@@ -49,7 +49,7 @@ def deadlines(changed: Workload) -> list[float]:
 def at_work(text: str, *, at: tuple[time, ...] = (time(9),), calendar: Calendar = STOCKHOLM) -> str:
     """Return the date of the first time at work from a date on."""
     begin = calendar.seconds(datetime.fromisoformat(text))
-    return calendar.text(first_at_work(begin, calendar, NeedChoices(at=at)))
+    return calendar.text(next_working_time(begin, calendar, NeedChoices(at=at)))
 
 
 @pytest.mark.parametrize(
@@ -85,18 +85,21 @@ def test_a_weekend_on_which_clocks_are_changed() -> None:
     # spring (Sunday, March 30, 1997) one less.
     for friday, hours in (("1996-10-25T17:00", 65), ("1997-03-28T17:00", 63)):
         begin = STOCKHOLM.seconds(datetime.fromisoformat(friday))
-        assert first_at_work(begin, STOCKHOLM, NeedChoices(at=(time(9),))) == begin + hours * HOUR
+        at_nine = next_working_time(begin, STOCKHOLM, NeedChoices(at=(time(9),)))
+        assert at_nine == begin + hours * HOUR
+            next_working_time(begin, STOCKHOLM, NeedChoices(at=(time(9),))) == begin + hours * HOUR
+        )
 
 
 def test_a_time_that_comes_twice_or_never() -> None:
     choices = NeedChoices(at=(time(2, 30),), days=("sun",))
     # 1996-10-27 0:30 and 1:30 UTC are both 2:30. From the second on, it is a week later.
     first = datetime(1996, 10, 27, 0, 30, tzinfo=ZoneInfo("UTC")).timestamp() - STOCKHOLM.unix_start
-    assert first_at_work(first, STOCKHOLM, choices) == first
-    assert first_at_work(first + HOUR, STOCKHOLM, choices) == first + 7 * 24 * HOUR + HOUR
+    assert next_working_time(first, STOCKHOLM, choices) == first
+    assert next_working_time(first + HOUR, STOCKHOLM, choices) == first + 7 * 24 * HOUR + HOUR
     # On 1997-03-30 clocks go from 2:00 to 3:00: what would be 2:30 is 3:30.
     spring = STOCKHOLM.seconds(datetime(1997, 3, 29))
-    assert STOCKHOLM.text(first_at_work(spring, STOCKHOLM, choices)) == "1997-03-30 03:30:00"
+    assert STOCKHOLM.text(next_working_time(spring, STOCKHOLM, choices)) == "1997-03-30 03:30:00"
 
 
 def test_the_time_zone_is_that_of_the_site() -> None:
@@ -104,8 +107,8 @@ def test_the_time_zone_is_that_of_the_site() -> None:
     moment = datetime(1996, 9, 27, 15, tzinfo=ZoneInfo("UTC")).timestamp()
     pacific = Calendar(0, "US/Pacific")
     choices = NeedChoices(at=(time(9),))
-    assert first_at_work(moment, pacific, choices) == moment + HOUR
-    assert first_at_work(moment, Calendar(0, "Europe/Stockholm"), choices) == moment + 64 * HOUR
+    assert next_working_time(moment, pacific, choices) == moment + HOUR
+    assert next_working_time(moment, Calendar(0, "Europe/Stockholm"), choices) == moment + 64 * HOUR
 
 
 def test_deadlines_by_working_hours() -> None:

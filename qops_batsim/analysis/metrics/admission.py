@@ -167,12 +167,12 @@ def broken_rule(
         ),
         (
             "ends after its promised deadline, starting at",
-            _held(o, ran & o.is_late(o.finish, o.promised, grace)),
+            _unexcused(o, ran & o.is_late(o.finish, o.promised, grace)),
             "although it was admitted",
         ),
         (
             "starts after its promised latest start, at",
-            _held(o, o.is_late(o.start, latest, grace)),
+            _unexcused(o, o.is_late(o.start, latest, grace)),
             "although that was promised",
         ),
         ("was promised a deadline, submitted at", o.refused & promised, "but is refused"),
@@ -195,7 +195,7 @@ def broken_rule(
     return None
 
 
-def _held(outcomes: JobOutcomes, late: Booleans) -> Booleans:
+def _unexcused(outcomes: JobOutcomes, late: Booleans) -> Booleans:
     """Return which late jobs break a rule: none after an estimate or prediction was too short."""
     if late.any():
         estimates = np.concatenate([each.columns.estimates for each in outcomes.workloads])

@@ -17,7 +17,7 @@ import numpy as np
 from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics, deadlines_of_run
 from qops_batsim.analysis.results.run import Run, RunResult, load_run, workloads_with_deadlines
 from qops_batsim.analysis.results.series import StepSeries, busy_hosts, queue_length, window
-from qops_batsim.analysis.results.tables import Floats, goes_on, original_id
+from qops_batsim.analysis.results.tables import Floats, is_continuation, original_id
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -180,7 +180,7 @@ def _times(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
     waiting, turnaround, run_time, stretch = (result.column(name).copy() for name in names)
     profiles, earlier = result.text("profile"), result.earlier_runs
     processors = result.column("requested_number_of_resources")
-    rests = [row for row in earlier.keys() - earlier.values() if goes_on(profiles[row])]
+    rests = [row for row in earlier.keys() - earlier.values() if is_continuation(profiles[row])]
     qos = result.decisions if rests else None
     wasted = (
         {}
@@ -190,7 +190,7 @@ def _times(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
     for row in rests:
         lost, runs = wasted.get(original_id(result.ids[row], wasted) or "", math.nan), [row]
         was_killed = not math.isnan(lost)
-        while runs[-1] in earlier and (was_killed or goes_on(profiles[runs[-1]])):
+        while runs[-1] in earlier and (was_killed or is_continuation(profiles[runs[-1]])):
             runs.append(earlier[runs[-1]])
         ran = run_time[runs].sum()
         if was_killed:

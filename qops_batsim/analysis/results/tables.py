@@ -353,13 +353,13 @@ def differ(
     return np.abs(found - expected) > slack
 
 
-def without_number(job_id: str) -> str | None:
+def first_run_id(job_id: str) -> str | None:
     """Return the ``15`` of ``15#1``; None for the id of a first run."""
     origin, mark, number = job_id.rpartition("#")
     return origin if mark and number.isdecimal() else None
 
 
-def goes_on(profile: str) -> bool:
+def is_continuation(profile: str) -> bool:
     """Return whether a run continues the previous one (its profile is ``work#15#1``)."""
     name, _, number = profile.rpartition("#")
     return number.isdecimal() and "#" in name
@@ -383,7 +383,7 @@ def rows_before(job_ids: Sequence[str]) -> dict[int, int]:
     row_of = {name: row for row, name in enumerate(job_ids)}
     before: dict[int, int] = {}
     for row, name in enumerate(job_ids):
-        origin = without_number(name)
+        origin = first_run_id(name)
         if origin is None:
             continue
         number = int(name.rpartition("#")[2])
@@ -397,5 +397,5 @@ def original_id(job_id: str, known: Container[str]) -> str | None:
     """Return the id of the job that ``15#1`` or ``15`` is a run of, or None."""
     if job_id in known:
         return job_id
-    origin = without_number(job_id)
+    origin = first_run_id(job_id)
     return origin if origin in known else None

@@ -39,7 +39,7 @@ class PastRuns:
         self._delay = delay
         self._needed = needed
 
-    def bear_out(self, prediction: float, arrival: float, tolerance: float) -> bool:
+    def can_predict(self, prediction: float, arrival: float, tolerance: float) -> bool:
         """Return whether a job arriving then can have had this predicted run time (seconds).
 
         O(log runs), plus those that end together or are not certain.

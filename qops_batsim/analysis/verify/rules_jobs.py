@@ -183,7 +183,7 @@ def _any_size(subject: Subject) -> Booleans:
         (name, key)
         for name, workload in subject.workloads.items()
         for key, profile in workload.profiles.items()
-        if profile["type"] != "delay" and _divides_its_work(profile, workload)
+        if profile["type"] != "delay" and _runs_on_any_size(profile, workload)
     }
     if total:
         runs = zip(*map(subject.result.text, ("workload_name", "profile")), strict=True)
@@ -191,7 +191,7 @@ def _any_size(subject: Subject) -> Booleans:
     return flexible
 
 
-def _divides_its_work(profile: Mapping[str, Any], workload: Workload) -> bool:
+def _runs_on_any_size(profile: Mapping[str, Any], workload: Workload) -> bool:
     """Return whether a profile runs on any number of hosts: totals, sequences of them."""
     kinds = [profile["type"]]
     if kinds == ["composed"]:

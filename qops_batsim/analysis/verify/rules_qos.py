@@ -17,7 +17,7 @@ from qops_batsim.analysis.results.tables import (
     NULL_RUN_TIME,
     Booleans,
     Floats,
-    goes_on,
+    is_continuation,
     lasting,
     saved_times,
     tolerance,
@@ -219,18 +219,18 @@ class _Promises:
 def _deadlines(subject: Subject) -> _Promises:
     job_numbers, qos = subject.job_numbers, subject.result.decisions
     assert qos is not None
-    given = _given(subject, qos.numbers("admitted_deadline"))[job_numbers.owners]
+    given = _promised_by_number(subject, qos.numbers("admitted_deadline"))[job_numbers.owners]
     return _promises(subject, "finish_time", np.where(job_numbers.last_runs, given, np.nan))
 
 
 def _latest_starts(subject: Subject) -> _Promises:
     qos = subject.result.decisions
     assert qos is not None
-    given = _given(subject, qos.numbers("latest_start"))[subject.job_numbers.rows]
+    given = _promised_by_number(subject, qos.numbers("latest_start"))[subject.job_numbers.rows]
     return _promises(subject, "starting_time", given)
 
 
-def _given(subject: Subject, dates: Floats) -> Floats:
+def _promised_by_number(subject: Subject, dates: Floats) -> Floats:
     """Return the promised dates of accepted jobs by job number; NaN without."""
     qos = subject.result.decisions
     assert qos is not None
@@ -279,7 +279,7 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
         crowds = np.maximum(subject.most_at_once, 1).astype(np.float64)
         crowds[subject.understated[subject.job_numbers.owners]] = 1.0
         estimates = estimates * crowds
-    planned_end = start + estimates - _done_before(subject)
+    planned_end = start + estimates - _used_estimate(subject)
     if subject.rated_by_speed:
         # Jobs of which no file tells that they may do more are held to what their users said.
         said = start + subject.told_predictions[subject.job_numbers.rows]
@@ -306,7 +306,7 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
     return planned_end, outlived, moments
 
 
-def _done_before(subject: Subject) -> Floats:
+def _used_estimate(subject: Subject) -> Floats:
     """Return the part of an uncertain estimate used up before each continued run."""
     result, job_numbers = subject.result, subject.job_numbers
     done = np.zeros(len(subject.executed))
@@ -315,7 +315,7 @@ def _done_before(subject: Subject) -> Floats:
         for rows in job_numbers.runs(job_numbers.several):
             if subject.understated[job_numbers.owners[rows[0]]]:
                 for before, row in pairwise(rows):
-                    if goes_on(result.text("profile")[row]):
+                    if is_continuation(result.text("profile")[row]):
                         done[row] = done[before] + run_times[before]
     return done
 
@@ -379,7 +379,7 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
     cut_off = frozenset(() if subject.result.info is None else subject.result.info.cut_off)
     result, job_numbers = subject.result, subject.job_numbers
     run_times = result.column("execution_time")
-    promised, given_up = _marked(subject)
+    promised, given_up = _promised_and_rejected(subject)
     killed = np.zeros(len(job_numbers), np.bool_)
     killed[job_numbers.owners] = result.ended_as(COMPLETED_KILLED)
     for rows in job_numbers.runs(job_numbers.several | (promised & killed)):
@@ -391,7 +391,7 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
         if name in cut_off:
             continue
         state = result.text("final_state")[row]
-        together = rows if goes_on(result.text("profile")[row]) else [row]
+        together = rows if is_continuation(result.text("profile")[row]) else [row]
         ran = float(run_times[together].sum())
         # On shared hosts jobs are stopped without a loss.
         interval = np.inf if subject.compute_sharing else subject.checkpoints[job]
@@ -422,7 +422,7 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
 def _differing(subject: Subject, before: int, row: int) -> list[str]:
     """Return the columns in which two runs of a job differ although they must not."""
     result = subject.result
-    continued = goes_on(result.text("profile")[row])
+    continued = is_continuation(result.text("profile")[row])
     texts = ["workload_name", "profile"][: 1 if continued else 2]
     numbers = ["requested_number_of_resources", "requested_time"][: 1 if continued else 2]
     return [
@@ -431,7 +431,7 @@ def _differing(subject: Subject, before: int, row: int) -> list[str]:
     ]
 
 
-def _marked(subject: Subject) -> tuple[Booleans, Booleans]:
+def _promised_and_rejected(subject: Subject) -> tuple[Booleans, Booleans]:
     """Return which jobs, by number, ``_qos.csv`` promises a deadline, and which it rejects."""
     promised, rejected = np.zeros((2, len(subject.job_numbers)), np.bool_)
     qos = subject.result.decisions

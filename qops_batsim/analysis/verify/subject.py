@@ -16,9 +16,9 @@ from qops_batsim.analysis.results.tables import (
     Booleans,
     Floats,
     Integers,
+    first_run_id,
     real_ends,
     tolerance,
-    without_number,
 )
 from qops_batsim.analysis.verify.predictions import EndedRun, PastRuns
 from qops_batsim.jobs import COMPLETED_KILLED
@@ -125,14 +125,14 @@ class JobNumbers:
 
     def _origin(self, full_id: str) -> int | None:
         """Return the number of the job that the rerun ``15#1`` belongs to."""
-        origin = without_number(full_id)
+        origin = first_run_id(full_id)
         if origin is None:
             return None
         number = self.number(origin)
         if self._ids:
             return number if number is not None and number < self.known else None
         # Without a workload, whatever is no later run of another row is a job.
-        before = without_number(origin)
+        before = first_run_id(origin)
         return None if before is not None and before in self._others else number
 
     @cached_property
@@ -350,7 +350,7 @@ class Subject:
         for number in numbers.tolist():
             runs = past.get(self.users[number])
             dates = float(arrivals[number]), float(margins[number])
-            if runs is not None and runs.bear_out(float(told[number]), *dates):
+            if runs is not None and runs.can_predict(float(told[number]), *dates):
                 borne_out[number] = told[number]
         return borne_out
 

@@ -63,10 +63,10 @@ def is_none(text: str) -> bool:
     return text.strip().lower() in _UNKNOWN
 
 
-def no_number(text: str) -> float | None:
+def special_number(text: str) -> float | None:
     """Return the infinity or NaN that a text stands for; None for all other texts.
 
-    >>> no_number("4294967295"), no_number("4294967294.0"), no_number("60")
+    >>> special_number("4294967295"), special_number("4294967294.0"), special_number("60")
     (inf, nan, None)
     """
     whole = re.fullmatch(r"\d{10,20}(?:\.0*)?|1\.8446744073709552e\+19", text.strip())
@@ -80,7 +80,7 @@ def read_count(text: str) -> float | None:
     (16.0, None)
     """
     text = text.strip()
-    if is_none(text) or no_number(text) is not None:
+    if is_none(text) or special_number(text) is not None:
         return math.nan
     value = float(text) if re.fullmatch(r"\d{1,9}(?:\.0*)?", text) else math.inf
     return value if value <= MAX_PROCESSORS else None
@@ -97,7 +97,7 @@ def read_duration(text: str, unit: float = 1.0) -> float | None:
         return math.nan
     if word in _UNLIMITED:
         return math.inf
-    if (none := no_number(word)) is not None:
+    if (none := special_number(word)) is not None:
         return none
     match = _DURATION.fullmatch(word)
     if not match:
@@ -121,7 +121,7 @@ def read_duration(text: str, unit: float = 1.0) -> float | None:
 def read_date(cell: str, form: str | None) -> tuple[float, bool] | None:
     """Return (seconds since 1970, whether they are local time); None if the text is no date."""
     text = cell.strip()
-    if is_none(text) or no_number(text) is not None or text.startswith(_NO_DATE):
+    if is_none(text) or special_number(text) is not None or text.startswith(_NO_DATE):
         return math.nan, False
     if len(text) > _LONGEST_DATE:
         return None
@@ -377,22 +377,22 @@ def _split(
     odd = (rows.str.count_matches(delimiter, literal=True) != size - 1).to_numpy()
     free = [at for at, name in enumerate(header) if name.lower() in texts]
     joined: list[int] = []
-    mended: dict[int, str] = {}
+    repaired_rows: dict[int, str] = {}
     if free:
         broken = _BrokenRows(rows, header, free, forms, delimiter)
         full = ~odd
         odd |= ~(rows.str.contains(broken.plain) | (rows == rows[0])).to_numpy()
-        mended, joined = broken.mended(odd)
+        repaired_rows, joined = broken.repaired_rows(odd)
         kept = full & odd  # Their cells tell better what is wrong with them.
         kept[joined] = False
         odd &= ~kept
-    for place in sorted({*np.flatnonzero(odd).tolist()} - {*joined, *mended, 0}):
+    for place in sorted({*np.flatnonzero(odd).tolist()} - {*joined, *repaired_rows, 0}):
         cells = rows[place].split(delimiter)
         if "".join(cells).strip():
             refuse(place + 1, cells, size)
-    if mended:
-        rows = rows.scatter(list(mended), list(mended.values()))
-        odd[list(mended)] = False
+    if repaired_rows:
+        rows = rows.scatter(list(repaired_rows), list(repaired_rows.values()))
+        odd[list(repaired_rows)] = False
     odd[joined] = True
     odd[0] = True
     if odd.any():
@@ -400,7 +400,7 @@ def _split(
     if size == 1:
         return (header, rows.to_frame(), numbers), joined
     frame = rows.str.split_exact(delimiter, size - 1).struct.unnest()
-    if mended:
+    if repaired_rows:
         frame = frame.with_columns(pl.all().str.replace_all(_INNER, delimiter, literal=True))
     return (header, frame, numbers), joined
 
@@ -446,7 +446,7 @@ class _BrokenRows:
             [re.compile(pattern(text, other, may_lack)) for text in texts] for may_lack in ("", "?")
         ]
 
-    def mended(self, odd: Booleans) -> tuple[dict[int, str], list[int]]:
+    def repaired_rows(self, odd: Booleans) -> tuple[dict[int, str], list[int]]:
         """Return the repaired rows by their first lines, and the further lines of each."""
         found: dict[int, str] = {}
         joined: list[int] = []
@@ -460,7 +460,7 @@ class _BrokenRows:
                 found[place], end = self._row(place, odd)
                 joined += range(place + 1, end)
                 last, done = (place, end) if end else (0, done)
-            elif self._is_cut(line, last, done):
+            elif self._may_be_cut(line, last, done):
                 last = 0
             elif line.count(self.delimiter) >= self.most:
                 last = 0  # It may be a row that lost a cell.
@@ -471,7 +471,7 @@ class _BrokenRows:
                 joined.append(place)
         return {place: row for place, row in found.items() if row}, joined
 
-    def _is_cut(self, line: str, last: int, done: int) -> bool:
+    def _may_be_cut(self, line: str, last: int, done: int) -> bool:
         """Return whether a line may be the first cell of a row that a line break has cut."""
         if self.most == 1 or not _CUT.fullmatch(line):
             return self.most == 1 and self.first.fullmatch(line) is not None

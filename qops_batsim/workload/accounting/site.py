@@ -12,7 +12,7 @@ import numpy as np
 
 from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 from qops_batsim.tables import Floats, Words
-from qops_batsim.workload.accounting.cells import TextTable, is_none, no_number, read_cells
+from qops_batsim.workload.accounting.cells import TextTable, is_none, read_cells, special_number
 from qops_batsim.workload.accounting.rows import Choices, Rows, rows_of_table
 from qops_batsim.workload.log_formats import PARQUET, mark_of, published_tables, table_names
 
@@ -183,7 +183,7 @@ def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) ->
 
     def read(text: str) -> float | None:
         number = text.strip()
-        if is_none(number) or no_number(number) is not None:
+        if is_none(number) or special_number(number) is not None:
             return math.nan
         factor = suffixes.get(number[-1:])
         number, factor = (number, 1.0) if factor is None else (number[:-1], factor)

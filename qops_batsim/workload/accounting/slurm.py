@@ -111,7 +111,7 @@ def sacct_rows(content: bytes, source: str, choices: Choices) -> Rows:
     table = read_cells(
         content, source, SACCT, delimiter=delimiter, quoted=False, texts=_TEXTS, forms=forms
     )
-    _spell(table, choices.unit, header)
+    _restore_capitals(table, choices.unit, header)
     read = len(table.lines)
     steps = table.column(_id_of(table)).str.contains(_STEP).to_numpy()
     lines = table.lines[steps].tolist()
@@ -134,9 +134,9 @@ def _rows_of(table: TextTable, choices: Choices, steps: list[int], read: int) ->
     rows.not_counted = _not_counted(table, choices.by)
     if "NodeList" in table:
         rows.nodes = table.words("NodeList")
-        _where_they_ran(rows, rows.nodes)
-    _find_suspended(rows)
-    _split_ids(rows, table, _id_of(table))
+        _set_partitions_by_node(rows, rows.nodes)
+    _infer_suspensions(rows)
+    _split_heterogeneous_ids(rows, table, _id_of(table))
     rows.left_out[:0] = [RepairCount.of_lines("steps", "steps of jobs", steps)]
     told = "lines of texts of the rows above (comments or commands with line breaks)"
     rows.tell("broken_texts", told, table.joined, "merge")
@@ -159,7 +159,7 @@ def _not_counted(table: TextTable, by: str) -> tuple[str, ...]:
     )
 
 
-def _spell(table: TextTable, by: str, header: str) -> None:
+def _restore_capitals(table: TextTable, by: str, header: str) -> None:
     """Check sacct's columns and restore their usual capitals."""
     usual = {name for names in _SACCT.values() for name in names}
     usual |= {"ReqTRES", "AllocTRES", "NodeList"}
@@ -201,7 +201,7 @@ def amount_of(resources: str, name: str) -> float:
     return typed if found else math.nan
 
 
-def _where_they_ran(rows: Rows, nodes: Words) -> None:
+def _set_partitions_by_node(rows: Rows, nodes: Words) -> None:
     """Set the partition of jobs submitted to several (``a,b``) from other jobs on their nodes."""
     column = rows.texts.get("queue", Words([], np.zeros(0, np.int64)))
     names = list(column.words)
@@ -238,7 +238,7 @@ def _slurm_processors(table: TextTable, by: str) -> Floats:
     return found[-1]
 
 
-def _split_ids(rows: Rows, table: TextTable, name: str) -> None:
+def _split_heterogeneous_ids(rows: Rows, table: TextTable, name: str) -> None:
     """Separate parts of heterogeneous jobs (``123+1``) and waiting tasks (``123_[5-9%2]``)."""
     column = table.column(name)
     wrong = ~column.str.contains(_ID).to_numpy()
@@ -254,10 +254,10 @@ def _split_ids(rows: Rows, table: TextTable, name: str) -> None:
             if tasks not in lists:
                 lists[tasks] = task_numbers(tasks)
             rows.tasks[place] = lists[tasks]
-    _tell_cut(rows)
+    _report_cut_lists(rows)
 
 
-def _tell_cut(rows: Rows) -> None:
+def _report_cut_lists(rows: Rows) -> None:
     """Report array lists that Slurm has cut."""
     tasks = [place for place in rows.tasks if "..." in rows.ids[place]]
     nodes = rows.nodes or Words.one("", len(rows.ids))
@@ -268,7 +268,7 @@ def _tell_cut(rows: Rows) -> None:
     rows.tell("cut_nodes", told, rows.lines[cut].tolist())
 
 
-def _find_suspended(rows: Rows) -> None:
+def _infer_suspensions(rows: Rows) -> None:
     """Infer suspended time where Slurm omits it: its run times exclude it."""
     rest = rows.ended - rows.started - rows.run_times
     told = (rows.suspended > 0) | rows.unclear | ~(rest >= 1)

@@ -35,11 +35,11 @@ TIED = [*RUNS[:2], EndedRun(20, 2, True), EndedRun(22, 6, True)]
     ],
 )
 def test_the_mean_of_the_last_two(runs, prediction, arrival, delay, expected) -> None:
-    assert PastRuns(runs, delay).bear_out(prediction, arrival, 1e-6) is expected
+    assert PastRuns(runs, delay).can_predict(prediction, arrival, 1e-6) is expected
 
 
 def test_kills_that_came_too_late_need_more_of_the_past() -> None:
     runs = [EndedRun(number, 2.0**number, True) for number in range(10)]
-    assert not PastRuns(runs, 0).bear_out(96, 20, 1e-6)
-    assert PastRuns(runs, 0, needed=4).bear_out(96, 20, 1e-6)
-    assert not PastRuns(runs, 0, needed=4).bear_out(95, 20, 1e-6)
+    assert not PastRuns(runs, 0).can_predict(96, 20, 1e-6)
+    assert PastRuns(runs, 0, needed=4).can_predict(96, 20, 1e-6)
+    assert not PastRuns(runs, 0, needed=4).can_predict(95, 20, 1e-6)

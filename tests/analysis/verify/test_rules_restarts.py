@@ -12,7 +12,7 @@ import pytest
 from qops_batsim.analysis.metrics.admission import admission_metrics, broken_rule
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.results.tables import original_id, without_number
+from qops_batsim.analysis.results.tables import first_run_id, original_id
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.workload.batsim_json import parse_workload
 from support.qos_files import by_workload
@@ -157,9 +157,9 @@ def test_metrics_take_the_last_run(restarted, tmp_path: Path) -> None:
 
 
 def test_identifiers_of_later_runs() -> None:
-    assert without_number("w0!12#3") == "w0!12"
-    assert without_number("w0!12") is None
-    assert without_number("w0!12#x") is None
+    assert first_run_id("w0!12#3") == "w0!12"
+    assert first_run_id("w0!12") is None
+    assert first_run_id("w0!12#x") is None
     assert original_id("a#1", {"a"}) == "a"
     # What a workload calls so itself is no later run.
     assert original_id("a#1", {"a", "a#1"}) == "a#1"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from analysis.conftest import Ran, Writer
 from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.results.tables import original_id, without_number
+from qops_batsim.analysis.results.tables import first_run_id, original_id
 from qops_batsim.analysis.verify.subject import JobNumbers
 from qops_batsim.workload.batsim_json import parse_workload
 
@@ -21,7 +21,7 @@ def runs_by_name(names, starts, jobs):
     """Return the rows of each job's runs by its name, as the rules about restarts define them."""
     known = jobs
     if known is None:
-        known = {name for name in names if without_number(name) not in set(names)}
+        known = {name for name in names if first_run_id(name) not in set(names)}
     runs: dict[str, list[int]] = {}
     for name, row in {name: row for row, name in enumerate(names)}.items():
         runs.setdefault(original_id(name, known) or name, []).append(row)
