@@ -1,6 +1,6 @@
 """Schedulers with users who react: come back after their jobs, answer refusals, lie and hoard.
 
-    python studies/reacting_users [--quick]
+    python studies/reacting_users [--quick] [--write studies/reacting_users/tables.md]
 
 Users are those of disjoint stretches of two logs (QOPS_SHARED, default ../shared), fitted to what
 EASY does with them. Printed are three tables: rising numbers of users, what lying gains at some
@@ -36,6 +36,9 @@ SHARED = Path(os.environ.get("QOPS_SHARED", "../shared"))
 WEEK, HOUR = 604_800.0, 3600.0
 HONEST = 1e6
 """A price at which nobody lies."""
+
+COMPARED = "qops"
+"""The scheduler that the others are compared with, on the same stretches."""
 
 SETTINGS = settings_of(__file__, quick="--quick" in sys.argv)
 
@@ -157,29 +160,34 @@ def loads() -> list[str]:
     """Return the table of rising numbers of users."""
     rows = []
     for case in SETTINGS["cases"]:
-        at = places(case["log"], case["estimates"])
+        at, names = places(case["log"], case["estimates"]), SETTINGS["schedulers"]
         capacity = SETTINGS["logs"][case["log"]]["processors"] * SETTINGS["weeks"] * WEEK / HOUR
-        for times, (name, options) in product(case["times"], SETTINGS["schedulers"].items()):
-            found = [outcome(name, each, times, options) for each in at]
-            wanted = [
-                sum(w.processors * w.run_time + w.lost for w in each.wishes) for each in found
-            ]
-            lost = [sum(w.lost for w in each.wishes) for each in found]
-            rows.append(
-                [
-                    case["log"],
-                    case["estimates"],
-                    f"{times:g}",
-                    f"`{name}`",
-                    cell([len(each.wishes) for each in found], 0, percent=False),
-                    cell([100 * each.work / capacity for each in found]),
-                    cell([share(map(in_time, each.wishes)) for each in found]),
-                    cell([100 * a / b for a, b in zip(lost, wanted, strict=True)]),
-                    cell([100 * each.kept for each in found]),
-                ]
-            )
-    head = ["users", "scheduler", "wishes", "work done", "by need", "work lost", "promises kept"]
-    return markdown_table(["log", "estimates", *head], rows)
+        for times in case["times"]:
+            runs = {
+                name: [outcome(name, each, times, options) for each in at]
+                for name, options in names.items()
+            }
+            served = {name: [share(map(in_time, it.wishes)) for it in runs[name]] for name in names}
+            for name, found in runs.items():
+                lost = [sum(w.lost for w in each.wishes) for each in found]
+                done = [sum(w.processors * w.run_time for w in each.wishes) for each in found]
+                less = [a - b for a, b in zip(served[name], served[COMPARED], strict=True)]
+                rows.append(
+                    [
+                        *(case["log"], case["estimates"], f"{times:g}", f"`{name}`"),
+                        cell([len(each.wishes) for each in found], 0, percent=False),
+                        cell([100 * each.work / capacity for each in found]),
+                        cell(served[name]),
+                        "" if name == COMPARED else cell(less, percent=False),
+                        cell([100 * a / (a + b) for a, b in zip(lost, done, strict=True)]),
+                        cell([100 * each.kept for each in found]),
+                    ]
+                )
+    head = ["log", "estimates", "users", "scheduler", "wishes", "work done", "by need"]
+    return markdown_table(
+        [*head, f"less `{COMPARED}`", "work lost", "promises kept"],
+        rows,
+    )
 
 
 def lying() -> list[str]:
