@@ -3,9 +3,11 @@
     python tests/support/slurm_starts.py DIR [--log LOG]
 
 A second of this Slurm counts as :data:`FACTOR` seconds of the log, whose widths are scaled to 32
-nodes. DIR gets what `squeue --json` says every 20 s, dated as in the log (``queue-N.json``), the
-log's jobs before the stretch (``history.swf``), what `scontrol show config` says (``config.txt``,
-its times as in the log), and when each job started (``starts.json``).
+nodes; the job's name tells its user. It takes 17 minutes. DIR gets what `squeue --json` says every
+15 s, dated as in the log (``queue-N.json``), the log's jobs before the stretch (``history.swf``),
+what `scontrol show config` says (``config.txt``, in seconds of Slurm), and when each job started
+(``starts.json``). slurm_starts_judge.py compares forecasts with that. Nothing else should keep the
+machine busy: Slurm would start jobs later.
 """
 
 from __future__ import annotations
@@ -79,7 +81,7 @@ def stretched(data: dict[str, Any], began: float, origin: float) -> dict[str, An
     return data
 
 
-def replay(base: Path, log: Path, count: int) -> None:
+def replay(base: Path, log: Path, first: int, count: int) -> None:
     """Run the stretch, and write what is told of it."""
     lines = gzip.decompress(log.read_bytes()).decode().splitlines()
     head = [line for line in lines if line.startswith(";")]
@@ -92,12 +94,12 @@ def replay(base: Path, log: Path, count: int) -> None:
     unix, processors = int(told["UnixStartTime"]), int(told["MaxProcs"])
     rows = [line.split() for line in lines if line[:1] not in (";", "")]
     rows = [scaled(row, processors) for row in rows if int(row[3]) > 0 and int(row[8]) > 0]
-    stretch = rows[FIRST : FIRST + count]
+    stretch = rows[first : first + count]
     head = [
         f"; MaxProcs: {NODES}" if line.startswith(("; MaxProcs", "; MaxNodes")) else line
         for line in head
     ]
-    (base / "history.swf").write_text("\n".join([*head, *map(" ".join, rows[:FIRST]), ""]))
+    (base / "history.swf").write_text("\n".join([*head, *map(" ".join, rows[:first]), ""]))
     origin = unix + int(stretch[0][1])
     place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
     with place as home, SlurmCluster(Path(home), NODES, SETTINGS) as cluster:
@@ -146,12 +148,13 @@ def main() -> None:
     parser.add_argument(
         "--log", type=Path, default=Path("/work/shared/traces/KTH-SP2-1996-2.swf.gz")
     )
+    parser.add_argument("--first", type=int, default=FIRST)
     parser.add_argument("--jobs", type=int, default=COUNT)
     given = parser.parse_args()
     if why := missing():
         parser.error(why)
     given.dir.mkdir(parents=True, exist_ok=True)
-    replay(given.dir, given.log, given.jobs)
+    replay(given.dir, given.log, given.first, given.jobs)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,97 @@
+"""The queue of a real Slurm: all of its texts tell the same, and asking changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from qops_batsim.advice.queue_state import QueueState, read_queue
+from qops_batsim.advice.slurm_text import FORMAT
+from qops_batsim.live.queue_source import QueueSource, live_config
+from qops_batsim.live.slurm import run_command
+from support.slurm_cluster import SlurmCluster
+
+pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("slurm")]
+
+NODES, CPUS = 2, 2048
+LIMITED = ["PartitionName=main Nodes=ALL Default=YES MaxTime=300 State=UP"]
+MULTIFACTOR = ["EnforcePartLimits=NO", "PriorityType=priority/multifactor", "PriorityWeightAge=9"]
+
+
+def submit_all_kinds(cluster: SlurmCluster) -> None:
+    """Submit jobs that run, wait for processors, and cannot start."""
+    name = "a b|c UserId=x(0) GroupId=y JobState=RUNNING"
+    first = cluster.submit("sleep 300", "-n", "2048", "-t", "5", "-J", name)
+    cluster.submit("sleep 300", "-n", "1", "-t", "90", "--array=1-9:2%2")
+    cluster.submit("sleep 300", "-n", "3", "-H")
+    cluster.submit("sleep 300", "-n", "3", "--begin=now+2hours", "--deadline=now+9hours")
+    cluster.submit("sleep 300", "-n", "3", f"--dependency=afterok:{first}")
+    cluster.submit("sleep 300", "-n", "3", "-t", "400")
+    cluster.submit("sleep 300", "-N", "2", "-t", "10", "--exclusive")
+    cluster.submit("sleep 300", "-t", "10", "-H", "--array=1-3,7,9-400")
+
+
+def told(state: QueueState) -> list[object]:
+    """Return what all texts tell: squeue's has no ``%2`` of tasks that run."""
+    return sorted(
+        (job.id, job.processors, job.estimate, job.submission, job.start, job.planned_start,
+         job.deadline, job.priority, job.user, job.partition, job.reason)
+        for job in [*state.jobs, *state.blocked]
+    )  # fmt: skip
+
+
+def test_all_texts_of_a_real_slurm_tell_the_same_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)
+    with place as base, SlurmCluster(
+        Path(base), NODES, MULTIFACTOR, cpus=CPUS, partitions=LIMITED
+    ) as cluster:  # fmt: skip
+        submit_all_kinds(cluster)
+        running = ["squeue", "-h", "-t", "R", "-o", "%i"]
+        cluster.wait_for(lambda: len(cluster.run(*running).split()) == 3, 30, "three jobs run")
+        is_told = ["squeue", "-h", "-t", "PD", "-o", "%r"]
+        cluster.wait_for(lambda: "Resources" in cluster.run(*is_told), 30, "it waits for nodes")
+        # Dates of text are of this machine's clock.
+        del cluster.env["SLURM_TIME_FORMAT"]
+        texts = [
+            cluster.run(*command)
+            for command in (
+                ("squeue", "-a", "--json"),
+                ("squeue", "-a", "-O", FORMAT),
+                ("scontrol", "show", "job"),
+                ("scontrol", "-o", "show", "job"),
+            )
+        ]
+        monkeypatch.setenv("SLURM_CONF", str(cluster.conf))
+        monkeypatch.setenv("PATH", cluster.env["PATH"])
+        asked: list[list[str]] = []
+
+        def run(command: Sequence[str], form: str) -> str:
+            asked.append([*command])
+            return run_command(command, form)
+
+        live, config = QueueSource(None, run=run).state(), live_config(run)
+    assert os.environ["SLURM_CONF"] == str(cluster.conf)
+    size = {"processors": NODES * CPUS, "now": live.now, "node_size": CPUS}
+    states = [read_queue(text.encode(), "told", **size) for text in texts]
+    assert all(told(each) == told(states[0]) for each in states)
+    assert told(live) == told(states[0])
+    assert live.processors == NODES * CPUS
+    assert {job.id: str(job.meaning.cause) for job in live.blocked} == {
+        "3": "hold",
+        "4": "begin time",
+        "5": "dependency",
+        "6": "partition",
+        "8_[1-3,7,9-400]": "hold",
+    }
+    assert config.options["weight_age"] == 9
+    assert "7" in config.priorities
+    assert asked == [
+        ["scontrol", "show", "node"],
+        ["squeue", "-a", "--json"],
+        ["scontrol", "show", "config"],
+        ["sprio"],
+    ]
