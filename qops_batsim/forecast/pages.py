@@ -135,7 +135,7 @@ def _bars(
     def draw_on(axes: Any) -> None:
         axes.barh(
             range(count),
-            [min(_limit_of(job), end) - found.now for job in widest],
+            [max(min(_limit_of(job), end) - found.now, 0.0) for job in widest],
             left=found.now,
             height=0.7,
             color=_RUNS,
