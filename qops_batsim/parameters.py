@@ -102,8 +102,8 @@ ON_BROKEN_PROMISE = Parameter(
     "on broken promise",
     "on_broken_promise",
     "on_broken_promise",
-    "--on-broken-promise count|fail: Whether a promise that its scheduler breaks is counted or an "
-    "error, unless jobs run longer than planned.",
+    "--on-broken-promise count|fail: Count broken promises, or treat them as errors (unless jobs "
+    "run longer than planned).",
 )
 
 

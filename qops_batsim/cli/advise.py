@@ -29,7 +29,7 @@ _about = manual(
     --partition NAME: Advise on this partition (repeatable). Default: on every loaded one.
     [What a job is]
     --by cores|nodes|gpus|binding: Unit in which jobs and the machine are counted. Default:
-        binding: cores, of which a job that takes GPUs has those that belong to them.
+        binding: cores, where a job with GPUs has at least the cores that belong to them.
     [The machine and its users]
     --processors N: Processors of the machine. Default: what the trace tells.
     --time-zone NAME: Time zone of the site (Europe/Stockholm), if the trace does not tell it.

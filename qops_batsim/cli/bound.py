@@ -17,8 +17,8 @@ OBJECTIVES = ("jobs", "work", "charge")
 _about = manual(
     """
     WORKLOAD: Workload of delay jobs with deadlines (JSON, also .gz), or a shipped one.
-    --objective jobs|work|charge: What is to be the most: admitted jobs, their
-        processor-seconds, or the QoS charges of their deadlines. Default: each by itself.
+    --objective jobs|work|charge: What to maximise: admitted jobs, their processor-seconds, or
+        the QoS charges of their deadlines. Default: each by itself.
     --time SECONDS: How long to search, for all objectives together.
     --deterministic-time UNITS: Search for this number of units of the solver's own count of steps
         instead, about a second each: equal inputs then give equal results.
@@ -47,7 +47,7 @@ def bound(
     A schedule may know the future: which jobs will come, and how long they run. The bound
     holds for every schedule of rigid jobs on interchangeable hosts. Best known schedules are
     executed, verified and written as runs, for `metrics`, `plot`, `diff` and `charges`.
-    docs/bound.md tells what is proven by what. Needs the extra `bound`:
+    docs/bound.md explains the proofs. Needs the extra `bound`:
     `pip install 'qops-batsim[bound]'`.
 
     Examples:

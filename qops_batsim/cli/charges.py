@@ -21,11 +21,11 @@ _HOUR = 3600.0
 
 _about = manual(
     """
-    --against PREFIX: Another run of the same workload: tells which of both earns more.
-    --reference PREFIX: Run of the same workload that slowdowns are taken from. Default: EASY,
-        run now on as many hosts as the workload is for.
+    --against PREFIX: Another run of the same workload; prints which of the two earns more.
+    --reference PREFIX: Run of the same workload from which slowdowns are computed. Default:
+        EASY, run now on as many hosts as the workload is for.
     --fill: Also write category and charges of each job into PREFIX_qos.csv.
-    --example: Print a file of prices, with what holds without one, and end.
+    --example: Print a file of prices with the defaults, and end.
     """
 )
 

@@ -37,7 +37,7 @@ _about = manual(
     --baseline SCHEDULER: Scheduler that differences refer to. Default: msb if compared, else the
         first.
     --bound UNITS: Also bound what any schedule could admit, and draw it with the best known one:
-        so long a search for each workload, in about seconds (deterministic time of `bound`).
+        deterministic time of the search for each workload, about seconds (as of `bound`).
     --html FILE: Write everything into one page, which needs no other file.
     """,
     ESTIMATES.option,

@@ -44,8 +44,8 @@ _ROWS = 10
 _about = manual(
     """
     JOB: The job: w0!12, or 12 where that is clear.
-    --tolerance FACTOR: The user takes deadlines up to this many times the requested response
-        time. Default: the job's own factor, else the scheduler's, else 1.
+    --tolerance FACTOR: The user accepts deadlines up to this factor times the requested
+        response time. Default: the job's own factor, else the scheduler's, else 1.
     """
 )
 

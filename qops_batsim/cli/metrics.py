@@ -33,9 +33,9 @@ def metrics(
 ) -> None:
     """Print the metrics of runs side by side, ours or real Batsim's.
 
-    What became of the deadlines that users asked for, where the workload has some: promised, kept
-    or broken, met as asked, missed or refused, in jobs and in their work. Waiting and turnaround
-    times, slowdowns, utilization, loss of capacity and queue length; docs/metrics.md defines each.
+    The outcome of users' deadlines, if the workload has some: promised, kept or broken, met as
+    asked, missed or refused, in jobs and in their work. Waiting and turnaround times,
+    slowdowns, utilization, loss of capacity and queue length; docs/metrics.md defines each.
     Means are over the jobs that ran.
 
     Examples:

@@ -85,7 +85,7 @@ def with_options(shared: _Command) -> Callable[[_Command], _Command]:
     return decorate
 
 
-A_JOB = "A job that is asked about, processors and estimated run time: 64x2h, 8x7200"
+A_JOB = "The job, as processors and estimated run time: 64x2h, 8x7200"
 
 A_RUN = "its PREFIX (of PREFIX_jobs.csv …), a directory with one run, or a _jobs.csv (also .gz)."
 
@@ -122,8 +122,8 @@ _to_run = manual(
         them.
     --platform, -p FILE: SimGrid platform (XML), or the name of a shipped one. Default: as many
         equal hosts as the workload is for.
-    --message-delays/--no-message-delays: Whether Batsim's own messages take their time on
-        platforms with latencies, as in the real Batsim, which always has them.
+    --message-delays/--no-message-delays: Simulate the delays of Batsim's own messages on
+        platforms with latencies, as the real Batsim always does.
     [Processes]
     --workers N: Processes; results do not depend on it.
     --dask ADDRESS: Run on a Dask cluster instead: the address of its scheduler, as
@@ -144,7 +144,7 @@ _of_workloads = manual(
     """
     IN: Workload of delay jobs (JSON, plain or .gz), or a shipped one.
     out: Workload to write (JSON; compressed if named .gz).
-    --first N: Take the first N jobs; 0: all that there are.
+    --first N: Take the first N jobs; 0: all.
     --skip N: Leave out N jobs before those.
     [Load and deadlines]
     """,
@@ -179,9 +179,9 @@ NodesFile = Annotated[Path | None, _of_accounting("--nodes")]
 
 _of_code = manual(
     """
-    --code FILE.py: Python file with a scheduler that the files read may name: it is run
-        (repeatable). Where its digest is known, it has to be the same. Default: a scheduler that
-        lies in a file is refused.
+    --code FILE.py: Python file with a scheduler that the input files name; it will be run
+        (repeatable). If its digest is recorded, it must be equal. Default: schedulers from
+        files are refused.
     """
 )
 Code = Annotated[list[Path] | None, _of_code("--code")]

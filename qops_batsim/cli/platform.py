@@ -31,7 +31,7 @@ _about = manual(
     --hosts N: Number of compute hosts.
     --speed SPEED: Speed of one core: f is flop/s, with k, M, G, T … before it.
     --cores N: Cores of each host.
-    --prefix TEXT: What the names of the hosts begin with.
+    --prefix TEXT: Begin of the hosts' names.
     --bandwidth RATE: Bandwidth of each host's link, each way: Bps is bytes/s, bps bits/s. Default:
         no network at all; communications take no time.
     --latency TIME: Latency of each host's link (a message crosses two): s, ms, us … Default: 0s.

@@ -24,7 +24,7 @@ _about = manual(
         submission.
     --to TIME: Right edge. Default: the last completion.
     [Gantt charts]
-    --color deadline|state: What colours tell. Default: deadlines, if there are any.
+    --color deadline|state: Meaning of the colours. Default: deadlines, if there are any.
     """
 )
 

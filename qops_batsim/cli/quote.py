@@ -24,7 +24,7 @@ _about = manual(
     JOB: {A_JOB}.
     --deadline DURATION: By when the job must end, counted from TIME: 6h. Default: no deadline;
         the earliest one is told.
-    --before: Ask before anything happened at TIME. Default: after all that happened then.
+    --before: Ask before all events at TIME. Default: after them.
     """
 )
 
@@ -41,9 +41,9 @@ def quote(
 ) -> None:
     """Tell what could have been promised to one more job at a moment of a finished run.
 
-    The scheduler's plan is put together from PREFIX_decisions.jsonl and asked, so the answer is
-    what the scheduler would have said. Nothing is changed by asking. `qops-batsim queue quote`
-    asks about a queue as it is now. docs/centres.md has more.
+    The scheduler's plan is rebuilt from PREFIX_decisions.jsonl and asked, so the answer is what
+    the scheduler would have said. Nothing is changed by asking. `qops-batsim queue quote` asks
+    about a queue as it is now. docs/centres.md has more.
 
     Examples:
 

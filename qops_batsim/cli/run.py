@@ -59,14 +59,14 @@ _about = manual(
     --hosts N: Use only the first N hosts of the platform.
     --smaller-machine: Run even if the workload is for a larger machine; wider jobs are
         rejected.
-    --compute-sharing/--no-compute-sharing: Whether several jobs may run on one host. Default:
-        what the scheduler is meant for.
+    --compute-sharing/--no-compute-sharing: Allow several jobs on one host. Default: as the
+        scheduler needs.
     --events FILE: External events, one JSON object a line, as Batsim's: hosts that go away
-        (machine_unavailable) and return (machine_available), hosts whose maintenance is
-        known ahead (maintenance), and jobs that users cancel (job_cancelled).
+        (machine_unavailable) and return (machine_available), announced maintenance
+        (maintenance), and jobs that users cancel (job_cancelled).
     [The real Batsim]
-    --engine NAME: What simulates: embedded (this package), batsim (the real one on PATH, as a child
-        process), or the path of a batsim.
+    --engine NAME: The simulator: embedded (this package), batsim (the real one on PATH, as a
+        child process), or the path of a batsim.
     --timeout SECONDS: Longest wait for batsim's next message; then it is stopped.
     """
 )
@@ -101,7 +101,7 @@ def run(
     PREFIX_machine_states.csv, PREFIX_qos.csv, what was decided about each job, and
     PREFIX_run.json, which says how they were made; of deadline schedulers also
     PREFIX_decisions.jsonl, for `explain` and `quote`. Verifies the schedule and prints
-    its metrics; broken promises are counted, unless they are to be an error.
+    its metrics; broken promises are counted, or an error with --on-broken-promise fail.
 
     Examples:
 

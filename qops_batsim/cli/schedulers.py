@@ -27,7 +27,7 @@ def schedulers(
         str | None, typer.Argument(help="Show this scheduler, or FILE.py:CLASS, and its options.")
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Run it on small adversarial workloads, and verify.")
+        bool, typer.Option("--check", help="Verify it on small adversarial workloads.")
     ] = False,
     on_broken_promise: OnBrokenPromise = COUNT,
     as_json: AsJson = False,

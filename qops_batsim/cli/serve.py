@@ -50,8 +50,8 @@ _about = manual(
     --timeout SECONDS: Longest wait for the engine. Default: no limit.
     --loop: Serve one simulation after the other; their files are PREFIX_qos.csv,
         PREFIX-2_qos.csv, PREFIX-3_qos.csv …
-    --any-engine: Serve also an engine that was started without what the scheduler is meant to
-        have, but can do without (aroma: compute sharing, dynamic jobs).
+    --any-engine: Serve also an engine without options that the scheduler wants but can do
+        without (aroma: compute sharing, dynamic jobs).
     --max-message-bytes N: Longest message accepted (bytes).
     """
 )
@@ -73,14 +73,13 @@ def serve(
 
     Listens for an engine, answers its messages with the scheduler's decisions until
     the simulation ends, then prints what was decided and writes PREFIX_qos.csv.
-    The engine may start first or later; what says anything else than the beginning
-    of a simulation is refused; which version it speaks is seen from its first
-    message. Its --sched-cfg, with Batsim 5 the text after the endpoint, a JSON
-    object, gives options of the scheduler as well. An engine that was started without an option
-    that the scheduler needs is refused, by the option's name.
+    The engine may start first or later; a peer that does not begin a simulation is refused; the
+    version is recognised by the first message. Its --sched-cfg, with Batsim 5 the text after
+    the endpoint, a JSON object, gives options of the scheduler as well. An engine that lacks an
+    option which the scheduler needs is refused, with the option's name.
 
-    Exit codes: 0 when the simulation has ended, 3 when the engine has gone before
-    (what was decided so far is written), 2 on errors, 130 and 143 when interrupted.
+    Exit codes: 0 when the simulation has ended, 3 when the engine leaves earlier (decisions so
+    far are written), 2 on errors, 130 and 143 when interrupted.
 
     Examples:
 

@@ -30,12 +30,12 @@ _about = manual(
         my_file.py:MyScheduler, with options as in qops:k_factor=1.
     DIR: Directory of a study.
     --out, -o DIR: Directory of the study: what is run, finished runs, tables.
-    --quick: Where cases are listed: take one case of each log and its twin.
-    --seed N: Where cases are listed: draw the windows of the twins with this seed. Default: the
-        published one.
+    --quick: For studies that list cases: take one case of each log and its twin.
+    --seed N: For studies that list cases: draw the windows of the twins with this seed.
+        Default: the published one.
     --retry: Make runs that failed once more.
-    --on-broken-promise count|fail: Whether a promise that its scheduler breaks is counted or makes
-        the run fail. Default: what the file says, else count.
+    --on-broken-promise count|fail: Count broken promises, or let the run fail. Default: what
+        the file says, else count.
     --format png|pdf|svg: Format of the pictures.
     --html FILE: Write table and pictures into one page, which needs no other file.
     """
@@ -85,10 +85,10 @@ def run(
 ) -> None:
     """Make the missing runs of a study, and print its table.
 
-    Every finished run is kept at once, so that a study which was killed goes on where it
-    was, and one that has grown makes only what is new. Equal runs are made once: at load 1, say,
-    seeds make no difference. A run that fails is recorded, and the others go on; the exit code is
-    then 1. After changes to the code of a scheduler take another directory.
+    Every finished run is kept at once, so that a study which was killed continues where it was,
+    and one that was extended makes only new runs. Equal runs are made once: at load 1, for
+    example, all seeds give the same run. A run that fails is recorded, and the others continue;
+    the exit code is then 1. After changes to a scheduler's code use another directory.
 
     Writes to DIR runs.csv, a row a run; table.csv and report.json, means with intervals and
     verdicts.
@@ -218,7 +218,7 @@ def report(
 ) -> None:
     """Print the table of the finished runs, or write it with its pictures to files.
 
-    The table has means, intervals and verdicts; it is told while the study still runs, too.
+    The table has means, intervals and verdicts; it can be printed while the study still runs.
 
     Examples:
 

@@ -40,8 +40,8 @@ _of_generate = manual(
     """
     --preset NAME: Parameters: ctc-sp2, sdsc-sp2 and kth-sp2 are fitted to those machines' logs,
         lublin-batch are the published ones; mixed: see above.
-    --load X: Offered load to bring about, by one factor on the gaps between submissions. Default:
-        that of the log; as sampled for lublin-batch.
+    --load X: Offered load, reached by one factor on all gaps between submissions. Default: that
+        of the log; as sampled for lublin-batch.
     --exact-estimates: Estimates equal run times: each job carries its run time in qos and has
         no walltime.
     --out, -o FILE: File to copy the log to, or directory. Default: leave it in the cache.
@@ -161,8 +161,8 @@ _of_scale = manual(
 )
 _of_deadlines = manual(
     """
-    --by easy|need: Make deadlines from EASY's schedule (Islam et al. 2003), or from what users
-        need, which knows no schedule.
+    --by easy|need: Make deadlines from EASY's schedule (Islam et al. 2003), or from users'
+        needs, without a schedule.
     --seed N: Seed of the share, and of what is drawn by need; with one seed, greater shares hold
         smaller ones.
     --reaction TIME: Count deadlines with less laxity than a scheduler's reaction time.
@@ -250,9 +250,10 @@ def deadlines(
     """Give jobs deadlines: from EASY's schedule (Islam et al. 2003), or by users' needs.
 
     By easy (default), they are somewhat earlier than EASY backfilling would complete the jobs, on a
-    machine of the workload's size. By need, they are submission + estimate + a slack that no
-    schedule has made: a factor of the estimate, the next time of day at work, or a fixed one.
-    Deadlines the jobs had are replaced. EASY is run anyhow, to tell how many it meets.
+    machine of the workload's size. By need, they are submission + estimate + a slack that
+    depends on no schedule: a factor of the estimate, the time until the next working time, or a
+    fixed slack. Existing deadlines are replaced. EASY is always run, to count the deadlines it
+    meets.
 
     Examples:
 
@@ -355,7 +356,8 @@ _of_estimates = manual(
     --margin FACTOR: Predictions are multiplied by it.
     --risk SHARE: Instead, learn the margin from the jobs that have ended before, so that this
         share of jobs outlives its prediction.
-    --overrun run|kill: What outlives its prediction runs up to its walltime, or is killed.
+    --overrun run|kill: A job that outlives its prediction runs up to its walltime, or is
+        killed.
     [Random models]
     --badness F: f of the f-model; 0 is exact.
     --spread SIGMA: Standard deviation of the logarithm of the error.
@@ -380,9 +382,9 @@ def estimates(
     """Replace the estimates that schedulers plan with by a model's.
 
     Deadlines and run times stay, so that runs with different estimates can be compared job by
-    job. What planning uses is `qos.estimated_runtime`; what kills a job is its walltime. A
-    prediction is never above the walltime. When a job's run time is known to those who predict is
-    its end under EASY backfilling with the walltimes.
+    job. Planning uses `qos.estimated_runtime`; a job is killed at its walltime. A prediction is
+    never above the walltime. Predictors learn a job's run time when it ends under EASY backfilling
+    with the walltimes.
 
     Examples:
 

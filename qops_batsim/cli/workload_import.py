@@ -51,7 +51,7 @@ _about = manual(
     --as 4|5: Batsim that OUT is for: 4 (3.1 to 4.2), or 5. Default: 4.
     [Which jobs]
     --partition NAME: Those of this partition, of PBS: queue (repeatable).
-    --states NAME,...: Those that ended so. Default: that ran and ended in any way (completed,
+    --states NAME,...: Those with this final state. Default: all that ran and ended (completed,
         failed, timeout, node_fail, out_of_memory, preempted, deadline, boot_fail, requeued,
         cancelled).
     --restarts last|each: Of several runs of one job the last, or each as a job of its own (4711,
@@ -60,13 +60,13 @@ _about = manual(
         or seconds since the log's start.
     --to DATE: Submitted before this date.
     --month YYYY-MM: Submitted in this calendar month of the log's time zone.
-    --repair RULE=CHOICE: What is done with jobs that cannot be simulated as they are, see above;
-        repeatable.
+    --repair RULE=CHOICE: Repair of jobs that cannot be simulated as they are, see above
+        (repeatable).
     --skip N: Leave out N usable jobs.
     --first N: Take N usable jobs.
     [What a job is]
-    --by cores|nodes|gpus|binding: Unit in which jobs and the machine are counted; binding: cores,
-        of which a job that takes GPUs has those that belong to them. Default: cores.
+    --by cores|nodes|gpus|binding: Unit in which jobs and the machine are counted; binding:
+        cores, where a job with GPUs has at least the cores that belong to them. Default: cores.
     --waits-from submit|eligible: Date from which a job waits: its submission, or when its
         dependencies and begin date let it. Default: submit.
     --state-name WORD=STATE: What a word for a state means, where it is not Slurm's own
@@ -83,12 +83,12 @@ _about = manual(
     --unit NAME=UNIT: Unit of plain numbers (repeatable): of run_time, suspended and walltime s,
         min, h or d, of memory MB, GB, KB or B, of energy J or kWh, of processors milli. Default:
         s, MB, J.
-    --delimiter LETTER: What separates cells. Default: the one that the header has.
+    --delimiter LETTER: Separator of cells. Default: that of the header.
     [Maintenance]
     --reservations FILE: Write the reservations of this file as maintenance windows, for run
         --events, to OUT_events.txt: output of scontrol or sacctmgr show reservation.
-    --notice TIME: Announce each window so long before it begins (6h). Default: when the first job
-        is submitted.
+    --notice TIME: Time between the notice of a window and its begin (6h). Default: when the
+        first job is submitted.
     [Report, without OUT]
     --json: Print everything as JSON, with all line numbers.
     --strict: Exit with code 1 when anything is found.
@@ -162,9 +162,9 @@ def import_log(
 ) -> None:
     """Convert a log of any format to a Batsim workload, or report what is odd in it.
 
-    The format is told by the content, and printed. Every repair is reported with the number of
-    jobs it concerned, every choice is recorded in the workload. The order is: window (`--from`,
-    `--to` or `--month`), repairs, `--skip`, `--first`. docs/workloads.md has more.
+    The format is recognised by the content, and printed. Every repair is reported with the
+    number of jobs it concerned, every choice is recorded in the workload. The order is: window
+    (`--from`, `--to` or `--month`), repairs, `--skip`, `--first`. docs/workloads.md has more.
 
     Repairs, the default first:
 

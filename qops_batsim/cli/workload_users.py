@@ -28,9 +28,9 @@ _about = manual(
     [How they differ from those of the log]
     --choices FILE: What users do if a job is refused, their deadlines, who lies and who hoards
         (TOML). Default: of a log, no deadlines; of a file of users, as it is.
-    --example: Print a file of choices, with what holds without one, and end.
-    --times X: So many times as many users, for another load; with one seed, more users include
-        fewer.
+    --example: Print a file of choices with the defaults, and end.
+    --times X: Factor on the number of users, for another load; with one seed, more users
+        include fewer.
     --rotate: Begin with a random session of each user, for another sample.
     """
 )
@@ -59,9 +59,9 @@ def users(
 ) -> None:
     """Find a log's users, with their sessions and think times, for runs in which they react.
 
-    In `run --users` a user starts the next jobs a think time after the last ones ended, or in the
-    next session, as in the log; and answers refusals. So the load follows the scheduler. More
-    users are another way to a higher load than jobs submitted twice.
+    In `run --users`, a user submits the next jobs a think time after the last ones ended, or in the
+    next session, as in the log, and answers refusals. So the load depends on the scheduler. More
+    users raise the load without submitting jobs twice.
 
     Examples:
 
