@@ -42,9 +42,8 @@ COMMANDS: dict[str, dict[str, str]] = {
         "plot": "Draw what a run did: a Gantt chart, utilization, occupation, or deadlines.",
     },
     "Answers for centres and their users": {
-        "advise": "Tell what completion times could have been promised on a trace, and at what "
-        "price.",
-        "quote": "Tell what could have been promised to one more job, at a moment of a finished "
+        "advise": "Tell which deadlines could have been promised on a trace, and at what price.",
+        "quote": "Tell what could have been promised to one more job at a moment of a finished "
         "run.",
         "queue": "Tell what can be promised to new jobs in a machine's queue as it is now.",
         "explain": "Tell why a job was refused, delayed or killed, and what could have been "
@@ -63,7 +62,8 @@ COMMANDS: dict[str, dict[str, str]] = {
     },
     "With Batsim": {
         "serve": "Serve a scheduler's decisions to Batsim 3.1 to 4.2 or 5, or to another engine.",
-        "engine": "Simulate as Batsim 4 does: its options, its protocol, its files; or as 5.",
+        "engine": "Simulate as Batsim 4 does, with its options, protocol and files; or as Batsim "
+        "5.",
     },
 }
 """The commands with their summaries, under the headings of ``--help``."""
