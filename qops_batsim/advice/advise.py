@@ -298,16 +298,28 @@ def advise(
     ----------
     trace
         A file that :func:`~qops_batsim.workload.traces.read_trace` reads, or what it returned.
+    choices
+        Schedulers, loads, deadlines and windows to simulate.
     processors
-        Size of the machine, if the file does not tell it.
+        Size of the machine, if the file does not have it.
     time_zone
-        The site's (``Europe/Stockholm``), if the file does not tell it.
+        The site's time zone (``Europe/Stockholm``), if the file does not have it.
     name
         Name of the partition that the trace is of.
     what_if
         Changes of the trace, on the same windows; logged waits are not compared then.
     workers, on_progress
         See :func:`~qops_batsim.experiments.pool.run_cases`.
+
+    Returns
+    -------
+    Advice
+        The windows, the runs of each case on each window, and what follows from them.
+
+    Raises
+    ------
+    InputError
+        If the trace cannot be read, or has no job that fits the machine.
 
     Examples
     --------

@@ -202,11 +202,29 @@ def explain(
 ) -> Explanation | PlainExplanation:
     """Tell why a job was refused, delayed or killed, and what could have been promised.
 
-    The run is given itself, or by its prefix, directory or ``_jobs.csv``, or as a decision log;
-    where its scheduler keeps none, its other files tell less. The job is a full id, or the part
-    behind ``!``. ``prices`` defaults to the slowdowns of an EASY run of the run's workload, the
-    user's ``tolerance`` factor to the job's own, else the scheduler's. ``code`` are Python files
-    with schedulers that the run's files may name and that are run then, True for any.
+    Parameters
+    ----------
+    run
+        A run, its prefix, directory or ``_jobs.csv``, or its decision log.
+    job
+        Full id of the job, or the part after ``!``.
+    prices
+        Prices; by default QoS charges by the slowdowns of an EASY run of the workload.
+    tolerance
+        Tolerance factor of the user; by default the job's own, else the scheduler's.
+    code
+        Python files with schedulers that the run's files may name and that are then run; True for
+        any.
+
+    Returns
+    -------
+    Explanation or PlainExplanation
+        The second for runs whose scheduler keeps no decision log: it has less.
+
+    Raises
+    ------
+    InputError
+        If the run cannot be read or has no such job.
 
     Examples
     --------

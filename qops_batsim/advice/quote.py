@@ -130,11 +130,33 @@ def quote(
 ) -> Quotation:
     """Ask what the scheduler would have answered at one moment; nothing is changed.
 
-    The run is given itself, or by its prefix, directory or ``_jobs.csv``, or as a decision log.
-    The moment is after all that happened at ``time`` (seconds), or ``before`` any of it; the
-    requested ``deadline`` counts from it. ``prices`` defaults to the slowdowns of an EASY run
-    of the run's workload. ``code`` are Python files with schedulers that the run's files may name
-    and that are run then, True for any.
+    Parameters
+    ----------
+    run
+        A run, its prefix, directory or ``_jobs.csv``, or its decision log.
+    time
+        The moment (seconds): after all events of that date, or ``before`` them.
+    processors, run_time
+        Size and estimated run time (seconds) of the job.
+    deadline
+        Requested deadline (seconds from ``time``); None: none.
+    prices
+        Prices; by default QoS charges by the slowdowns of an EASY run of the workload.
+    before
+        Whether the moment is before the events of its date.
+    code
+        Python files with schedulers that the run's files may name and that are then run; True for
+        any.
+
+    Returns
+    -------
+    Quotation
+        The answer, and the earliest deadline that would have been promised.
+
+    Raises
+    ------
+    InputError
+        If the run cannot be read, promises no deadlines, or has no plan at that moment.
 
     Examples
     --------

@@ -125,12 +125,16 @@ def compare(
         has a name and options of its own.
     workload
         The log, jobs of type ``delay``: a file, the name of a shipped workload, or the workload.
+    loads
+        Relative loads; 1 is the log itself.
     seeds
         Seeds, or the number N of the seeds 1 to N.
+    deadlines, method
+        Options of the deadlines; how the load is changed.
     settings
         Options by scheduler, as in ``{"qops": {"k_factor": 3}}``.
-    first
-        How many jobs to take after ``skip``; None: all.
+    skip, first
+        Number of jobs to leave out, and to take after those (None: all).
     estimates
         With ``"exact"`` run times replace all walltimes; with ``"users"``, the default, schedulers
         plan with these, and so does the EASY that deadlines are given by.
@@ -139,8 +143,20 @@ def compare(
     baseline
         Scheduler that differences refer to. Default: msb if compared, else the first.
     on_broken_promise
-        With ``"count"`` a promise that its scheduler breaks is counted, with ``"fail"`` it is an
-        error, where no job runs longer than planned.
+        With ``"count"`` broken promises are counted, with ``"fail"`` they are errors, unless jobs
+        run longer than planned.
+    workers, on_progress, message_delays
+        As for :func:`~qops_batsim.experiments.pool.run_cases`; delays as for ``run``.
+
+    Returns
+    -------
+    StudyRuns
+        The runs, as :func:`~qops_batsim.experiments.study_report.summaries` takes them.
+
+    Raises
+    ------
+    InputError
+        If an argument cannot be used, or a run fails.
 
     Examples
     --------

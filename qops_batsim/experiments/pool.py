@@ -117,14 +117,32 @@ def run_cases(
 ) -> dict[CaseT, RunT]:
     """Run every case once and return the runs in the order of the cases.
 
-    ``work`` is copied once into each process, so it holds what all cases share, and may remember
-    what the next case is likely to need again: cases for which ``group_by`` is equal are run one
-    after the other in the same process. Processes are started afresh and import the calling
-    script, which needs its ``if __name__ == "__main__":``; none outlives this one, whatever ends
-    it. ``on_progress`` is called with the number of runs done and to do.
+    Processes are started afresh and import the calling script, which needs its
+    ``if __name__ == "__main__":``; none outlives this one, whatever ends it.
 
-    An error ends the work, unless ``failures`` are kept: then a case that fails is left out of
-    the result, and is not tried again as long as its failure is kept.
+    Parameters
+    ----------
+    work
+        Function of a case that returns its run. It is copied once into each process, so it may hold
+        what all cases share, and cache what the next case needs again.
+    cases
+        The cases; equal ones are run once.
+    workers
+        Number of processes, or the address of a Dask cluster.
+    kept
+        Runs kept in a directory; finished ones are not made again.
+    failures
+        Kept failures: a case that fails is left out, and not tried again as long as its failure is
+        kept. Without them an error ends the work.
+    group_by
+        Cases with an equal value run one after the other in the same process.
+    on_progress
+        Called with the numbers of runs done and to do.
+
+    Returns
+    -------
+    dict
+        The run of each case that has one.
     """
     if isinstance(workers, int) and workers < 1:
         raise InputError(f"number of workers is {workers}; a whole number above 0 is expected")

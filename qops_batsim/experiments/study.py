@@ -415,8 +415,24 @@ def read_study(
 ) -> Study:
     """Read and check a study from a file or a shipped name (``benchmark``, ``example``).
 
-    ``code`` are Python files with schedulers that it may name, and that are run then; True for any.
-    Where cases are listed, ``seed`` draws the windows of the twins, and ``quick`` are a few cases.
+    Parameters
+    ----------
+    path
+        The study file (TOML), or a shipped name.
+    code
+        Python files with schedulers that it may name, and that are then run; True for any.
+    seed, quick
+        For studies that list cases: the seed of the twins' windows; whether to take few cases.
+
+    Returns
+    -------
+    Study
+        The checked study.
+
+    Raises
+    ------
+    InputError
+        Naming the file, the key, the value and what is accepted.
     """
     shipped = SHIPPED / f"{path}.toml"
     if not Path(path).exists() and shipped.is_file():

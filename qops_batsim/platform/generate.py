@@ -28,9 +28,32 @@ def make_cluster(
     The hosts are numbered with leading zeros, so that Batsim's order of names
     is the order of numbers.
 
-    ``speed`` is of one core (flop/s), ``bandwidth`` of each host's link each way (bytes/s); without
-    one, communications take no time at all. A message crosses two links of the ``latency`` (s).
-    ``memory`` (bytes) is the property of that name of each host.
+    Parameters
+    ----------
+    hosts
+        Number of compute hosts.
+    speed
+        Speed of one core (flop/s).
+    cores
+        Cores of each host.
+    prefix
+        Begin of the hosts' names.
+    bandwidth
+        Bandwidth of each host's link, each way (bytes/s); None: communication takes no time.
+    latency
+        Latency of each host's link (seconds); a message crosses two links.
+    memory
+        Memory of each host (bytes): its property ``memory``.
+
+    Returns
+    -------
+    Platform
+        The hosts and a master.
+
+    Raises
+    ------
+    InputError
+        If a value is out of range.
 
     Examples
     --------

@@ -351,13 +351,27 @@ def read_platform(
 ) -> Platform:
     """Read a SimGrid platform, plain or gzip-compressed.
 
-    Nothing but this file is ever read, not even the document type definition
-    that its first lines name. Disks are passed over, since Batsim does not use
-    them. InputError names file, line, element, attribute and what is accepted.
+    Only this file is read, not even the document type definition that it names. Disks are ignored,
+    since Batsim does not use them.
 
-    ``path`` is an XML file with zones, hosts, clusters, links and routes, or the name of a shipped
-    one; ``master_host`` the host that is the master without saying so, if there is one (Batsim's
-    ``--master-host``); ``max_bytes`` bounds the content after decompression.
+    Parameters
+    ----------
+    path
+        An XML file with zones, hosts, clusters, links and routes, or the name of a shipped one.
+    master_host
+        Name of the master if no host has that role (Batsim's ``--master-host``).
+    max_bytes
+        Largest content after decompression.
+
+    Returns
+    -------
+    Platform
+        Compute hosts in Batsim's order, storage hosts, the master, and the network.
+
+    Raises
+    ------
+    InputError
+        Naming file, line, element, attribute and what is accepted.
 
     Examples
     --------

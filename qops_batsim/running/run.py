@@ -225,7 +225,7 @@ def run(
     smaller_machine
         Whether the machine may be smaller than the workload expects.
     compute_sharing
-        Whether several jobs may run on one host; None for what the scheduler is meant for.
+        Whether several jobs may run on one host; None: as the scheduler needs.
     events
         Hosts that go away and return, if any: external events, or the path of their file.
     message_delays
@@ -234,8 +234,22 @@ def run(
         Users who react, or the path of their file, in place of a workload: their jobs are written
         to ``PREFIX_submitted.json``, and what became of each wish of theirs to
         ``PREFIX_users.csv``.
+    batsim, progress
+        How to start the real Batsim; a listener to the progress.
     sha256
-        Digests that files have to have, by what they are (``"workload"``).
+        Digests that files must have, by what they are (``"workload"``).
+
+    Returns
+    -------
+    Run
+        The run as read back from its files, with its violations and metrics.
+
+    Raises
+    ------
+    InputError
+        If an input cannot be used.
+    SimulationError
+        If the scheduler breaks the protocol or stops deciding.
 
     Examples
     --------
@@ -483,15 +497,27 @@ def run_again(
 ) -> Run:
     """Repeat a run from its ``PREFIX_run.json``; its files are the same to the byte.
 
-    Relative paths in it are looked for from the current directory.
-
     Parameters
     ----------
+    description
+        The ``PREFIX_run.json``; relative paths in it are looked for from the current directory.
     out
         Prefix of the files to write; default ``PREFIX_again``.
+    batsim, progress
+        As for :func:`run`.
     code
-        Python files with a scheduler that the description may name, and that are run then; True
+        Python files with a scheduler that the description may name, and that are then run; True
         for any.
+
+    Returns
+    -------
+    Run
+        The repeated run.
+
+    Raises
+    ------
+    InputError
+        If an input is missing or has changed, or a scheduler's file is not allowed by ``code``.
 
     Examples
     --------

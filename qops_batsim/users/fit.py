@@ -61,7 +61,24 @@ class LoggedJob(NamedTuple):
 def fit_users(log: Conversion, *, seed: int = 1, sessions: Sessions | None = None) -> Users:
     """Fit the users of a converted log; jobs without a user are left out.
 
-    See :func:`users_of`.
+    Parameters
+    ----------
+    log
+        The log.
+    seed
+        Seed of what the users draw in runs.
+    sessions
+        Limits of sessions and batches; None: the defaults.
+
+    Returns
+    -------
+    Users
+        The users; see :func:`users_of`.
+
+    Raises
+    ------
+    InputError
+        If no job has a user.
     """
     names, records, workload = log.names("user"), log.records, log.workload
     dates = workload.columns.submission_times

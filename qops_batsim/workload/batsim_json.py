@@ -95,8 +95,20 @@ _SECONDS = f"a number of seconds above 0, up to {MAX_SECONDS:g},"
 def read_workload(path: str | Path) -> Workload:
     """Read a Batsim workload: JSON with ``nb_res``, ``jobs`` and ``profiles``, plain or gzip.
 
-    A path, or the name of a shipped one. Every field, job and profile is checked; the ids
-    of jobs differ.
+    Parameters
+    ----------
+    path
+        A file, or the name of a shipped workload.
+
+    Returns
+    -------
+    Workload
+        Its jobs, profiles and machine size; every field is checked.
+
+    Raises
+    ------
+    InputError
+        Naming the job or profile, the field, the value and what is accepted.
 
     Examples
     --------

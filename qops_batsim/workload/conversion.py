@@ -117,11 +117,30 @@ def convert_log(
     and ``profile``, and where the log knows them ``user``, ``group``, ``queue`` and others, as the
     log's numbers or names. Linear in the log, plus sorting.
 
-    The machine has ``processors``, by default what the log says. The
-    ``**window`` says which submissions to keep (:class:`~qops_batsim.workload.conversion.Bounds`),
-    ``repairs`` what to do with unusable records, ``skip`` and ``first`` how many usable jobs to
-    leave out at the beginning and to keep after that (None: all; fewer are an error). With
-    ``rebase``, submissions count from the first job, otherwise they are the log's own seconds.
+    Parameters
+    ----------
+    log
+        The log.
+    processors
+        Size of the machine; None: that of the log.
+    repairs
+        What to do with records that cannot be simulated as they are; None: the defaults.
+    skip, first
+        Number of usable jobs to leave out, and to keep after those (None: all; fewer are an error).
+    rebase
+        Whether submissions count from the first job instead of the log's second 0.
+    **window
+        Submissions to keep: :class:`~qops_batsim.workload.conversion.Bounds`.
+
+    Returns
+    -------
+    Conversion
+        The workload, and counts of what was left out or repaired.
+
+    Raises
+    ------
+    InputError
+        If the machine's size is unknown, or no job is left.
     """
     repairs = repairs or Repairs()
     if not len(log.records):

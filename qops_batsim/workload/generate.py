@@ -92,12 +92,36 @@ def generate_workload(
 ) -> Workload:
     """Generate a workload; equal arguments give equal workloads.
 
-    The preset is one of :data:`~qops_batsim.workload.generate.PRESETS`, the machine its own
-    unless ``processors`` are given. One factor on all gaps between submissions brings the
-    offered ``load`` about; None: that of the preset's log, or as sampled when there is none or
-    only one job is made. With ``exact_estimates``, which ``deadlines`` imply, jobs carry their
-    run times in ``qos`` and have no walltime. Jobs, estimates and deadlines come from separate
-    streams of the seed: asking for exact estimates or deadlines leaves all else as it is.
+    Jobs, estimates and deadlines come from separate streams of the seed: exact estimates or
+    deadlines change nothing else.
+
+    Parameters
+    ----------
+    preset
+        One of :data:`~qops_batsim.workload.generate.PRESETS`.
+    jobs
+        Number of jobs.
+    seed
+        Seed of all random numbers.
+    processors
+        Size of the machine; None: the preset's.
+    load
+        Offered load, reached by one factor on all gaps between submissions; None: that of the
+        preset's log, or as sampled if it has none or there is one job only.
+    exact_estimates
+        Whether jobs carry their run times in ``qos`` and have no walltime; implied by deadlines.
+    deadlines
+        Rule that gives deadlines to a share of the jobs; None: none.
+
+    Returns
+    -------
+    Workload
+        Delay jobs in order of submission, with all parameters in the provenance.
+
+    Raises
+    ------
+    InputError
+        If the preset is unknown or a value is out of range.
 
     Examples
     --------

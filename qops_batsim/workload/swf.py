@@ -176,10 +176,25 @@ class SwfLog(Log):
 
 
 def read_swf(path: str | Path) -> SwfLog:
-    """Read a log, plain or gzip-compressed.
+    """Read a log in the Standard Workload Format, plain or gzip-compressed.
 
-    Linear in the file: one pass of numpy's text reader. Only when that fails are the lines
-    looked at one by one, to find the one to blame.
+    Linear in the file: one pass of numpy's text reader. Only if that fails, the lines are read one
+    by one to find the wrong one.
+
+    Parameters
+    ----------
+    path
+        The log.
+
+    Returns
+    -------
+    SwfLog
+        Header and records (times in seconds, -1 for unknown), in the order of the file.
+
+    Raises
+    ------
+    InputError
+        Naming the first line that is no record.
 
     Examples
     --------

@@ -93,8 +93,24 @@ def metrics(
 ) -> dict[str, Any]:
     """Return the metrics of a run by name, as ``qops-batsim metrics --json`` prints them.
 
-    ``run`` is a prefix, directory or ``_jobs.csv`` of a run, or the run itself; ``hosts`` those of
-    the machine where the files do not tell; the threshold is in seconds of run time.
+    Parameters
+    ----------
+    run
+        Prefix, directory or ``_jobs.csv`` of a run, or the run itself.
+    hosts
+        Number of hosts of the machine, if the files do not have it.
+    bounded_slowdown_threshold
+        Shorter run times count as this in the bounded slowdown (seconds).
+
+    Returns
+    -------
+    dict
+        Times in seconds, shares from 0 to 1; None where no job counts.
+
+    Raises
+    ------
+    InputError
+        If the run cannot be read.
 
     Examples
     --------

@@ -177,6 +177,16 @@ def gantt(
     workloads
         What was run, by name (``"w0"``), for the deadlines; by default what the run's files name.
 
+    Returns
+    -------
+    Figure
+        Matplotlib's figure.
+
+    Raises
+    ------
+    InputError
+        If no job runs in the part to show, or the colours need deadlines that are missing.
+
     Examples
     --------
     >>> from pathlib import Path

@@ -300,9 +300,23 @@ def load_run(run: Run, *, hosts: int | None = None) -> RunResult:
 def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
     """Read a run from all its files that exist.
 
-    The number of hosts of the machine, if not given, is taken from ``_run.json``, else from
-    ``_schedule.csv``, else it is the largest allocated id + 1. :func:`find_run` tells what names a
-    run has.
+    Parameters
+    ----------
+    name
+        Prefix, directory or ``_jobs.csv`` of the run, or what ``run`` returned.
+    hosts
+        Number of hosts; by default that of ``_run.json``, else of ``_schedule.csv``, else the
+        largest allocated id + 1.
+
+    Returns
+    -------
+    RunResult
+        The tables of the run and what follows from them.
+
+    Raises
+    ------
+    InputError
+        If a file is missing, damaged, or of another run.
 
     Examples
     --------

@@ -43,15 +43,31 @@ def verify(
     O(n log n) in the number of jobs, plus the hosts of each; with sharing or outages, in the number
     of (job, host) pairs.
 
-    ``workloads`` are those that it ran, by name (``"w0"``, ``"w1"``, …); without them, what the
-    jobs asked for is taken from the run's own files. ``compute_sharing`` is by default what
-    ``_run.json`` says, else False. ``any_allocation_size`` accepts allocations of another size than
-    requested, which execution mappings and profiles of type ``parallel_homogeneous_total`` allow;
-    the latter are recognised by themselves where the workload is given. ``on_rule`` is told each
-    rule before it is checked.
+    Parameters
+    ----------
+    result
+        A run that was read, its name, or what ``run`` returned; the last two are read with the
+        workload that the description names, if that has not changed.
+    workloads
+        The workloads that were run, by name (``"w0"``, ``"w1"``, …); without them, requests are
+        taken from the run's own files.
+    compute_sharing
+        Whether hosts may run several jobs at a time; by default as in ``_run.json``, else False.
+    any_allocation_size
+        Whether jobs may get another number of hosts than requested, as execution mappings allow.
+        Profiles that divide a total of work are recognised if the workload is given.
+    on_rule
+        Called with each rule before its check.
 
-    A run that is given by its name, or is what ``run`` returns, is read; the workload that its
-    description names is taken where it is as it was.
+    Returns
+    -------
+    list of Violation
+        Empty if all rules hold.
+
+    Raises
+    ------
+    InputError
+        If the run cannot be read.
 
     Examples
     --------
