@@ -34,6 +34,10 @@ TOGETHER = 0.5
 """Share of draws in which all jobs of a user, application and limit use much of it, or little."""
 
 
+_MARGIN = 0.5
+"""So much longer than all jobs of a draw waited, arrivals are simulated in the next one first."""
+
+
 class Moment(NamedTuple):
     """A queue at a date (seconds): rows of the jobs of a past that run and that wait then.
 
@@ -202,13 +206,32 @@ class Simulator:
     ) -> np.ndarray:
         """Return starts (seconds) of the waiting jobs, by draw and job; NaN where cancelled."""
         found = np.empty((len(drawn.arrivals), len(moment.waiting)))
-        for draw, each in enumerate(
+        until = math.inf
+        for draw, (run_times, arrivals, cancelled) in enumerate(
             zip(drawn.run_times, drawn.arrivals, drawn.cancelled, strict=True)
         ):
-            found[draw] = self.starts(moment, *each)
-            if on_progress is not None:
-                on_progress(draw + 1)
+            # Who comes after the last of these has started changes nothing.
+            known = arrivals and self._coming_by(arrivals, until)
+            starts = self.starts(moment, run_times, known, cancelled)
+            last = np.where(np.isnan(starts), cancelled, starts).max(initial=moment.now)
+            if last > until:
+                starts = self.starts(moment, run_times, arrivals, cancelled)
+                last = np.where(np.isnan(starts), cancelled, starts).max(initial=moment.now)
+            found[draw], until = starts, last + _MARGIN * (last - moment.now)
         return found
+
+    def _coming_by(self, arrivals: Arrivals, until: float) -> Arrivals:
+        """Return those of the jobs that come by a date (seconds)."""
+        dates = self.past.submissions[arrivals.rows] + arrivals.shift
+        count = int(np.searchsorted(dates, until, side="right"))
+        gone = arrivals.gone < count
+        return Arrivals(
+            arrivals.rows[:count],
+            arrivals.shift,
+            arrivals.run_times[:count],
+            arrivals.gone[gone],
+            arrivals.gone_at[gone],
+        )
 
     def draw(
         self,

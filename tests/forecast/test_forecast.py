@@ -106,6 +106,17 @@ def test_a_forecast_knows_nothing_of_what_comes() -> None:
     assert np.array_equal(found, forecast_at(changed, now)[1])
 
 
+def test_jobs_that_come_after_all_have_started_need_no_simulation() -> None:
+    jobs = history()
+    moment, simulator = moment_of(jobs, busy(jobs)), Simulator(jobs)
+    drawn = simulator.draw(moment, Habits(jobs), 20, np.random.default_rng(4))
+    whole = [
+        simulator.starts(moment, *each)
+        for each in zip(drawn.run_times, drawn.arrivals, drawn.cancelled, strict=True)
+    ]
+    assert np.array_equal(simulator.starts_by_draw(moment, drawn), np.array(whole))
+
+
 def test_equal_seeds_give_equal_forecasts() -> None:
     jobs = history()
     now = busy(jobs)
