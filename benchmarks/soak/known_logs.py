@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from known_jobs import ENDED, WRITERS, Written
 
-from qops_batsim.advice.queue_state import read_queue
+from qops_batsim.advice.queue_reading import read_queue
 from qops_batsim.errors import InputError
 from qops_batsim.files import Stored
 from qops_batsim.workload.accounting import Choices

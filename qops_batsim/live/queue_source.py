@@ -15,7 +15,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from qops_batsim.advice.queue_quote import QueueAsker
-from qops_batsim.advice.queue_state import MAX_QUEUE_BYTES, QueueState, date_text, read_queue
+from qops_batsim.advice.queue_reading import MAX_QUEUE_BYTES, read_queue
+from qops_batsim.advice.queue_state import QueueState, date_text
 from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
 from qops_batsim.live.journal import Journal, is_journal

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from qops_batsim.advice.queue_state import HELD, HOLDING, WAITING
+from qops_batsim.advice.queue_reading import HELD, HOLDING, WAITING
 from qops_batsim.advice.slurm_text import FORMAT
 from qops_batsim.advice.waiting_reasons import may_start
 from qops_batsim.errors import InputError, printable, shown

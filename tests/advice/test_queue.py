@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from qops_batsim.advice import queue_quote
 from qops_batsim.advice.queue_quote import Ask, QueueAsker, parse_job
-from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text, read_queue
+from qops_batsim.advice.queue_reading import read_queue
+from qops_batsim.advice.queue_state import QueuedJob, QueueState, date_text
 from qops_batsim.advice.waiting_reasons import Waits, meaning_of
 from qops_batsim.errors import InputError
 from qops_batsim.workload.accounting import Choices

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.advice.queue_state import QueuedJob, QueueState, read_queue
+from qops_batsim.advice.queue_reading import read_queue
+from qops_batsim.advice.queue_state import QueuedJob, QueueState
 from qops_batsim.advice.slurm_text import COLUMNS, FORMAT, records_of_text
 from qops_batsim.errors import InputError
 

@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from qops_batsim.advice.queue_state import QueueState, read_queue
+from qops_batsim.advice.queue_reading import read_queue
+from qops_batsim.advice.queue_state import QueueState
 from qops_batsim.advice.slurm_text import FORMAT
 from qops_batsim.live.queue_source import QueueSource, live_config
 from qops_batsim.live.slurm import run_command

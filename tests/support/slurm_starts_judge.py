@@ -17,7 +17,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from qops_batsim.advice.queue_state import read_queue
+from qops_batsim.advice.queue_reading import read_queue
 from qops_batsim.forecast import past_of
 from qops_batsim.forecast.backtest import Calibration, PastForecast, corrected, coverage
 from qops_batsim.forecast.queue import forecast_queue
