@@ -1,4 +1,4 @@
-"""The tables of advice on a trace: the trace itself, what its users got, and what was found."""
+"""The tables of advice on a trace: the trace, its users' jobs, and the results."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _FORMS: dict[str, Callable[[Any], str]] = {
 
 
 def _table(title: str, rows: Sequence[Any], /, **names: Any) -> PageTable:
-    """Return a table of ``tables.toml`` with some rows."""
+    """Return a table of ``tables.toml`` with these rows."""
     return _TABLES[title].table(rows, forms=_FORMS, **names)
 
 
@@ -91,13 +91,13 @@ def read_facts(advice: Advice) -> dict[str, str]:
 
 
 def repairs_table(advice: Advice) -> PageTable | None:
-    """Return the records left out or changed, None if there are none."""
+    """Return the records left out or changed, None if there were none."""
     rows = [each for each in advice.trace.repairs if each.jobs]
     return _table("repairs", rows) if rows else None
 
 
 def windows_table(advice: Advice) -> PageTable:
-    """Return the windows that were simulated."""
+    """Return the simulated windows."""
     choices, rows = advice.choices, []
     ordered = np.sort(advice.prepared.workload.columns.submission_times)
     calendar = advice.trace.workload.calendar
@@ -131,7 +131,7 @@ def _date(seconds: float, calendar: Calendar | None) -> str:
 
 
 def fit_table(advice: Advice) -> PageTable | None:
-    """Compare simulated waits with logged ones; None without these."""
+    """Compare simulated with logged waits; None without logged ones."""
     fit = advice.fit
     if not fit.is_known:
         return None
@@ -167,7 +167,7 @@ def before_after_table(before: Advice, after: Advice, changes: str) -> PageTable
 
 
 def overview_table(parts: Mapping[str, Advice]) -> PageTable:
-    """Return several advices side by side, a row each."""
+    """Return several advices, one a row."""
     rows = []
     for name, advice in parts.items():
         choices, fit = advice.choices, advice.fit
@@ -218,7 +218,7 @@ def _measures(advice: Advice, case: AdviceCase) -> dict[str, str]:
 
 
 def _rate(prices: Prices) -> str:
-    """Return the price of a core-hour in words that make sense without a currency, too."""
+    """Return the price of a core-hour in words, also without a currency."""
     if prices.core_hour is None:
         return "the core-hours used (--prices sets a price)"
     return f"{prices.rate:g} {prices.unit} a core-hour"
@@ -239,7 +239,7 @@ def _classes(advice: Advice, of: str) -> str:
 
 
 def compared_cases(choices: AdviceChoices) -> dict[str, AdviceCase]:
-    """Return the cases of EASY and the schedulers by the names that managers know them by."""
+    """Return the cases of EASY and the schedulers by names for managers."""
     cases = {"EASY": choices.easy(), manager_name(choices.scheduler): choices.chosen}
     return cases | {manager_name(each): choices.of(each) for each in choices.compared}
 
@@ -290,14 +290,14 @@ def categories_table(advice: Advice) -> PageTable:
 
 
 def _asked(group: GroupCount) -> dict[str, float]:
-    """Return the fates of the deadlines of a group."""
+    """Return the outcomes of a group's deadlines."""
     fates = {"jobs": group.jobs, "promised": group.promised, "refused": group.refused}
     lost = {"share": 100 * group.refused / group.jobs, "work": group.refused_work / HOUR}
     return fates | lost
 
 
 def queues_table(advice: Advice) -> PageTable | None:
-    """Count the refused jobs by queue or partition; None where the trace tells none."""
+    """Count the refused jobs by queue or partition; None if the trace has none."""
     runs = advice.of(advice.choices.chosen)
     names = sorted({name for run in runs for name in run.queues})
     if names in ([], ["-"]):
@@ -309,7 +309,7 @@ def queues_table(advice: Advice) -> PageTable | None:
 
 
 def refusals_table(advice: Advice, aliases: Aliases | None = None) -> PageTable | None:
-    """Return the largest of the refused jobs, as the trace calls them, perhaps but for users."""
+    """Return the largest refused jobs with the trace's ids, perhaps without users."""
     refusals = [each for run in advice.of(advice.choices.chosen) for each in run.refusals]
     largest = sorted(refusals, key=lambda each: -each.work)[:MOST_REFUSALS]
     if not largest:

@@ -1,4 +1,4 @@
-"""Advice on a trace: completion times that could have been promised, their price and their cost.
+"""Advice on a trace: deadlines that could have been promised, their price and their cost.
 
 The method is that of Islam et al. (2003, 2004): users ask to end earlier than under EASY
 backfilling, a deadline scheduler admits whom it can serve in time, and jobs pay for
@@ -57,7 +57,7 @@ Measure = Callable[[AdviceRun], float | None]
 
 
 class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """Question about a trace: schedulers, deadlines, loads and prices.
+    """The question about a trace: schedulers, deadlines, loads and prices.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
             require(fits, name, count, "a whole number above 0 is accepted")
 
     def case(self, **differs: Any) -> AdviceCase:
-        """Return the case of the chosen scheduler and stringency, but for what differs.
+        """Return the case of the chosen scheduler and stringency, with these differences.
 
         Where nothing does it is the main case, in which each job is asked for its earliest promise.
         """
@@ -133,7 +133,7 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def compared(self) -> list[Contestant]:
-        """Return the others but for the chosen one."""
+        """Return the schedulers other than the chosen one."""
         return [each for each in self.others if each.name != self.scheduler.name]
 
     @property
@@ -160,7 +160,7 @@ FEW = 0.2
 
 @dataclass(frozen=True)
 class Advice:
-    """Result of advice: the trace, the windows of it, and a run for each case and window."""
+    """The result of advice: the trace, its windows, and a run of each case on each window."""
 
     choices: AdviceChoices
     trace: Conversion
@@ -174,13 +174,13 @@ class Advice:
 
     @cached_property
     def simulated(self) -> Workload:
-        """The jobs of the trace and its machine, with the changes if there are any."""
+        """The trace's jobs and machine, with the changes if there are any."""
         whole = self.trace.workload
         return whole if self.what_if is None else self.what_if.change(whole, 1.0, 1)
 
     @property
     def offered_load(self) -> float | None:
-        """Load that these offer."""
+        """Offered load of the simulated jobs."""
         return (self.trace if self.what_if is None else self.simulated).offered_load
 
     def of(self, case: AdviceCase) -> list[AdviceRun]:
@@ -189,13 +189,13 @@ class Advice:
         return [self.runs[msgspec.structs.replace(case, window=n)] for n in numbers]
 
     def mean(self, case: AdviceCase, measure: Measure) -> Interval | None:
-        """Return the mean over windows with its interval; None where a run lacks the measure."""
+        """Return a measure's mean over windows with its interval; None if a run lacks it."""
         values = [measure(run) for run in self.of(case)]
         known = [value for value in values if value is not None]
         return mean_interval(known, SHARE) if len(known) == len(values) else None
 
     def difference(self, case: AdviceCase, other: AdviceCase, measure: Measure) -> Interval | None:
-        """Return the mean of the difference of two cases, window by window."""
+        """Return the mean difference of two cases over windows."""
         first, second = (list(map(measure, self.of(each))) for each in (case, other))
         known = [(a, b) for a, b in zip(first, second, strict=True) if None not in (a, b)]
         if len(known) < len(first):
@@ -204,24 +204,24 @@ class Advice:
         return paired_difference(first, second, SHARE_DIFFERENCE)  # type: ignore[arg-type]
 
     def counts(self, case: AdviceCase) -> GroupCount:
-        """Count the fates of the deadlines in all windows together."""
+        """Count the outcomes of deadlines in all windows."""
         return add_up(run.counts for run in self.of(case))
 
     def groups(self, case: AdviceCase) -> dict[str, GroupCount]:
-        """Return the same by category."""
+        """Return the outcomes of deadlines by category."""
         runs = self.of(case)
         names = dict.fromkeys(name for run in runs for name in run.groups)
         return {name: add_up(r.groups[name] for r in runs if name in r.groups) for name in names}
 
     def charge(self, case: AdviceCase, penalty: float) -> Charge:
-        """Return core-hours and QoS charges less so many penalties, of all windows together."""
+        """Return core-hours and QoS charges minus ``penalty`` times penalties, over all windows."""
         paid = total(
             run.total.income(penalty, self.choices.prices.unused_promise) for run in self.of(case)
         )
         return Charge(resource=paid.resource / HOUR, qos=paid.qos)
 
     def break_even(self, penalty: float) -> BreakEven:
-        """Return at which price of a QoS charge of 1, in core-hours, EASY and we earn the same."""
+        """Return the price of a QoS charge of 1 (core-hours) at which EASY earns as much."""
         choices = self.choices
         return break_even(
             self.charge(choices.easy(), penalty), self.charge(choices.chosen, penalty)
@@ -252,7 +252,7 @@ class Advice:
 
 
 def _share_of(count: str) -> Measure:
-    """Return the measure of how many of the deadlines asked for are counted so (%)."""
+    """Return the measure "share of requested deadlines with this outcome" (%)."""
     return lambda run: _percent(getattr(run.counts, count), run.counts.jobs)
 
 
@@ -262,12 +262,12 @@ promised and taken, those that were missed by jobs that ran, and those that were
 
 
 def refused_work(run: AdviceRun) -> float | None:
-    """Return the share of all core-hours that jobs with refused deadlines would have used (%)."""
+    """Return the share of all core-hours of jobs whose deadlines were refused (%)."""
     return _percent(run.counts.refused_work, run.work)
 
 
 def promised_work(run: AdviceRun) -> float | None:
-    """Return the share of all core-hours that jobs with refused deadlines would not have used."""
+    """Return the share of all core-hours of jobs whose deadlines were not refused."""
     lost = refused_work(run)
     return None if lost is None else 100 - lost
 
@@ -362,7 +362,7 @@ def _fit(
     workers: Workers,
     on_progress: Callable[[int, int], None] | None,
 ) -> ModelFit:
-    """Compare the waits of the windows under the site's scheduler with those in the log."""
+    """Compare the windows' waits under the site's scheduler with those in the log."""
     columns = prepared.workload.columns
     order = np.argsort(columns.submission_times, kind="stable")
     rows = np.concatenate([order[each.skip : each.skip + each.jobs] for each in windows])

@@ -1,4 +1,4 @@
-"""Charges: what the jobs of one run, or of two, pay, and the price of one more deadline.
+"""Charges of one or two runs, and the price of one more deadline.
 
 Islam et al. (2004), section 3: :mod:`qops_batsim.economics.charges` has the prices,
 :mod:`qops_batsim.analysis.metrics.charge_totals` the account of one run. Here both are put
@@ -58,7 +58,7 @@ class JobPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PriceList:
-    """Prices of jobs, given the slowdowns of categories; ``unknown`` says why there are none."""
+    """Prices of jobs, given the slowdowns of categories; ``unknown`` is why there are none."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class PriceList:
     def price(
         self, processors: int, run_time: float | None, arrival: float, deadline: float | None
     ) -> JobPrice | None:
-        """Return the charge for a promised deadline, or None if the run time is not known.
+        """Return the charge for a promised deadline, None if the run time is unknown.
 
         Dates and durations in seconds, the deadline absolute, None for none; the arrival is
         the first submission.
@@ -111,7 +111,7 @@ def price_list(
     workload: str | Path | None = None,
     prices: Prices = Prices(),  # noqa: B008 - it is frozen
 ) -> PriceList:
-    """Return the prices for the workload of a run, from an EASY run of it made now.
+    """Return the prices for a run's workload, from an EASY run made now.
 
     If the workload that the run names cannot be used there are no QoS charges; that the one
     given instead cannot be used is an error.
@@ -138,7 +138,7 @@ def _slowdowns(name: str | Path, prices: Prices, digest: str | None = None) -> S
 
 
 class RunCharges(msgspec.Struct, frozen=True, kw_only=True):
-    """Charges of the jobs of a run, one by one and by category."""
+    """Charges of a run's jobs, individually and by category."""
 
     run: str
     jobs: list[JobCharge]
@@ -146,7 +146,7 @@ class RunCharges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChargeComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Charges of one run or two, and the ratio of prices at which two earn the same."""
+    """Charges of one or two runs, and the ratio of prices at which two earn the same."""
 
     prices: Prices
     runs: list[RunCharges]
@@ -175,7 +175,7 @@ def charge_runs(
     workloads: list[Path] | None = None,
     reference: str | None = None,
 ) -> ChargeComparison:
-    """Charge the jobs of a run, beside those of another run of the same workload.
+    """Charge the jobs of a run, and of another run of the same workload to compare.
 
     ``workloads`` are what was run, in order; by default what the run's description names.
     Slowdowns are those of the run ``reference``; by default of EASY, run now on as many hosts

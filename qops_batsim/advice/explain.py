@@ -1,4 +1,4 @@
-"""Stories of single jobs: why it was refused, delayed or killed, from the files of a run."""
+"""Explanations of single jobs: why each was refused, delayed or killed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class ToldJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts of a job in any run: dates and the wait up to the start in seconds, None for none."""
+    """Facts about a job in any run: dates and waits in seconds, None if missing."""
 
     run: str
     scheduler: str | None
@@ -65,7 +65,7 @@ class ToldJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlainExplanation(ToldJob, frozen=True, kw_only=True):
-    """Story of a job without the reasons of its scheduler."""
+    """Explanation of a job without its scheduler's reasons."""
 
     state: str
     """Batsim's final state."""
@@ -76,7 +76,7 @@ class PlainExplanation(ToldJob, frozen=True, kw_only=True):
 
 
 def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
-    """Tell what became of a job (full id, or the part behind ``!``) of any run; O(jobs)."""
+    """Explain a job (full id, or the part after ``!``) of any run; O(jobs)."""
     files = find_run(run)
     result = read_files(files)
     ids = result.ids
@@ -144,7 +144,7 @@ def _with_times(
 
 
 def _used_hosts(result: RunResult, running: Booleans) -> int:
-    """Return on how many hosts some of these jobs run; several may share one."""
+    """Return the number of hosts that these jobs run on; several may share one."""
     rows, first, last = result.allocations
     used = np.zeros(result.hosts, dtype=np.bool_)
     for row, low, high in zip(rows.tolist(), first.tolist(), last.tolist(), strict=True):
@@ -154,7 +154,7 @@ def _used_hosts(result: RunResult, running: Booleans) -> int:
 
 
 class Explanation(ToldJob, frozen=True, kw_only=True):
-    """Story of a job, with what its scheduler had decided."""
+    """Explanation of a job with its scheduler's decisions."""
 
     estimate: float | None
     outcome: str
@@ -200,7 +200,7 @@ def explain(
     tolerance: float | None = None,
     code: AllowedCode = (),
 ) -> Explanation | PlainExplanation:
-    """Tell why a job was refused, delayed or killed, and what could have been promised.
+    """Explain why a job was refused, delayed or killed, and what could have been promised.
 
     Parameters
     ----------
@@ -245,7 +245,7 @@ def explain(
 def explain_job(
     history: DecisionHistory, job_id: str, prices: PriceList, *, tolerance: float | None = None
 ) -> Explanation:
-    """Tell the story of a job (full id) in a decision log; see :func:`explain`."""
+    """Explain a job (full id) in a decision log; see :func:`explain`."""
     story = history.final.jobs[job_id]
     asked = story.asked
     asker = PlanAsker(history, history.state_before(job_id), asked.date)
@@ -290,7 +290,7 @@ def explain_job(
 def _latest_accepted(
     history: DecisionHistory, asked: Submitted, tolerance: float | None
 ) -> float | None:
-    """Return the latest deadline that the user would take (seconds)."""
+    """Return the latest deadline that the user would accept (seconds)."""
     if asked.deadline is None:
         return None
     factor = asked.tolerance if tolerance is None else tolerance
@@ -303,7 +303,7 @@ def _latest_accepted(
 
 
 def _in_the_way(commitments: Iterable[Commitment], story: JobStory) -> list[Commitment]:
-    """Return the jobs that overlap the window asked for, or in which it had to wait."""
+    """Return the jobs that overlap the requested window, or that the job waited for."""
     since, promises = story.asked.date, story.starts
     until = or_infinite(promises[0].start if promises else story.asked.deadline)
     if promises and until <= since + PLAN_TOLERANCE:
@@ -322,7 +322,7 @@ def _chain(
     commitments: list[Commitment],
     earliest: PossibleDeadline | None,
 ) -> list[Commitment]:
-    """Return the jobs that had to end one after the other for the job to start."""
+    """Return the chain of jobs that had to end, one after the other, before the job."""
     job_id, date = story.asked.job, story.asked.date
     if story.starts:
         start = story.starts[0].start

@@ -1,4 +1,4 @@
-"""Fit of the model: waits simulated under a scheduler beside those of the log."""
+"""Fit of the model: simulated waits compared with those of the log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUANTILES = (0.5, 0.9)
 
 
 class ClassFit(msgspec.Struct, frozen=True, kw_only=True):
-    """Waits of a class of processors: what half and nine tenths did not exceed (seconds)."""
+    """Waits of a class of processors: median and 90 % quantile (seconds)."""
 
     group: str
     jobs: int
@@ -41,12 +41,12 @@ class ClassFit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def worst(self) -> float:
-        """Return the ratio that is farthest from 1."""
+        """Return the ratio farthest from 1."""
         return max(self.ratios, key=lambda ratio: abs(math.log(ratio)))
 
 
 class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
-    """Comparison of waits by class of processors; empty where the trace tells no waits.
+    """Comparison of waits by class of processors; empty if the trace has no waits.
 
     ``scheduler`` is that of the simulation, ``tried`` how many were where EASY did not fit, and
     ``alike`` the share of waits in the later half of the trace that are within a factor of two of
@@ -72,7 +72,7 @@ class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fits(self) -> bool:
-        """Return whether no class contradicts the model."""
+        """Return whether every class fits."""
         return not self.misfits
 
 
@@ -81,7 +81,7 @@ UNKNOWN_FIT = ModelFit()
 
 
 def sizes_of(categories: Categories) -> dict[str, str]:
-    """Return the classes of processors, as their users would say.
+    """Return the classes of processors in users' words.
 
     >>> list(sizes_of(Categories()).values())
     ['1', '2 to 8', '9 to 32', '33 or more']
@@ -94,13 +94,13 @@ def sizes_of(categories: Categories) -> dict[str, str]:
 
 
 def size_classes(processors: Integers, categories: Categories) -> Integers:
-    """Return the places of sizes among the classes of processors."""
+    """Return the index of each size's class."""
     found: Integers = np.searchsorted(categories.processors, processors, side="left")
     return found
 
 
 def wait_quantiles(waits: Floats) -> tuple[float, float]:
-    """Return the waits that half and nine tenths do not exceed; NaN for none."""
+    """Return the median and 90 % quantile of waits; NaN for none."""
     if not len(waits):
         return math.nan, math.nan
     half, most = np.quantile(waits, QUANTILES, method="inverted_cdf").tolist()
@@ -113,7 +113,7 @@ def model_fit(
     simulated: Mapping[str, Sequence[float]],
     categories: Categories = Categories(),  # noqa: B008 - it is frozen
 ) -> ModelFit:
-    """Compare the waits of jobs in a log with those that EASY gave them.
+    """Compare the jobs' waits in a log with those under EASY.
 
     ``simulated`` are waits by category; in ``logged`` a number below 0 is not known.
     """
@@ -127,7 +127,7 @@ def model_fit(
 def fit_of_waits(
     logged: Floats, simulated: Floats, processors: Integers, categories: Categories
 ) -> tuple[ClassFit, ...]:
-    """Compare waits of jobs in a log with those of the same jobs in a simulation (seconds)."""
+    """Compare the jobs' waits in a log with simulated ones (seconds)."""
     places = size_classes(processors, categories)
     waits = [simulated[places == place] for place in range(len(PROCESSOR_CLASSES))]
     return _fits(logged, processors, waits, categories)
@@ -136,7 +136,7 @@ def fit_of_waits(
 def _fits(
     logged: Floats, processors: Integers, simulated: Sequence[Floats], categories: Categories
 ) -> tuple[ClassFit, ...]:
-    """Compare waits by class of processors; the simulated ones are given by class."""
+    """Compare waits by class of processors, given the simulated ones by class."""
     places, found = size_classes(processors, categories), []
     for place, name in enumerate(sizes_of(categories).values()):
         theirs = logged[(places == place) & (logged >= 0)]

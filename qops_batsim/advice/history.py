@@ -1,4 +1,4 @@
-"""Decision history: a run's decision log, and the scheduler's plan at any moment of it.
+"""Decision history: a run's decision log, and the scheduler's plan at any moment.
 
 A log that cannot be read or does not add up is an InputError that names file and line.
 """
@@ -35,7 +35,7 @@ ASKING, REFUSED, WAITING, RUNNING, ENDED = "asking", "refused", "waiting", "runn
 
 
 class PlannedStart(msgspec.Struct, frozen=True, kw_only=True):
-    """A promised start, and why it was promised; dates in seconds."""
+    """A promised start and its cause; dates in seconds."""
 
     date: float
     """When it was promised."""
@@ -49,7 +49,7 @@ class PlannedStart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KilledRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that the scheduler killed, to run the job again."""
+    """A run that the scheduler killed in order to repeat the job."""
 
     date: float
     by: str
@@ -62,7 +62,7 @@ class KilledRun(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class JobStory:
-    """Story of one job up to a moment; dates in seconds, None for none or an infinite one."""
+    """What happened to a job up to a moment; dates in seconds, None if missing or infinite."""
 
     asked: log.Submitted
     """Its request, under the id of the submission."""
@@ -97,7 +97,7 @@ class JobStory:
 
     @property
     def admitted(self) -> bool:
-        """Return whether the scheduler took the job in."""
+        """Return whether the scheduler admitted the job."""
         return self.outcome not in (ASKING, REFUSED)
 
     @property
@@ -107,13 +107,13 @@ class JobStory:
         return None if estimate is None else on_grid(estimate - self.saved)
 
     def plan(self, date: float, start: float | None, cause: str, by: list[str]) -> None:
-        """Note a promised start."""
+        """Record a promised start."""
         self.planned = start
         self.starts.append(PlannedStart(date=date, start=start, cause=cause, by=by))
 
 
 class PlanState:
-    """State of the jobs of a run at one moment.
+    """The jobs of a run at one moment.
 
     ``jobs`` are by the id of the submission, in its order, ``names`` the same by every id that
     a job has had, ``dying`` those whose killed run may not have ended, by the id of that run.
@@ -133,7 +133,7 @@ class PlanState:
 
     @property
     def held(self) -> list[JobStory]:
-        """Return the waiting and running jobs in the order of submission. O(jobs)."""
+        """Return the waiting and running jobs by submission. O(jobs)."""
         return [job for job in self.jobs.values() if job.outcome in (WAITING, RUNNING)]
 
     @property
@@ -146,11 +146,11 @@ class PlanState:
         )
 
     def under(self, job: JobStory) -> int:
-        """Return the number of hosts that have gone away under a job that runs. O(1)."""
+        """Return the number of lost hosts under a running job. O(1)."""
         return self._under.get(job.name, 0) if job.outcome == RUNNING else 0
 
     def apply(self, event: log.Event) -> None:
-        """Change the state as an event did; KeyError if it cannot have. O(moved jobs)."""
+        """Apply an event to the state; KeyError if it is impossible. O(moved jobs)."""
         match event:
             case log.Submitted():
                 self.jobs[event.job] = self.names[event.job] = JobStory(event, event.job)
@@ -257,12 +257,12 @@ class DecisionHistory:
 
     @property
     def calendar(self) -> Calendar | None:
-        """Return the dates of the run's seconds, where its workload knew them."""
+        """Return the run's calendar, if its workload had one."""
         return None if self.info is None else self.info.calendar
 
     @cached_property
     def allocations(self) -> dict[str, HostSet]:
-        """Return the hosts of each run by its full id, as the run's files tell. O(jobs)."""
+        """Return the hosts of each run by full id, from the run's files. O(jobs)."""
         if self.files is None:
             return {}
         result = read_files(self.files)
@@ -283,7 +283,7 @@ class DecisionHistory:
         return any(one == next_one for one, next_one in pairwise(sizes))
 
     def find_job(self, name: str) -> str:
-        """Return the id of a job's submission, given that or the part behind ``!``.
+        """Return the id of a job's submission from that id or the part after ``!``.
 
         A job that was killed is meant by all its identifiers.
         """
@@ -304,7 +304,7 @@ class DecisionHistory:
         return self._replayed(next(later, len(self.events)))
 
     def state_before(self, job_id: str) -> PlanState:
-        """Return the state in which a job (full id) asked for admission; O(events).
+        """Return the state in which a job (full id) requested admission; O(events).
 
         Jobs that ended at its date, and what was moved for that, and jobs that were
         answered before it at its date are in it; nothing else of its date is.
@@ -341,7 +341,7 @@ def _answers(event: log.Event, job_id: str) -> bool:
 
 
 def find_job(name: str, known: Mapping[str, object], source: str) -> str:
-    """Return the full id of a job of ``source``, given that or the part behind ``!``."""
+    """Return the full id of a job of ``source`` from that id or the part after ``!``."""
     if name in known:
         return name
     found = [job_id for job_id in known if job_id.partition("!")[2] == name]
@@ -356,7 +356,7 @@ def find_job(name: str, known: Mapping[str, object], source: str) -> str:
 
 
 def read_history(run: str | PathLike[str], *, code: AllowedCode = ()) -> DecisionHistory:
-    """Read the decision log of a run, given that, its prefix, directory or ``_jobs.csv``.
+    """Read a run's decision log, given by its path, prefix, directory or ``_jobs.csv``.
 
     ``code`` are Python files with schedulers that the log may name, True for any.
     """
@@ -366,7 +366,7 @@ def read_history(run: str | PathLike[str], *, code: AllowedCode = ()) -> Decisio
 def read_history_if_kept(
     run: str | PathLike[str], *, code: AllowedCode = ()
 ) -> DecisionHistory | None:
-    """Read the decision log of a run likewise; None if its scheduler can keep none."""
+    """Like :func:`read_history`; None if the scheduler keeps no log."""
     files = find_run(fspath(run))
     scheduler = None if files.info is None else files.info.scheduler
     if files.decisions is None and (scheduler is None or not keeps_decisions(scheduler)):
@@ -405,7 +405,7 @@ def logging_schedulers() -> list[str]:
 
 
 def keeps_decisions(scheduler: str) -> bool:
-    """Return whether a scheduler can keep a decision log; an unknown one cannot.
+    """Return whether a scheduler can keep a decision log; unknown ones cannot.
 
     That in a file is unknown as long as nobody has run the file.
     """
@@ -421,7 +421,7 @@ _headers, _events = msgspec.json.Decoder(log.LogHeader), msgspec.json.Decoder(lo
 
 
 def parse_log(content: bytes, path: Path) -> tuple[log.LogHeader, list[log.Event]]:
-    """Read a decision log; O(lines)."""
+    """Parse a decision log; O(lines)."""
     lines = io.BytesIO(content)
     header = _parse_header(lines.readline(), path)
     events: list[log.Event] = []
@@ -451,5 +451,5 @@ def _parse_header(line: bytes, path: Path) -> log.LogHeader:
 
 
 def or_infinite(number: float | None) -> float:
-    """Return the number, or infinity for None, as the log writes it."""
+    """Return the number, or infinity for None."""
     return math.inf if number is None else number

@@ -1,4 +1,4 @@
-"""Questions to a deadline scheduler about one more job, in any state of its plan.
+"""Asking a deadline scheduler about one more job, in any state of its plan.
 
 :class:`PlanAsker` puts the plan of a past moment together from the decision log, anew for every
 question, since an answer changes the plan. :class:`SearchAsker` asks only the search of a plan that
@@ -52,7 +52,7 @@ ANY_OFFER = 1e12
 
 
 class Commitment(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that the scheduler has admitted, as it was planned at one moment (seconds)."""
+    """An admitted job as planned at one moment (seconds)."""
 
     job: str
     processors: int
@@ -66,7 +66,7 @@ class Commitment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer of a scheduler to a request; dates in seconds."""
+    """A scheduler's answer to a request; dates in seconds."""
 
     admitted: bool
     """Whether it takes the job, with the requested deadline or an offered one."""
@@ -86,12 +86,12 @@ class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str:
-        """Return the refusal in words, empty for none."""
+        """Return the refusal in words, "" for none."""
         return "" if self.refusal is None else sentence(self.refusal)
 
 
 class AskedManager(ResourceManager):
-    """The resource manager of a scheduler that is only asked: it notes what it would do.
+    """Resource manager of a scheduler that is only asked: it records decisions.
 
     Attributes
     ----------
@@ -108,29 +108,29 @@ class AskedManager(ResourceManager):
         self.killed: list[str] = []
 
     def start_job(self, job: Job, hosts: object) -> None:
-        """Start nothing."""
+        """Do nothing: nothing is started."""
 
     def reject_job(self, job: Job, reason: object) -> None:
-        """Reject nothing: the log of decisions has the reason."""
+        """Do nothing: the decision log has the reason."""
 
     def kill_job(self, job: Job) -> None:
         self.killed.append(job.id)
 
     def note_metadata(self, job: Job, text: str) -> None:
-        """Note nothing."""
+        """Do nothing."""
 
     def call_at(self, date: float) -> None:
-        """Call never."""
+        """Do nothing: there are no calls."""
 
     def hosts_of(self, job: Job) -> int:
         return self.hosts.get(job.id, 0)
 
     def count_free(self) -> None:
-        """Leave the number of free hosts as it was told."""
+        """Keep the given number of free hosts."""
 
 
 class PlanAsker:
-    """Asker of a whole scheduler in one state of its plan, at the date ``now`` (seconds)."""
+    """Asks a whole scheduler in one state of its plan, at the date ``now`` (seconds)."""
 
     def __init__(self, history: DecisionHistory, state: PlanState, now: float) -> None:
         self.history = history
@@ -149,7 +149,7 @@ class PlanAsker:
             self.free_processors = self.machine_size - len(used)
 
     def _refuse_moved(self) -> None:
-        """Refuse a state in which maintenance has moved a fixed start: the log does not tell it."""
+        """Refuse a state in which maintenance moved a fixed start, which is not logged."""
         for story in self.state.held:
             begin = story.planned
             if story.asked.start is None or begin is None or story.outcome == RUNNING:
@@ -165,7 +165,7 @@ class PlanAsker:
                 )
 
     def _running_hosts(self) -> dict[str, HostSet]:
-        """Return the hosts of what runs by full id."""
+        """Return the hosts of running jobs by full id."""
         running = [story.name for story in self.state.held if story.outcome == RUNNING]
         try:
             return {name: self.history.allocations[name] for name in (*running, *self.state.dying)}
@@ -178,11 +178,11 @@ class PlanAsker:
 
     @property
     def can_answer(self) -> bool:
-        """Return whether the scheduler keeps a plan, which can be asked."""
+        """Return whether the scheduler keeps a plan that can be asked."""
         return isinstance(self._scheduler, PlanScheduler)
 
     def _recall(self, scheduler: RestartingQops) -> None:
-        """Have a scheduler count the jobs that have arrived before this state."""
+        """Let a scheduler count the jobs that arrived before this state."""
         for each in self.state.jobs.values():
             asked = each.asked
             if asked.start is None and 1 <= asked.processors <= self.machine_size:
@@ -234,7 +234,7 @@ class PlanAsker:
         )
 
     def _restored(self) -> tuple[PlanScheduler, list[Job]]:
-        """Return a scheduler in the state that is asked about, and the waiting jobs. O(jobs²)."""
+        """Return a scheduler in this state, and the waiting jobs. O(jobs²)."""
         scheduler, state, now = self._scheduler, self.state, up_to_grid(float(self.now))
         if not isinstance(scheduler, PlanScheduler):
             raise InputError(
@@ -268,7 +268,7 @@ class PlanAsker:
         return scheduler, [job for job in held if job.phase == WAITING]
 
     def earliest_deadline(self, asked: Submitted) -> tuple[float, PlanAnswer] | None:
-        """Return the earliest deadline that would be granted, and the answer to it.
+        """Return the earliest deadline that would be granted, with the answer.
 
         The bisection of Islam et al. (2004, Figure 2), between the requested deadline, or
         the end of a job that starts now if the request has none or would be granted, and
@@ -304,7 +304,7 @@ class PlanAsker:
 
 
 def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
-    """Return the hosts that are there, and the maintenance that was announced.
+    """Return the present hosts and the announced maintenance.
 
     The log tells how many hosts are there; which these are, and when they have maintenance, the
     description of the run does.
@@ -338,7 +338,7 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
 
 
 def logged_scheduler(history: DecisionHistory) -> Scheduler:
-    """Return a scheduler as the one that made a decision log."""
+    """Return a scheduler with the options of the one that made a decision log."""
     header, made_by = history.header, history.made_by
     written = history.info.sha256.get("scheduler") if history.info is not None else None
     name = header.scheduler
@@ -357,7 +357,7 @@ def logged_scheduler(history: DecisionHistory) -> Scheduler:
 
 
 def job_of(asked: Submitted) -> Job:
-    """Return the job that asked."""
+    """Return the job of a request."""
     qos = QosRequest(
         deadline=asked.deadline,
         estimated_runtime=asked.estimate,
@@ -370,7 +370,7 @@ def job_of(asked: Submitted) -> Job:
 
 
 def _held(story: JobStory) -> Job:
-    """Return a job that waits or runs as a plan holds it."""
+    """Return a waiting or running job in the form of a plan."""
     told = {"job": story.name, "deadline": story.promise, "estimate": story.estimate_left}
     job = job_of(msgspec.structs.replace(story.asked, **told))
     job.target, job.kills = or_infinite(story.target), len(story.kills)
@@ -404,7 +404,7 @@ def _finite(number: float) -> float | None:
 
 
 class EarliestEnd(NamedTuple):
-    """An end that can be promised, and the start in the plan for it (seconds)."""
+    """An end that can be promised, and its planned start (seconds)."""
 
     end: float
     start: float
@@ -414,7 +414,7 @@ NO_END = EarliestEnd(math.inf, math.inf)
 
 
 class SearchAsker:
-    """Asker of a deadline scheduler's search about a new job, with other deadlines than its own.
+    """Asks a deadline scheduler's search about a new job with various deadlines.
 
     The plan stays as it is, and so does what the job asked for. What schedulers do beside their
     search, as killing, is not tried.
@@ -426,7 +426,7 @@ class SearchAsker:
         scheduler.prepare()
 
     def start_for(self, deadline: float) -> float | None:
-        """Return the start planned for a deadline (both in seconds), None if it is refused."""
+        """Return the planned start for a deadline (both in s), None if it is refused."""
         return self._job.trial if self._refusal(deadline) is None else None
 
     def refusal(self, deadline: float) -> Refusal | None:
@@ -437,7 +437,7 @@ class SearchAsker:
         return self._refusal(deadline)
 
     def earliest(self, *, within: float = RESOLUTION, share: float = 0.0) -> EarliestEnd:
-        """Return the earliest end that could be promised, :data:`NO_END` if there is none.
+        """Return the earliest end that can be promised, :data:`NO_END` if none can.
 
         A bisection as in Islam et al. (2004, Figure 2), between the end with no other job waiting
         and that in the first gap of the plan, or else without deadline. Who asks for the date gets
@@ -487,7 +487,7 @@ class SearchAsker:
 
 
 class EarliestPromises:
-    """Notes of what could have been promised to each new job of a simulation.
+    """Records what could have been promised to each new job of a simulation.
 
     ``responses`` are the seconds from its submission to the earliest end, by full id.
     """
@@ -496,7 +496,7 @@ class EarliestPromises:
         self.responses: dict[str, float] = {}
 
     def ask(self, scheduler: DeadlineScheduler, job: Job) -> None:
-        """Ask before the scheduler answers; its answer does not depend on it."""
+        """Ask before the scheduler answers, without changing its answer."""
         end = SearchAsker(scheduler, job).earliest().end
         self.responses[job.id] = end - job.arrival
 
@@ -516,7 +516,7 @@ def deadline_scheduler(name: str, settings: Mapping[str, Any]) -> DeadlineSchedu
 def watched_scheduler(
     name: str, settings: Mapping[str, Any], promises: EarliestPromises
 ) -> SchedulerModule:
-    """Return a deadline scheduler whose new jobs are all asked about first."""
+    """Return a deadline scheduler that first asks about every new job."""
     made = deadline_scheduler(name, settings)
     kind: Any = type(made)
 

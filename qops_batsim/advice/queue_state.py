@@ -17,7 +17,7 @@ Date = float | str
 
 
 class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that runs or waits; dates in seconds since 1970, None where unknown.
+    """A running or waiting job; dates in seconds since 1970, None if unknown.
 
     Attributes
     ----------
@@ -62,13 +62,13 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def in_line(job: QueuedJob) -> tuple[float, float, float]:
-    """Return the key that waiting jobs are sorted by: planned start, priority, submission."""
+    """Return the sort key of waiting jobs: planned start, priority, submission."""
     planned = math.inf if job.planned_start is None else job.planned_start
     return planned, -job.priority, job.submission or 0.0
 
 
 def by_priority(job: QueuedJob) -> tuple[float, float, float]:
-    """Return the key of waiting jobs for a scheduler: priority, planned start, submission."""
+    """Return a scheduler's sort key of waiting jobs: priority, planned start, submission."""
     planned, priority, submission = in_line(job)
     return priority, planned, submission
 
@@ -101,7 +101,7 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     margin: float = 0.0
 
     def not_planned(self) -> dict[str, int]:
-        """Count the jobs that are in no plan, by why."""
+        """Count the jobs that are in no plan, by reason."""
         blocked = Counter(
             job.reason if job.reason == TOO_WIDE else f"{job.meaning.waits} ({job.reason})"
             for job in self.blocked
@@ -110,7 +110,7 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def date_of(date: Date | None, where: str) -> float | None:
-    """Return a date in seconds since 1970; an InputError names a text that is none."""
+    """Parse a date to seconds since 1970; InputError if it is invalid."""
     if isinstance(date, str):
         try:
             moment = datetime.fromisoformat(date)
@@ -130,7 +130,7 @@ def date_of(date: Date | None, where: str) -> float | None:
 
 
 def date_text(seconds: float) -> str:
-    """Return a date (seconds since 1970) on this machine's clock, with its offset from UTC."""
+    """Format a date (seconds since 1970) in this machine's time zone, with offset."""
     try:
         return datetime.fromtimestamp(round(seconds), UTC).astimezone().isoformat(" ")
     except (OverflowError, ValueError, OSError):

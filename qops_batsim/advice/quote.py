@@ -1,4 +1,4 @@
-"""Quotes for one more job in a past run: what could have been promised, and at what price."""
+"""Quotes for one more job in a finished run: what could have been promised, at what price."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class PossibleDeadline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PricedDeadlines:
-    """Deadlines that a job could have, with their prices.
+    """Possible deadlines of a job, with their prices.
 
     A deadline that is not the user's own (``user_deadline`` is false) costs nothing.
     """
@@ -48,7 +48,7 @@ class PricedDeadlines:
         return self._prices.price(asked.processors, asked.estimate, asked.submission, charged)
 
     def earliest(self) -> PossibleDeadline | None:
-        """Return the earliest deadline that is granted, or None.
+        """Return the earliest granted deadline, or None.
 
         See :meth:`~qops_batsim.advice.plan_asker.PlanAsker.earliest_deadline`.
         """
@@ -58,7 +58,7 @@ class PricedDeadlines:
     def cheapest(
         self, latest: float | None, earliest: PossibleDeadline | None
     ) -> PossibleDeadline | None:
-        """Return the latest deadline that the user takes and the scheduler promises."""
+        """Return the latest deadline that the user accepts and the scheduler promises."""
         if latest is None or earliest is None:
             return None
         if latest > earliest.deadline:
@@ -69,7 +69,7 @@ class PricedDeadlines:
         return earliest if earliest.deadline <= latest + PLAN_TOLERANCE else None
 
     def possible(self, deadline: float | None, answer: PlanAnswer) -> PossibleDeadline | None:
-        """Return a granted deadline, if there is one, with its price."""
+        """Return a granted deadline with its price, if there is one."""
         if deadline is None:
             return None
         return PossibleDeadline(
@@ -82,7 +82,7 @@ class PricedDeadlines:
 
 
 class Quotation(msgspec.Struct, frozen=True, kw_only=True):
-    """Answer of a scheduler at the moment ``time``; dates in seconds."""
+    """A scheduler's answer at the moment ``time``; dates in seconds."""
 
     run: str
     scheduler: str
@@ -128,7 +128,7 @@ def quote(
     before: bool = False,
     code: AllowedCode = (),
 ) -> Quotation:
-    """Ask what the scheduler would have answered at one moment; nothing is changed.
+    """Quote for one more job at a moment of a finished run: the scheduler's answer then.
 
     Parameters
     ----------

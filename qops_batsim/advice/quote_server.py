@@ -1,4 +1,4 @@
-"""HTTP endpoint that portals and job-submit plug-ins ask for quotes (the extra ``http``).
+"""HTTP server for quotes, for portals and job-submit plug-ins (extra ``http``).
 
 One request a connection. A connection counts once its request is complete: of those that are not,
 the oldest is dropped when there are too many, and each after some seconds. Complete requests are
@@ -63,17 +63,17 @@ Problem = HTTPException
 
 
 class Forecasts(Protocol):
-    """When jobs of a queue will start; what is returned has a JSON form (msgspec)."""
+    """Protocol: when a queue's jobs will start; results have a JSON form (msgspec)."""
 
     def of_waiting(self, job: str | None = None, user: str | None = None) -> Any:
-        """Return at once what was forecast last: of all that wait, of one, or of a user's."""
+        """Return the latest forecast at once: of all waiting jobs, one, or a user's."""
 
     def of_new(self, asked: Ask, user: str) -> Any:
-        """Return the forecast of a job that is not submitted yet; in several threads at a time."""
+        """Return the forecast of a job to be submitted; may be called by several threads."""
 
 
 class QuoteServer(uvicorn.Server):
-    """Endpoint on an address, served by :meth:`run` until ``should_exit`` is set or a signal.
+    """Server on an address; :meth:`run` serves until a signal or ``should_exit``.
 
     ``asker`` returns that of the queue as it is now; one thread at a time calls it. Without
     ``forecasts`` nothing is said of starts.
@@ -136,7 +136,7 @@ class QuoteServer(uvicorn.Server):
         super().run(sockets or [self._socket])
 
     async def _answer(self, endpoint: _Endpoint, request: Request) -> Response:
-        """Return the answer of an endpoint, or its refusal."""
+        """Return an endpoint's answer or refusal."""
         try:
             self._check(request)
             async with asyncio.timeout(self._seconds):
@@ -150,7 +150,7 @@ class QuoteServer(uvicorn.Server):
             return self._response(request, 400, {"error": str(error)})
 
     async def _no_route(self, request: Request, error: Exception) -> Response:
-        """Return the refusal of a request for which there is no endpoint."""
+        """Return the refusal of a request without an endpoint."""
         if request.method not in ("GET", "POST"):
             why = f"Unsupported method ({request.method!r})"
             return self._response(request, 501, {"error": why})
@@ -180,7 +180,7 @@ class QuoteServer(uvicorn.Server):
         return Response(body, status, headers, media_type="application/json")
 
     def _check(self, request: Request) -> None:
-        """Refuse requests that are too long, and those of other sites' web pages.
+        """Refuse requests that are too long, or come from other sites' web pages.
 
         Names of such sites may have been made to mean this machine, so that a browser on it comes
         here: only its own names are answered.
@@ -228,7 +228,7 @@ class QuoteServer(uvicorn.Server):
         return await self._answering.run(partial(self._forecasts.of_new, asked, user))
 
     async def _asker(self) -> QueueAsker:
-        """Return the asker; that a file cannot be read is not the client's fault.
+        """Return the asker; an unreadable file is not the client's fault.
 
         One thread reads the file, for all who came before it began.
         """
@@ -251,14 +251,14 @@ _Endpoint = Callable[[Request], Awaitable[Any]]
 
 
 class _Line:
-    """Line of what is worked on in threads, so much at a time, the first that came first."""
+    """Queue of work in threads, first come first served, with limited concurrency."""
 
     def __init__(self, at_once: int) -> None:
         self._free = asyncio.Semaphore(at_once)
         self._waiting = 0
 
     async def run(self, work: Callable[[], _Result]) -> _Result:
-        """Return what a function returns; its place is taken until it has ended.
+        """Run a function in its turn and return its result.
 
         Who does not wait for it any more does not end it.
         """
@@ -275,7 +275,7 @@ class _Line:
 
 
 def _in_thread(work: Callable[[], _Result]) -> asyncio.Future[_Result]:
-    """Run a function in a thread that does not keep the process from ending."""
+    """Run a function in a thread that does not keep the process alive."""
     loop, context = asyncio.get_running_loop(), copy_context()
     future: asyncio.Future[_Result] = loop.create_future()
 
@@ -302,13 +302,13 @@ def _in_thread(work: Callable[[], _Result]) -> asyncio.Future[_Result]:
 
 
 def _forget(future: asyncio.Future[Any]) -> None:
-    """Take note of an error for which perhaps nobody waits."""
+    """Retrieve an error that perhaps nobody waits for."""
     if not future.cancelled():
         future.exception()
 
 
 class _Clients:
-    """Open connections, the oldest first."""
+    """Open connections, oldest first."""
 
     def __init__(self) -> None:
         self._open: dict[_LimitedProtocol, None] = {}
@@ -316,14 +316,14 @@ class _Clients:
         self._most = min(MOST_OPEN, max(limit // 2, 16)) if limit > 0 else MOST_OPEN
 
     def add(self, connection: _LimitedProtocol) -> None:
-        """Add a connection; the oldest without a complete request makes room for it."""
+        """Add a connection, dropping the oldest without a complete request if needed."""
         self._open[connection] = None
         if len(self._open) > self._most:
             idle = (each for each in self._open if not each.is_complete)
             self._drop(next(idle, connection))
 
     def discard(self, connection: _LimitedProtocol) -> None:
-        """Forget a connection."""
+        """Remove a connection."""
         self._open.pop(connection, None)
 
     def _drop(self, connection: _LimitedProtocol) -> None:
@@ -332,7 +332,7 @@ class _Clients:
 
 
 class _LimitedProtocol(H11Protocol):
-    """HTTP of a connection that ends after some seconds, whatever the client does."""
+    """HTTP connection that ends after some seconds, whatever the client does."""
 
     def __init__(self, connections: _Clients, seconds: float, **given: Any) -> None:
         super().__init__(**given)
@@ -340,7 +340,7 @@ class _LimitedProtocol(H11Protocol):
 
     @property
     def is_complete(self) -> bool:
-        """Whether its request has been received."""
+        """Whether the request has been received completely."""
         return self.cycle is not None and not self.cycle.more_body
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -349,7 +349,7 @@ class _LimitedProtocol(H11Protocol):
         self._all.add(self)
 
     def _end_request(self) -> None:
-        """End a connection without a complete request; others get time for the answer."""
+        """End a connection without a complete request; others get time for an answer."""
         if self.is_complete:
             left = self._seconds + WRITING_SECONDS
             self._limit = self.loop.call_later(left, self.transport.abort)
@@ -362,7 +362,7 @@ class _LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what is no request with JSON, as all else."""
+        """Answer an invalid request with JSON."""
         headers = [("content-type", "application/json"), ("connection", "close")]
         body = json.dumps({"error": msg}).encode()
         for event in (
@@ -382,7 +382,7 @@ def _is_loopback(name: str) -> bool:
 
 
 def _fields_of(request: Request, expected: str, **allowed: bool) -> dict[str, str]:
-    """Return the fields of a query; those are ``allowed`` of which it says whether they are needed.
+    """Return a query's fields; ``allowed`` says which exist, and whether each is required.
 
     A refusal tells what is ``expected``.
     """
@@ -429,7 +429,7 @@ def _about(asker: QueueAsker) -> dict[str, Any]:
 
 
 def parse_address(text: str, *, any_interface: bool) -> tuple[str, int]:
-    """Return host and port of ``127.0.0.1:8080``; only a loopback address unless allowed."""
+    """Parse host and port of ``127.0.0.1:8080``; only loopback unless allowed."""
     host, colon, port = text.rpartition(":")
     host = host.strip("[]") if host else host
     try:

@@ -31,7 +31,7 @@ CANNOT_SAY = "cannot be said"
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """Recommended setting: its name, its value and the reason."""
+    """A recommended setting: name, value and reason."""
 
     setting: str
     value: str
@@ -59,7 +59,7 @@ def earliness(
     by_processors: bool,
     categories: Categories = Categories(),  # noqa: B008 - it is frozen
 ) -> list[Earliness]:
-    """Return the earliest promises by processors or category, then for all."""
+    """Return the earliest promises by processors or category, then overall."""
     groups: dict[str, list[EarliestPromise]] = {}
     labels, sizes = categories.labels(), sizes_of(categories)
     of = {
@@ -100,14 +100,14 @@ def _earliness(group: str, promises: list[EarliestPromise]) -> Earliness:
 
 
 def hours(seconds: float) -> str:
-    """Return a duration as a number of hours; ``never`` if infinite, ``-`` if not known."""
+    """Format a duration in hours; ``never`` if infinite, ``-`` if unknown."""
     if math.isnan(seconds):
         return "-"
     return "never" if math.isinf(seconds) else f"{seconds / HOUR:,.2f}"
 
 
 def percent(interval: Interval | None) -> str:
-    """Return a mean in percent with its interval, if it has one."""
+    """Format a mean in percent with its interval, if it has one."""
     if interval is None:
         return "-"
     low, high = interval.ends
@@ -115,7 +115,7 @@ def percent(interval: Interval | None) -> str:
 
 
 def short(interval: Interval | None) -> str:
-    """Return the same for a sentence: without decimals, or one below 10 %."""
+    """Format a mean in percent without decimals (one below 10 %)."""
     if interval is None:
         return "an unknown part"
 
@@ -129,7 +129,7 @@ def short(interval: Interval | None) -> str:
 
 
 def span(seconds: float) -> str:
-    """Return a duration in words: minutes, hours or days."""
+    """Format a duration in minutes, hours or days."""
     if math.isinf(seconds):
         return "no time that could be promised"
     for unit, size in (("days", 86400.0), ("hours", HOUR)):
@@ -139,7 +139,7 @@ def span(seconds: float) -> str:
 
 
 def factor_text(stringency: float) -> str:
-    """Return the response that users ask for: ``0.8 times EASY's response``."""
+    """Return the requested response in words: ``0.8 times EASY's response``."""
     return "EASY's response" if stringency == 0 else f"{1 - stringency:.3g} times EASY's response"
 
 
@@ -158,13 +158,13 @@ def manager_name(contestant: Contestant) -> str:
 
 
 def _in_text(contestant: Contestant) -> str:
-    """Return a scheduler's name for a sentence, whose own commas it must not meet."""
+    """Return a scheduler's name for a sentence, without commas of its own."""
     name = manager_name(contestant)
     return f'"{name}"' if "," in name else name
 
 
 def change_text(first: Interval | None, second: Interval | None) -> str:
-    """Return the change of a share in the words that its two values call for."""
+    """Return the change of a share in words that suit its two values."""
     if first is None or second is None:
         return "are not known"
     if short(first) == short(second):
@@ -188,12 +188,12 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def least(self) -> float:
-        """Return the smaller of their lower ends: what another stretch may give."""
+        """Return the smaller of their lower ends: what another window may give."""
         return min(self.jobs.ends[0], self.work.ends[0])
 
 
 def offers(advice: Advice) -> list[Offer]:
-    """Return the deadlines that were tried, the strictest first."""
+    """Return the tried deadlines, the strictest first."""
     choices, found = advice.choices, []
     for value in sorted({choices.stringency, *choices.stringencies}, reverse=True):
         case = choices.case(stringency=value)
@@ -204,7 +204,7 @@ def offers(advice: Advice) -> list[Offer]:
 
 
 def best_offer(advice: Advice) -> tuple[Offer, str]:
-    """Return the strictest deadline of which enough jobs and core-hours could be promised.
+    """Return the strictest deadline that enough jobs and core-hours can be promised.
 
     Also tells how far that goes: ``sure`` if both intervals lie above the goal, ``mean`` if only
     the means do, and ``none`` for the laxest tried where even these do not.
@@ -221,7 +221,7 @@ def best_offer(advice: Advice) -> tuple[Offer, str]:
 
 
 def best_scheduler(advice: Advice) -> tuple[str, str]:
-    """Return the scheduler that refuses least work, of those that promise no fewer deadlines.
+    """Return the scheduler that refuses least work among those that promise no less.
 
     Another one than the chosen one needs an interval that tells the two apart.
     """
@@ -260,7 +260,7 @@ def best_scheduler(advice: Advice) -> tuple[str, str]:
 
 
 def recommended(advice: Advice) -> list[Setting]:
-    """Return the settings for a centre; one line where the model does not fit the trace."""
+    """Return a centre's settings; one line if the model does not fit the trace."""
     if not advice.fit.fits:
         why = f"because {misfit_text(advice.fit.misfits[0], advice.fit.scheduler)}"
         return [Setting(setting="All settings", value=CANNOT_SAY, reason=why)]
@@ -275,7 +275,7 @@ def recommended(advice: Advice) -> list[Setting]:
 
 
 def fit_text(fit: ModelFit) -> str:
-    """Return which of several schedulers explains the waits of the log, and how well."""
+    """Return which scheduler explains the log's waits, and how well, as a sentence."""
     if not fit.tried or fit.alike is None:
         return ""
     share = f"{100 * fit.alike:.0f} % of waits in the later half of the trace are within a factor "
@@ -289,7 +289,7 @@ def fit_text(fit: ModelFit) -> str:
 
 
 def misfit_text(worst: ClassFit, scheduler: str) -> str:
-    """Return the distance of simulated waits from logged ones, for a class of processors."""
+    """Return how far simulated waits are from logged ones, for a class of processors."""
     at = worst.ratios.index(worst.worst)
     who = "all jobs" if worst.group == "all" else f"the jobs of {worst.group} processors"
     part = ("half", "nine of ten")[at]
@@ -314,7 +314,7 @@ _TOO_LONG = (
 
 
 def warnings(advice: Advice) -> list[str]:
-    """Return the reasons against any recommendation; none where the model fits."""
+    """Return the reasons against any recommendation; none if the model fits."""
     misfits = advice.fit.misfits
     if not misfits:
         return []
@@ -356,7 +356,7 @@ def _offered(advice: Advice) -> Setting:
 
 
 def trade(advice: Advice) -> str:
-    """Return the effect of laxer deadlines, those to offer or the laxest, in a sentence."""
+    """Return a sentence on the effect of laxer deadlines."""
     choices, found = advice.choices, offers(advice)
     asked = next(each for each in found if each.stringency == choices.stringency)
     other, _ = best_offer(advice)
@@ -452,7 +452,7 @@ def _load(advice: Advice) -> Setting:
 
 
 def few_text(advice: Advice) -> str:
-    """Compare promises to a part of the users with promises to all."""
+    """Compare promises to some users with promises to all, in a sentence."""
     choices = advice.choices
     few, all_of_them = choices.case(share=FEW), choices.chosen
     share, change = advice.mean(few, promised), advice.difference(few, all_of_them, promised)
@@ -490,7 +490,7 @@ def headline(advice: Advice) -> list[str]:
 
 
 def summary(advice: Advice) -> list[str]:
-    """Return the headline behind what forbids to rely on it, if anything does."""
+    """Return the headline, preceded by reasons not to rely on it, if any."""
     return [*warnings(advice), *headline(advice)]
 
 

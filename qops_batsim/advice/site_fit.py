@@ -1,4 +1,4 @@
-"""Which scheduler's waits a log has: chosen on the earlier half of its jobs, judged on the later.
+"""Which scheduler explains a log's waits: chosen on its earlier half, judged on the later.
 
 Where EASY does not explain the waits of a log, its site may have another scheduler: first come
 first served, conservative backfilling, or Slurm with some weights of its multifactor priority.
@@ -61,7 +61,7 @@ class WaitsCase(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Waits:
-    """Maker of the waits (seconds) of a trace's jobs, in its order."""
+    """Protocol: computes the waits (seconds) of a trace's jobs, in its order."""
 
     trace: Workload
 
@@ -75,7 +75,7 @@ class Waits:
 
 
 def site_schedulers(trace: Workload, logged: Floats) -> list[Contestant]:
-    """Return the schedulers that are tried, by what the jobs of a trace tell.
+    """Return the schedulers to try, given what the trace says about its jobs.
 
     The QOS of a job gets a priority by the median wait in the log (seconds, by job), the longer the
     lower.
@@ -152,7 +152,7 @@ def site_fit(
 
 
 def _apart(simulated: Floats, logged: Floats) -> Floats:
-    """Return the logarithms of simulated over logged waits."""
+    """Return the log ratios of simulated to logged waits."""
     ours, theirs = (np.maximum(each, LEAST_WAIT) for each in (simulated, logged))
     found: Floats = np.log(np.minimum(ours, 1e12)) - np.log(theirs)
     return found

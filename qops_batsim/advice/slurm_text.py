@@ -1,4 +1,4 @@
-"""Text of ``squeue`` and of ``scontrol show job``, as records with the names of ``squeue --json``.
+"""Text output of ``squeue`` and ``scontrol show job``, converted to ``squeue --json`` records.
 
 Dates without an offset are those of this machine's clock, as Slurm's commands write them here.
 """
@@ -78,7 +78,7 @@ _NAMED = re.compile(
 
 
 def records_of_text(text: str, source: str) -> list[dict[str, Any]]:
-    """Return the jobs that a text tells, as ``squeue --json`` has them. O(text)."""
+    """Return the jobs in a text as ``squeue --json`` records. O(text)."""
     if "error:" in text.partition("\n")[0]:
         raise InputError(f"{source}: Slurm failed ({shown(text.strip())}); {EXPECTED}")
     if text.startswith("No jobs in the system"):
@@ -88,7 +88,7 @@ def records_of_text(text: str, source: str) -> list[dict[str, Any]]:
 
 
 def _of_squeue(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the cells of each row by column, and where it stands."""
+    """Yield each row's cells by column, and its place."""
     head, *lines = text.splitlines() or [""]
     heads = [name.strip() for name in head.split("|")]
     if lacks := [name for name in _NEEDED if name not in heads]:
@@ -106,7 +106,7 @@ def _of_squeue(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _of_scontrol(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the fields of each job by the columns of squeue, and where they stand.
+    """Yield each job's fields under squeue's columns, and its place.
 
     Of a field that is told twice the last counts: a job's name, before the others, may look like
     one, and what comes behind the last of these is free text as well.
@@ -140,7 +140,7 @@ def _of_scontrol(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]
 
 
 def _record(told: Mapping[str, str], where: str) -> dict[str, Any]:
-    """Return the record of a job, by its columns."""
+    """Return a job's record from its columns."""
     found: dict[str, Any] = {
         field: told[name]
         for name, field in _TEXTS.items()
@@ -179,7 +179,7 @@ def _record(told: Mapping[str, str], where: str) -> dict[str, Any]:
 
 
 def _count(text: str, where: str) -> float | None:
-    """Return a number, of a range the lower end."""
+    """Parse a number, of a range its lower end."""
     if is_none(text):
         return None
     if (parts := _COUNT.fullmatch(text)) is None:
@@ -188,7 +188,7 @@ def _count(text: str, where: str) -> float | None:
 
 
 def _date(text: str, where: str) -> float | None:
-    """Return a date in seconds since 1970."""
+    """Parse a date to seconds since 1970."""
     if is_none(text):
         return None
     try:

@@ -1,4 +1,4 @@
-"""The runs behind advice on a trace: windows of it, with deadlines, under policies."""
+"""The runs behind advice on a trace: its windows with deadlines under schedulers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from qops_batsim.workload.scale import subset
 
 
 class TraceWindow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A stretch of a trace, in jobs by submission; its number seeds what is drawn.
+    """A window of a trace, in jobs by submission; its number is its seed.
 
     The machine had so many ``processors`` then, if that is known to change.
     """
@@ -52,7 +52,7 @@ class TraceWindow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 def choose_windows(
     jobs: int, windows: int | None = None, size: int | None = None, *, is_part: bool = False
 ) -> list[TraceWindow]:
-    """Return windows spread evenly over so many jobs.
+    """Return windows spread evenly over a number of jobs.
 
     By default a trace of fewer than 6,000 jobs is one window, others are three to five, of 5,000
     jobs at most: three are needed for an interval. A partition, one of several, is three of 3,000.
@@ -73,7 +73,7 @@ def choose_windows(
 def sized_windows(
     windows: Sequence[TraceWindow], workload: Workload, sizes: Sequence[tuple[float, int]]
 ) -> list[TraceWindow]:
-    """Return windows with the size of the machine at the middle one of their jobs.
+    """Return windows with the machine's size at the middle of their jobs.
 
     ``sizes`` are processors since some dates. No job of a window is wider than its machine.
     """
@@ -89,7 +89,7 @@ def sized_windows(
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace of which every job can be promised something.
+    """A trace in which every job can be promised something.
 
     Of its jobs ``unfit`` were left out, which ask for more processors than the machine has, or for
     none, and ``deadlines`` of their own were not looked at. ``estimates`` says in a sentence which
@@ -105,7 +105,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def prepare(workload: Workload) -> Prepared:
-    """Return a trace with an estimate for each job, without any deadline."""
+    """Return a trace with an estimate for each job and without deadlines."""
     deadlines = sum(job.qos is not None and job.qos.deadline is not None for job in workload.jobs)
     if deadlines:
         workload = without_deadlines(workload)
@@ -170,7 +170,7 @@ class GroupCount(msgspec.Struct, kw_only=True):
 
 
 class EarliestPromise(msgspec.Struct, frozen=True, array_like=True):
-    """Earliest promise to a job, and how long it was to run (s).
+    """A job's earliest possible promise, and its run time (s).
 
     The category is by that estimate, since no more is known at the submission.
     """
@@ -182,7 +182,7 @@ class EarliestPromise(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RefusedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that was refused; dates and durations in seconds."""
+    """A refused job; dates and durations in seconds."""
 
     id: str
     submission: float
@@ -196,7 +196,7 @@ class RefusedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdviceRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of a run; groups and charges by category, work in processor-seconds."""
+    """A run's result; groups and charges by category, work in processor-seconds."""
 
     metrics: AdmissionMetrics
     work: float
@@ -214,12 +214,12 @@ class AdviceRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> GroupCount:
-        """Return all categories together."""
+        """Return the sum of all categories."""
         return add_up(self.groups.values())
 
 
 def add_up(groups: Iterable[GroupCount]) -> GroupCount:
-    """Return groups together."""
+    """Return the sum of groups."""
     counted, reasons = Counter[str](), Counter[str]()
     for each in groups:
         counts = msgspec.structs.asdict(each)
@@ -230,7 +230,7 @@ def add_up(groups: Iterable[GroupCount]) -> GroupCount:
 
 @dataclass
 class TraceRuns:
-    """Maker of the runs of cases on windows of a trace; remembers what cases share."""
+    """Runs cases on windows of a trace; caches what cases share."""
 
     trace: Workload
     windows: Sequence[TraceWindow]
@@ -241,7 +241,7 @@ class TraceRuns:
     )
 
     def __call__(self, case: AdviceCase) -> AdviceRun:
-        """Return the results of a run."""
+        """Run a case and return its results."""
         measured = self._under_easy(case)
         base = measured[case.estimates].workload
         workload = give_deadlines(base, measured[case.deadlines_by], case)
@@ -294,13 +294,13 @@ class TraceRuns:
 
 
 def shared_work(case: AdviceCase) -> tuple[int, float]:
-    """Return what a case shares with others that should be run by the same process."""
+    """Return what groups a case with those that can share its work."""
     return case.window, case.load
 
 
 @dataclass(frozen=True)
 class _UnderEasy:
-    """A workload with what EASY makes of it: responses (s) by job, and slowdowns."""
+    """A workload with EASY's response times (s) by job, and slowdowns."""
 
     workload: Workload
     responses: Mapping[str, float]
@@ -322,7 +322,7 @@ def run_easy(
 
 
 def give_deadlines(base: Workload, measured: _UnderEasy, case: AdviceCase) -> Workload:
-    """Return a workload in which users ask for deadlines as Islam et al. (2003) set them.
+    """Return the workload with deadlines from EASY, as in Islam et al. (2003).
 
     They follow from the same jobs as they were ``measured``, perhaps with other estimates. A
     deadline is submission + max(estimate, (1 - S) × response under EASY), as of
@@ -387,7 +387,7 @@ def _refusals(
 
 
 def _field_of_jobs(workload: Workload, field: str) -> list[str]:
-    """Return a field of each job in the trace, ``-`` where it has none."""
+    """Return a field of each job in the trace, ``-`` if missing."""
     return [str(job.fields.get(field, "-")) for job in workload.jobs]
 
 
@@ -398,7 +398,7 @@ def refusal_of(module: SchedulerModule, job_id: str) -> Refusal:
 
 
 def reason_of(refusal: Refusal) -> str:
-    """Return to which of :data:`REASONS` a refusal belongs."""
+    """Return the class (:data:`REASONS`) of a refusal."""
     return _REASONS.get(refusal.kind, "other")
 
 

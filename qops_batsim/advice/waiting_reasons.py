@@ -1,4 +1,4 @@
-"""Reasons for which Slurm lets jobs wait, and their meaning: squeue(1), job reason codes."""
+"""Slurm's reasons why jobs wait, and their meaning: squeue(1), job reason codes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Waits(StrEnum):
-    """Meaning of a reason for a plan."""
+    """What a reason means for a plan."""
 
     FOR_PROCESSORS = "waits for processors"
     CANNOT_START = "cannot start until something changes"
@@ -113,7 +113,7 @@ _MEANINGS = [
 
 
 def meaning_of(reason: str) -> Meaning:
-    """Return what a reason means, with or without the text that squeue adds to it.
+    """Return a reason's meaning, with or without squeue's additional text.
 
     >>> [*map(str, meaning_of("(ReqNodeNotAvail, UnavailableNodes:n1)"))]
     ['nodes', 'cannot start until something changes']
@@ -124,5 +124,5 @@ def meaning_of(reason: str) -> Meaning:
 
 
 def may_start(reason: str) -> bool:
-    """Return whether a job waits for processors, or may do so as far as is known."""
+    """Return whether a job waits for processors, as far as is known."""
     return meaning_of(reason).waits in (Waits.FOR_PROCESSORS, Waits.UNKNOWN)

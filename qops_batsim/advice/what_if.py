@@ -1,4 +1,4 @@
-"""Changes of a trace whose effect is asked for: load, machine, longest walltime, estimates."""
+"""Changes to a trace to try: load, machine, longest walltime, estimates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RISK = 0.05
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes to try: ``load`` times the jobs, so many ``processors`` more, and rules for users.
+    """Changes to try: ``load`` times the jobs, more ``processors``, and rules for users.
 
     A job that may run longer than ``max_walltime`` (seconds) becomes several, each submitted when
     the one before could end at the earliest. ``estimates`` are the users' own, or ``learned`` ones:
@@ -34,7 +34,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     estimates: str = "users"
 
     def change(self, part: Workload, load: float, seed: int) -> Workload:
-        """Return a window of a trace with the changes; ``load`` multiplies what is asked for."""
+        """Return a window of a trace with the changes; ``load`` multiplies the change's."""
         if self.max_walltime < math.inf:
             part = _cut(part, self.max_walltime)
         if self.processors:
@@ -44,7 +44,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
         return scale_load(part, load * self.load, seed=seed)
 
     def estimate(self, part: Workload, ends: Mapping[str, float]) -> Workload:
-        """Return a workload with the estimates asked for; ``ends`` are those under EASY."""
+        """Return a workload with the chosen estimates; ``ends`` are those under EASY."""
         if self.estimates == "users":
             return part
         choices = EstimateChoices(model="predicted", risk=RISK)
@@ -52,7 +52,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def on_machine(part: Workload, size: int) -> Workload:
-    """Return a workload for so many processors, with the jobs that fit there."""
+    """Return the workload for a machine of this size, with the jobs that fit."""
     fit = [job for job in part.jobs if job.processors <= size]
     part = derived(part, fit, None, {"step": "machine", "processors": size})
     part.processors = size
@@ -60,7 +60,7 @@ def on_machine(part: Workload, size: int) -> Workload:
 
 
 def parse_what_if(text: str, cores_per_node: float | None = None) -> WhatIf:
-    """Return the changes of a text such as ``load=1.2,nodes=+64,max-walltime=24h``.
+    """Parse changes such as ``load=1.2,nodes=+64,max-walltime=24h``.
 
     >>> parse_what_if("load=1.2,processors=+64,estimates=learned").processors
     64
@@ -105,7 +105,7 @@ def _number(text: str, where: str) -> float:
 
 
 def _cut(part: Workload, longest: float) -> Workload:
-    """Return a workload in which no job may run longer than this."""
+    """Return a workload in which longer jobs are cut into several."""
     jobs, profiles = [], {}
     for job, seconds in jobs_until_killed(part):
         if job.estimate <= longest:

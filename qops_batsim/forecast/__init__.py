@@ -1,4 +1,4 @@
-"""Forecasts of when waiting jobs will start, and how true such forecasts were."""
+"""Forecasts of when waiting jobs will start, and how accurate such forecasts were."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forecast of starts: many simulations of what may happen next to a queue.
+"""Forecasts of starts by many simulations of what may happen next to a queue.
 
 Each simulation draws how long the running and waiting jobs will run, from what jobs like them used
 of their limits, and which jobs will come, from a week of the past at the same hours. The machine's
@@ -39,7 +39,7 @@ _MARGIN = 0.5
 
 
 class Moment(NamedTuple):
-    """A queue at a date (seconds): rows of the jobs of a past that run and that wait then.
+    """A queue at a date (seconds): rows of a past's running and waiting jobs.
 
     Waiting jobs stand in the order of submission.
     """
@@ -50,7 +50,7 @@ class Moment(NamedTuple):
 
 
 def moment_of(past: Past, now: float, before: int | None = None) -> Moment:
-    """Return the queue at a date, as a past tells it, or of jobs before a row. O(jobs).
+    """Return the queue at a date according to a past, or of jobs before a row. O(jobs).
 
     Jobs of which it is not known until when they waited are left out. Where more processors run
     than the machine has, as logs of growing machines tell, the last ones that started are left out
@@ -68,7 +68,7 @@ def moment_of(past: Past, now: float, before: int | None = None) -> Moment:
 
 
 class Arrivals(NamedTuple):
-    """Jobs that come in a simulation.
+    """Jobs that arrive during a simulation.
 
     Rows of the past, by how much later than those they come, and how long they run (seconds); the
     places of those that are cancelled while they wait, and when (seconds).
@@ -82,7 +82,7 @@ class Arrivals(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """What may happen after a moment, by draw.
+    """Random futures of a moment, by draw.
 
     How long running jobs still run, then how long waiting ones will (seconds), by draw and job; the
     jobs that come, None where no week of the past is known; and when waiting jobs are cancelled if
@@ -102,7 +102,7 @@ class Drawn(NamedTuple):
 
 
 class Simulator:
-    """Simulations of what follows a moment, under one scheduler.
+    """Simulates what follows a moment, under one scheduler.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ class Simulator:
         self._ids = [str(place) for place in range(2 * len(past.submissions))]
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
-        """Return the fields of a job, made anew."""
+        """Return the fields of a job."""
         jobs = self.past.jobs
         job = jobs[int(job_id.partition("!")[2]) % len(jobs)]
         return {**job.fields, "id": job_id}
@@ -132,7 +132,7 @@ class Simulator:
         arrivals: Arrivals | None = None,
         cancelled: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return when the waiting jobs start (seconds): infinite for never, NaN if cancelled.
+        """Return the waiting jobs' starts (seconds): infinite for never, NaN if cancelled.
 
         Parameters
         ----------
@@ -183,7 +183,7 @@ class Simulator:
         return np.where(np.isnan(found), never, found)
 
     def planned(self, moment: Moment) -> np.ndarray:
-        """Return the starts (seconds) if all jobs used their limits and no other ones came."""
+        """Return the starts (s) if all jobs used their limits and no others arrived."""
         past, now = self.past, moment.now
         left = past.starts[moment.running] + past.limits[moment.running] - now
         return self.starts(
@@ -241,7 +241,7 @@ class Simulator:
         rng: np.random.Generator,
         patience: Patience | None = None,
     ) -> Drawn:
-        """Return what may happen, so often.
+        """Draw a number of random futures.
 
         What is drawn of the others does not depend on how many jobs wait behind them.
         """
@@ -306,7 +306,7 @@ class Simulator:
 
 
 def quantiles(starts: np.ndarray, levels: Sequence[float]) -> np.ndarray:
-    """Return quantiles of drawn starts (seconds), by level and job: each is one of the draws.
+    """Return quantiles of drawn starts (s) by level and job; each is one of the draws.
 
     Of the draws in which the job is not cancelled (NaN); infinite where it always is.
     """

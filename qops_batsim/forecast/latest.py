@@ -1,4 +1,4 @@
-"""The latest forecast of a queue, made anew in a process of its own, for who asks over HTTP.
+"""The latest forecast of a queue, renewed by a process of its own, for HTTP requests.
 
 An answer is what was forecast last, so it comes at once. The simulations have their own process:
 in this one they would keep answers waiting.
@@ -32,7 +32,7 @@ SOON = 5
 
 
 class Watch:
-    """A queue that is forecast whenever it has changed.
+    """A queue that is forecast whenever it changes.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Watch:
         self._last: QueueState | None = None
 
     def renewed(self) -> QueueForecast | None:
-        """Return the forecast of a queue that has changed; None if it is as it was."""
+        """Return the forecast of a changed queue; None if it is unchanged."""
         state = self._read()
         if state is self._last:
             return None
@@ -63,13 +63,13 @@ class Watch:
         return found
 
     def asked(self, job: AskedJob) -> dict[str, Any]:
-        """Return the forecast of a job that is not submitted yet, with the date of the queue."""
+        """Return the forecast of a job to be submitted, with the queue's date."""
         state = self._last or self._read()
         return {"now": state.now, "jobs": self._ask(state, [job])}
 
 
 class LatestForecast:
-    """The latest forecast of a queue, a context that ends the process which makes it.
+    """The latest forecast of a queue, as a context that ends the forecasting process.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class LatestForecast:
             raise
 
     def _renew(self) -> None:
-        """Look at the queue again and again."""
+        """Check the queue repeatedly and renew the forecast."""
         while not self._ended.is_set():
             try:
                 found, problem = self._pool.submit(_renewed).result(), ""
@@ -173,7 +173,7 @@ class LatestForecast:
         return {"made": made, **problem, **about}
 
     def of_new(self, asked: Ask, user: str) -> dict[str, Any]:
-        """Return the forecast of a job that is not submitted yet, once the process is free."""
+        """Return the forecast of a job to be submitted, once the process is free."""
         job = AskedJob(processors=asked.processors, limit=asked.time, user=user)
         try:
             return self._pool.submit(_asked, job).result()

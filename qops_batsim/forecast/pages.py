@@ -1,4 +1,4 @@
-"""Pages of forecasts: a queue with the dates of its jobs, and a back-test with its calibration."""
+"""Pages of forecasts: a queue with its jobs' dates, and a back-test with calibration."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _bars(
     found: QueueForecast,
     calendar: Calendar,
 ) -> PagePicture:
-    """Return a Gantt chart of running jobs until their limits, and of when the next ones start."""
+    """Return a Gantt chart of running jobs until their limits, and of the next starts."""
     # Those that start at once would fill it where much is free.
     later = [job for job in dated if _within(job.late, np.inf) > found.now + AT_ONCE]
     first = sorted(later or dated, key=_by_median)[:MOST_BARS]
@@ -176,7 +176,7 @@ def _plans(
 
 
 def _whole(dated: Sequence[StartForecast], found: QueueForecast, calendar: Calendar) -> PagePicture:
-    """Return when all waiting jobs start, as bands."""
+    """Return the starts of all waiting jobs as bands."""
     jobs = sorted(dated, key=_by_median)
     end = _end_of(jobs, found.now)
     early, low, median, high, late = (
@@ -208,7 +208,7 @@ def _over_time(
     end: float,
     calendar: Calendar,
 ) -> PagePicture:
-    """Return a picture whose horizontal axis are dates (seconds since 1970), from a bit before."""
+    """Return a picture over dates (seconds since 1970)."""
     site = Calendar(0, calendar.time_zone)
 
     def draw(directory: Path) -> dict[Path, str]:
@@ -231,19 +231,19 @@ def _by_median(job: StartForecast) -> tuple[float, float]:
 
 
 def _within(date: float | None, end: float) -> float:
-    """Return a date, at most the end; None is later than all."""
+    """Return a date cut at the end of the axis; None is later than all."""
     return end if date is None else min(date, end)
 
 
 def _limit_of(job: QueuedJob) -> float:
-    """Return when a running job has to have ended (seconds since 1970)."""
+    """Return when a running job must have ended (seconds since 1970)."""
     if job.end is not None:
         return job.end
     return np.inf if job.start is None or job.estimate is None else job.start + job.estimate
 
 
 def _end_of(jobs: Sequence[StartForecast], now: float) -> float:
-    """Return until when is drawn: all medians, and nine of ten intervals of 80 %."""
+    """Return the end of the axis: all medians, and nine of ten 80 % intervals."""
     known = [job.late for job in jobs if job.late is not None]
     medians = [job.median for job in jobs if job.median is not None]
     last = max(float(np.quantile(known, 0.9)) if known else now, *medians)
@@ -288,7 +288,7 @@ def _dated_table(
 
 
 def _undated_table(jobs: Sequence[StartForecast]) -> PageTable | None:
-    """Return the waiting jobs that cannot start as they are."""
+    """Return the waiting jobs that cannot start now."""
     rows = [
         [
             job.id,
@@ -310,7 +310,7 @@ def _undated_table(jobs: Sequence[StartForecast]) -> PageTable | None:
 
 
 def _text(date: float, calendar: Calendar) -> str:
-    """Return a date of the site, to the minute."""
+    """Format a date of the site, to the minute."""
     return calendar.text(60 * round((date - calendar.unix_start) / 60))[:16]
 
 
@@ -325,7 +325,7 @@ FORECASTS = {
 
 
 def _compared(classes: Sequence[Coverage]) -> dict[str, str]:
-    """Return those that are known."""
+    """Return the known ones of several forecasts."""
     return {name: what for name, what in FORECASTS.items() if getattr(classes[0], name) is not None}
 
 
@@ -335,7 +335,7 @@ def _error_of(each: Coverage, name: str) -> float:
 
 
 def coverage_table(classes: Sequence[Coverage], moments: int) -> PageTable:
-    """Return how true forecasts were, by class of jobs."""
+    """Return the accuracy of forecasts, by class of jobs."""
     compared = _compared(classes)
     rows = [
         [
@@ -391,7 +391,7 @@ def backtest_page(
 
 
 def _summary(every: Coverage, promises: KeptPromises | None) -> list[str]:
-    """Return what a back-test has found, in sentences."""
+    """Return a back-test's results in sentences."""
     interval = ""
     if every.coverage_80_interval is not None:
         low, high = every.coverage_80_interval
@@ -418,7 +418,7 @@ def _summary(every: Coverage, promises: KeptPromises | None) -> list[str]:
 
 
 def shares_before(told: Sequence[PastForecast]) -> list[tuple[float, float]]:
-    """Return which shares of starts came by each level's quantile, as drawn and as calibrated.
+    """Return the share of starts before each level's quantile, as drawn and calibrated.
 
     In percent; in the order of the levels.
     """
@@ -429,7 +429,7 @@ def shares_before(told: Sequence[PastForecast]) -> list[tuple[float, float]]:
 
 
 def _calibration(told: Sequence[PastForecast]) -> PagePicture:
-    """Return which shares of starts came by the dates that were told for them, as a picture."""
+    """Return the picture of the calibration: shares of starts before the forecast dates."""
     title = "Starts by the dates that were told"
     chances, shares = 100.0 * np.array(LEVELS), np.array(shares_before(told))
 
@@ -453,7 +453,7 @@ def _calibration(told: Sequence[PastForecast]) -> PagePicture:
 
 
 def _levels_table(told: Sequence[PastForecast]) -> PageTable:
-    """Return the numbers of the picture of the calibration."""
+    """Return the numbers behind the calibration picture."""
     rows = [
         [f"{100 * level:.0f}", f"{drawn:.1f}", f"{calibrated:.1f}"]
         for level, (drawn, calibrated) in zip(LEVELS, shares_before(told), strict=True)
@@ -463,7 +463,7 @@ def _levels_table(told: Sequence[PastForecast]) -> PageTable:
 
 
 def _errors(classes: Sequence[Coverage]) -> PagePicture:
-    """Return the median errors of forecasts, by class of jobs, as a picture."""
+    """Return the picture of median errors by class of jobs."""
     title = "Median errors of forecasts of a start"
 
     def draw(directory: Path) -> dict[Path, str]:

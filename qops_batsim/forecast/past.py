@@ -1,4 +1,4 @@
-"""A machine's past: its jobs, and how long jobs like another one ran."""
+"""A machine's past: its jobs, how long similar jobs ran, how often they were cancelled."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ USER = 2
 
 
 class Past(NamedTuple):
-    """Jobs of a machine, in columns; dates and durations in seconds.
+    """A machine's past jobs in columns; dates and durations in seconds.
 
     First those of its history, in the order of submission; a queue that is forecast may follow.
 
@@ -77,18 +77,18 @@ class Past(NamedTuple):
 
     @property
     def ends(self) -> np.ndarray:
-        """Return when jobs ended (seconds), NaN where that is not known."""
+        """Return the ends of jobs (seconds), NaN if unknown."""
         ends: np.ndarray = self.starts + self.run_times
         return ends
 
     @property
     def waited_until(self) -> np.ndarray:
-        """Return when jobs started or were cancelled (seconds), NaN where that is not known."""
+        """Return when jobs started or were cancelled (seconds), NaN if unknown."""
         return np.where(np.isnan(self.cancelled), self.starts, self.cancelled)
 
 
 def past_of(trace: Conversion) -> Past:
-    """Return the past that a log tells.
+    """Return the past in a log.
 
     A job without a limit counts as allowed to run as long as the longest limit; where no job has
     one, as long as the longest job ran: its own run time nobody knew. InputError if no job is left
@@ -137,7 +137,7 @@ def _names(records: Records, texts: Mapping[str, Words]) -> np.ndarray:
 
 
 def _cancelled_jobs(records: Records, names: np.ndarray, limits: np.ndarray) -> list[Job]:
-    """Return jobs that were cancelled, as a scheduler saw them."""
+    """Return cancelled jobs as a scheduler saw them."""
     columns = (records[name].tolist() for name in ("submit_time", "requested_processors"))
     return [
         Job(f"cancelled-{place}", date, width, "", limit, None, {"user": user, "queue": queue})
@@ -148,7 +148,7 @@ def _cancelled_jobs(records: Records, names: np.ndarray, limits: np.ndarray) -> 
 
 
 def groups_of(names: np.ndarray, limits: np.ndarray, known: Past | None = None) -> np.ndarray:
-    """Return the numbers of the groups of jobs: see :class:`Past`.
+    """Return the group numbers of jobs: see :class:`Past`.
 
     Those of a past that is known already keep their numbers.
     """
@@ -176,7 +176,7 @@ def _rows(columns: Sequence[np.ndarray]) -> Iterator[tuple[object, ...]]:
 def numbered(
     *columns: np.ndarray, known: Mapping[tuple[object, ...], int] = MappingProxyType({})
 ) -> np.ndarray:
-    """Return a number for each row, equal where all columns are. O(rows).
+    """Number the rows; rows that are equal in all columns share a number. O(rows).
 
     Rows that are known have their numbers, others greater ones.
     """
@@ -187,7 +187,7 @@ def numbered(
 
 
 class Habits:
-    """How much of their limits jobs used, by group, of the jobs that have ended so far.
+    """Which share of their limits jobs used, by group, from the jobs ended so far.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ class Habits:
             self._before.append((past.groups[order, level], self._shares[order]))
 
     def learn(self, rows: Iterable[int]) -> None:
-        """Note jobs that have ended, in the order of their ends."""
+        """Learn from ended jobs, in the order of their ends."""
         for row in rows:
             share = float(self._shares[row])
             for known, group in zip(self._used, self._groups[row].tolist(), strict=True):
@@ -218,7 +218,7 @@ class Habits:
                 known[group].append(share)
 
     def _latest(self, level: int, group: int) -> list[float]:
-        """Return the shares of the latest jobs of a group, in the order of their ends."""
+        """Return the shares of a group's latest jobs, in the order of their ends."""
         later = list(self._used[level].get(group, ()))
         groups, shares = self._before[level]
         first, last = np.searchsorted(groups, group), np.searchsorted(groups, group, side="right")
@@ -226,7 +226,7 @@ class Habits:
         return [*shares[first:last].tolist(), *later]
 
     def shares(self, groups: Sequence[int], beyond: float = 0.0) -> np.ndarray:
-        """Return the shares of their limits that jobs like one used, in order.
+        """Return the shares of their limits used by similar jobs, in order.
 
         Where few jobs are as like it as can be, those of wider groups fill up; a job counts in each
         of the groups that it is in, and the most alike ones several times.
@@ -257,7 +257,7 @@ WIDER = 2.0
 
 
 class Patience:
-    """How often waiting jobs were cancelled, by group and wait, of what is known so far.
+    """How often waiting jobs were cancelled, by group and wait, as known so far.
 
     A rate of a group (cancellations by hour of wait) is drawn to that of the wider group as if it
     had so many more of its cancellations: user, partition, all.
@@ -278,7 +278,7 @@ class Patience:
         self.cancels = bool(np.isfinite(past.cancelled).any())
 
     def learn(self, rows: np.ndarray) -> None:
-        """Note jobs that have started, or were cancelled while they waited."""
+        """Learn from jobs that started or were cancelled while waiting."""
         past = self._past
         if not self.cancels or not len(rows):
             return
@@ -294,7 +294,7 @@ class Patience:
     def draw(
         self, rows: np.ndarray, waited: np.ndarray, draws: int, rng: np.random.Generator
     ) -> np.ndarray:
-        """Return how much longer jobs wait until they are cancelled (seconds), by draw and job.
+        """Draw how much longer jobs wait until they are cancelled (s), by draw and job.
 
         Infinite if never; ``waited`` is for how long they have waited (seconds).
         """
@@ -314,7 +314,7 @@ class Patience:
         return left
 
     def _rates(self, rows: np.ndarray) -> np.ndarray:
-        """Return the rates of jobs (1/h), by job and class of wait."""
+        """Return cancellation rates (1/h), by job and class of wait."""
         counts, hours = self._counts[-1][0], self._hours[-1][0]
         rates = np.broadcast_to(counts / np.maximum(hours, 1.0), (len(rows), len(counts)))
         for place in range(len(self._counts) - 2, -1, -1):

@@ -1,4 +1,4 @@
-"""Ends of new jobs under the machine's own scheduler: the chance of one, and one that 95 % keep."""
+"""Ends of new jobs under the machine's own scheduler: probabilities, and a 95 % bound."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLACE = LEVELS.index(KEPT)
 
 
 class LikelyEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """When a job that is submitted now will end under the machine's own scheduler.
+    """When a job submitted now will end under the machine's own scheduler.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ def likely_ends(
     user: str = "",
     prices: Prices = Prices(),  # noqa: B008 - it is frozen
 ) -> list[LikelyEnd]:
-    """Return when jobs would end of which an admitting scheduler has answered what it promises.
+    """Return likely ends of jobs, for which an admitting scheduler also answers.
 
     Slowdowns that charges follow from are those of the history. See
     :func:`~qops_batsim.forecast.queue.forecast_queue`.
@@ -114,7 +114,7 @@ def _slowdowns(past: Past, prices: Prices) -> SlowdownTable:
 
 
 class KeptPromises(msgspec.Struct, frozen=True, kw_only=True):
-    """What had become of ends promised at 95 % to jobs that waited; shares in percent.
+    """Outcome of ends promised at 95 % to waiting jobs; shares in percent.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class KeptPromises(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept_promises(told: Sequence[PastForecast], past: Past) -> KeptPromises | None:
-    """Return how many promises at 95 % would have been kept; None if there were none."""
+    """Return how many promises at 95 % would have been kept; None without any."""
     told = [each for each in told if each.levels[_PLACE] < math.inf]
     if not told:
         return None

@@ -1,4 +1,4 @@
-"""Forecast of a machine's queue as it is now, from its history."""
+"""Forecast of a machine's current queue from its history."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job that is not submitted yet: its processors and its time limit (seconds)."""
+    """A job to be submitted: its processors and time limit (seconds)."""
 
     processors: int
     limit: float
@@ -109,7 +109,7 @@ def forecast_queue(
     corrections: Sequence[Correction] = (),
     on_progress: Callable[[int], None] | None = None,
 ) -> QueueForecast:
-    """Return when each waiting job of a queue will start.
+    """Forecast when each waiting job of a queue will start.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def forecast_queue(
 
 
 def _strangers(state: QueueState, past: Past) -> dict[str, int]:
-    """Count the jobs of users that the history does not know: it may be of another machine."""
+    """Count the jobs of users unknown to the history, which may be of another machine."""
     known = {*past.names[: past.history, FIELDS.index("user")].tolist()}
     count = sum(job.user not in known for job in state.jobs if job.user)
     what = "of users whom the history does not know: run times are those of all users"
@@ -159,7 +159,7 @@ def _strangers(state: QueueState, past: Past) -> dict[str, int]:
 
 
 def queue_at(past: Past, moment: Moment) -> QueueState:
-    """Return the queue of a moment of a past, dates in the seconds of that, ids its rows."""
+    """Return the queue at a past moment, in the seconds of the past; ids are its rows."""
     rows = np.concatenate([moment.running, moment.waiting])
     jobs = [
         QueuedJob(
@@ -175,7 +175,7 @@ def queue_at(past: Past, moment: Moment) -> QueueState:
 
 
 def line_of(state: QueueState) -> tuple[list[QueuedJob], list[QueuedJob]]:
-    """Return the waiting jobs of a queue that can start, in line, and those that cannot.
+    """Return the waiting jobs that can start, in line, and those that cannot.
 
     Of an array, no more tasks can start than may run at once, with those that run.
     """
@@ -196,7 +196,7 @@ def line_of(state: QueueState) -> tuple[list[QueuedJob], list[QueuedJob]]:
 
 
 def _together(tasks: Sequence[QueuedJob]) -> QueuedJob:
-    """Return tasks of an array that wait for others of it as one, as squeue shows them."""
+    """Return array tasks that wait for each other as one, as squeue does."""
     spans: list[list[int]] = []
     for number in sorted(int(task.id.rpartition("_")[2]) for task in tasks):
         if spans and spans[-1][-1] == number - 1:
@@ -238,7 +238,7 @@ def forecast_asked(
     seed: int = 1,
     corrections: Sequence[Correction] = (),
 ) -> list[StartForecast]:
-    """Return when jobs would start that are submitted now, each as if it were the only new one.
+    """Forecast starts of jobs submitted now, each as if it were the only new one.
 
     Each is simulated by itself, as the last of the queue; run times of the others and what comes
     are drawn once for all of them. See :func:`forecast_queue`. InputError for a job that is wider
@@ -259,7 +259,7 @@ def forecast_asked(
 
 
 class SimulatedStart(NamedTuple):
-    """Simulations of a job that is not submitted yet; seconds of the history.
+    """Simulations of a job to be submitted; seconds of the history.
 
     Its starts and run times, by draw; quantiles of the starts by :data:`LEVELS`, calibrated; and
     what is told of it.
@@ -283,7 +283,7 @@ def starts_of_asked(
     seed: int,
     corrections: Sequence[Correction],
 ) -> Iterator[SimulatedStart]:
-    """Yield the simulations of jobs that are submitted now: see :func:`forecast_asked`."""
+    """Yield the simulations of jobs submitted now: see :func:`forecast_asked`."""
     for job in asked:
         most = state.processors
         accepted = f"a whole number from 1 to {most}, the size of the machine, is accepted"
@@ -307,7 +307,7 @@ def starts_of_asked(
 
 
 def _short(seconds: float) -> str:
-    """Return a duration as it is asked for: ``2h``."""
+    """Format a duration in short form: ``2h``."""
     return next(
         f"{seconds / size:g}{unit}"
         for size, unit in ((3600.0, "h"), (60.0, "m"), (1.0, "s"))
@@ -316,7 +316,7 @@ def _short(seconds: float) -> str:
 
 
 def variants(asked: AskedJob, size: int) -> list[AskedJob]:
-    """Return a job with half as many processors to twice as many, and a quarter to twice its limit.
+    """Return a job with half to twice the processors, and a quarter to twice its limit.
 
     Of a machine of that many processors, by processors and limit.
 
@@ -337,7 +337,7 @@ def anonymous(found: QueueForecast, aliases: Aliases) -> QueueForecast:
 
 
 class _Model:
-    """The queue behind its history, with jobs that are asked about behind it."""
+    """The queue after its history, with the asked jobs at its end."""
 
     def __init__(
         self,
@@ -367,19 +367,19 @@ class _Model:
         self._to_date, self._corrections = calendar.unix_start, corrections
 
     def draw(self, draws: int, seed: int) -> Drawn:
-        """Return what may happen next."""
+        """Draw random futures."""
         rng = np.random.default_rng(seed)
         return self.simulator.draw(self.moment, self.habits, draws, rng, self._patience)
 
     def levels(self, starts: np.ndarray) -> tuple[float, ...]:
-        """Return the quantiles of a job's starts (seconds), by :data:`LEVELS`, calibrated."""
+        """Return the calibrated quantiles of a job's starts (s), by :data:`LEVELS`."""
         drawn = quantiles(starts, LEVELS).tolist()
         return corrected(drawn, self._corrections, self.moment.now)
 
     def told(
         self, job: QueuedJob, starts: np.ndarray, planned: float, *, is_first: bool
     ) -> StartForecast:
-        """Return what the starts of a job in the simulations tell (seconds)."""
+        """Return the results of the simulations of a job's starts (seconds)."""
         now = self.moment.now
         dates = [self._date(level) for level in self.levels(starts)]
         (first, last), (second, third) = INTERVALS
@@ -412,14 +412,14 @@ class _Model:
 
 
 class _Backtest(msgspec.Struct):
-    """What is read of a back-test."""
+    """The parts of a back-test's JSON that are used."""
 
     scheduler: str
     corrections: Annotated[list[Correction], msgspec.Meta(min_length=_CLASSES, max_length=_CLASSES)]
 
 
 def read_corrections(path: Path, scheduler: str) -> list[Correction]:
-    """Return the corrections that ``queue backtest --json`` printed, of the same scheduler."""
+    """Read the corrections printed by ``queue backtest --json``, of the same scheduler."""
     try:
         found = msgspec.json.decode(read_bytes(path, what="a back-test"), type=_Backtest)
     except msgspec.DecodeError as error:
@@ -437,7 +437,7 @@ def read_corrections(path: Path, scheduler: str) -> list[Correction]:
 def told_priorities(
     state: QueueState, settings: Mapping[str, Any]
 ) -> tuple[dict[str, float], Mapping[str, Any]]:
-    """Return priorities without age of the waiting jobs that have one, and settings for the others.
+    """Return waiting jobs' priorities without age where known, and settings for others.
 
     What a queue tells is the sum of all factors. From now on age is added to that. The others, as
     those that come, have what the median job has beyond age and size in place of shares, QOS and
@@ -469,7 +469,7 @@ def _with_queue(
     asked: Sequence[AskedJob],
     bases: Mapping[str, float],
 ) -> tuple[Past, Moment]:
-    """Return a past with the jobs of a queue behind its history, and the queue as its rows.
+    """Return a past with the queue's jobs after its history, and the queue as rows.
 
     Jobs that are asked about are the last of those that wait; the bases of priorities are by id.
     """
@@ -510,7 +510,7 @@ def _with_queue(
 
 
 def _submitted(asked: AskedJob, now: float, name: str = "asked") -> QueuedJob:
-    """Return a job that is asked about as a queue has it at a date (seconds since 1970)."""
+    """Return an asked job as a queue has it at a date (seconds since 1970)."""
     return QueuedJob(
         id=name,
         processors=asked.processors,
@@ -523,6 +523,6 @@ def _submitted(asked: AskedJob, now: float, name: str = "asked") -> QueuedJob:
 
 
 def _fields(job: QueuedJob, bases: Mapping[str, float]) -> dict[str, object]:
-    """Return what a scheduler may look at of a job."""
+    """Return the fields of a job that a scheduler may read."""
     told = {"base_priority": bases[job.id]} if job.id in bases else {}
     return {"user": job.user, "queue": job.partition, **told}
