@@ -9,11 +9,15 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import numpy as np
 import pytest
+
+from qops_batsim.files import Stored, read_stored
+from qops_batsim.workload import traces
 
 WEEK = 604_800
 UNIX = 1_780_000_000
@@ -268,6 +272,22 @@ def test_a_job_that_is_not_submitted_is_the_last_of_the_queue(cli, queue: Path, 
     # What else is asked changes nothing.
     alone = json.loads(cli(*asked, "--job", "8x2h", "--json").out)["jobs"]
     assert alone == [wide]
+
+
+def test_a_history_is_read_once(
+    cli, queue: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+
+    def counted(path: Path, **given: Any) -> Stored:
+        read.append(path)
+        return read_stored(path, **given)
+
+    monkeypatch.setattr(traces, "read_stored", counted)
+    asked = ("--history", log, "--now", str(NOW), "--draws", "10")
+    assert cli("queue", "starts", queue, *asked, "--job", "4x1h", "--what-if").exit_code == 0
+    assert cli("queue", "starts", queue, *asked).exit_code == 0
+    assert read == [log] * 2
 
 
 def test_a_table_tells_what_less_time_would_do(cli, queue: Path, log: Path) -> None:

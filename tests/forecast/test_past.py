@@ -17,6 +17,7 @@ from qops_batsim.forecast.past import (
     numbered,
     past_of,
 )
+from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.traces import read_partitions
 from support.centre_dumps import CENTRE, make_rows, text_of
 from support.pasts import history, past
@@ -173,6 +174,11 @@ def test_a_resource_that_is_not_counted_is_told(tmp_path: Path) -> None:
     path = tmp_path / "dump.txt"
     told = text_of(make_rows(CENTRE[3:], 50))
     path.write_text(told)
-    assert read_partitions(str(path))[0]["short"].not_counted == ()
+    assert read_partitions(str(path))[0]["short"].not_counted == []
     path.write_text(told.replace("node=1", "mem=8G,node=1"))
-    assert read_partitions(str(path))[0]["short"].not_counted == ("memory",)
+    assert list(read_partitions(str(path))[0]["short"].not_counted) == ["memory"]
+    # Those of another partition do not matter.
+    rows = make_rows((CENTRE[2], CENTRE[3]), 150)
+    path.write_text(text_of(rows))
+    parts = read_partitions(str(path), accounting=Choices(by="cores"))[0]
+    assert [list(parts[name].not_counted) for name in ("gpu", "short")] == [["GPUs"], []]

@@ -230,8 +230,8 @@ class Rows:
     tasks: dict[int, list[int] | None] = field(default_factory=dict)
     spare: dict[int, list[tuple[float, float, float]]] = field(default_factory=dict)
     left_out: list[RepairCount] = field(default_factory=list)
-    not_counted: tuple[str, ...] = ()
-    """Resources that jobs asked for, or had, and that are not counted."""
+    not_counted: dict[str, Booleans] = field(default_factory=dict)
+    """Which rows asked for, or had, resources that are not counted, by their names."""
     units: str = ""
     """Units of plain numbers, where only the reader's choices tell them."""
     read: int = 0
@@ -279,6 +279,7 @@ class Rows:
         self.states = self.states.at(places)
         self.texts = {name: texts.at(places) for name, texts in self.texts.items()}
         self.numbers = {name: column[places] for name, column in self.numbers.items()}
+        self.not_counted = {name: held[places] for name, held in self.not_counted.items()}
         self.nodes = self.nodes and self.nodes.at(places)
         moved = new.tolist()
         self.groups = {moved[old]: job for old, job in self.groups.items() if moved[old] >= 0}
@@ -468,7 +469,7 @@ def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLo
         source=source,
         size_is=size_is,
         counted="; ".join(filter(None, (counted, rows.units))),
-        not_counted=rows.not_counted,
+        not_counted=[name for name, held in rows.not_counted.items() if held.any()],
     )
 
 

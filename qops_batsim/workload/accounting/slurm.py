@@ -18,7 +18,7 @@ import numpy as np
 from qops_batsim.errors import InputError, shown
 from qops_batsim.files import decoded
 from qops_batsim.job_fields import is_number
-from qops_batsim.tables import Floats, Words
+from qops_batsim.tables import Booleans, Floats, Words
 from qops_batsim.workload.accounting.cells import INFINITE, NOT_SET, TextTable, read_cells
 from qops_batsim.workload.accounting.rows import (
     STATES_EXPECTED,
@@ -148,15 +148,16 @@ _OTHERS = {"memory": r"\bmem=", "licenses": r"\blicense/", "burst buffers": r"\b
 """Resources that may hold jobs back and are never counted, by what Slurm writes."""
 
 
-def _not_counted(table: TextTable, by: str) -> tuple[str, ...]:
-    """Return the resources that jobs asked for, or had, and that are not counted."""
+def _not_counted(table: TextTable, by: str) -> dict[str, Booleans]:
+    """Return which jobs asked for, or had, resources that are not counted, by their names."""
     looked = _OTHERS if by in ("gpus", "binding") else {**_OTHERS, "GPUs": r"\bgres/gpu"}
     columns = [table.column(name) for name in ("AllocTRES", "ReqTRES") if name in table]
-    return tuple(
-        name
-        for name, pattern in looked.items()
-        if any(column.str.contains(pattern).any() for column in columns)
-    )
+    found = {}
+    for name, pattern in looked.items():
+        held = [column.str.contains(pattern).to_numpy().astype(np.bool_) for column in columns]
+        if any(each.any() for each in held):
+            found[name] = np.logical_or.reduce(held)
+    return found
 
 
 def _restore_capitals(table: TextTable, by: str, header: str) -> None:
