@@ -3,11 +3,12 @@
     python tests/support/slurm_starts.py DIR [--log LOG]
 
 A second of this Slurm counts as :data:`FACTOR` seconds of the log, whose widths are scaled to 32
-nodes; the job's name tells its user. It takes 17 minutes. DIR gets what `squeue --json` says every
-15 s, dated as in the log (``queue-N.json``), the log's jobs before the stretch (``history.swf``),
-what `scontrol show config` says (``config.txt``, in seconds of Slurm), and when each job started
-(``starts.json``). slurm_starts_judge.py compares forecasts with that. Nothing else should keep the
-machine busy: Slurm would start jobs later.
+nodes; the job's name tells its user. It takes 17 minutes. DIR gets what `squeue --json` says every 15 s, dated as in the log (``queue-N.json``), the log's
+jobs before the stretch (``history.swf``), what `scontrol show config` says (``config.txt``, in
+seconds of Slurm), and when each job started (``starts.json``); also the history with the stretch as
+it ran (``ran.swf``) and when Slurm expected its jobs to start (``looks.jsonl``), for `queue
+backtest --slurm-estimates`. slurm_starts_judge.py compares forecasts with that. Nothing else should
+keep the machine busy: Slurm would start jobs later.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import argparse
 import gzip
 import json
 import math
+import os
 import sys
+import threading
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +27,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from qops_batsim.live.record import Recorder
+from qops_batsim.live.slurm import Slurm
 from support.slurm_cluster import SlurmCluster, missing
 
 FACTOR = 240
@@ -105,7 +110,30 @@ def replay(base: Path, log: Path, first: int, count: int) -> None:
     with place as home, SlurmCluster(Path(home), NODES, SETTINGS) as cluster:
         (base / "config.txt").write_text(cluster.run("scontrol", "show", "config"))
         began = time.time()
-        looked, looks, ids = began, 0, {}
+        looked, looks, ids = began, 0, dict[str, int]()
+        ended = threading.Event()
+
+        def date_of(seconds: float) -> float:
+            return origin + (seconds - began) * FACTOR
+
+        class InTheLog(Slurm):
+            """Slurm with the ids and dates of the log."""
+
+            def expected_starts(self) -> dict[str, float | None]:
+                return {
+                    stretch[ids[job]][0]: None if start is None else date_of(start)
+                    for job, start in super().expected_starts().items()
+                    if job in ids
+                }
+
+        def record() -> None:
+            os.environ |= {name: cluster.env[name] for name in ("SLURM_CONF", "PATH")}
+            with Recorder(base / "looks.jsonl", InTheLog()) as recorder:
+                while not ended.wait(1.0):
+                    recorder.look(date_of(time.time()))
+
+        recording = threading.Thread(target=record, daemon=True)
+        recording.start()
 
         def look(name: str, *further: str) -> dict[str, Any]:
             date = time.time()
@@ -134,9 +162,19 @@ def replay(base: Path, log: Path, first: int, count: int) -> None:
                 looks += 1
             time.sleep(1)
         last = look("ended.json", "-t", "all")
+        ended.set()
+        recording.join()
     (base / "ended.json").unlink()
     starts = {str(job["job_id"]): job["start_time"] for job in last["jobs"]}
     (base / "starts.json").write_text(json.dumps(starts))
+    ran = []
+    for job in last["jobs"]:
+        submitted, start, end = (job[f"{name}_time"] - unix for name in ("submit", "start", "end"))
+        row = stretch[ids[str(job["job_id"])]]
+        ran.append([row[0], str(submitted), str(start - submitted), str(end - start), *row[4:]])
+    ran.sort(key=lambda row: int(row[1]))
+    rows = [*rows[:first], *ran]
+    (base / "ran.swf").write_text("\n".join([*head, *map(" ".join, rows), ""]))
     sys.stdout.write(f"{len(starts)} jobs, {looks} looks, {time.time() - began:.0f} s\n")
 
 
