@@ -3,12 +3,13 @@
     python tests/support/slurm_starts.py DIR [--log LOG]
 
 A second of this Slurm counts as :data:`FACTOR` seconds of the log, whose widths are scaled to 32
-nodes; the job's name tells its user. It takes 17 minutes. DIR gets what `squeue --json` says every 15 s, dated as in the log (``queue-N.json``), the log's
-jobs before the stretch (``history.swf``), what `scontrol show config` says (``config.txt``, in
-seconds of Slurm), and when each job started (``starts.json``); also the history with the stretch as
-it ran (``ran.swf``) and when Slurm expected its jobs to start (``looks.jsonl``), for `queue
-backtest --slurm-estimates`. slurm_starts_judge.py compares forecasts with that. Nothing else should
-keep the machine busy: Slurm would start jobs later.
+nodes; the job's name tells its user. It takes 17 minutes. DIR gets what `squeue --json` says every
+15 s, dated as in the log (``queue-N.json``), the log's jobs before the stretch (``history.swf``),
+what `scontrol show config` says (``config.txt``, in seconds of Slurm), and when each job started
+(``starts.json``); also the history with the stretch as it ran (``ran.swf``) and when Slurm expected
+its jobs to start (``looks.jsonl``), for `queue backtest --slurm-estimates`. slurm_starts_judge.py
+compares forecasts with that. Nothing else should keep the machine busy: Slurm would start jobs
+later.
 """
 
 from __future__ import annotations
