@@ -120,6 +120,16 @@ def test_jobs_that_cannot_start_are_told_with_what_they_wait_for(cli, log, tmp_p
     assert "left out" not in done.err
 
 
+def test_an_empty_queue_has_no_forecasts(cli, log: Path, tmp_path: Path) -> None:
+    (tmp_path / "squeue.json").write_text(squeue())
+    (tmp_path / "scontrol.txt").write_text("No jobs in the system\n")
+    for name in ("squeue.json", "scontrol.txt"):
+        asked = ("queue", "starts", tmp_path / name, "--history", log, "--processors", "8")
+        done = cli(*asked, "--now", str(NOW), "--json", "--draws", "10")
+        assert done.exit_code == 0, done.err
+        assert json.loads(done.out)["jobs"] == []
+
+
 def test_users_whom_the_history_does_not_know_are_counted(cli, queue: Path, log: Path) -> None:
     """As where the queue is of another cluster."""
     jobs = json.loads(queue.read_text())

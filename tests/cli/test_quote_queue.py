@@ -71,6 +71,27 @@ def test_mistakes(cli, queue: Path, options: tuple[str, ...], message: str) -> N
     assert message in done.err
 
 
+SAID = {
+    "scontrol": "NodeName=n1 CPUTot=8 Gres=(null)\n   State=IDLE Partitions=main\n",
+    "squeue": '{"meta": {}, "errors": [], "jobs": []}\n',
+}
+
+
+def test_without_a_queue_the_slurm_that_runs_here_is_asked(
+    cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    refused = cli("queue", "quote", "8x1h")
+    assert refused.exit_code == 2
+    assert "scontrol: not installed; Slurm's commands are expected" in refused.err
+    for name, said in SAID.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n/bin/cat <<'.'\n{said}.\n")
+        (tmp_path / name).chmod(0o755)
+    done = cli("queue", "quote", "8x1h", "2x10m")
+    assert done.exit_code == 0, done.err
+    assert "8 of 8 processors free, jobs: 0 running, 0 waiting" in " ".join(done.out.split())
+
+
 DAYS = 86_400
 
 
