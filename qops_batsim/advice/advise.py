@@ -68,7 +68,7 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
     stringency
         S: users ask for (1 - S) of the response under EASY; below 0 they ask for a later end.
     stringencies, loads
-        What is tried beside that; load 1 is the trace itself.
+        Further values to try; load 1 is the trace itself.
     goal
         Share of the deadlines that should be promised.
     by_scheduler

@@ -1,6 +1,6 @@
 """Asking a deadline scheduler about one more job, in any state of its plan.
 
-:class:`PlanAsker` puts the plan of a past moment together from the decision log, anew for every
+:class:`PlanAsker` rebuilds the plan of a past moment from the decision log, again for every
 question, since an answer changes the plan. :class:`SearchAsker` asks only the search of a plan that
 is there, which takes a hundredth of the time. Nothing of the run or the plan is changed.
 """
@@ -173,7 +173,7 @@ class PlanAsker:
             raise InputError(
                 f"{self.history.path}: the run had maintenance, and the hosts of job "
                 f"{shown(str(error.args[0]))} are not known; the run's other files are expected "
-                "beside it"
+                "with it"
             ) from None
 
     @property
@@ -416,8 +416,8 @@ NO_END = EarliestEnd(math.inf, math.inf)
 class SearchAsker:
     """Asks a deadline scheduler's search about a new job with various deadlines.
 
-    The plan stays as it is, and so does what the job asked for. What schedulers do beside their
-    search, as killing, is not tried.
+    The plan stays as it is, and so does what the job asked for. What schedulers do besides their
+    search, such as killing, is not tried.
     """
 
     def __init__(self, scheduler: DeadlineScheduler, job: Job) -> None:

@@ -1,4 +1,4 @@
-"""A machine's queue at one moment: what runs and what waits."""
+"""A machine's queue at one moment: running and waiting jobs, from a file or message."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 class Earliness(msgspec.Struct, frozen=True, kw_only=True):
     """Earliest promises to the jobs of a class.
 
-    Responses and delays, what they have beyond the estimate, are in seconds, by quantile; infinite
-    where so many jobs could be promised nothing.
+    Responses and delays (responses minus estimates) are in seconds, by quantile; infinite where too
+    many jobs could be promised nothing.
     """
 
     group: str
@@ -85,7 +85,7 @@ def advice_earliness(advice: Advice, *, by_processors: bool) -> list[Earliness]:
 def _earliness(group: str, promises: list[EarliestPromise]) -> Earliness:
     responses = np.array([math.inf if p.response is None else p.response for p in promises])
     delays = responses - np.array([p.estimate for p in promises])
-    # The value that so many jobs do not exceed: no mean with an infinite one.
+    # A value of the sample: no mean with an infinite one.
     quantiles = [
         tuple(np.quantile(each, QUANTILES, method="inverted_cdf").tolist())
         for each in (responses, np.maximum(delays, 0.0))

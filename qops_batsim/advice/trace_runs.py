@@ -40,7 +40,7 @@ from qops_batsim.workload.scale import subset
 class TraceWindow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A window of a trace, in jobs by submission; its number is its seed.
 
-    The machine had so many ``processors`` then, if that is known to change.
+    ``processors`` is the size of the machine then, if it is known to change.
     """
 
     number: int

@@ -37,7 +37,7 @@ app = typer.Typer(
 
 _about = manual(
     """
-    --journal, -j FILE: Journal: made anew, or gone on with. All that is known is in it.
+    --journal, -j FILE: Journal: created, or continued. All that is known is in it.
     --shadow: Change nothing: jobs run as Slurm has them, and the scheduler is asked what it would
         have done; `live report` tells what that would have come to.
     --partition NAME: Partition whose jobs and nodes it is about. Default: all.
@@ -55,7 +55,7 @@ _about = manual(
     []
     --scheduler NAME: What decides on the embedded engine, with options as NAME:OPTION=VALUE.
         Default: what the journal is of.
-    --follow: Show the table anew, until a signal ends it.
+    --follow: Show the table again and again, until a signal ends it.
     JOURNAL: A journal.
     FILE: File to write; one that exists is gone on with.
     """

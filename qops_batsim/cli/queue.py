@@ -212,7 +212,7 @@ def quote(
 ) -> None:
     """Tell which end can be promised to new jobs, and whether a deadline can.
 
-    With --history, tells beside it what the machine's own scheduler would do: the chance to end by
+    With --history, also tells what the machine's own scheduler would do: the chance to end by
     the deadline, the earliest end that is kept with a chance of 95 %, and the charges for both.
 
     Examples:
@@ -650,7 +650,7 @@ def serve(
 ) -> None:
     """Answer requests for quotes, and for forecasts of starts, over HTTP, until a signal ends it.
 
-    The queue is read again whenever its file changes. With --history, a process beside it forecasts
+    The queue is read again whenever its file changes. With --history, another process forecasts
     the queue, and /starts tells what it found last. Needs the extra http.
 
     Examples:

@@ -28,7 +28,7 @@ ENOUGH = 40
 """Ended jobs from which a run time is drawn: where a group has fewer, wider groups add theirs."""
 
 NEAREST, TIMES = 6, 7
-"""So many of them, the latest of the narrowest group, count so many times."""
+"""The latest jobs of the narrowest group, ``NEAREST`` of them, count ``TIMES`` times each."""
 
 
 USER = 2
@@ -253,14 +253,14 @@ HOURS = (1.0, 4.0, 12.0, 24.0)
 """Where classes of waits begin (hours) but the first, by which cancellations are counted."""
 
 WIDER = 2.0
-"""As so many cancellations counts what is known of a wider group of jobs."""
+"""Number of cancellations as which the rate of a wider group of jobs counts."""
 
 
 class Patience:
     """How often waiting jobs were cancelled, by group and wait, as known so far.
 
-    A rate of a group (cancellations by hour of wait) is drawn to that of the wider group as if it
-    had so many more of its cancellations: user, partition, all.
+    A rate of a group (cancellations by hour of wait) is shrunk to that of the wider group as if it
+    had :data:`WIDER` more of its cancellations: user, partition, all.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Live decisions: the same modules decide for a real resource manager."""
+"""Live decisions: the same schedulers decide for a real resource manager."""

@@ -1,6 +1,6 @@
-"""Journal as a run: its jobs as files that `metrics`, `verify`, `explain` and `charges` read.
+"""A journal as a run: files that `metrics`, `verify`, `explain` and `charges` read.
 
-Dates are Slurm's own where it told them. The workload beside them has the run times that came out.
+Dates are Slurm's own where it told them. The workload next to them has the run times that came out.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from qops_batsim.workload.model import Workload, delay_profile
 
 
 def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> list[Path]:
-    """Write the files of a run: all that has ended or was refused.
+    """Write the files of a run with all ended or refused jobs.
 
     Its scheduler decides once more; one that lies in a file has to be allowed by ``code``.
     """
@@ -106,7 +106,7 @@ def _events(journal: Journal) -> tuple[list[ExternalEvent], dict[str, float]]:
 
 
 def has_run(entry: Entry) -> bool:
-    """Tell whether a run began and ended."""
+    """Return whether a run began and ended."""
     return entry.ordered is not None and entry.outcome not in ("", REJECTED)
 
 
@@ -117,7 +117,7 @@ def _dates(entry: Entry) -> tuple[float, float]:
 
 
 def _ended(journal: Journal, entries: Sequence[Entry]) -> EndedJobs:
-    """Return what has ended in the columns of an engine's output."""
+    """Return the ended jobs in the columns of an engine's output."""
     about = journal.begun
     places = {name: place for place, name in enumerate(about.nodes)}
     dates = [_dates(each) if has_run(each) else (np.nan, np.nan) for each in entries]
@@ -147,7 +147,7 @@ def _ended(journal: Journal, entries: Sequence[Entry]) -> EndedJobs:
 
 
 def _run_time(entry: Entry) -> float:
-    """Return the run time of a run (seconds); of one that never ran, its limit."""
+    """Return a run's length (seconds); for one that never ran, its limit."""
     if not has_run(entry):
         return entry.limit or SHORTEST
     start, end = _dates(entry)
@@ -157,7 +157,7 @@ def _run_time(entry: Entry) -> float:
 def ended_workload(
     journal: Journal, entries: Sequence[Entry], judged: Container[str] = ()
 ) -> Workload:
-    """Return the jobs as a workload, with the run times that came out.
+    """Return the jobs as a workload with their actual run times.
 
     Those that are judged have the deadline that was asked for, also where it was given up.
     """

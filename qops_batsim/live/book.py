@@ -1,4 +1,4 @@
-"""Book of the jobs that are decided about: differences of polls become events of the protocol.
+"""The book of live jobs: turns differences between polls into events of the protocol.
 
 What is new in a poll is told to the decision module as an engine would tell it:
 
@@ -6,8 +6,8 @@ What is new in a poll is told to the decision module as an engine would tell it:
    once than may run: the others could not start when it is promised;
 2. a job that was started ends when its resource manager says so, or no longer knows it;
 3. a waiting job that its user cancels is withdrawn; one whose nodes, limit or deadline its user
-   changes is withdrawn and submitted anew, under the id of another run;
-4. a run that was requeued ends as killed; it is submitted anew, unless the module had it killed;
+   changes is withdrawn and submitted again, under the id of another run;
+4. a run that was requeued ends as killed; it is submitted again, unless the module had it killed;
 5. a job that somebody else has started runs, until its limit and the margin at most; nodes that it
    shares with another one are away as long as it does;
 6. a node whose state is not known stays as it was.
@@ -68,7 +68,7 @@ PROFILE = "unknown"
 
 
 class Book:
-    """Jobs as the decision module knows them, kept beside what is seen of them.
+    """Jobs as the scheduler knows them, with their last observed states.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ class Book:
         self.behind: dict[str, int] = {}
 
     def recall(self, events: Sequence[Event], decisions: Sequence[Decision]) -> None:
-        """Learn from a message of before which hosts are away, and which calls were asked for."""
+        """Restore from an earlier message which hosts are away and which calls were requested."""
         for event in events:
             if isinstance(event, Notify) and event.type in (MACHINES_AWAY, MACHINES_BACK):
                 hosts = HostSet.parse(str(event.fields["resources"]))
@@ -136,17 +136,17 @@ class Book:
         self._ask_calls(decisions)
 
     def standing(self, module: msgspec.Raw) -> LiveStanding:
-        """Return what the next process has to know, beside the open runs."""
+        """Return what the next process must know besides the open runs."""
         away, gone = str(self._away), str(self._gone)
         return LiveStanding(module=module, away=away, gone=gone, calls=self._calls)
 
     def go_on(self, standing: LiveStanding) -> None:
-        """Go on from a standing."""
+        """Continue from a snapshot."""
         self._away, self._gone = HostSet.parse(standing.away), HostSet.parse(standing.gone)
         self._calls = list(standing.calls)
 
     def waiting(self) -> list[Entry]:
-        """Return the runs that wait for a decision to start them."""
+        """Return the runs that wait for a start decision."""
         return [each for each in self.jobs.values() if each.phase == "waiting"]
 
     # What is seen
@@ -159,7 +159,7 @@ class Book:
         *,
         may_refuse: bool = True,
     ) -> list[Event]:
-        """Return what has happened since the last poll (now in seconds since 1970).
+        """Return the events since the last poll (now in seconds since 1970).
 
         While nobody may be refused, new requests for a deadline wait, held, and are not told yet.
         """
@@ -190,7 +190,7 @@ class Book:
         return events
 
     def _meet(self, job: SeenJob, now: float, siblings: int = 0) -> Iterator[Event]:
-        """Take notice of a job that is not in the book, where so many tasks of its array are."""
+        """Add a job that is new to the book, given how many tasks of its array are in it."""
         asks = self.deadline_of(job) is not None
         is_behind = job.is_ready and 0 < job.throttle <= siblings
         if job.phase is JobPhase.RUNNING:
@@ -209,7 +209,7 @@ class Book:
             yield from self._submit(self.new_entry(job, now), job)
 
     def _joined(self, entry: Entry, now: float) -> Iterator[Event]:
-        """Yield that somebody else's job runs, on the nodes that no other one has."""
+        """Yield that somebody else's job runs, on nodes that no other job has."""
         hosts = self._hosts_of(entry.hosts) - self._away
         for each in self.jobs.values():
             if each.phase in ("starting", "running"):
@@ -227,7 +227,7 @@ class Book:
         yield Notify.of(JOB_RUNS, **told)
 
     def new_entry(self, job: SeenJob, now: float, **further: object) -> Entry:
-        """Return the entry of a job that becomes known now."""
+        """Create the entry of a job first seen now."""
         number = self._count_runs(job.id)
         name = f"{WORKLOAD}!{job.id}"
         deadline = self.deadline_of(job)
@@ -251,7 +251,7 @@ class Book:
         )
 
     def deadline_of(self, job: SeenJob) -> float | None:
-        """Return the deadline of a job (seconds since 1970); -1 where its user wrote no date."""
+        """Return a job's deadline (seconds since 1970); -1 if its user's text is no date."""
         text = job.asks.get("deadline")
         if text is None:
             return job.manager_deadline
@@ -280,7 +280,7 @@ class Book:
         yield from self._unless_too_wide(entry, told)
 
     def _unless_too_wide(self, entry: Entry, told: Event) -> Iterator[Event]:
-        """Yield a submission, but of a job too wide for the machine and without a deadline.
+        """Yield a submission, unless the job is too wide for the machine without a deadline.
 
         That waits, as in Slurm: a scheduler would refuse it.
         """
@@ -292,7 +292,7 @@ class Book:
         entry.reason, entry.is_untold = sentence(wide), True
 
     def job_of(self, entry: Entry) -> Job:
-        """Return a run as the module is told of it (seconds since the origin)."""
+        """Return a run as a job for the scheduler (seconds since the origin)."""
         fields: dict[str, object] = {
             "id": entry.run,
             "subtime": self._seconds(entry.submitted),
@@ -334,7 +334,7 @@ class Book:
         return round(date - self._about.origin, 6)
 
     def _follow(self, entry: Entry, job: SeenJob | None, now: float) -> Iterator[Event]:
-        """Yield what has happened to a run."""
+        """Yield the events of a run."""
         if not entry.is_ours:
             changed = job is not None and (job.limit, [*job.hosts]) != (entry.limit, entry.hosts)
             if job is None or job.phase is not JobPhase.RUNNING or changed:
@@ -363,7 +363,7 @@ class Book:
         elif entry.ordered is not None and now - entry.ordered > PATIENCE:
             self.alarms.append(
                 f"job {entry.job} has not started within {PATIENCE:g} s on "
-                f"{','.join(entry.hosts)}; it is planned anew"
+                f"{','.join(entry.hosts)}; it is planned again"
             )
             yield from self._end(entry, None, now, COMPLETED_KILLED)
             yield from self._submit(self._again(entry, job, now), job)
@@ -405,7 +405,7 @@ class Book:
             yield Notify.of(JOB_CANCELLED, job_id=entry.run)
 
     def _started_elsewhere(self, entry: Entry, job: SeenJob, now: float) -> Iterator[Event]:
-        """Have a job that this program has not started count as somebody else's."""
+        """Treat a job that this program has not started as somebody else's."""
         self.alarms.append(f"job {entry.job} was started by somebody else; it is planned around")
         if entry.phase == "waiting":
             yield from self._withdrawn(entry, None, now)
@@ -422,25 +422,25 @@ class Book:
             yield JobKilled([entry.run])
 
     def _requeued(self, entry: Entry, job: SeenJob, now: float) -> Iterator[Event]:
-        """Yield that a run was cut off, and what becomes of its job."""
+        """Yield the end of a run that was requeued, and what follows for its job."""
         yield from self._end(entry, None, now, COMPLETED_KILLED)
         again = self._again(entry, job, now)
         if entry.is_victim:
             self._parked[entry.run] = again
             return
-        self.alarms.append(f"job {entry.job} was requeued; it is planned anew")
+        self.alarms.append(f"job {entry.job} was requeued; it is planned again")
         if job.phase is JobPhase.RUNNING:
             yield from self._meet(job, now)
         else:
             yield from self._submit(again, job)
 
     def _again(self, entry: Entry, job: SeenJob, now: float) -> Entry:
-        """Return the next run of a job, which keeps what was promised to it."""
+        """Return the next run of a job, which keeps the promise."""
         kept = {"promise": entry.promise, "asked": entry.asked, "deadline": entry.deadline}
         return replace(self.new_entry(job, now), **kept)
 
     def _close(self, entry: Entry, job: SeenJob | None, now: float, outcome: str = "") -> None:
-        """Take a run out of the book."""
+        """Remove a run from the book."""
         entry.phase = "gone"
         entry.outcome = outcome or (job.outcome if job is not None else "COMPLETED_SUCCESSFULLY")
         if job is not None and job.start is not None and entry.outcome != REJECTED:
@@ -457,7 +457,7 @@ class Book:
         self.jobs[entry.job] = self._runs[entry.run] = self.changed[entry.run] = entry
 
     def _hosts(self, nodes: Mapping[str, NodeState]) -> Iterator[Event]:
-        """Yield which hosts are gone or back: nodes, and those that others use."""
+        """Yield which hosts have left or returned: nodes, and those used by others."""
         away = self._hosts_of([name for name, state in nodes.items() if state is NodeState.AWAY])
         there = self._hosts_of([name for name, state in nodes.items() if state is NodeState.THERE])
         self._gone = (self._gone | away) - there
@@ -480,7 +480,7 @@ class Book:
     # What is decided
 
     def carry_out(self, decisions: Sequence[Decision], now: float) -> list[Event]:
-        """Turn decisions into orders; return what the module has to be told at once."""
+        """Turn decisions into orders; return events to report to the scheduler at once."""
         again: list[Event] = []
         for each in decisions:
             if isinstance(each, ExecuteJob):
@@ -505,7 +505,7 @@ class Book:
         return again
 
     def _rejected(self, entry: Entry, now: float) -> Iterator[Event]:
-        """Refuse a job, or have it wait without a deadline: so does one that had a promise."""
+        """Refuse a job, or let it wait without a deadline, as one that had a promise does."""
         entry.answer, entry.answered = "refused", now
         waits = self._keeps_refused or entry.promise is not None
         if entry.deadline is None or not waits:
@@ -539,7 +539,7 @@ class Book:
 
 
 def _seconds_in(text: str, zone: ZoneInfo) -> float:
-    """Return the seconds since 1970 of a date that a user wrote, as a number or in ISO format."""
+    """Parse a user's date (a number or ISO format) to seconds since 1970."""
     try:
         return float(text)
     except ValueError:
@@ -548,7 +548,7 @@ def _seconds_in(text: str, zone: ZoneInfo) -> float:
 
 
 def _number_in(text: str | None) -> float | None:
-    """Return a number that a user wrote: None if nothing, NaN if something else was written."""
+    """Parse a user's number: None if empty, NaN if it is something else."""
     try:
         return None if text is None else float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Live centre: polls a resource manager, asks the decision module, carries its decisions out.
+"""The live loop: poll a resource manager, ask the scheduler, execute its decisions.
 
 A step is one poll. What it brings and what is decided about it are on the disk, in one
 transaction, before anything is done; what is to be done is an order, which is sent until its
@@ -61,11 +61,11 @@ OTHER_VERSION = (
 
 
 class _Rehearsed(Exception):
-    """The end of a step that is only for show."""
+    """End of a step that only shows what it would do."""
 
 
 class LiveCentre:
-    """Decisions of a module for a resource manager, with a journal.
+    """Lets a scheduler decide for a resource manager, with a journal.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ class LiveCentre:
     about
         What a new journal is begun with, but for nodes and origin; None for one that has begun.
     forget_after
-        After so many messages the module goes on from its standing, if it can: what has ended is
-        forgotten, and a later process begins there.
+        Number of messages after which the scheduler restarts from its snapshot, if it can: what has
+        ended is forgotten, and a later process begins there.
     resend
         Time without effect after which an order is sent again (seconds).
     clock, uptime
@@ -142,7 +142,7 @@ class LiveCentre:
             self.replayed = replay(self._driver, journal, self._book, after=self._standing_at)
 
     def _begin(self, about: About | None) -> SimulationBegins:
-        """Begin a journal: whose nodes they are, and when second 0 is."""
+        """Begin a journal: record the nodes and the date of second 0."""
         if about is None:
             raise InputError(f"{self._journal.path}: has not begun; a scheduler is expected")
         nodes = sorted(self._manager.nodes(), key=natural_key)
@@ -159,7 +159,7 @@ class LiveCentre:
         return simulation_begins(nodes)
 
     def _go_on(self, told: msgspec.Raw) -> None:
-        """Have a fresh scheduler go on from a standing."""
+        """Restore a fresh scheduler from a snapshot."""
         module = make_scheduler(self.about.scheduler, self.about.options)
         self.module, self._driver = module, ModuleDriver(module, any_engine=True)
         self._driver.decisions_on(0.0, [simulation_begins(self.about.nodes)])
@@ -170,7 +170,7 @@ class LiveCentre:
             raise InputError(f"{self._journal.path}: {why}; {OTHER_VERSION}") from None
 
     def _forget(self) -> None:
-        """Go on from the standing of the module, if that is due and possible now."""
+        """Restart from the scheduler's snapshot, if that is due and possible now."""
         number = self._journal.last_message[0]
         if number - self._standing_at < self._forget_after:
             return
@@ -185,7 +185,7 @@ class LiveCentre:
     # One step
 
     def step(self) -> None:
-        """Poll once, decide, and send what is to be sent."""
+        """Poll once, decide, and send the orders."""
         try:
             jobs, nodes = self._manager.jobs(), self._manager.nodes()
             if not nodes:  # As of a partition that is gone, whose jobs are not told either.
@@ -206,7 +206,7 @@ class LiveCentre:
         self._tell(now)
 
     def rehearse(self) -> None:
-        """Tell what a step would send, and leave the journal as it is."""
+        """Return what a step would send, leaving the journal unchanged."""
         journal = self._journal
         with suppress(_Rehearsed), journal.transaction():
             jobs, nodes = self._manager.jobs(), self._manager.nodes()
@@ -216,7 +216,7 @@ class LiveCentre:
             raise _Rehearsed
 
     def _take(self, jobs: Sequence[SeenJob], nodes: Mapping[str, NodeState], now: float) -> None:
-        """Write what is seen, and what is decided about it."""
+        """Record what was observed and decided."""
         looked = self._manager.real if isinstance(self._manager, ShadowManager) else jobs
         self._see(looked, now)
         events = self._book.observe(jobs, nodes, now, may_refuse=not self._doubt)
@@ -226,7 +226,7 @@ class LiveCentre:
         self._write(now)
 
     def _look(self) -> float:
-        """Return the date; tell when the calendar gets into doubt, and when it is believed."""
+        """Return the date; report when the calendar becomes doubtful, or is trusted again."""
         now = self._clock.look()
         if self._clock.believed != self._journal.believed:
             self._journal.keep_believed(self._clock.believed)
@@ -248,7 +248,7 @@ class LiveCentre:
             self._on_line(f"no news: {error}")
 
     def _see(self, jobs: Sequence[SeenJob], now: float) -> None:
-        """Write what has changed of the jobs."""
+        """Record changes of the jobs."""
         for job in jobs:
             if self._seen.get(job.id) == job:
                 continue
@@ -259,7 +259,7 @@ class LiveCentre:
         self._seen = {job.id: job for job in jobs}
 
     def _ask(self, now: float, events: list[Event]) -> list[Event]:
-        """Ask the module, and return what it has to be told at once."""
+        """Ask the scheduler; return events to report to it at once."""
         decisions = self._driver.decisions_on(now, events)
         self._journal.add_message(now, events, decisions)
         again = self._book.carry_out(decisions, now + self.about.origin)
@@ -267,7 +267,7 @@ class LiveCentre:
         return again
 
     def _note_answers(self, now: float) -> None:
-        """Note promises, planned starts and refusals."""
+        """Record promises, planned starts and refusals."""
         log, book = self.module.qos_log, self._book
         planned = self.module.planned_starts()
         origin = self.about.origin
@@ -293,7 +293,7 @@ class LiveCentre:
                 book.changed[entry.run] = entry
 
     def _write(self, now: float) -> None:
-        """Write what has changed in the book."""
+        """Write the changes of the book."""
         book, journal = self._book, self._journal
         journal.write_entries(book.changed.values())
         for kind, entry, detail in book.orders:
@@ -305,7 +305,7 @@ class LiveCentre:
         book.alarms.clear()
 
     def _confirm(self, seen: Mapping[str, SeenJob], now: float) -> None:
-        """Close the orders whose effect is seen, or that came to nothing."""
+        """Close the orders whose effect was observed, or that came to nothing."""
         found = self._journal.orders(only_open=True)
         for order in found:
             state = state_of(order, seen.get(order.job))
@@ -318,11 +318,11 @@ class LiveCentre:
         self._journal.update_orders([each for each in found if each.confirmed is not None])
 
     def open_orders(self) -> list[Order]:
-        """Return what is to be done."""
+        """Return the open orders."""
         return self._journal.orders(only_open=True)
 
     def _send(self, now: float) -> None:
-        """Send what is to be done: new orders, and those without effect for some time."""
+        """Send new orders, and those without effect for some time again."""
         found, uptime = self.open_orders(), self._clock.uptime()
         sent = {order.number: self._sent.get(order.number, -math.inf) for order in found}
         due = [order for order in found if uptime - sent[order.number] >= self._resend]
@@ -357,7 +357,7 @@ class LiveCentre:
             self._manager.refuse(order.job, self._refusal_text(self._book.jobs[order.job]))
 
     def _try(self, orders: list[Order], send: Callable[[], None]) -> bool:
-        """Send something, and tell whether there is any sense in sending more now."""
+        """Send a command; return whether sending more makes sense now."""
         try:
             send()
         except (CommandFailed, Unreachable) as error:
@@ -372,11 +372,11 @@ class LiveCentre:
     # What users are told
 
     def date_text(self, seconds: float) -> str:
-        """Return a date (seconds since the origin) as the centre's users write it."""
+        """Format a date (seconds since the origin) for the centre's users."""
         return centre_date(self.about, self.about.origin + seconds)
 
     def _tell(self, now: float) -> None:
-        """Tell users what was promised and planned, the longest waiting first."""
+        """Show users their promises and plans, the longest waiting first."""
         texts: dict[str, str] = {}
         for entry in self._book.waiting():
             text = self._status_text(entry)
@@ -421,7 +421,7 @@ class LiveCentre:
         return text
 
     def _earliest(self, entry: Entry) -> float | None:
-        """Return the earliest end that could be promised to a refused job (since 1970)."""
+        """Return the earliest end that a refused job could be promised (since 1970)."""
         if entry.limit is None or entry.nodes > len(self.about.nodes) or entry.asked is None:
             return None
         try:
@@ -435,7 +435,7 @@ class LiveCentre:
 def replay(
     driver: ModuleDriver, journal: Journal, book: Book | None = None, *, after: int = 0
 ) -> int:
-    """Tell a module all that was told after a message; return how many messages that were.
+    """Replay the messages after a given one to a scheduler; return how many.
 
     InputError if it does not answer as it did: then it is another version of the scheduler.
     """
@@ -456,7 +456,7 @@ def replay(
 
 
 def deciding_module(scheduler: str, options: Mapping[str, Any]) -> SchedulerModule:
-    """Return a scheduler that can decide here; InputError if a user could end it by cancelling."""
+    """Return a scheduler that can decide live; InputError if cancellations would end it."""
     module = make_scheduler(scheduler, options)
     if not module.hears_of_cancellations:
         raise InputError(
@@ -477,7 +477,7 @@ def simulation_begins(nodes: Sequence[str]) -> SimulationBegins:
 
 
 def state_of(order: Order, job: SeenJob | None) -> str:
-    """Return the state of an order, given what is seen of its job.
+    """Return an order's state, given the observed job.
 
     An order is about one run of a job: once that was requeued, it has had its effect or never will.
     """
@@ -500,7 +500,7 @@ def state_of(order: Order, job: SeenJob | None) -> str:
 
 
 def queue_of(about: About, entries: Sequence[Entry], now: float) -> QueueState:
-    """Return the queue of a journal, for quotes (dates in seconds since 1970)."""
+    """Return a journal's queue, for quotes (dates in seconds since 1970)."""
     jobs = []
     for each in entries:
         if each.phase in ("refused", "gone") or each.is_untold:
@@ -528,7 +528,7 @@ def queue_of(about: About, entries: Sequence[Entry], now: float) -> QueueState:
 
 
 def centre_date(about: About, date: float) -> str:
-    """Return a date (seconds since 1970) in the centre's time zone: ``Tue 2026-12-01 08:00:30``."""
+    """Format a date (s since 1970) in the centre's time zone: ``Tue 2026-12-01 08:00:30``."""
     try:
         local = datetime.fromtimestamp(date, ZoneInfo(about.time_zone))
     except (ValueError, OverflowError, OSError):  # Limits of thousands of years, one after another.
@@ -537,7 +537,7 @@ def centre_date(about: About, date: float) -> str:
 
 
 def hand_back(journal: Journal | None, manager: ResourceManager, now: float) -> list[str]:
-    """Release every job that is held for this program, and return their ids.
+    """Release every job held for this program; return their ids.
 
     These bear the mark of the filter or of this program, or stand in the journal as held. Where
     the journal cannot be read, the marks tell.

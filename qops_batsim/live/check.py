@@ -1,4 +1,4 @@
-"""Check of a Slurm: is it set up for live decisions, and which margin and grace does it need?"""
+"""Checking a Slurm: is it ready for live decisions, and which margin and grace does it need?"""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from qops_batsim.live.slurm import Run, read_config, run_command
 from qops_batsim.workload.accounting.nodes import NodeSizes
 
 SWEEP = 30.0
-"""Slurm looks for jobs at their limits each so many seconds."""
+"""Interval at which Slurm looks for jobs at their limits (seconds)."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was looked at: whether it is as it should be, and what follows."""
+    """A checked item: whether it is as it should be, and what follows."""
 
     about: str
     is_fine: bool
@@ -38,7 +38,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> Checked:
-    """Look at the settings of Slurm; changes nothing."""
+    """Check Slurm's settings without changing anything."""
     config = read_config(run)
     scheduling = config.get("schedulerparameters", "")
     kill_wait, over = _number(config, "killwait", 30), 60 * _number(config, "overtimelimit", 0)
@@ -72,7 +72,7 @@ def check_slurm(partition: str | None, poll: float, run: Run = run_command) -> C
         Finding(
             about="requeue",
             is_fine=config.get("jobrequeue", "1") == "1",
-            text="JobRequeue=1: what ran on a lost node waits again, and is planned anew"
+            text="JobRequeue=1: what ran on a lost node waits, and is planned again"
             if config.get("jobrequeue", "1") == "1"
             else "JobRequeue=0: a job ends with its node; JobRequeue=1 is expected for kills, too",
         ),
@@ -116,7 +116,7 @@ def _user() -> str:
 
 
 def unfiltered(config: Mapping[str, str]) -> str:
-    """Return which jobs are never answered where no filter holds them, empty where there is one."""
+    """Return which jobs are never answered without a filter, "" if there is one."""
     filters = {config.get(name, "") for name in ("clifilterplugins", "jobsubmitplugins")}
     if filters - {"", "(null)"}:
         return ""
@@ -146,7 +146,7 @@ def _lost_nodes(config: Mapping[str, str]) -> Finding:
 
 
 def _shared_nodes(partition: str | None, run: Run) -> Finding:
-    """Return whether there are nodes, and jobs and this partition have them for themselves."""
+    """Return whether jobs and this partition have their nodes for themselves."""
     rows: list[list[str]] = []
     for name in [None] if partition is None else partition.split(","):
         of = [] if name is None else ["-p", name]

@@ -1,4 +1,4 @@
-"""Clock of a live centre: its dates go on with the machine, whatever its calendar does.
+"""The clock of a live centre, which runs with the machine whatever its calendar does.
 
 Intervals are measured by the time since the machine was started, which nobody sets. The calendar
 is followed in small steps only. After a larger one it is in doubt until it is back, or has stayed
@@ -21,7 +21,7 @@ SETTLED = 600.0
 
 
 class CentreClock:
-    """Dates (seconds since 1970) that never go back, and jump only with a calendar that stays.
+    """Dates (s since 1970) that never go back, and jump only if the calendar stays changed.
 
     Parameters
     ----------
@@ -56,11 +56,11 @@ class CentreClock:
 
     @property
     def believed(self) -> str:
-        """The calendar that is believed in, to a tenth of a second, for the next process."""
+        """The trusted calendar, to a tenth of a second, for the next process."""
         return f"{self._boot} {self._began:.1f}"
 
     def go_on(self, last: float, believed: str) -> None:
-        """Go on after the last date of a process before, and with its calendar on this machine."""
+        """Continue after an earlier process's last date, with its calendar on this machine."""
         self.now = last
         boot, _, began = believed.partition(" ")
         with suppress(ValueError):

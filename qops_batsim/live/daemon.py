@@ -1,4 +1,4 @@
-"""Process of a live centre: what a journal is begun with, polls, and signs of life for systemd."""
+"""The process of a live centre: its settings, polls, and signs of life for systemd."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JOURNAL_FAILED = 74
 
 
 def effect_time(poll: float) -> float:
-    """Return how long the effect of an order may take to be seen (seconds), by the time of a poll.
+    """Return how long an order's effect may take to be observed (s), given the poll time.
 
     So much later a start may count, which is the default grace, and an order is sent again.
     """
@@ -41,7 +41,7 @@ def about_journal(
     margin: float,
     poll: float,
 ) -> About:
-    """Return the choices that a journal is begun with, or has to have been begun with."""
+    """Return the settings with which a journal begins, or must have begun."""
     given = parse_settings(settings)
     options: dict[str, object] = to_builtins(deciding_module(scheduler, given).options)
     if "grace" in options and "grace" not in given:
@@ -67,7 +67,7 @@ def _time_zone() -> str:
 
 
 def settings_when_told(poll: float, on_line: Callable[[str], None]) -> dict[str, str]:
-    """Return Slurm's settings as soon as it tells them: it may start later than this process."""
+    """Return Slurm's settings once it answers: it may start after this process."""
     told = ""
     while True:
         try:
@@ -81,7 +81,7 @@ def settings_when_told(poll: float, on_line: Callable[[str], None]) -> dict[str,
 
 @contextmanager
 def sole_decider(config: Mapping[str, str], partition: str | None) -> Iterator[None]:
-    """Lock the partitions, or all (None), so that no other process here decides for them.
+    """Lock the partitions, or all (None), against other deciding processes.
 
     The locks lie where only root and SlurmUser write, if slurmctld runs on this machine. ``config``
     are Slurm's settings.
@@ -106,7 +106,7 @@ def sole_decider(config: Mapping[str, str], partition: str | None) -> Iterator[N
 
 
 def follow(centre: LiveCentre, poll: float) -> None:
-    """Poll until a signal comes; tell systemd that this process is alive."""
+    """Poll until a signal comes, and report to systemd that this process is alive."""
     _notify("READY=1")
     due = time.monotonic()
     while True:
@@ -118,7 +118,7 @@ def follow(centre: LiveCentre, poll: float) -> None:
 
 
 def _notify(text: str) -> None:
-    """Notify systemd of a state, if it asked for that."""
+    """Send systemd a state, if it asked for it."""
     address = os.environ.get("NOTIFY_SOCKET")
     if address:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:

@@ -1,4 +1,4 @@
-"""Fates of jobs: what was answered to each, and whether it was kept."""
+"""What was answered to each job, and whether it was kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from qops_batsim.live.journal import Entry
 
 
 class Tally(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of jobs whose users asked for a deadline, and have not withdrawn them.
+    """Numbers of jobs with requested deadlines that were not withdrawn.
 
     ``in_time`` are those that ended by the deadline that was asked for, whatever was promised.
     """
@@ -26,7 +26,7 @@ class Tally(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fate(msgspec.Struct):
-    """Fate of one job that asked for a deadline (seconds since 1970); its last run counts.
+    """Outcome of a job with a deadline (seconds since 1970); its last run counts.
 
     ``run`` is the one whose end decides: that which goes on with the promise, or was refused.
     """
@@ -40,7 +40,7 @@ class Fate(msgspec.Struct):
 
 
 def tally(fates: Iterable[Fate], grace: float = 0.0) -> Tally:
-    """Count what became of jobs; what is later by no more than the grace (seconds) is in time."""
+    """Count the outcomes of jobs; lateness up to the grace (seconds) is in time."""
     listed = list(fates)
     promised = [(each, each.promise) for each in listed if each.promise is not None]
     kept = sum(_is_by(each, date, grace) for each, date in promised)
@@ -59,7 +59,7 @@ def _is_by(fate: Fate, date: float, grace: float) -> bool:
 
 
 def decided_fates(entries: Sequence[Entry]) -> dict[str, Fate]:
-    """Return what became of each job that asked for a deadline: its first answer, its last end.
+    """Return each deadline job's outcome: its first answer and its last end.
 
     A promise goes on with the next run of its job. Who cancels or changes a job gives up what was
     promised to it, so that this is neither kept nor broken.
@@ -84,7 +84,7 @@ def decided_fates(entries: Sequence[Entry]) -> dict[str, Fate]:
 
 
 def counts(entries: Sequence[Entry], grace: float = 0.0) -> Mapping[str, int]:
-    """Return how many jobs wait, run, were promised something, and what became of the promises."""
+    """Count waiting, running and promised jobs, and the outcomes of promises."""
     told = tally(decided_fates(entries).values(), grace)
     return {
         "waiting": sum(each.phase == "waiting" for each in entries),

@@ -1,4 +1,4 @@
-"""Journal of live decisions: one SQLite file, from which everything is known again.
+"""The journal of live decisions: one SQLite file, from which everything can be restored.
 
 What was told to the decision module and what it answered stand in it as messages of the protocol,
 so that a fresh module, told the same, is in the same state. What has to be done is an order:
@@ -63,7 +63,7 @@ DECIDED, SENT, CONFIRMED, VOID = "decided", "sent", "confirmed", "void"
 
 
 class Entry(msgspec.Struct, kw_only=True):
-    """A job of the resource manager as the decision module knows it: a run under an id of its own.
+    """A job as the scheduler knows it: a run with an id of its own.
 
     Dates in seconds since 1970. ``run`` is the id in the protocol; ``phase`` is ``waiting``,
     ``starting`` (a start is decided and not seen yet), ``running``, ``refused`` or ``gone``.
@@ -112,7 +112,7 @@ class Entry(msgspec.Struct, kw_only=True):
 
 
 class Order(msgspec.Struct, kw_only=True):
-    """Something to be done: ``hold``, ``start``, ``refuse``, ``requeue`` or ``release`` of a job.
+    """A pending action on a job: ``hold``, ``start``, ``refuse``, ``requeue`` or ``release``.
 
     ``restarts`` is how often the job had been requeued when this was decided: of another run of it
     nothing is meant.
@@ -133,7 +133,7 @@ class Order(msgspec.Struct, kw_only=True):
 
 
 class LiveStanding(msgspec.Struct, kw_only=True):
-    """Standing of the scheduler (encoded) and of the book: hosts away, lost ones, calls."""
+    """Snapshot of scheduler (encoded) and book: hosts away, lost ones, calls."""
 
     module: msgspec.Raw
     away: str
@@ -142,7 +142,7 @@ class LiveStanding(msgspec.Struct, kw_only=True):
 
 
 class About(msgspec.Struct, kw_only=True, frozen=True):
-    """Choices that a journal was begun with; ``origin`` is the date of second 0 (since 1970)."""
+    """The settings of a journal; ``origin`` is the date of second 0 (since 1970)."""
 
     format: int = FORMAT
     mode: str
@@ -156,11 +156,11 @@ class About(msgspec.Struct, kw_only=True, frozen=True):
 
     @property
     def grace(self) -> float:
-        """By how much promises may be late (seconds)."""
+        """The allowed lateness of promises (seconds)."""
         return float(self.options.get("grace", 0.0))
 
     def check_same(self, asked: About, path: Path) -> None:
-        """Refuse to go on with a journal under other choices than it was begun with."""
+        """Refuse to continue a journal with other settings than it began with."""
         for name in ("mode", "scheduler", "options", "partition", "margin"):
             wanted, before = getattr(asked, name), getattr(self, name)
             if wanted != before:
@@ -171,7 +171,7 @@ class About(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class JournalFailure(InputError):
-    """A journal that cannot be read or written: it is damaged, or its disk is full."""
+    """A journal that cannot be read or written: damaged, or on a full disk."""
 
 
 class InUse(InputError):
@@ -179,7 +179,7 @@ class InUse(InputError):
 
 
 class Journal:
-    """A journal file, open for reading, or for writing by this process alone.
+    """A journal file, open for reading, or for writing by this process only.
 
     Inside ``with Journal(…)``, what the file or its disk refuses is a :class:`JournalFailure`.
     """
@@ -229,7 +229,7 @@ class Journal:
 
     @contextmanager
     def failures(self) -> Iterator[None]:
-        """Turn what the file or its disk refuses in the block into a :class:`JournalFailure`."""
+        """Turn errors of the file or disk in this block into a :class:`JournalFailure`."""
         try:
             yield
         except sqlite3.Error as error:
@@ -238,7 +238,7 @@ class Journal:
             ) from None
 
     def close(self) -> None:
-        """Close the file, and let others write it."""
+        """Close the file and release its lock."""
         if hasattr(self, "_db"):
             self._db.close()
         if self._lock is not None:
@@ -256,7 +256,7 @@ class Journal:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Have all that the block writes on the disk at its end, or nothing of it."""
+        """Write everything in this block to disk at its end, or nothing."""
         with self.failures():
             self._db.execute("BEGIN IMMEDIATE")
             try:
@@ -268,7 +268,7 @@ class Journal:
                 raise
 
     def begin(self, about: About) -> None:
-        """Write what the journal is of."""
+        """Write the journal's settings."""
         text = msgspec.json.encode(about).decode()
         self._db.execute("INSERT INTO about VALUES ('about', ?)", (text,))
         self.about = about
@@ -277,23 +277,23 @@ class Journal:
 
     @property
     def begun(self) -> About:
-        """Choices that it was begun with; an InputError where it has not begun."""
+        """The settings it began with; InputError if it has not begun."""
         if self.about is None:
             raise InputError(f"{self.path}: is empty; a journal that has begun is expected")
         return self.about
 
     @property
     def believed(self) -> str:
-        """The calendar that the last process believed in, empty for none."""
+        """The calendar that the last process trusted, empty for none."""
         row = self._db.execute("SELECT value FROM about WHERE name='clock'").fetchone()
         return "" if row is None else str(row[0])
 
     def keep_believed(self, believed: str) -> None:
-        """Write the calendar that is believed in."""
+        """Write the trusted calendar."""
         self._db.execute("REPLACE INTO about VALUES ('clock', ?)", (believed,))
 
     def _decoded(self, text: str | bytes, kind: type[Content]) -> Content:
-        """Return what was written; an InputError where somebody else has changed it."""
+        """Decode stored data; InputError if somebody else changed it."""
         try:
             if isinstance(text, bytes):
                 return msgspec.msgpack.decode(text, type=kind)
@@ -305,7 +305,7 @@ class Journal:
     # Messages
 
     def add_message(self, now: float, events: list[Event], decisions: list[Decision]) -> None:
-        """Add what was told at a date (seconds since the origin), and the answer."""
+        """Add a message at a date (seconds since the origin), and the answer."""
         told, answered = (
             encode_message(Message(now, [Stamped(now, each) for each in bodies])).decode()
             for bodies in (events, decisions)
@@ -315,7 +315,7 @@ class Journal:
         )
 
     def messages(self, after: int = 0) -> Iterator[tuple[int, Message[Event], Message[Decision]]]:
-        """Yield the messages after a number, all by default, in order, with their numbers."""
+        """Yield the messages after a number (default: all) in order, with their numbers."""
         found = "SELECT number, events, decisions FROM messages WHERE number > ? ORDER BY number"
         rows = self._db.execute(found, (after,))
         for number, events, decisions in rows:
@@ -327,36 +327,36 @@ class Journal:
 
     @property
     def last_message(self) -> tuple[int, float]:
-        """Number and date (seconds since the origin) of the last message; zeros without any."""
+        """Number and date (seconds since the origin) of the last message; zeros if none."""
         found = "SELECT number, date FROM messages ORDER BY number DESC LIMIT 1"
         return self._db.execute(found).fetchone() or (0, 0.0)
 
     def has_news(self, now: float) -> None:
-        """Note that the resource manager has answered (date in seconds since 1970)."""
+        """Record that the resource manager answered (date in seconds since 1970)."""
         if self._lock is not None:
             os.utime(self._lock, (now, now))
 
     @property
     def last_news(self) -> float:
-        """When the resource manager has answered last (seconds since 1970)."""
+        """When the resource manager last answered (seconds since 1970)."""
         lock = Path(f"{self.path}.lock")
         return (lock if lock.exists() else self.path).stat().st_mtime
 
     def keep_standing(self, standing: LiveStanding) -> None:
-        """Keep what the module and the book know after the last message, and no other."""
+        """Store the snapshot after the last message, replacing any other."""
         text = msgspec.msgpack.encode(standing)
         self._db.execute("DELETE FROM standings")
         self._db.execute("INSERT INTO standings VALUES (?, ?)", (self.last_message[0], text))
 
     def last_standing(self) -> tuple[int, LiveStanding | None]:
-        """Return what was kept last, and after which message."""
+        """Return the last stored snapshot, and after which message it was taken."""
         row = self._db.execute("SELECT number, standing FROM standings").fetchone()
         return (0, None) if row is None else (row[0], self._decoded(row[1], LiveStanding))
 
     # What is known of jobs
 
     def write_entries(self, entries: Iterable[Entry]) -> None:
-        """Write runs as they are now; those that are gone are kept."""
+        """Write the current runs; those no longer current are kept."""
         rows = [
             (each.run, each.job, msgspec.json.encode(each).decode(), each.phase != "gone")
             for each in entries
@@ -373,7 +373,7 @@ class Journal:
         return int(found[0])
 
     def entries(self, *, only_open: bool = False) -> list[Entry]:
-        """Return runs in the order in which they were written first."""
+        """Return runs in the order in which they were first written."""
         where = "WHERE is_open" if only_open else ""
         rows = self._db.execute(f"SELECT entry FROM runs {where} ORDER BY rowid")
         found = [self._decoded(text, Entry) for (text,) in rows]
@@ -387,7 +387,7 @@ class Journal:
         return found
 
     def see(self, job: SeenJob, now: float) -> None:
-        """Write a job as it was seen last (date in seconds since 1970)."""
+        """Write a job's last observed state (date in seconds since 1970)."""
         text = msgspec.json.encode(job).decode()
         self._db.execute(
             "INSERT INTO seen VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET told=excluded.told",
@@ -395,14 +395,14 @@ class Journal:
         )
 
     def seen(self) -> list[tuple[SeenJob, float]]:
-        """Return every run of a job as it was seen last, and when it was seen first."""
+        """Return each run's last observed state, and when it was first observed."""
         rows = self._db.execute("SELECT told, since FROM seen ORDER BY submitted, job")
         return [(self._decoded(text, SeenJob), since) for text, since in rows]
 
     # Orders
 
     def add_order(self, kind: str, entry: Entry, now: float, detail: str = "") -> None:
-        """Add something to be done."""
+        """Add an order."""
         self._db.execute(
             "INSERT INTO orders (kind, job, run, restarts, detail, state, decided) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -410,7 +410,7 @@ class Journal:
         )
 
     def orders(self, *, only_open: bool = False) -> list[Order]:
-        """Return orders in the order of their decisions."""
+        """Return the orders by decision."""
         where = "WHERE state IN ('decided', 'sent')" if only_open else ""
         names = Order.__struct_fields__
         rows = self._db.execute(f"SELECT {', '.join(names)} FROM orders {where} ORDER BY number")
@@ -428,18 +428,18 @@ class Journal:
         self._db.execute("INSERT INTO log VALUES (?, ?, ?)", (now, kind, text))
 
     def notes(self, kind: str | None = None, last: int = -1) -> list[tuple[float, str, str]]:
-        """Return what was logged, oldest first, of one kind or all; only so many of the last."""
+        """Return logged notes, oldest first, of one kind or all, or only the last ones."""
         where, values = ("WHERE kind=?", [kind]) if kind else ("", [])
         found = f"SELECT date, kind, text FROM log {where} ORDER BY rowid DESC LIMIT ?"
         return self._db.execute(found, [*values, last]).fetchall()[::-1]
 
     def count_notes(self) -> Mapping[str, int]:
-        """Return how much was logged by kind."""
+        """Return the number of notes by kind."""
         return dict(self._db.execute("SELECT kind, COUNT(*) FROM log GROUP BY kind"))
 
 
 def is_journal(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file is an SQLite file, as journals are."""
+    """Return whether a file is an SQLite file, as journals are."""
     try:
         with open(path, "rb") as stream:
             return stream.read(len(_MAGIC)) == _MAGIC
@@ -452,7 +452,7 @@ def is_journal(path: str | os.PathLike[str]) -> bool:
 
 
 def locked(path: str | Path, busy: str, *, shared: bool = False) -> int:
-    """Return an open lock, which ends with this process, however it ends.
+    """Return an open lock, which ends with this process.
 
     ``busy`` is the text of the :class:`InUse` while another process has it, unless both share it.
     """
@@ -471,9 +471,9 @@ def locked(path: str | Path, busy: str, *, shared: bool = False) -> int:
 
 
 def _close_to_others(path: Path) -> None:
-    """Make a new journal its owner's alone, and an old one unreadable but for owner and group.
+    """Make a new journal readable by its owner only, an old one by owner and group.
 
-    Comments of users stand in it. SQLite gives the files beside it the same mode.
+    Comments of users stand in it. SQLite gives the files next to it the same mode.
     """
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

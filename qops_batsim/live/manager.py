@@ -1,4 +1,4 @@
-"""Interface of a resource manager: what is seen of its jobs and nodes, and what it can be told.
+"""The interface of a resource manager: observing its jobs and nodes, and its commands.
 
 Another one than Slurm (Flux, PBS) needs a class with these methods and nothing else.
 """
@@ -17,11 +17,11 @@ from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 
 
 class Unreachable(QopsError):
-    """The resource manager does not answer: no news, which is not the news that all is gone."""
+    """The resource manager does not answer: no news, not news that everything is gone."""
 
 
 class JobPhase(StrEnum):
-    """Phases of a job as its resource manager tells them."""
+    """Phases of a job as reported by the resource manager."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -30,7 +30,7 @@ class JobPhase(StrEnum):
 
 
 class NodeState(StrEnum):
-    """States of a node; of an unknown one there is no news."""
+    """States of a node; an unknown one means no news."""
 
     THERE = "there"
     AWAY = "away"
@@ -38,14 +38,14 @@ class NodeState(StrEnum):
 
 
 class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as its resource manager tells it; dates in seconds since 1970, None where unknown.
+    """A job as observed; dates in seconds since 1970, None if unknown.
 
     Attributes
     ----------
     limit
         Longest run time (seconds), None for no limit.
     restarts
-        How often it was put back into the queue; each time it is submitted anew.
+        How often it was put back into the queue; each time it is submitted again.
     is_held
         Whether it waits until an administrator, that is, this program, releases it.
     is_handed
@@ -99,7 +99,7 @@ class SeenJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResourceManager(Protocol):
-    """The part of a resource manager that live decisions need.
+    """The operations of a resource manager that live decisions need.
 
     ``jobs`` and ``nodes`` raise :class:`Unreachable` where nothing is known. The others change
     something; each can be said twice without another effect than once, and raises a
@@ -107,40 +107,40 @@ class ResourceManager(Protocol):
     """
 
     def jobs(self) -> list[SeenJob]:
-        """Return all jobs that wait or run, and those that ended a short time ago."""
+        """Return all waiting or running jobs, and those that ended recently."""
 
     def nodes(self) -> dict[str, NodeState]:
         """Return the nodes that jobs can run on."""
 
     def hold(self, job_ids: Sequence[str]) -> None:
-        """Keep waiting jobs from starting, so that their users cannot release them."""
+        """Hold waiting jobs so that their users cannot release them."""
 
     def start(self, job_id: str, hosts: Sequence[str]) -> None:
-        """Have a held job start now, on these nodes."""
+        """Start a held job now, on these nodes."""
 
     def release(self, job_ids: Sequence[str]) -> None:
-        """Hand held jobs back: they start when the resource manager wants it."""
+        """Hand held jobs back to the resource manager's own scheduling."""
 
     def refuse(self, job_id: str, why: str) -> None:
-        """Tell the user why, and cancel a waiting job."""
+        """Cancel a waiting job and tell its user why."""
 
     def requeue(self, job_id: str) -> None:
-        """End the run of a job, which waits again, held."""
+        """End a job's run; the job waits again, held."""
 
     def tell(self, texts: Mapping[str, str]) -> None:
-        """Show the users of jobs a text each."""
+        """Show a text to the user of each job."""
 
 
 class CommandFailed(QopsError):
-    """The resource manager has refused a command."""
+    """The resource manager rejected a command."""
 
 
 def array_of(job_id: str) -> str:
-    """Return the id of the array of a task (``12_3``), or of the job that is none."""
+    """Return the array id of a task (``12_3``), or the job's own id."""
     return job_id.partition("_")[0]
 
 
 def natural_key(name: str) -> list[tuple[int, str]]:
-    """Return a key that puts names in the order of the numbers in them: n2 before n10."""
+    """Return a sort key that compares numbers in names by value: n2 before n10."""
     parts = re.findall(r"\d+|\D+", name)
     return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

@@ -1,4 +1,4 @@
-"""Source of a queue that quotes are about: a file, standard input, or a live journal."""
+"""Sources of a queue for quotes: a file, standard input, or a live journal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIVE_SECONDS = 5.0
 
 @dataclass
 class QueueSource:
-    """File of a queue, with the choices of reading it, read again when it changes.
+    """A queue's file and how to read it; it is read again when it changes.
 
     Without a ``path`` the queue is that of the Slurm that runs here, asked for at most every
     :data:`LIVE_SECONDS`; so are its nodes, unless the ``machine``'s processors or ``nodes`` are
@@ -74,7 +74,7 @@ class QueueSource:
     def read(
         self, content: bytes, source: str = "the queue", written_at: float | None = None
     ) -> QueueState:
-        """Return the queue that a text tells, by default of one that is written now."""
+        """Return the queue in a text, which by default is as of now."""
         date = time.time() if written_at is None else written_at
         state = read_queue(
             content,
@@ -93,7 +93,7 @@ class QueueSource:
         return state
 
     def check_age(self, source: str, date: float) -> None:
-        """Refuse a queue of a date (seconds since 1970) that is too old, or ahead of the clock."""
+        """Refuse a queue whose date (seconds since 1970) is too old or in the future."""
         age = 0.0 if self.now is not None else time.time() - date
         if abs(age) > self.max_age:
             old = "old" if age > 0 else "ahead of this machine's clock"
@@ -103,7 +103,7 @@ class QueueSource:
             )
 
     def state(self) -> QueueState:
-        """Return the queue as it is now; raise an InputError if it cannot be read."""
+        """Return the current queue; raise an InputError if it cannot be read."""
         if (found := self._changed()) is not None:
             told = self.priorities
             jobs = [
@@ -115,14 +115,14 @@ class QueueSource:
         return self._state
 
     def asker(self) -> QueueAsker:
-        """Return the asker of the queue as it is now, which is the same as long as that is."""
+        """Return the asker of the current queue, cached while the queue is unchanged."""
         state = self.state()
         if self._asker is None or self._asker.state is not state:
             self._asker = QueueAsker(state, self.scheduler, self.settings, may_wait=self.may_wait)
         return self._asker
 
     def _changed(self) -> QueueState | None:
-        """Return the queue of the file, None if it is as it was."""
+        """Return the file's queue, None if it is unchanged."""
         if self.path is None:
             if time.monotonic() < self._fresh_until:
                 return None
@@ -151,7 +151,7 @@ class QueueSource:
         return state
 
     def _of_journal(self, path: Path) -> QueueState | None:
-        """Return the queue of a live journal, as of now; None if the file is none."""
+        """Return a live journal's queue as of now; None if the file is none."""
         if not is_journal(path):
             return None
         from qops_batsim.live.centre import queue_of
@@ -168,7 +168,7 @@ def live_config(run: Run = run_command) -> SlurmConfig:
 
 
 def _answer(ask: Callable[[], str]) -> str:
-    """Return what Slurm says; an InputError if it does not answer."""
+    """Return Slurm's output; InputError if it does not answer."""
     try:
         return ask()
     except (CommandFailed, Unreachable) as error:

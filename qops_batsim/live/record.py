@@ -1,4 +1,4 @@
-"""Record of when Slurm itself expects its waiting jobs to start, for back-tests."""
+"""Recording when Slurm itself expects its waiting jobs to start, for back-tests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from qops_batsim.live.slurm import Slurm
 
 
 class Recorder:
-    """File of what Slurm expects, which goes on where it ended; a context that closes it.
+    """File of Slurm's expected starts, continued where it ended; a context that closes it.
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ class Recorder:
         self._file.close()
 
     def _drop_cut_line(self) -> None:
-        """Go to the end, and drop a last line that an earlier process did not finish."""
+        """Go to the end, dropping a last line left unfinished by an earlier process."""
         content = self._file.read()
         self._file.truncate(self._file.seek(content.rfind(b"\n") + 1))
 
     def look(self, date: float) -> int:
-        """Write what has changed by a date (seconds since 1970); return how many jobs wait."""
+        """Write the changes by a date (s since 1970); return the number of waiting jobs."""
         found = self._slurm.expected_starts()
         nothing = object()
         starts = {
@@ -58,7 +58,7 @@ class Recorder:
 
 
 def record(recorder: Recorder, poll: float, on_line: Callable[[str], None]) -> None:
-    """Look until a signal comes, each ``poll`` seconds; an outage is told of once."""
+    """Record every ``poll`` seconds until a signal comes; an outage is reported once."""
     problem = ""
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Report of a journal: what was promised and kept, and what the embedded engine would have done."""
+"""Report on a journal: promises kept, and what the embedded engine would have done."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from qops_batsim.workload.model import Workload
 
 
 class LiveReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Report of a journal; durations in seconds.
+    """Report on a journal; durations in seconds.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ def report(
     settings: Mapping[str, Any] | None = None,
     run_times: Mapping[str, float] | None = None,
 ) -> LiveReport:
-    """Return the report of a journal.
+    """Return the report on a journal.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def report(
 
 
 def _managed(about: About, seen: Sequence[SeenJob]) -> dict[str, Fate]:
-    """Return what the resource manager made of the jobs by itself."""
+    """Return the outcome under the resource manager's own decisions."""
     book = Book(about)
     fates: dict[str, Fate] = {}
     for job in seen:
@@ -106,7 +106,7 @@ def seen_workload(
     run_times: Mapping[str, float],
     source: str,
 ) -> Workload:
-    """Return the jobs that were submitted, with their run times as far as they are known.
+    """Return the submitted jobs with their run times, as far as known.
 
     Else a job is taken to run until its limit.
     """
@@ -130,7 +130,7 @@ def seen_workload(
 
 
 def embedded_fates(workload: Workload, module: SchedulerModule) -> dict[str, Fate]:
-    """Return what a scheduler decides about the jobs on the embedded engine."""
+    """Return the outcome under a scheduler on the embedded engine."""
     if not workload.jobs:
         return {}
     simulation = simulate(module, workload, allow_smaller_machine=True)

@@ -1,4 +1,4 @@
-"""Shadow of a resource manager: the same jobs, run as if decisions had been carried out.
+"""A shadow of a resource manager: the same jobs, as if decisions were carried out.
 
 What changes anything stays in this process: the resource manager itself is only looked at. A job
 that is started in the shadow runs there for as long as it really does, be it at another time; as
@@ -20,7 +20,7 @@ from qops_batsim.live.manager import JobPhase, NodeState, ResourceManager, SeenJ
 
 
 class _Shadow(msgspec.Struct):
-    """A job in the shadow: what was done with it; dates in seconds since 1970."""
+    """A job in the shadow and its actions; dates in seconds since 1970."""
 
     is_held: bool = False
     restarts: int = 0
@@ -32,7 +32,7 @@ class _Shadow(msgspec.Struct):
 
 
 class ShadowManager:
-    """A resource manager that looks at another one, and changes nothing there.
+    """A resource manager that observes another one and changes nothing there.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class ShadowManager:
             )
 
     def jobs(self) -> list[SeenJob]:
-        """Return the jobs as they are in the shadow."""
+        """Return the jobs in their shadow states."""
         real = {job.id: job for job in self._manager.jobs()}
         if not self._has_begun:
             self._has_begun = True
@@ -86,7 +86,7 @@ class ShadowManager:
         return [job for each in list(self._known.values()) for job in self._seen(each, real)]
 
     def _seen(self, job: SeenJob, real: Mapping[str, SeenJob]) -> Iterator[SeenJob]:
-        """Yield a job as it is in the shadow, and forget it when nobody asks any more."""
+        """Yield a job in its shadow state; forget it when it is no longer needed."""
         shadow = self._shadows.setdefault(job.id, _Shadow())
         if shadow.is_over and job.id not in real:
             del self._known[job.id], self._shadows[job.id]
@@ -107,7 +107,7 @@ class ShadowManager:
             yield self._running(told, job, shadow.start)
 
     def _running(self, told: SeenJob, job: SeenJob, start: float) -> SeenJob:
-        """Return a job that runs in the shadow since a date, or has run."""
+        """Return a job that runs or ran in the shadow from a date on."""
         end, outcome = None, job.outcome
         if job.end is not None and job.start is not None:
             end = start + job.end - job.start
@@ -119,7 +119,7 @@ class ShadowManager:
         return replace(told, phase=JobPhase.ENDED, start=start, end=end, outcome=outcome)
 
     def nodes(self) -> dict[str, NodeState]:
-        """Return the nodes as they are."""
+        """Return the nodes unchanged."""
         return self._manager.nodes()
 
     def hold(self, job_ids: Sequence[str]) -> None:
@@ -147,4 +147,4 @@ class ShadowManager:
             shadow.start, shadow.restarts = None, shadow.restarts + 1
 
     def tell(self, texts: Mapping[str, str]) -> None:
-        """Say nothing to anybody."""
+        """Do nothing: users are not told."""

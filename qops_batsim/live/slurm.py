@@ -109,7 +109,7 @@ It raises what :func:`run_command` does.
 
 
 def run_command(command: Sequence[str], form: str = "") -> str:
-    """Run a command of Slurm and return what it says, with dates in seconds since 1970.
+    """Run a Slurm command and return its output, dates in seconds since 1970.
 
     ``form`` is a format of squeue. It goes by the environment, since all users of a machine can
     read the arguments of its processes. Filters that stand in the environment are left out.
@@ -167,7 +167,7 @@ class Slurm:
         self._throttles: dict[str, int] = {}
 
     def jobs(self) -> list[SeenJob]:
-        """Return the jobs, tasks of arrays one by one.
+        """Return the jobs, array tasks one by one.
 
         Each cell ends with a word that is drawn for this call, so that no text of a user ends one.
         A row that does not fit is told of as a job without news.
@@ -205,7 +205,7 @@ class Slurm:
         return found
 
     def _ask_throttles(self, jobs: Sequence[SeenJob]) -> None:
-        """Learn how many tasks of which array may run at once (``sbatch --array=1-9%2``).
+        """Read how many tasks of each array may run at once (``sbatch --array=1-9%2``).
 
         squeue does not tell it of tasks that are held one by one. Asked about are new arrays, else
         the one that was asked about longest ago.
@@ -239,7 +239,7 @@ class Slurm:
             raise Unreachable(str(error)) from None
 
     def hold(self, job_ids: Sequence[str]) -> None:
-        """Hold jobs as an administrator, and move their deadlines away, which cannot be cleared.
+        """Hold jobs as administrator, and move their deadlines away: they cannot be cleared.
 
         Slurm would cancel a job whose whole limit does not fit before its own deadline any more.
         With the hold a job gets a mark, by which it is known without a journal.
@@ -251,17 +251,17 @@ class Slurm:
             self._run(["scontrol", "update", f"jobid={job_id}", "Deadline=now+365days"], "")
 
     def start(self, job_id: str, hosts: Sequence[str]) -> None:
-        """Release a job onto nodes; a requeued one would wait two minutes more otherwise."""
+        """Release a job onto nodes; a requeued one would otherwise wait two minutes more."""
         nodes = [f"ReqNodeList={','.join(hosts)}"] if hosts else []
         self._run(["scontrol", "update", f"jobid={job_id}", "StartTime=now", *nodes], "")
         self._run(["scontrol", "release", job_id], "")
 
     def release(self, job_ids: Sequence[str]) -> None:
-        """Release jobs without a word where."""
+        """Release jobs without choosing nodes."""
         self._each(["release"], job_ids)
 
     def refuse(self, job_id: str, why: str) -> None:
-        """Cancel a job that waits; one that has ended takes no comment any more."""
+        """Cancel a waiting job; an ended one accepts no comment any more."""
         with suppress(CommandFailed):  # Slurm takes no comment on a job that cannot run at all.
             self.tell({job_id: why})
         self._run(["scancel", "--state=PENDING", job_id], "")
@@ -279,7 +279,7 @@ class Slurm:
     def _each(
         self, words: Sequence[str], job_ids: Sequence[str], changes: Sequence[str] = ()
     ) -> None:
-        """Say something about all of the jobs, also after some of them have ended."""
+        """Run a command for all jobs, even if some have ended."""
         failed: list[CommandFailed] = []
         for first in range(0, len(job_ids), MOST_AT_ONCE):
             listed = ",".join(job_ids[first : first + MOST_AT_ONCE])
@@ -293,7 +293,7 @@ class Slurm:
 
 
 def _job_or_problem(told: Mapping[str, str]) -> SeenJob:
-    """Return the job of a row of squeue, or one without news that tells what does not fit."""
+    """Return the job in a squeue row, or one without news that names the problem."""
     try:
         return read_job(told)
     except ValueError as error:
@@ -307,7 +307,7 @@ def _job_or_problem(told: Mapping[str, str]) -> SeenJob:
 
 
 def limited(job: SeenJob, throttles: Mapping[str, int]) -> SeenJob:
-    """Return a job with the limit of its array; as long as that is not known, it is not ready."""
+    """Return a job with its array's limit; it is not ready while that is unknown."""
     array = array_of(job.id)
     if array == job.id or job.phase is not JobPhase.WAITING:
         return job
@@ -317,7 +317,7 @@ def limited(job: SeenJob, throttles: Mapping[str, int]) -> SeenJob:
 
 
 def read_job(told: Mapping[str, str]) -> SeenJob:
-    """Return the job of a row of squeue, by its columns; a ValueError tells what does not fit."""
+    """Parse a squeue row by columns; a ValueError says what does not fit."""
     state, reason = told["State"], told["Reason"]
     if (phase := _PHASES.get(state)) is None:
         raise ValueError(f"State is {shown(state)}; a state of Slurm is expected")
@@ -366,7 +366,7 @@ def read_job(told: Mapping[str, str]) -> SeenJob:
 
 
 def node_state(text: str) -> NodeState:
-    """Return the state of a node: one that does not answer (``idle*``) is no news yet.
+    """Return a node's state; one that does not answer (``idle*``) is no news yet.
 
     >>> [str(node_state(text)) for text in ("idle", "allocated*", "down*", "unknown", "draining")]
     ['there', 'unknown', 'away', 'unknown', 'away']
@@ -379,7 +379,7 @@ def node_state(text: str) -> NodeState:
 
 
 def read_limit(text: str) -> float | None:
-    """Return a limit in seconds, None for none.
+    """Parse a limit in seconds, None for none.
 
     A ValueError tells of a text that is neither.
 
@@ -397,7 +397,7 @@ def _date(told: Mapping[str, str], name: str) -> float | None:
 
 
 def _fitting(told: Mapping[str, str], name: str, kind: re.Pattern[str] = _NUMBER) -> str:
-    """Return a number, of a range the lower end, or another text that fits a kind of column."""
+    """Parse a number (of a range the lower end) or text for a kind of column."""
     found = kind.fullmatch(told[name])
     if not found:
         raise ValueError(f"{name} is {shown(told[name])}; a number is expected")
@@ -405,7 +405,7 @@ def _fitting(told: Mapping[str, str], name: str, kind: re.Pattern[str] = _NUMBER
 
 
 def read_queue_text(run: Run = run_command) -> str:
-    """Return what squeue says of all jobs: JSON, or text where it has none.
+    """Return squeue's output about all jobs: JSON, or text if it has no JSON.
 
     Without a controller there is JSON that tells of errors, and no jobs.
     """
@@ -416,13 +416,13 @@ def read_queue_text(run: Run = run_command) -> str:
 
 
 def read_config(run: Run = run_command) -> dict[str, str]:
-    """Return Slurm's settings by name in small letters; those of plugins, at the end, hide none."""
+    """Return Slurm's settings by lower-case name; plugins' settings, at the end, hide none."""
     told = pairs_of(run(["scontrol", "show", "config"], ""))
     return {name.lower(): value for name, value in told.items()}
 
 
 def read_priorities(run: Run = run_command) -> str:
-    """Return Slurm's settings, and priorities of waiting jobs where it tells them, as texts."""
+    """Return Slurm's settings and, where available, waiting jobs' priorities, as texts."""
     said = run(["scontrol", "show", "config"], "")
     with suppress(CommandFailed):  # Basic priorities have no sprio.
         said += run(["sprio"], "")

@@ -327,7 +327,7 @@ def test_a_start_without_effect_is_sent_again_and_in_the_end_given_up(site: Site
     site.pass_time(40)
     assert site.entry("1").run == "w0!1r1"
     assert any(
-        "has not started within 60 s on n1; it is planned anew" in line for line in site.lines
+        "has not started within 60 s on n1; it is planned again" in line for line in site.lines
     )
     assert job.phase is JobPhase.WAITING
 
