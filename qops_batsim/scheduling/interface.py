@@ -24,6 +24,9 @@ _TOLD = {"Options", "summary", "keeps_decisions", "needs_deadlines", "needs"}
 _TO_OVERRIDE = ("admit", "schedule", "decide")
 """Hooks without which nothing is decided: the first one that a class has."""
 
+_INSTEAD = {"admit": "try_admission"}
+"""Methods that may be overridden instead of these hooks."""
+
 
 class InterfaceError(InputError):
     """A scheduler does not have the expected interface."""
@@ -121,7 +124,8 @@ def _missing_hook(kind: type[Scheduler]) -> str | None:
     """Return a hook that a class must override but does not."""
     name = next(name for name in _TO_OVERRIDE if name in kind.HOOKS)
     bases = [each for each in kind.__mro__ if name in getattr(each, "HOOKS", {})]
-    is_missing = getattr(kind, name) is getattr(bases[-1], name)
+    either = {name, _INSTEAD.get(name, name)}
+    is_missing = all(getattr(kind, each) is getattr(bases[-1], each) for each in either)
     return f"{kind.__name__} has no method {name}" if is_missing else None
 
 
