@@ -346,7 +346,7 @@ def record(
 ) -> None:
     """Record when Slurm itself expects each waiting job to start, until a signal ends it.
 
-    `queue backtest --slurm-estimates FILE` tells how true that was beside forecasts. squeue is
+    `queue backtest --slurm-estimates FILE` compares that with forecasts. squeue is
     asked, and nothing is changed.
 
     Examples:
@@ -373,7 +373,7 @@ def report(
     """Tell which promises were kept, and what the embedded engine does with the same jobs.
 
     Of a shadow, what would have been promised and kept, with the run times that the
-    jobs really had, beside what Slurm made of them by itself.
+    jobs really had, next to what Slurm did with them by itself.
 
     Examples:
 

@@ -161,7 +161,7 @@ class _Statement(NamedTuple):
 
 
 class Told(TypedDict, total=False):
-    """Facts of a claim beside its text and number: fields of :class:`Claim`, and whether
+    """Facts of a claim besides its text and number: fields of :class:`Claim`, and whether
     the numbers are logarithms of ratios (``relative``)."""
 
     section: str
