@@ -541,7 +541,8 @@ class Loop:
         }
         if self.events:
             self.waits.push(max(0.0, self.events[0][0]), self.turns.next(), EVENT)
-            if conversation is None:
+            of_hosts = any(notice.type != JOB_CANCELLED for _, notice in self.events)
+            if conversation is None and of_hosts:
                 self.sleepers.expect_outages()
 
     def begin_at(self, date: float, running_since: list[float]) -> None:
