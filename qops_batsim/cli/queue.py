@@ -286,7 +286,7 @@ def _likely_row(answer: QueueAnswer, likely: LikelyEnd) -> dict[str, str]:
     if likely.chance is not None:
         row["chance as asked"] = f"{100 * likely.chance:.0f} %"
     row["95 % end in"] = "-" if likely.response is None else duration_text(likely.response)
-    for head, price in (("QoS charge", likely.price), ("of the promise", likely.hard_price)):
+    for head, price in (("its QoS charge", likely.price), ("the promise's", likely.hard_price)):
         row[head] = "-" if price is None or price.qos is None else f"{price.qos:.3g}"
     return row
 
