@@ -21,14 +21,14 @@ LATEST = 600.0
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """What has changed since the look before: dates in seconds since 1970, None for none."""
+    """Expectations that changed since the last look: dates in seconds since 1970, None for none."""
 
     date: float
     starts: dict[str, float | None]
 
 
 class ExpectedStarts:
-    """What was expected of which job, and when.
+    """The expected start of each job, by date of the look.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class ExpectedStarts:
         return self._looks[0], self._looks[-1]
 
     def at(self, job: str, date: float) -> float | None:
-        """Return the start that was expected of a job at a date, both in seconds since 1970.
+        """Return a job's expected start as known at a date, both in seconds since 1970.
 
         None if nothing was, or nobody looked at that time. One that has passed is now.
         """

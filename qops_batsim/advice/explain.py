@@ -273,7 +273,7 @@ def explain_job(
         latest_accepted=latest,
         cheapest=deadlines.cheapest(latest, earliest),
         free_processors=asker.free_processors,
-        in_the_way=_in_the_way(commitments, story),
+        in_the_way=_blockers(commitments, story),
         waited_for=_chain(history, story, commitments, earliest),
         promises=story.starts,
         kills=story.kills,
@@ -302,7 +302,7 @@ def _latest_accepted(
     return max(asked.deadline, arrival + factor * (asked.deadline - arrival))
 
 
-def _in_the_way(commitments: Iterable[Commitment], story: JobStory) -> list[Commitment]:
+def _blockers(commitments: Iterable[Commitment], story: JobStory) -> list[Commitment]:
     """Return the jobs that overlap the requested window, or that the job waited for."""
     since, promises = story.asked.date, story.starts
     until = or_infinite(promises[0].start if promises else story.asked.deadline)

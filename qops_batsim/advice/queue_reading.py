@@ -50,7 +50,7 @@ Selection = Mapping[str, Sequence[str]]
 
 
 def _elsewhere(record: dict[str, Any], selection: Selection) -> str:
-    """Return why a job is not of those that are taken, empty if it is."""
+    """Return why a job does not belong to the selection, empty if it does."""
     for what, wanted in selection.items():
         told = str(record.get("resv_name" if what == "reservation" else what) or "")
         if why := elsewhere("QOS" if what == "qos" else what, told, wanted):
@@ -67,7 +67,7 @@ def read_squeue(
     *,
     node_size: int = 0,
 ) -> tuple[list[QueuedJob], list[QueuedJob], float | None]:
-    """Return the jobs, those that are blocked, and the date (seconds since 1970).
+    """Return the jobs, the blocked ones, and the date (seconds since 1970).
 
     Count those left out, and why.
 
@@ -129,7 +129,7 @@ def read_squeue(
 
 
 def _waits(record: dict[str, Any], states: set[str], where: str) -> tuple[str, Waits]:
-    """Return the reason for which a job waits, and what that means for a plan."""
+    """Return a waiting job's reason, and its meaning for a plan."""
     reason = printable(str(record.get("state_reason") or "None"))
     waits = meaning_of(reason).waits
     if held := sorted(states & HELD) or (["held"] if record.get("hold") else []):
@@ -148,7 +148,7 @@ def _at_once(record: dict[str, Any], where: str) -> int:
 
 
 def number(value: Any, where: str) -> float | None:
-    """Return a number as any version writes it; None for none, or an infinite one."""
+    """Return a number in the form of any version; None for none or an infinite one."""
     try:
         found = slurm_number(value)
     except InputError as error:
@@ -166,7 +166,7 @@ def _states(value: Any, where: str) -> set[str]:
 
 
 def _of(record: dict[str, Any], name: str, where: str) -> float | None:
-    """Return a number, None if it is 0: no date, limit or number of processors is."""
+    """Return a number, None for 0, which stands for no date, limit or number of processors."""
     found = number(record.get(name), f"{where}: {name}") or None
     if found is not None and found > MAX_SECONDS:
         raise InputError(f"{where}: {name} is {found:g}; at most {MAX_SECONDS:g} is expected")
@@ -194,7 +194,7 @@ def _common(record: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _is_exclusive(record: dict[str, Any]) -> bool:
-    """Return whether a job shares its nodes with none (in newer versions, a list)."""
+    """Return whether a job has its nodes for itself (a list in newer versions)."""
     return "none" in str(record.get("shared"))
 
 
@@ -229,7 +229,7 @@ def _running(record: dict[str, Any], where: str) -> QueuedJob:
 
 
 def _suspended(record: dict[str, Any], where: str) -> QueuedJob:
-    """Return the rest of a job whose processors others may have: it waits for them again."""
+    """Return the remaining work of a suspended job, which waits for its processors again."""
     common = _common(record, where)
     if common["estimate"] is not None:
         done = _of(record, "pre_sus_time", where) or 0.0
@@ -238,7 +238,7 @@ def _suspended(record: dict[str, Any], where: str) -> QueuedJob:
 
 
 def _blocked(record: dict[str, Any], where: str, reason: str) -> QueuedJob:
-    """Return a job that cannot start; tasks of an array that wait as one record are one."""
+    """Return a job that cannot start; array tasks that wait as one record stay one job."""
     common, tasks = _common(record, where), printable(str(record.get("array_task_string") or ""))
     whole = f"{common['array']}_[{tasks}]" if tasks and common["array"] else _id(record, where)
     return QueuedJob(id=whole, reason=reason, **common)
@@ -311,7 +311,7 @@ def read_queue(
     selection: Selection = MappingProxyType({}),
     node_size: int = 0,
 ) -> QueueState:
-    """Read a queue of either form, of squeue the jobs that are selected; O(jobs).
+    """Read a queue in either form, only the selected jobs of squeue; O(jobs).
 
     ``processors``, the size of the machine, and ``now`` (seconds since 1970) go before what is
     written; ``written_at`` is the date where none is. What is not known is asked for by an error.
@@ -351,7 +351,7 @@ def read_queue(
 
 
 def _data_of(content: bytes, source: str) -> dict[str, Any]:
-    """Return what a queue tells, text of Slurm in the form of its JSON."""
+    """Return a queue's content; Slurm's text takes the form of its JSON."""
     if not content.lstrip().startswith((b"{", b"[")):
         text = content.decode("utf-8", "replace").lstrip()
         return {"meta": {}, "jobs": records_of_text(text, source)}
@@ -366,7 +366,7 @@ def _data_of(content: bytes, source: str) -> dict[str, Any]:
 
 
 def refuse_repeated_names(content: bytes, source: str) -> None:
-    """Refuse JSON in which an object has a name twice: decoders differ in which one counts."""
+    """Refuse JSON in which an object has a name twice: decoders differ in what counts."""
 
     def check(pairs: list[tuple[str, Any]]) -> None:
         if len(dict(pairs)) < len(pairs):
@@ -435,7 +435,7 @@ def _checked(
     left_out: Counter[str],
     unsure: Counter[str],
 ) -> QueueState:
-    """Return a queue whose jobs can be planned on the machine."""
+    """Return a queue, after checking that its jobs fit the machine."""
     if len(jobs) > MAX_QUEUED_JOBS:
         raise InputError(f"{source}: {len(jobs):,} jobs; at most {MAX_QUEUED_JOBS:,} are read")
     seen: set[str] = set()

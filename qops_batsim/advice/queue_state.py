@@ -101,7 +101,7 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     margin: float = 0.0
 
     def not_planned(self) -> dict[str, int]:
-        """Count the jobs that are in no plan, by reason."""
+        """Count the jobs outside the plan, by reason."""
         blocked = Counter(
             job.reason if job.reason == TOO_WIDE else f"{job.meaning.waits} ({job.reason})"
             for job in self.blocked

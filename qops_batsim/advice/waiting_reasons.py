@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Waits(StrEnum):
-    """What a reason means for a plan."""
+    """The effect of a reason on a plan."""
 
     FOR_PROCESSORS = "waits for processors"
     CANNOT_START = "cannot start until something changes"
@@ -17,7 +17,7 @@ class Waits(StrEnum):
 
 
 class Cause(StrEnum):
-    """What a job waits for."""
+    """The cause of a job's wait."""
 
     PRIORITY = "priority"
     RESOURCES = "resources"
@@ -34,7 +34,7 @@ class Cause(StrEnum):
 
 
 class Meaning(NamedTuple):
-    """What a job with a reason waits for, and what that means for a plan."""
+    """The meaning of a reason: the cause of the wait, and its effect on a plan."""
 
     cause: Cause
     waits: Waits

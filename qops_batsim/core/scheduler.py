@@ -107,7 +107,7 @@ class ResourceManager:
         raise NotImplementedError
 
     def finish_registering(self) -> None:
-        """Say that no more jobs will be registered; engines do not end before they hear it."""
+        """Note that no more jobs will be registered; engines do not end before."""
         raise NotImplementedError
 
     def profile_of(self, job: Job) -> Any:

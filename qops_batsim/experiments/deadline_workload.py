@@ -114,7 +114,7 @@ REACTION = 60.0
 
 
 class DeadlineFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """How tight users' deadlines are, and how many of them EASY meets.
+    """The tightness of users' deadlines, and the number of them that EASY meets.
 
     They are ``made_by`` EASY's schedule (``"easy"``), by ``"need"``, or in a way that is not known
     (empty). Laxity is the time from submission to deadline less the estimate, or without one the

@@ -94,7 +94,7 @@ class Drawn(NamedTuple):
     cancelled: np.ndarray
 
     def of_job(self, place: int, running: int, waiting: int) -> Drawn:
-        """Return these for a queue and, behind it, the one of the further jobs at a place."""
+        """Return the futures of a queue with one of the additional jobs at its end."""
         columns = [*range(running + waiting), running + waiting + place]
         cancelled = self.cancelled[:, [*range(waiting), waiting + place]]
         cancelled[:, -1] = np.inf  # What is asked is when it starts if it is left to wait.
@@ -221,7 +221,7 @@ class Simulator:
         return found
 
     def _coming_by(self, arrivals: Arrivals, until: float) -> Arrivals:
-        """Return those of the jobs that come by a date (seconds)."""
+        """Return the jobs that arrive by a date (seconds)."""
         dates = self.past.submissions[arrivals.rows] + arrivals.shift
         count = int(np.searchsorted(dates, until, side="right"))
         gone = arrivals.gone < count
@@ -287,7 +287,7 @@ class Simulator:
         draws: int,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """Return how long jobs will run from now on, or from their starts on, by draw and job."""
+        """Return the remaining run times of running jobs, and those of others, by draw and job."""
         past, running = self.past, len(moment.running)
         alike = np.unique(past.groups[rows, 0], return_inverse=True)[1]
         of_group, of_job, togethers = rng.spawn(3)

@@ -131,7 +131,7 @@ def past_of(trace: Conversion) -> Past:
 
 
 def _names(records: Records, texts: Mapping[str, Words]) -> np.ndarray:
-    """Return user, application and partition of records, in a row."""
+    """Return user, application and partition of records, one after the other."""
     columns = [np.array(names_of(records, texts, field, "-1"), object) for field in FIELDS]
     return np.column_stack(columns)
 
@@ -164,7 +164,7 @@ def groups_of(names: np.ndarray, limits: np.ndarray, known: Past | None = None) 
 
 
 def _columns(names: np.ndarray, limits: np.ndarray) -> list[tuple[np.ndarray, ...]]:
-    """Return the columns that are equal in a group, but for the one of all jobs."""
+    """Return the columns in which the jobs of a group agree, except for the group of all jobs."""
     user, application, partition = names.T
     return [(user, application, limits), (user, application), (user,), (partition,)]
 
@@ -187,7 +187,7 @@ def numbered(
 
 
 class Habits:
-    """Which share of their limits jobs used, by group, from the jobs ended so far.
+    """The shares of their limits that jobs used, by group, from the jobs ended so far.
 
     Parameters
     ----------
@@ -257,7 +257,7 @@ WIDER = 2.0
 
 
 class Patience:
-    """How often waiting jobs were cancelled, by group and wait, as known so far.
+    """Cancellation rates of waiting jobs, by group and wait, as known so far.
 
     A rate of a group (cancellations by hour of wait) is shrunk to that of the wider group as if it
     had :data:`WIDER` more of its cancellations: user, partition, all.

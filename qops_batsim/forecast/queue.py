@@ -37,7 +37,7 @@ _CLASSES = len(HORIZONS) + 1
 
 
 class StartForecast(msgspec.Struct, frozen=True, kw_only=True):
-    """When a waiting job will start; dates in seconds since 1970.
+    """The forecast of a waiting job's start; dates in seconds since 1970.
 
     Attributes
     ----------
@@ -379,7 +379,7 @@ class _Model:
     def told(
         self, job: QueuedJob, starts: np.ndarray, planned: float, *, is_first: bool
     ) -> StartForecast:
-        """Return the results of the simulations of a job's starts (seconds)."""
+        """Return the results of simulated starts of a job (seconds)."""
         now = self.moment.now
         dates = [self._date(level) for level in self.levels(starts)]
         (first, last), (second, third) = INTERVALS
@@ -510,7 +510,7 @@ def _with_queue(
 
 
 def _submitted(asked: AskedJob, now: float, name: str = "asked") -> QueuedJob:
-    """Return an asked job as a queue has it at a date (seconds since 1970)."""
+    """Return an asked job in the form of a queue's job at a date (seconds since 1970)."""
     return QueuedJob(
         id=name,
         processors=asked.processors,

@@ -338,7 +338,7 @@ class Journal:
 
     @property
     def last_news(self) -> float:
-        """When the resource manager last answered (seconds since 1970)."""
+        """Date of the resource manager's last answer (seconds since 1970)."""
         lock = Path(f"{self.path}.lock")
         return (lock if lock.exists() else self.path).stat().st_mtime
 

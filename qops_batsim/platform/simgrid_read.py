@@ -38,7 +38,7 @@ _UNKNOWN_ENTITY = re.compile(b"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+
 
 
 class Element(NamedTuple):
-    """What an element may have: its attributes and its children."""
+    """The attributes and children that an element may have."""
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()

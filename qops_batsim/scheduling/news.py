@@ -63,7 +63,7 @@ class News:
         return cls(getattr(options, "grace", GRACE), profiles)
 
     def submitted(self, job: Job, now: float) -> float:
-        """Return how long ago a job that is told now was submitted (seconds).
+        """Return the time since a job that is told now was submitted (seconds).
 
         0 unless that is less than the grace: what is later is no news of a message's delay.
         """
@@ -102,7 +102,7 @@ class News:
         return self.grace / 2 if self.late else GRID_TOLERANCE
 
     def under_way(self, *, in_parts: bool) -> float:
-        """Return how long ago a job may have ended whose end is not told yet (seconds).
+        """Return the age of the oldest end whose news may still be under way (seconds).
 
         That of one date may be told ``in_parts`` though none is late.
         """

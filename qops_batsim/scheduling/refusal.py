@@ -77,7 +77,7 @@ _KINDS = tuple(RefusalKind)
 
 
 class OfferOutcome(StrEnum):
-    """What became of an offer of a later deadline."""
+    """The outcome of an offer of a later deadline."""
 
     NONE = ""
     """There was no question of one."""

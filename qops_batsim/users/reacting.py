@@ -49,7 +49,7 @@ _INFINITY, _SAME_DATE, _ROUNDING = math.inf, SAME_DATE, ROUNDING
 
 
 class Wish(NamedTuple):
-    """What a user wanted, and its outcome: a row of ``PREFIX_users.csv``.
+    """A user's request and its outcome: a row of ``PREFIX_users.csv``.
 
     Attributes
     ----------

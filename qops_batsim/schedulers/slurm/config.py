@@ -48,7 +48,7 @@ _TIME = re.compile(r"(?:(\d{1,6})-)?(\d{1,9}):(\d\d):(\d\d)")
 
 
 class SlurmConfig(NamedTuple):
-    """Options of ``slurm``, what of the site's settings it has no option for, and priorities.
+    """A site's Slurm: options of ``slurm``, settings without such an option, and priorities.
 
     Priorities of waiting jobs are by the id of a job, where ``sprio`` tells them.
     """
@@ -59,13 +59,13 @@ class SlurmConfig(NamedTuple):
 
 
 def pairs_of(text: str) -> dict[str, str]:
-    """Return settings by name; those of plug-ins, at the end, hide none."""
+    """Return settings by name; those of plug-ins, listed last, do not replace others."""
     pairs = [line.split("=", 1) for line in text.splitlines() if "=" in line]
     return {name.strip(): value.strip() for name, value in reversed(pairs)}
 
 
 def read_slurm_config(text: str, source: str) -> SlurmConfig:
-    """Return what ``scontrol show config`` tells, and ``sprio`` behind it.
+    """Read the output of ``scontrol show config``, perhaps followed by that of ``sprio``.
 
     InputError where it is none, or a value is none that Slurm writes.
     """
@@ -102,7 +102,7 @@ def read_slurm_config(text: str, source: str) -> SlurmConfig:
 
 
 def _priorities(text: str, source: str) -> dict[str, float]:
-    """Return the priorities that a table of ``sprio`` tells, by job."""
+    """Return the priorities in a table of ``sprio``, by job."""
     lines = [line.split() for line in text.splitlines()]
     heads = next((cells for cells in lines if cells[:1] == ["JOBID"]), None)
     if heads is None:
@@ -124,7 +124,7 @@ def _number(text: str, where: str) -> float:
 
 
 def _seconds(text: str, where: str) -> float:
-    """Return a time in seconds; 0 for one that is not limited."""
+    """Return a time in seconds; 0 for an unlimited one."""
     if text.upper() in ("UNLIMITED", "INFINITE"):
         return 0.0
     if (parts := _TIME.fullmatch(text)) is None:

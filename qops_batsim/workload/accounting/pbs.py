@@ -34,7 +34,7 @@ _TEXTS = {"user": ("user",), "group": ("account", "project", "group"), "queue": 
 
 @dataclass
 class _PbsJob:
-    """What the records read so far say about a job."""
+    """The records read so far about a job."""
 
     line: int
     queued: float = math.nan
