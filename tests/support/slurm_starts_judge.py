@@ -4,7 +4,8 @@
 
 At each look at the queue the waiting jobs are forecast, as `queue starts` does. Printed is the
 share of starts within intervals of 80 and 50 %, as drawn and as calibrated by the outcomes of
-earlier looks, of all looks and of the later half.
+earlier looks, of all looks and of the later half; with --moments also as calibrated by a back-test
+at so many moments of the log before, had this Slurm run it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from qops_batsim.advice.queue_reading import read_queue
 from qops_batsim.forecast import past_of
-from qops_batsim.forecast.backtest import Calibration, PastForecast, corrected, coverage
+from qops_batsim.forecast.backtest import (
+    Calibration,
+    PastForecast,
+    as_simulated,
+    backtest,
+    corrected,
+    coverage,
+)
+from qops_batsim.forecast.forecast import Simulator
 from qops_batsim.forecast.queue import forecast_queue
 from qops_batsim.schedulers.slurm.config import read_slurm_config
 from qops_batsim.workload.traces import read_partitions
@@ -63,6 +72,17 @@ def judge(base: Path, draws: int, scheduler: str) -> list[PastForecast]:
     return found
 
 
+def by_history(base: Path, found: list[PastForecast], moments: int, scheduler: str) -> str:
+    """Return what forecasts are worth that are calibrated by a back-test of the log before."""
+    past = past_of(read_partitions(str(base / "history.swf"))[0][""])
+    settings = settings_of(base) if scheduler == "slurm" else {}
+    past = as_simulated(past, scheduler, settings)
+    simulator = Simulator(past, scheduler, settings)
+    _, corrections = backtest(past, simulator, moments=moments, draws=20)
+    told = [each._replace(levels=corrected(each.drawn, corrections, each.now)) for each in found]
+    return line("calibrated by the log before", told)
+
+
 def line(name: str, found: list[PastForecast]) -> str:
     """Return what forecasts were worth."""
     of = coverage(found)
@@ -79,11 +99,14 @@ def main() -> None:
     parser.add_argument("dir", type=Path)
     parser.add_argument("--draws", type=int, default=100)
     parser.add_argument("--by-scheduler", default="slurm")
+    parser.add_argument("--moments", type=int, default=0)
     given = parser.parse_args()
     found = judge(given.dir, given.draws, given.by_scheduler)
     middle = sorted({each.now for each in found})[len({each.now for each in found}) // 2]
     later = [each for each in found if each.now >= middle]
     sys.stdout.write(line("all", found) + line("later half", later))
+    if given.moments:
+        sys.stdout.write(by_history(given.dir, found, given.moments, given.by_scheduler))
 
 
 if __name__ == "__main__":
