@@ -144,7 +144,7 @@ class FileSet:
         for each in others:
             each.publish()
         for name, before in self._earlier.items():
-            # Beside the engine, what appeared meanwhile is of the scheduler that decides.
+            # Files that appeared meanwhile are of the scheduler that decides for the engine.
             if name not in self._pending and (stays or before == _identity(self.path(name))):
                 self._remove(name)
         self.published = record

@@ -1,6 +1,6 @@
 -- Slurm's cli_filter that tells who submits a job when such jobs start. It asks
 -- `qops-batsim queue serve … --history …`, after the submission, and changes nothing.
--- slurm.conf: CliFilterPlugins=cli_filter/lua; this file stands beside slurm.conf. It needs curl.
+-- slurm.conf: CliFilterPlugins=cli_filter/lua; this file is in the folder of slurm.conf. It needs curl.
 
 local server = "http://127.0.0.1:8080"
 -- Longest time that a user waits for the answer (seconds).

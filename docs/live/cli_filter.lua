@@ -3,7 +3,7 @@
 -- The word `qops` at the end of its comment is the mark of such a job: `qops-batsim live` answers it,
 -- and `live release-all` frees it. A job that its user holds (sbatch -H) gets `qops=held-by-user`,
 -- and waits until its user releases it.
--- slurm.conf: CliFilterPlugins=cli_filter/lua; this file stands beside slurm.conf.
+-- slurm.conf: CliFilterPlugins=cli_filter/lua; this file is in the folder of slurm.conf.
 -- Users can go around it: what is not held is held by `qops-batsim live` with its next poll.
 
 local partitions = { main = true }

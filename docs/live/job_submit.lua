@@ -2,7 +2,7 @@
 -- what cli_filter.lua marks is held and marked also if it comes another way, and what waits for a
 -- decision stays held, whatever its user changes.
 -- Slurm 22.05 shows the user of a refused change "Unspecified error".
--- slurm.conf: JobSubmitPlugins=lua; this file stands beside slurm.conf of slurmctld.
+-- slurm.conf: JobSubmitPlugins=lua; this file is in the folder of slurm.conf of slurmctld.
 
 local partitions = { main = true }
 -- By number: root, and the user that `qops-batsim live` runs as.

@@ -26,7 +26,7 @@ from qops_batsim.core.profile import HostProfile, Profile
 from qops_batsim.timing import DEADLINE_TOLERANCE, GRACE, GRID_TOLERANCE, end_of, on_grid
 
 SHORT, MOVES = 8, 6
-"""So many jobs are sorted by insertion, and longer lists where that takes so few moves a job."""
+"""Lists up to ``SHORT`` jobs are sorted by insertion, longer ones if ``MOVES`` a job suffice."""
 
 BY_ARRIVAL, BY_START, BY_KEY = range(3)
 """Orders of jobs, the last two with ties by arrival."""

@@ -267,8 +267,8 @@ class Simulation:
     def finish(self, outcome: Callable[[], Outcome], now: float, ended: int) -> None:
         """End at a date (seconds), with a loop's outcome of :attr:`delay_jobs`.
 
-        So many of those submitted have ended for good or were rejected; the outcome is asked for
-        when it is needed.
+        ``ended`` counts the submitted jobs that ended for good or were rejected; the outcome is
+        asked for when it is needed.
         """
         from qops_batsim.engine.sleeping_jobs import DelayColumns
 

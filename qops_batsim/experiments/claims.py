@@ -273,7 +273,7 @@ def as_checks(claims: Iterable[Claim]) -> list[Claim]:
 def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str = "") -> Claim:
     """Return a claim that holds if all its parts do; its value is that of the deciding part.
 
-    A violated invariant decides against it. Beside means, invariants that hold say nothing.
+    A violated invariant decides against it. If there are means, invariants that hold say nothing.
     """
     broken = [part for part in parts if part.kind == "invariant" and part.verdict == CONTRADICTED]
     judged = [part for part in parts if part.kind == "mean"]

@@ -203,7 +203,7 @@ def write_run(
 ) -> list[Path]:
     """Write a run's output files, all or none.
 
-    Beside Batsim's, these are ``PREFIX_qos.csv``, what was decided about each job,
+    In addition to Batsim's, these are ``PREFIX_qos.csv``, what was decided about each job,
     ``PREFIX_run.json``, which says how the run was made (with ``further`` fields), and if
     the module kept a decision log
     (:meth:`~qops_batsim.scheduling.port.SchedulerModule.keep_decisions`),

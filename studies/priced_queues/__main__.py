@@ -1,4 +1,4 @@
-"""Queues with prices beside EASY and QoPS (README.md).
+"""Queues with prices compared with EASY and QoPS (README.md).
 
     python studies/priced_queues [--quick] [--write studies/priced_queues/README.md]
     python studies/priced_queues --deadlines need --write studies/priced_queues/need.md

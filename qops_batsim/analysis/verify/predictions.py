@@ -29,8 +29,8 @@ class EndedRun(NamedTuple):
 class PastRuns:
     """The runs of one user, sorted by end.
 
-    News takes up to ``delay`` (seconds). So many as are ``needed`` of the last runs that are
-    certain have the last two that the scheduler has learned from among them.
+    News takes up to ``delay`` (seconds). Among the last ``needed`` runs whose news has arrived for
+    certain are the last two from which the scheduler has learned.
     """
 
     def __init__(self, runs: Iterable[EndedRun], delay: float, needed: int = 2) -> None:

@@ -421,7 +421,7 @@ def _whole(value: Any) -> int:
 def _state(job: Mapping[str, Any], words: Callable[[str], str]) -> str:
     given = job.get("state")
     given = given.get("current") if isinstance(given, dict) else given
-    # Beside the flag of a stretch that was ended, newer versions tell the state PENDING.
+    # Newer versions tell the state PENDING as well as the flag of a stretch that was ended.
     flags = ("RESIZING", "REQUEUED", "REVOKED")
     found = given if isinstance(given, list) else [given]
     for word in sorted(found, key=lambda each: each not in flags):
