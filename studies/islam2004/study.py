@@ -240,19 +240,6 @@ COARSE = msgspec.structs.replace(
 )
 """All figures with few points."""
 
-FEW = msgspec.structs.replace(
-    FULL,
-    loads=(KILL_LOAD,),
-    tolerance_factors=(1.0, 1.5, 2.0, 4.0, 10.0),
-    slack_loads=(KILL_LOAD,),
-    slack_tolerance_factors=(8.0,),
-    slack_factors=(1.0, 6.0),
-    jobs=QUICK_JOBS,
-    paper_jobs=0,
-    readings=(),
-)
-"""The claims at the highest load, over as many stretches as a verdict needs, in minutes."""
-
 QUICK = msgspec.structs.replace(COARSE, seeds=(1, 2, 3), jobs=QUICK_JOBS)
 """The quick part: on the first machine only, with too few seeds for verdicts."""
 
