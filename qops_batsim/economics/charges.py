@@ -123,8 +123,15 @@ def category_slowdowns(
 ) -> SlowdownTable:
     """Return each category's mean slowdown in the reference run; O(jobs).
 
-    Jobs that run no time at all have no plain slowdown and are left out. For ``bound`` see
-    :class:`SlowdownTable`.
+    Parameters
+    ----------
+    jobs
+        The jobs of the reference run. Those with a run time of 0 have no plain slowdown and are
+        left out.
+    categories
+        Categories of jobs; None: those of the paper.
+    bound
+        Threshold of bounded slowdowns (seconds); None: plain ones. See :class:`SlowdownTable`.
     """
     categories = categories or Categories()
     categories.check()

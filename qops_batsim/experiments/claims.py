@@ -186,11 +186,27 @@ def range_claim(
 ) -> Claim:
     """Return a claim that a number, or a mean by seed, lies in a range.
 
-    It is judged by itself. With a ``margin``, one of both ends is infinite, and a number that is
-    nearer to the other end is no difference, also if it surely lies beyond that: more data may
-    turn a confirmed claim into one without a difference that counts, never the reverse. With
-    ``relative``, the numbers are logarithms of ratios (:func:`changes`), and ends, margin and what
-    is told are changes in %.
+    It is judged by itself.
+
+    Parameters
+    ----------
+    name, text, section
+        The claim's name, its sentence, and the section of the paper.
+    found
+        The number by seed, or its interval.
+    low, high
+        The range; one end may be infinite.
+    family
+        Claims of one family are corrected for their number (:func:`jointly_judged`).
+    paper
+        The paper's number, if it gives one.
+    margin
+        A number nearer than this to the finite end is no difference that counts, even if it surely
+        lies beyond it: more data may turn a confirmed claim into an equivalent one, never the
+        reverse.
+    relative
+        Whether the numbers are logarithms of ratios (:func:`changes`); ends, margin and texts are
+        then changes in %.
     """
     claim = Claim(
         id=name, text=text, section=section, family=family, verdict=NOT_JUDGED, paper=paper

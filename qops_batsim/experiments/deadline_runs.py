@@ -289,9 +289,23 @@ def checked_outcomes(
 ) -> tuple[JobOutcomes, int]:
     """Run a scheduler on a workload with exact estimates and check its schedule.
 
-    Returns the jobs' outcomes, whose drift has the scheduler's grace in it, and the number of
-    hosts; ``what`` was run, for messages. A broken promise is an error if ``strict``. ``events``
-    are hosts that go away and return, if any.
+    Parameters
+    ----------
+    workload, platform, module
+        The inputs of the run; the workload's estimates equal the run times.
+    what
+        Name of the run for error messages.
+    message_delays
+        Whether messages take their time on a platform with latencies.
+    events
+        Hosts that leave and return, if any.
+    strict
+        Whether a broken promise is an error.
+
+    Returns
+    -------
+    outcomes, hosts
+        The jobs' outcomes, whose drift includes the scheduler's grace, and the number of hosts.
     """
     outcomes, simulation = outcomes_of(
         workload, platform, module, message_delays=message_delays, events=events
@@ -341,7 +355,14 @@ def outcomes_of(
 ) -> tuple[JobOutcomes, Simulation]:
     """Run a scheduler on a workload; return the jobs' outcomes and the simulation.
 
-    ``events`` are hosts that go away and return, if any.
+    Parameters
+    ----------
+    workload, platform, module
+        The inputs of the run.
+    message_delays
+        Whether messages take their time on a platform with latencies.
+    events
+        Hosts that leave and return, if any.
     """
     options = default_engine(module, message_delays=message_delays, events=events)
     simulation = simulate(module, workload, platform, engine=options)

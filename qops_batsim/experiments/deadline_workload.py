@@ -160,8 +160,15 @@ def deadline_facts(
 ) -> DeadlineFacts:
     """Return how tight the users' deadlines of a workload are, and how many EASY meets; O(jobs).
 
-    Jobs are of type ``delay``. ``response_times`` are those of its EASY schedule by job id, if they
-    are known, else EASY runs; a job that it rejects misses its deadline.
+    Parameters
+    ----------
+    workload
+        Jobs of type ``delay``.
+    response_times
+        Response times (seconds) of its EASY schedule by job id; None: EASY runs now. A job that
+        EASY rejects misses its deadline.
+    reaction
+        Laxity below which a deadline counts as tight (seconds).
     """
     accepted = f"a number from 0 to {MAX_SECONDS:g} is accepted"
     require(0 <= reaction <= MAX_SECONDS, "reaction", reaction, accepted)

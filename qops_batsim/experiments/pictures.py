@@ -128,8 +128,22 @@ def write_files(
 ) -> list[Path]:
     """Write a report to a directory and a page, where asked for; return the files.
 
-    In the directory are ``report.json``, texts by name, and pictures if the ``ending`` of their
-    names is told.
+    Parameters
+    ----------
+    report
+        The report of a study.
+    title, command
+        Title of the page, and the command that made it.
+    out
+        Directory for ``report.json``, the texts and the pictures; None: none.
+    page
+        HTML file; None: none.
+    ending
+        Format of the pictures (``png``, ``pdf``, ``svg``); empty: no pictures.
+    texts
+        Further files of the directory, by name.
+    workers
+        Number of processes that draw.
     """
     paths: list[Path] = []
     if out is not None:

@@ -38,9 +38,18 @@ def table_of(
 ) -> PageTable:
     """Make a table from rows, each a mapping or a structure.
 
-    Columns are headings, or a :class:`ReportColumn`, by the key of the value in a row;
-    ``"paper.wait"`` is the key ``wait`` in the value of ``paper``. Cells are texts, numbers in a
-    readable precision unless a column says how; a value that is missing or None is a dash.
+    Cells are texts, with numbers in a readable precision unless a column says how. A value that is
+    missing or None is a dash.
+
+    Parameters
+    ----------
+    title, note
+        Texts above and below the table.
+    columns
+        Headings, or a :class:`ReportColumn`, by the key of the value in a row; ``"paper.wait"`` is
+        the key ``wait`` in the value of ``paper``.
+    rows
+        Mappings or structures.
     """
     forms = {key: "" if isinstance(each, str) else each.form for key, each in columns.items()}
     return PageTable(

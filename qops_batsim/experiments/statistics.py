@@ -294,8 +294,15 @@ Means = dict[str, Interval | None]
 def mean_interval(values: Sequence[float], limits: Limits = UNLIMITED) -> Interval:
     """Return a sample's mean with its interval; at least one value is expected.
 
-    It reaches t s / √n to both sides, where s is the standard deviation of the n values, and t
-    the quantile of Student's distribution with n - 1 degrees of freedom, but not beyond the limits.
+    The interval reaches t s / √n to both sides, where s is the standard deviation of the n values
+    and t the quantile of Student's distribution with n - 1 degrees of freedom.
+
+    Parameters
+    ----------
+    values
+        Independent repetitions, at least one.
+    limits
+        Range of possible means, to which the interval is cut.
     """
     count = len(values)
     if not count or not all(map(math.isfinite, values)):
@@ -335,8 +342,15 @@ def paired_difference(
 ) -> Interval:
     """Return the mean of ``first[i] - second[i]`` with its interval.
 
-    What both values of a pair share, the workload of one seed, cancels out; so the
-    interval is narrower than those of the two means.
+    What both values of a pair share, the workload of one seed, cancels out; so the interval is
+    narrower than those of the two means.
+
+    Parameters
+    ----------
+    first, second
+        Values of the same repetitions, in the same order.
+    limits
+        Range of possible differences, to which the interval is cut.
     """
     if len(first) != len(second):
         raise InputError(
@@ -385,11 +399,19 @@ def nested_interval(
 ) -> Interval:
     """Return the mean of values in groups (e.g. seeds within windows) with its interval.
 
-    Values of one group have the group in common, so they are no independent repetitions: with
-    more than one group the interval is that of the groups' means, each of which counts alike. It
-    then tells what to expect of another window of that log; with a single group, only what to
-    expect of other seeds on the same window. Where several groups are ``planned``, a single one
-    is not taken for all: its mean has no interval yet.
+    Values of one group are no independent repetitions. With several groups the interval is that of
+    the groups' means, each of which counts alike: it tells what to expect of another window of that
+    log. With a single group, it tells what to expect of other seeds on the same window.
+
+    Parameters
+    ----------
+    groups
+        The values of each group.
+    planned
+        Number of groups of the whole study: while only one of several is there, its mean has no
+        interval.
+    limits
+        Range of possible means, to which the interval is cut.
     """
     if max(len(groups), planned) == 1:
         return mean_interval(groups[0], limits)

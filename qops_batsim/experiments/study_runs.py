@@ -168,6 +168,8 @@ def run_study(
 
     Parameters
     ----------
+    study
+        The study.
     directory
         Where runs are kept: one that fails is recorded there, and made again only with ``retry``.
         None: nothing is kept, and an error ends the work.
@@ -177,8 +179,24 @@ def run_study(
         Logs by name that are not read from files.
     platform
         Machine that is not read from a file.
+    workers
+        Number of processes, or a Dask address.
+    retry
+        Whether failed runs are made again.
     on_start
-        Is called with the number of jobs of each run that is to be made.
+        Called with the number of jobs of each run that is to be made.
+    on_progress
+        Called with the numbers of runs done and to be made.
+
+    Returns
+    -------
+    StudyRuns
+        The outcome of each run, or its error.
+
+    Raises
+    ------
+    InputError
+        If the study is invalid, a log is missing, or a job of a window can never run.
     """
     study.check()
     description, runs = _inputs(study, Path(logs), workloads or {}, platform)

@@ -52,9 +52,20 @@ class Moment(NamedTuple):
 def moment_of(past: Past, now: float, before: int | None = None) -> Moment:
     """Return the queue at a date according to a past, or of jobs before a row. O(jobs).
 
-    Jobs of which it is not known until when they waited are left out. Where more processors run
-    than the machine has, as logs of growing machines tell, the last ones that started are left out
-    as well.
+    Parameters
+    ----------
+    past
+        The jobs of a log.
+    now
+        The date (seconds of the past).
+    before
+        Only jobs of earlier rows are taken; None: those submitted by the date.
+
+    Returns
+    -------
+    Moment
+        Without jobs whose waits have no known end. Where more processors are in use than the
+        machine has, as in logs of growing machines, the last started jobs are left out as well.
     """
     if before is None:
         before = int(np.searchsorted(past.submissions[: past.history], now, side="right"))

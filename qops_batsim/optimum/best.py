@@ -247,8 +247,23 @@ def best_possible(
 ) -> list[Best]:
     """Return bound and best known schedule for each objective of a workload.
 
-    The jobs are of type ``delay``, on as many interchangeable hosts as the workload is for, and
-    known beforehand with their real run times. ``on_progress`` on_use objective and part done.
+    All jobs are known beforehand, with their real run times.
+
+    Parameters
+    ----------
+    workload
+        Jobs of type ``delay``, on as many interchangeable hosts as the workload is for.
+    objectives
+        Names of what is to be maximal.
+    limits
+        How much may be searched.
+    on_progress
+        Called with the objective and the part of it that is done (0 to 1).
+
+    Returns
+    -------
+    list of Best
+        In the order of the objectives.
     """
     limits = limits or Limits()
     limits.check()

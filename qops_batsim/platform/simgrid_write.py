@@ -38,9 +38,17 @@ _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 def write_platform(platform: Platform, path: str | Path, *, comment: str = "") -> None:
     """Write a platform as XML that SimGrid accepts, gzip-compressed if named ``.gz``.
 
-    Reading the file gives an equal platform; the same platform always gives the
-    same bytes. A platform without zones is written as one zone without
-    latencies (routing Vivaldi), and then read as such. The comment stands at the top.
+    Reading the file gives an equal platform; the same platform always gives the same bytes.
+
+    Parameters
+    ----------
+    platform
+        Without zones, it is written (and then read) as one zone without latencies, of routing
+        Vivaldi.
+    path
+        The file to write.
+    comment
+        Text at the top of the file.
     """
     write_text(path, format_platform(platform, comment=comment))
 

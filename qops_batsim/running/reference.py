@@ -90,6 +90,13 @@ def easy_references(
 ) -> dict[str, ReferenceJob]:
     """Return the jobs under EASY by id: the reference for charges.
 
-    See :func:`easy_response_times`; ``prefix`` goes in front of each id.
+    Parameters
+    ----------
+    workload
+        Jobs of type ``delay``: see :func:`easy_response_times`.
+    prefix
+        Put in front of each id.
+    of_all
+        Whether a job that can never run is an error; else it is left out.
     """
     return reference_of_workload(workload, easy_response_times(workload, of_all=of_all), prefix)

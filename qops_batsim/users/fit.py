@@ -108,8 +108,19 @@ def users_of(
 ) -> Users:
     """Fit the users of jobs, sorted by submission, on a machine of a given size.
 
-    Of ``sessions`` only the limits count; all else is fitted: the week's profile from the begins of
-    sessions, the probability of going on by maximum likelihood. O(jobs × log(jobs)).
+    The week's profile is fitted to the begins of sessions, the probability of continuing by maximum
+    likelihood. O(jobs × log(jobs)).
+
+    Parameters
+    ----------
+    jobs
+        The jobs of a log, sorted by submission.
+    processors
+        Size of the machine.
+    calendar
+        Date and time zone of second 0; None: midnight before a Monday.
+    sessions
+        The limits that separate batches and sessions; all else in it is fitted.
     """
     limits = sessions or Sessions()
     limits.check()

@@ -460,8 +460,17 @@ def write_workload(workload: Workload, path: str | Path) -> None:
 def format_workload(workload: Workload, *, is_checked: bool = False) -> str:
     """Return the JSON text that :func:`write_workload` writes.
 
-    What :func:`read_workload` would refuse is refused here, in the same words, unless it is checked
-    already: an engine has run it.
+    Parameters
+    ----------
+    workload
+        Any workload.
+    is_checked
+        Whether the workload needs no check, since an engine has run it.
+
+    Raises
+    ------
+    InputError
+        If :func:`read_workload` would refuse it, in the same words.
     """
     rows = workload.jobs.written if isinstance(workload.jobs, JobTable) else None
     if rows is not None and not workload.columns.are_usable:

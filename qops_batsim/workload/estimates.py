@@ -78,8 +78,19 @@ def sample_estimates(
 ) -> tuple[Integers, Integers]:
     """Return final run times and estimates (seconds), shape (jobs,) each.
 
-    Run times (from 1 up) change where a job is killed at its estimate: there both are equal.
-    Every estimate is at least the run time. Takes two uniform numbers a job.
+    Parameters
+    ----------
+    model
+        The model of users' requests.
+    run_times
+        Seconds from 1 up, shape (jobs,).
+    generator
+        Gives two uniform numbers a job.
+
+    Returns
+    -------
+    run times, estimates
+        Every estimate is at least the run time; for jobs that are killed at it, both are equal.
     """
     values = np.array(model.values, dtype=np.int64)
     weights, killed_shares = np.array([row[1:] for row in model.table], dtype=np.float64).T
@@ -109,9 +120,18 @@ def fit_estimates(
 ) -> EstimateModel:
     """Fit the model of users' requests to a log (seconds).
 
-    It has the twenty most common requests, the most common whole hours above them and the longest
-    request of all but a thousandth. Jobs count as killed that used up a share of ``killed_from`` of
-    their request.
+    Parameters
+    ----------
+    run_times, requests
+        Seconds, shape (jobs,) each.
+    killed_from
+        Jobs that used at least this share of their request count as killed at it.
+
+    Returns
+    -------
+    EstimateModel
+        With the twenty most common requests, the most common whole hours above them, and the
+        longest request of all but a thousandth.
     """
     values_asked, counts = np.unique(requests, return_counts=True)
     longest = math.ceil(np.percentile(requests, 99.9, method="higher") / HOUR) * HOUR

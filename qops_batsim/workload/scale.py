@@ -174,9 +174,21 @@ PAPER_JOBS = 5000
 def subset(workload: Workload, *, first: int | None = None, skip: int = 0) -> Workload:
     """Return consecutive jobs of a workload, sorted by submission.
 
-    They are the ``first`` jobs (None: all) after ``skip`` others; fewer than that are an
-    :class:`~qops_batsim.errors.InputError`. Jobs with equal submissions keep the order of the file.
-    Dates stay as they are.
+    Jobs with equal submissions keep the order of the file. Dates stay as they are.
+
+    Parameters
+    ----------
+    workload
+        Any workload.
+    first
+        How many jobs to take; None: all.
+    skip
+        How many jobs to leave out before these.
+
+    Raises
+    ------
+    InputError
+        If there are fewer jobs.
 
     Examples
     --------

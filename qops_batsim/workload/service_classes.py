@@ -108,8 +108,8 @@ def name_queues(
 ) -> Workload:
     """Return the workload with each job's queue name in its ``qos``.
 
-    A job keeps the name it has; else the number in its field ``queue`` counts, by the
-    log's header; else it draws a name.
+    A job keeps its name. Otherwise the number in its field ``queue`` decides, by the log's header
+    (``facts``), else a draw with the shares of the SDSC SP2 and the seed of ``choices``.
     """
     choices = choices or ClassChoices()
     choices.check()
@@ -135,11 +135,26 @@ def assign_classes(
     """Turn delay jobs into compute jobs with classes of service.
 
     Each task has to compute what the reference host does in its CPU time (profile
-    ``parallel_homogeneous``); no communication, since logs tell of none. Set in ``qos``:
-    ``queue``, ``class``, ``estimated_runtime`` (the CPU time), and ``deadline`` in the class of
-    that name. Walltimes are removed: where tasks share hosts they last longer than they compute.
-    The jobs are of type ``delay``. ``cpu_times`` holds the CPU time a processor (seconds) by job
-    id; jobs that are missing, or all, have their run time, cut to their walltime.
+    ``parallel_homogeneous``), and communicates with none, since logs do not record that.
+
+    Parameters
+    ----------
+    workload
+        Jobs of type ``delay``.
+    choices
+        Classes by queue, deadlines, and the speed of the reference host.
+    facts
+        The log's header: names of queues.
+    cpu_times
+        CPU time a processor (seconds) by job id. Jobs that are missing have their run time, cut to
+        their walltime.
+
+    Returns
+    -------
+    Workload
+        With ``queue``, ``class``, ``estimated_runtime`` (the CPU time), and for the class of that
+        name ``deadline`` in ``qos``. It has no walltimes: tasks that share hosts last longer than
+        they compute.
     """
     choices = choices or ClassChoices()
     named = name_queues(workload, choices, facts)

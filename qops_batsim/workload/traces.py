@@ -60,21 +60,34 @@ def read_trace(
 
     That is a log in the Standard Workload Format, the accounting of Slurm (``sacct --parsable2`` or
     ``--json``) or PBS, or a Batsim workload (JSON), plain or gzip-compressed, recognised by
-    content; a path, or the name of a shipped workload.
+    content.
 
     Parameters
     ----------
+    path
+        The file, or the name of a shipped workload.
     processors
-        Size of the machine, where a log does not tell it or another one is wanted; a Batsim
+        Size of the machine, if the log does not have it or another one is wanted; a Batsim
         workload has its own.
     first
         How many usable jobs to take; None: all.
     accounting
         Which rows of an accounting are jobs, and how they are read.
     time_zone
-        The site's (``Europe/Stockholm``), if the log does not tell it; before ``accounting``'s.
+        The site's time zone (``Europe/Stockholm``), if the log does not have it; it replaces that
+        of ``accounting``.
     **choices
         Further choices for a log: see :func:`~qops_batsim.workload.conversion.convert_log`.
+
+    Returns
+    -------
+    Conversion
+        The workload, with counts of the records left out and repaired.
+
+    Raises
+    ------
+    InputError
+        If the file is of no known format, has invalid records or no usable job.
 
     Examples
     --------

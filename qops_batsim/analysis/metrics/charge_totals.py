@@ -144,13 +144,28 @@ def charge_jobs(
 ) -> list[JobCharge]:
     """Return the charge of each job; O(jobs).
 
-    ``references`` are the same jobs in the reference run, of which ``table`` has the slowdowns;
-    their run time there decides the category, since a refused job has none of its own. Of one
-    that is refused there as well, as it is too wide, the run time in the workload does. A deadline
-    counts as kept that is missed by less than the ``grace`` (seconds).
-
     Only a promise that was kept brings a QoS charge. A deadline that was promised or, without a
     promise, only asked for, and is missed, has a penalty: the QoS charge for it.
+
+    Parameters
+    ----------
+    outcomes
+        The jobs of the run.
+    references
+        The same jobs in the reference run. Their run time there decides the category, since a
+        refused job has none of its own; if the job is refused there as well, as it is too wide,
+        the run time in the workload decides.
+    table
+        The slowdowns of the reference run, by category.
+    price
+        Returns the QoS charge of a job.
+    grace
+        A deadline missed by less counts as kept (seconds).
+
+    Returns
+    -------
+    list of JobCharge
+        In the order of the outcomes.
     """
     of_user = outcomes.of_user & ~outcomes.refused
     target = np.where(np.isnan(outcomes.promised), outcomes.deadline, outcomes.promised)

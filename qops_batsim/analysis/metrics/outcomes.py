@@ -168,8 +168,19 @@ def outcomes_of_simulation(
 ) -> JobOutcomes:
     """Return the outcome of each job of a workload in a simulation; O(n log n).
 
-    ``ended`` are ``Simulation.ended_jobs``, of which those of other workloads are left out;
-    ``promised`` are the scheduler's deadlines (seconds) by job id within the workload.
+    Parameters
+    ----------
+    ended
+        ``Simulation.ended_jobs``; jobs of other workloads are left out.
+    workload
+        The workload that was simulated.
+    promised
+        The scheduler's deadlines (seconds) by job id within the workload.
+
+    Returns
+    -------
+    JobOutcomes
+        One row a job.
     """
     seconds = ended.finishes - ended.starts
     runs = _Runs(ended.ids, ended.states, ended.starts, ended.finishes, seconds)

@@ -44,8 +44,15 @@ from qops_batsim.workload.model import Workload
 def to_jobset(result: RunResult, keep: Booleans | None = None) -> Any:
     """Return the executed jobs of a run as an ``evalys.jobset.JobSet``.
 
-    ``keep`` tells which to take, one value a job. Rejected jobs are always left out, since evalys
-    would count their missing dates. ``JobSet.from_csv`` reads the same from a ``_jobs.csv``.
+    ``JobSet.from_csv`` reads the same from a ``_jobs.csv``.
+
+    Parameters
+    ----------
+    result
+        A run.
+    keep
+        Which jobs to take, shape (jobs,); None: all. Rejected jobs are always left out, since
+        evalys would count their missing dates.
     """
     from evalys.jobset import JobSet, ProcSet
 
