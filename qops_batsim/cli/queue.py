@@ -116,18 +116,18 @@ def _of_machine(
     nodes: Annotated[Path | None, _about("--nodes")] = None,
     time_zone: Annotated[str | None, _about("--time-zone")] = None,
 ) -> None:
-    """Options that say which machine it is, and which of its jobs are taken."""
+    """Add the options that describe the machine and select its jobs."""
 
 
 def _of_age(max_age: Annotated[str, _about("--max-age")] = "1h") -> None:
-    """Option of the commands that read a queue."""
+    """Add the options of commands that read a queue."""
 
 
 def _of_promises(
     scheduler: Annotated[str, _about("--scheduler")] = "qops",
     may_wait: Annotated[bool, _about("--may-wait")] = False,
 ) -> None:
-    """Options of the commands that promise."""
+    """Add the options of commands that promise."""
 
 
 def _of_forecasts(
@@ -137,11 +137,11 @@ def _of_forecasts(
     seed: Annotated[int, _about("--seed", min=0)] = 1,
     slurm_config: Annotated[Path | None, _about("--slurm-config")] = None,
 ) -> None:
-    """Options of the commands that forecast."""
+    """Add the options of commands that forecast."""
 
 
 def _of_users(anonymous: Annotated[bool, _about("--anonymous")] = False) -> None:
-    """Option of the commands that tell users."""
+    """Add the option of commands that print users."""
 
 
 def _source(queue: Path | None, given: dict[str, Any], now: float | None = None) -> QueueSource:
@@ -167,7 +167,7 @@ def _source(queue: Path | None, given: dict[str, Any], now: float | None = None)
 
 
 def _slurm_config(given: dict[str, Any], *, is_live: bool = False) -> SlurmConfig | None:
-    """Return what is told of the site's Slurm, or what that says which runs here; else None."""
+    """Return the site's Slurm configuration from a file or the running Slurm, else None."""
     from qops_batsim.files import read_text
     from qops_batsim.live.queue_source import live_config
     from qops_batsim.schedulers.slurm.config import MAX_BYTES, read_slurm_config
@@ -338,12 +338,11 @@ def starts(
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
-    """Tell when each waiting job will start: a date that half of the jobs beat, and one that nine
-    of ten keep.
+    """Forecast each waiting job's start: dates by which half, and nine of ten such jobs start.
 
-    Simulates what may come: run times as jobs of the same user used their limits, arrivals as in
-    past weeks at the same hours, starts as the machine's scheduler decides. `queue backtest` tells
-    how true that was.
+    Simulates random futures: run times by the shares of their limits that jobs of the same user
+    used, arrivals of past weeks at the same hours, starts by the machine's scheduler. `queue
+    backtest` measures how true that was.
 
     Examples:
 
@@ -436,7 +435,7 @@ def starts(
 def _model(
     history: str, processors: int, given: dict[str, Any], *, is_live: bool
 ) -> dict[str, Any]:
-    """Return what forecasts of a machine are made of: its past, scheduler and corrections."""
+    """Return the inputs of forecasts for a machine: its past, scheduler and corrections."""
     from qops_batsim.forecast.past import past_of
     from qops_batsim.forecast.queue import read_corrections
 
@@ -479,7 +478,7 @@ def _print_starts(jobs: Sequence[StartForecast], now: float) -> None:
 
 
 def _print_asked(jobs: Sequence[StartForecast], now: float, *, as_grids: bool) -> None:
-    """Print what is told of jobs that are asked about, the variants of each as a grid."""
+    """Print the forecasts of asked jobs, the variants of each as a grid."""
     if not as_grids:
         _print_starts(jobs, now)
         return
@@ -516,7 +515,7 @@ def backtest(
     as_json: AsJson = False,
     **given: Any,
 ) -> None:
-    """Tell how true forecasts of starts would have been at random moments of the past.
+    """Measure how true forecasts of starts would have been at random moments of the past.
 
     Each forecast knows what was known then. Intervals are calibrated by the outcomes of earlier
     moments. For comparison: the plan by time limits, and the waits of jobs that have just ended.
@@ -606,7 +605,7 @@ def backtest(
 def _trace(
     history: str, given: dict[str, Any], processors: int | None, by: str = "cores"
 ) -> Conversion:
-    """Return a machine's history: that of one pool of nodes.
+    """Return the history of one pool of a machine's nodes.
 
     Jobs are counted by cores, as in queues, or else by what binds.
     """
@@ -651,7 +650,7 @@ def serve(
     """Answer requests for quotes, and for forecasts of starts, over HTTP, until a signal ends it.
 
     The queue is read again whenever its file changes. With --history, another process forecasts
-    the queue, and /starts tells what it found last. Needs the extra http.
+    the queue, and /starts gives the latest forecast. Needs the extra http.
 
     Examples:
 
@@ -674,7 +673,7 @@ def serve(
 
 
 def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
-    """Return the queue, and how it is forecast, in a process of forecasts."""
+    """Return the queue, and its forecast from another process."""
     import msgspec
 
     from qops_batsim.experiments.page import Aliases
@@ -697,13 +696,13 @@ def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
 
 
 def _partition(given: dict[str, Any]) -> str:
-    """Return the partition of jobs that are asked about."""
+    """Return the partition of asked jobs."""
     return given["partition"][0] if given["partition"] else ""
 
 
 @contextmanager
 def _served() -> Iterator[None]:
-    """Tell what has to be installed for a server."""
+    """Name what has to be installed for a server."""
     try:
         yield
     except ModuleNotFoundError as error:
