@@ -75,7 +75,7 @@ class Patient(QueueScheduler):
 
 
 class EarliestDeadline(DeadlineScheduler):
-    """Plans all jobs anew in the order of their deadlines."""
+    """Plans all jobs again in the order of their deadlines."""
 
     def admit(self, job: Job) -> str | None:
         free, starts = self.availability(), {}

@@ -100,7 +100,7 @@ def made_up(
 
 
 def metrics_of(refused: float) -> AdmissionMetrics:
-    """Return metrics of a run that refused so many jobs (%)."""
+    """Return metrics of a run that refused this share of its jobs (%)."""
     rest = dict.fromkeys(AdmissionMetrics.__struct_fields__)
     whole = {**rest, "jobs": JOBS, "deadline_jobs": JOBS, "kills": 0, "unadmitted_jobs": refused}
     return msgspec.convert(whole, AdmissionMetrics)

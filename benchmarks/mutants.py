@@ -88,7 +88,7 @@ PAIRS = (
     ("floor", "ceil"),
 )
 IDLE = 20
-"""Tests may wait so many times as long as they may compute."""
+"""How many times as long tests may wait as they may compute."""
 
 NAMES = dict(PAIRS) | {b: a for a, b in PAIRS}
 
@@ -339,7 +339,7 @@ class Bench:
 
 
 class _Watch:
-    """Plugin of pytest that skips tests which take more than so many seconds, and notes them."""
+    """Plugin of pytest that skips tests which take longer than a limit, and notes them."""
 
     def __init__(self, file: Path, seconds: float) -> None:
         self.file, self.seconds, self.test = file, seconds, ""

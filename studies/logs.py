@@ -27,7 +27,7 @@ SDSC_PROCESSORS, KTH_PROCESSORS = 128, 100
 
 
 def jobs_before(seed: int, every: int) -> int:
-    """Return how many jobs of a log lie before the stretch of a seed, if one begins every so many.
+    """Return how many jobs of a log lie before the stretch of a seed, one every ``every`` jobs.
 
     Stretches share no job, so that they are repetitions. The first one is the paper's, or a part of
     it.

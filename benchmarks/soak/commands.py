@@ -92,7 +92,7 @@ def call(
 
 @contextlib.contextmanager
 def within(seconds: int) -> Iterator[None]:
-    """Raise a :class:`Hang` in the block after so many seconds of computing; 0: never.
+    """Raise a :class:`Hang` in the block after a time of computing (seconds); 0: never.
 
     Or after many more by the clock, for what waits for ever: the machine may be busy.
     """

@@ -73,7 +73,7 @@ class Tally:
         self.failures: list[tuple[str, str]] = []
 
     def count(self, what: str, number: int = 1) -> None:
-        """Note that so many were tried."""
+        """Count tried cases."""
         self.counts[what] += number
 
     def fail(self, kind: str, detail: str = "") -> None:
@@ -98,7 +98,7 @@ def soak(
     seconds: float | None,
     workers: int,
 ) -> Findings:
-    """Do so many cases of a part, or as many as fit into so many seconds after preparation."""
+    """Do a number of cases of a part, or as many as fit into a time after preparation."""
     findings = Findings()
     last = None if cases is None else first + cases
     running = {}
@@ -124,7 +124,7 @@ def soak(
 
 
 class _Worker:
-    """A child process that does every so many-th case."""
+    """A child process that does every n-th case."""
 
     def __init__(self, part: Part, seeds: range, last: int | None, seconds: float | None) -> None:
         self.part, self.seeds, self.last, self.seconds = part, seeds, last, seconds

@@ -47,7 +47,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HONEST, HOSTILE = ("man", "news"), ("games", "mail", "backup")
 NODES, MARGIN, POLL = 16, 60.0, 1.0
 MOST_WAITING = 800
-"""So many waiting jobs are cancelled, which is hostile as well."""
+"""Number of waiting jobs that are cancelled, which is hostile as well."""
 
 PLUGINS = ["cli_filter", "job_submit"]
 SETTINGS = ["CliFilterPlugins=cli_filter/lua", "JobSubmitPlugins=lua", "KillWait=10"]

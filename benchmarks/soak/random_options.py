@@ -68,7 +68,7 @@ VALUES = [
     *("2000-01-01", "1996-13", "1996-10-05T99:00", "1e3d", "5h", "-5h", "1e300d"),
 ]
 """Odd values; without a slash, so that nothing is written elsewhere."""
-VALUES.remove("10000000")  # So many of anything are allowed, and take their time.
+VALUES.remove("10000000")  # That many are allowed of anything, and take long.
 
 
 ENDS = {

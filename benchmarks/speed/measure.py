@@ -27,7 +27,7 @@ class Used(NamedTuple):
 
 
 NO_BYTE_CODE = "PYTHONDONTWRITEBYTECODE"
-"""Variable of the environment with which Python compiles all sources in each run anew."""
+"""Variable of the environment with which Python compiles all sources again in each run."""
 
 LAUNCH = """
 import json, os, subprocess, sys

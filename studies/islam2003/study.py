@@ -143,7 +143,7 @@ EARLIEST_DEADLINE: ChangedOptions = (("order", "earliest_deadline"),)
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of a log on a machine: the file's name, processors, and jobs to leave out.
 
-    That is the stretch of the first seed; one begins ``every`` so many jobs (0: where the one
+    That is the stretch of the first seed; one begins every ``every`` jobs (0: where the one
     before has ended).
     """
 

@@ -39,7 +39,7 @@ NOTHING = 1.0
 """Changes of less than this (%) count as none."""
 
 POINTS = 0.5
-"""Differences of less than so many percentage points count as none."""
+"""Differences below this many percentage points count as none."""
 
 Pairs = Sequence[tuple[Case, Case]]
 

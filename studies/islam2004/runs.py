@@ -137,7 +137,7 @@ def run_study(trace: Workload, study: Study, request: StudyRequest) -> Results:
 
 
 def scenario_of(case: Case, seed: int, jobs: int, every: int) -> Scenario:
-    """Return the workload of a case on the stretch of a seed, of so many jobs at load 1.
+    """Return the workload of a case on the stretch of a seed, of ``jobs`` jobs at load 1.
 
     Duplicates are submitted with their originals and have the same deadline, from EASY on the trace
     without duplicates (section 5).
@@ -156,7 +156,7 @@ def scenario_of(case: Case, seed: int, jobs: int, every: int) -> Scenario:
 
 
 class ChargedRuns:
-    """Runs of cases on stretches of one trace, of so many jobs at load 1, one every so many.
+    """Runs of cases on stretches of a trace, each of ``jobs`` jobs at load 1.
 
     Category slowdowns are those of EASY on the workload with its duplicates, and remembered for the
     last workload.

@@ -93,9 +93,9 @@ OTHER_EDGES = Categories(run_times=(1800.0, 14_400.0, 86_400.0), processors=(4, 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
     """Simulations of a study.
 
-    First what varies in Figures 3 to 5, then in Figures 6 and 7 (the slack factors also in
-    Figures 8 to 11), then in Figures 8 to 11 (the share in Figures 10 and 11). Each seed
-    has a stretch of the log of its own, of so many ``jobs``, one ``every`` so many, and chooses
+    First what varies in Figures 3 to 5, then in Figures 6 and 7 (the slack factors also in Figures
+    8 to 11), then in Figures 8 to 11 (the share in Figures 10 and 11). Each seed has a stretch of
+    ``jobs`` jobs of the log of its own, which begins ``every`` jobs after the last one, and chooses
     duplicates, random tolerance factors and whose jobs have deadlines. The first one is the
     paper's, or a part of it: ``paper_jobs``, if not 0, are that of the paper. The ``readings``, and
     the ``large_factors`` of tolerance, are run at the highest load.

@@ -57,11 +57,11 @@ RUN_TIME, MEASURED = "run time", "CPU time field"
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
     """One simulation of the ``first`` usable jobs of a log (None: all) behind those to ``skip``.
 
-    ``every`` is the class of all jobs (None: by queue), ``tasks`` says whether the tasks of a
-    job progress together or apart, and ``seed`` draws the queues of jobs without one, where they
-    matter: other trials are of the first seed. AROMA tries to move,
-    and to stop, so many ``candidates`` for one that finds no place (None: its default). NQS has the
-    queues that users chose, split by time limits, or one queue ``by_time`` for each requested time.
+    ``every`` is the class of all jobs (None: by queue), ``tasks`` says whether the tasks of a job
+    progress together or apart, and ``seed`` draws the queues of jobs without one, where they
+    matter: other trials are of the first seed. AROMA tries to move, and to stop, a number of
+    ``candidates`` for one that finds no place (None: its default). NQS has the queues that users
+    chose, split by time limits, or one queue ``by_time`` for each requested time.
     """
 
     log: str
@@ -82,7 +82,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     ``sizes`` are numbers of jobs from the beginning of the rebuilt log, for both tables, and
     ``dedicated_sizes`` further ones for Table 1 only; ``tasks_together`` asks for Table 2 also
     with tasks that progress together. The seeds draw queues for jobs of the rebuilt log, of which
-    up to so many are ``repeated`` with each of them. Numbers of ``candidates`` are compared in the
+    up to ``repeated`` jobs are run with each of them. Numbers of ``candidates`` are compared in the
     first of the paper's cases. ``real_queues`` asks for the log's first jobs as well, with the
     queues that their users chose. Table 1 is also made of ``stretches`` of the rebuilt log, one
     behind the other, each of ``stretch`` jobs.
@@ -99,7 +99,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     stretch: int = 5000
 
     def seeds_of(self, log: str, first: int | None) -> tuple[int, ...]:
-        """Return the seeds of so many jobs of a log.
+        """Return the seeds for a number of jobs of a log.
 
         That is one where the log has its own queues, which are few jobs, or where there are more
         jobs than are to be ``repeated``.

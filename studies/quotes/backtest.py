@@ -147,7 +147,7 @@ class _Levels:
 
 
 def backtest(past: Past, *, asked: int = 1000) -> Backtest:
-    """Return the quotes of so many submissions, spread evenly over a past, with their outcomes.
+    """Return the quotes of a number of submissions, spread evenly over a past, with their outcomes.
 
     Waiting jobs are planned in the order of submission, since a log does not tell priorities.
     """

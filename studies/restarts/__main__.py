@@ -268,7 +268,7 @@ def checkpointing(settings: Settings, options: Settings) -> str:
 
 def main() -> None:
     parser = arguments(__file__, __doc__)
-    parser.add_argument("--random", type=int, help="run so many random jobs instead")
+    parser.add_argument("--random", type=int, help="run this many random jobs instead")
     parser.add_argument("--checkpoints", action="store_true", help="compare with jobs that save")
     parser.add_argument("--learned", type=Path, help="table to write runs with learned prices to")
     asked = parser.parse_args()

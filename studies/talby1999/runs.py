@@ -116,7 +116,7 @@ def module_of(case: Case, place: int) -> SchedulerModule:
 
 
 PREFERRED = 5
-"""Every so many-th job is preferred in the experiments with unequal priorities."""
+"""Every n-th job is preferred in the experiments with unequal priorities."""
 
 JobGroup = Literal["all", "preferred", "others"]
 GROUPS: tuple[JobGroup, ...] = ("all", "preferred", "others")
