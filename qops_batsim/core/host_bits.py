@@ -42,7 +42,7 @@ class HostBits:
         return int.from_bytes(bytes(self.words), "little")
 
     def fill(self) -> None:
-        """Set all bits, also those beyond the machine. O(words)."""
+        """Set all bits of all words, also those beyond the machine's last host. O(words)."""
         for word in range(self.size):
             self.words[word] = _ONES
 
@@ -87,7 +87,7 @@ class HostBits:
             self.words[word] &= other.words[word]
 
     def add_common(self, one: HostBits, other: HostBits) -> None:
-        """Add the intersection of two other sets. O(words)."""
+        """Add the hosts that two other sets have in common. O(words)."""
         for word in range(self.size):
             self.words[word] |= one.words[word] & other.words[word]
 

@@ -239,7 +239,7 @@ class Job:
 
     @classmethod
     def from_fields(cls, fields: dict[str, Any], *, where: str) -> Job:
-        """Make a job from its JSON object in a workload or message (kept, not copied).
+        """Make a job from its JSON object in a workload or message; the job keeps that object.
 
         ``where`` the object comes from (``"kth.json: jobs[3]"``) is for messages.
 

@@ -134,7 +134,7 @@ def more_time(so_far: float, limit: float) -> float:
 
 
 class Renewal(NamedTuple):
-    """A promise (seconds) that replaces one broken by a loss of hosts."""
+    """A promised date (seconds) in place of a promise that a loss of hosts broke."""
 
     job: Job
     broken: float
@@ -289,7 +289,7 @@ class Plan:
         self.gone.append(job)
 
     def withdraw(self, job: Job) -> None:
-        """Remove a waiting job, or one with a claimed start, from the plan. O(waiting)."""
+        """Remove a job that waits, or has a claim (promised start), from the plan. O(waiting)."""
         job.is_held = False
         if job.suspended == job.suspended:
             job.suspended = _NO_DATE
@@ -306,14 +306,14 @@ class Plan:
         self.is_freed = True
 
     def holds(self, job: Job) -> bool:
-        """Return whether the plan has a job, waiting or with a claimed start. O(waiting)."""
+        """Return whether a job of the plan waits or has a claim (promised start). O(waiting)."""
         for each in self.waiting:
             if each is job:
                 return True
         return self.claim_of(job) >= 0
 
     def claim_of(self, job: Job) -> int:
-        """Return the index of a job's claim, -1 without one. O(claims)."""
+        """Return the index of a job's claim (promised start), -1 if it has none. O(claims)."""
         for place in range(len(self.claims)):
             if self.claims[place].job is job:
                 return place
@@ -331,7 +331,7 @@ class Plan:
         return True
 
     def drop_wider(self) -> list[Job]:
-        """Remove the waiting jobs that are wider than the machine now, and return them."""
+        """Remove and return the waiting jobs that need more processors than the machine has now."""
         claimed = [claim.job for claim in self.claims if claim.job is not None]
         wider = [
             job
@@ -343,7 +343,7 @@ class Plan:
         return wider
 
     def resume(self, now: float, jobs: Iterable[Job]) -> None:
-        """Restore the jobs of another plan as they were at a date on the grid (seconds).
+        """Restore the jobs of another plan in this empty one, as of a date (s, whole microseconds).
 
         This one was empty, and answers as the other would. The jobs come by arrival, and know their
         phases and targets; the waiting ones their planned starts; the running ones the starts that
@@ -368,12 +368,12 @@ class Plan:
         self.given_from, self.given_until = -INFINITY, INFINITY
 
     def undo_kill(self, again: Job) -> None:
-        """Remove the remaining work of a killed job that had ended by itself. O(waiting)."""
+        """Remove ``again``, which repeats a killed job that had ended by itself. O(waiting)."""
         self.withdraw(again)
         self.undone.append(again)
 
     def tell(self, now: float, free: int) -> None:
-        """Set the date on the grid (seconds) and the number of free processors."""
+        """Set the current date (s, whole microseconds) and the number of free processors."""
         self.now, self.free = now, free
         if self.log is not None:
             self.log.now, self.log.is_late, self.log.grace = now, self.is_late, self.grace
@@ -385,11 +385,11 @@ class Plan:
     # Hosts that leave and return
 
     def announced(self, hosts: int) -> None:
-        """Count hosts that will leave, for which promises may have to be broken."""
+        """Count hosts that will leave: promises may be broken because of their loss."""
         self.lost += hosts
 
     def note_size(self, present: int, is_final: bool) -> None:
-        """Set how many hosts are present, and whether that is final."""
+        """Set how many hosts are present, and whether that number is final."""
         self.lost += max(0, self.present - present)
         self.present, self.is_final = present, is_final
         if self.log is not None:
@@ -437,7 +437,7 @@ class Plan:
     def claim_window(
         self, window: Window, hosts: int, running: list[Job], hosts_of: Mapping[Job, int]
     ) -> None:
-        """Claim the hosts of maintenance until it and the jobs that run there have ended."""
+        """Reserve a maintenance window's hosts until the window and the jobs running there end."""
         self.had_windows = True
         until = on_grid(window.until)
         if self.by_host or not window.is_on:
@@ -459,7 +459,7 @@ class Plan:
             job.reserved = hosts.bit_count()
 
     def has_lost_hosts(self) -> bool:
-        """Return whether hosts have left since the plan was made, and fit it to those present.
+        """Return whether hosts have left since the plan was made; fit the plan to those present.
 
         If so the promises of waiting jobs are *suspended*: each is renewed with the start that the
         job gets (:meth:`settle`), unless that keeps it. O(waiting).
@@ -475,7 +475,7 @@ class Plan:
         return lost > 0
 
     def settle(self) -> None:
-        """Renew the suspended promises of jobs that have a start again.
+        """Renew promises that were suspended, where their jobs have a planned start again.
 
         O(waiting), O(1) if none is suspended.
         """
@@ -510,7 +510,7 @@ class Plan:
             job.target = date
 
     def note_renewal(self, job: Job, broken: float, promise: float) -> None:
-        """Record a renewed promise."""
+        """Record that a new promise (seconds) replaces a job's broken one."""
         self.renewals.append(Renewal(job, broken, promise, job.lost, job.lost_date))
         if self.log is not None:
             self.log.renewed(job, broken, promise)
@@ -518,7 +518,7 @@ class Plan:
     # The plan and what is not as it assumed
 
     def nominal(self) -> float:
-        """Return the date to plan from (seconds): now, or a start that waits for late news."""
+        """Return the date to plan from (s): now, or an earlier start that waits for late news."""
         now = self.now
         if not self.is_late:
             return now
@@ -567,7 +567,7 @@ class Plan:
         return early and len(self.waiting) > 0
 
     def forget_gone(self) -> bool:
-        """Release what ended jobs had still reserved; return whether to compress. O(gone)."""
+        """Release ended jobs' reservations; return whether to compress the plan. O(gone)."""
         early = self.is_freed or (self.by_host and len(self.gone) > 0)
         self.is_freed = False
         for job in self.gone:
@@ -611,7 +611,7 @@ class Plan:
         return job.start < self.now - self.tolerance
 
     def take_up_lags(self) -> None:
-        """Count all running jobs from their actual instead of their planned starts. O(running)."""
+        """Shift running jobs' starts and expected ends by their lags behind plan. O(running)."""
         for job in self.running:
             if job.lag != 0.0:
                 job.start = on_grid(job.start + job.lag)
@@ -670,7 +670,7 @@ class Plan:
         waiting.insert(place, job)
 
     def compress(self) -> None:
-        """Move waiting jobs to their earliest fits, by start, or by arrival if by host.
+        """Move waiting jobs to their earliest fits, in order of start (of arrival if by host).
 
         No start moves to a later date, because the old place is free. A job is looked at where
         others have given something up since it was placed or looked at: running jobs, or waiting
@@ -710,7 +710,7 @@ class Plan:
             sort_by_start(self.waiting, 0)
 
     def tell_earlier(self, line: list[Job]) -> None:
-        """Note for each job the dates between which jobs behind it have given up reservations."""
+        """Note for each job of a line in which span jobs behind it gave up reservations."""
         first, last = INFINITY, -INFINITY
         for place in range(len(line) - 1, -1, -1):
             job = line[place]
@@ -734,13 +734,13 @@ class Plan:
                 profile.take(job, now, job.end)
 
     def take_claims(self, profile: Profile, now: float, with_job: bool) -> None:
-        """Reserve the claims of jobs and of maintenance. O(claims × steps)."""
+        """Reserve the promised starts of jobs, or the maintenance windows. O(claims × steps)."""
         for claim in self.claims:
             if (claim.job is not None) == with_job:
                 profile.take_amount(max(now, claim.start), claim.end, claim.amount)
 
     def place_waiting(self) -> int:
-        """Place the waiting jobs in the profile of the running ones; return how many are late."""
+        """Place the waiting jobs in the running ones' profile; return how many end too late."""
         self.reserve_running(self.profile, self.now)
         late = 0
         for job in self.waiting:
@@ -756,7 +756,7 @@ class Plan:
             self.profile.take(job, job.start, end_of(job.start, job.duration))
 
     def rebuild(self) -> None:
-        """Rebuild the plan, because running jobs will not end when it assumed.
+        """Rebuild the plan, because running jobs will not end at the dates that the plan assumed.
 
         Waiting jobs are placed in the order of the starts they had; these rested on the assumption,
         so starts may move to later dates. To mend promises, they are placed in the order of their
@@ -786,13 +786,13 @@ class Plan:
         sort_by_start(waiting, 0)
 
     def aim_again(self) -> None:
-        """Reset the targets of late jobs to their planned ends, but not before what they aim at."""
+        """Reset late jobs' targets to their planned ends, but no earlier than ``aim``."""
         for job in self.waiting:
             if job.aim < job.target < INFINITY:
                 job.target = max(job.aim, end_of(job.start, job.duration))
 
     def adopt(self, jobs: list[Job]) -> None:
-        """Make trial starts the planned starts. O(jobs²), linear if nearly sorted by start."""
+        """Make jobs' trial starts their planned starts. O(jobs²), O(jobs) if nearly sorted."""
         for job in jobs:
             job.start = job.trial
         self.waiting = list(jobs)
@@ -808,7 +808,7 @@ class Plan:
         return not self.by_host or job.bits.is_within(self.free_hosts)
 
     def start_now(self, job: Job) -> bool:
-        """Start a due job that fits; return whether it is late enough to change the plan."""
+        """Start a due job; return whether it starts so late that the plan changes."""
         self.free -= job.processors
         if self.by_host:
             self.free_hosts.remove(job.bits)
@@ -818,7 +818,7 @@ class Plan:
         return job.start < self.now - self.most_lag
 
     def start_what_fits(self) -> bool:
-        """Start the due jobs that fit; return whether one is late enough to change the plan."""
+        """Start due jobs that fit; return whether any is so late that the plan changes."""
         late = self.start_claimed()
         soon, waiting, count = self.now + _GRID_TOLERANCE, self.waiting, 0
         while self.free > 0 and count < len(waiting):
@@ -849,7 +849,7 @@ class Plan:
     # Promised starts
 
     def start_claimed(self) -> bool:
-        """Start the jobs whose promised starts are due; return whether one changes the plan."""
+        """Start jobs at promised starts; return whether any is so late that the plan changes."""
         late, place, soon = False, 0, self.now + _GRID_TOLERANCE
         while place < len(self.claims):
             claim = self.claims[place]
@@ -864,7 +864,7 @@ class Plan:
         return late
 
     def promise_start(self, job: Job) -> float:
-        """Promise a new job the start that it asks for, if it fits there with all others in place.
+        """Promise a new job the start that it asks for, if it fits there and no other job moves.
 
         Returned is the first date from then on at which it fits, NaN if it would end too late.
         """
@@ -877,7 +877,7 @@ class Plan:
         return start
 
     def claim(self, job: Job, start: float) -> None:
-        """Claim a start for a job that fits there: neither it nor the others move.
+        """Reserve a fixed start for a job that fits there without a move of other jobs.
 
         It ends in time, and is never killed for another one.
         """
@@ -902,7 +902,7 @@ class Plan:
         return start
 
     def refit_claims(self) -> None:
-        """Rebuild the claims, because hosts have left or returned, or starts are late.
+        """Rebuild all claims (promised starts), because hosts have changed or starts are late.
 
         The plan has to be rebuilt then. O(claims × steps).
         """
@@ -954,7 +954,7 @@ class Plan:
         return is_left
 
     def amount_of(self, job: Job) -> int | HostBits:
-        """Return what a job reserves (processors, or hosts), as a claim keeps it."""
+        """Return what a job reserves: a number of processors or, in a plan of hosts, a host set."""
         if self.by_host:
             return HostBits.of(job.bits.mask(), self.machine_size)
         return job.reserved

@@ -272,11 +272,11 @@ class DecisionLog:
     # Answers
 
     def submitted(self, job: Job) -> None:
-        """Log that a job asks for admission."""
+        """Log that a new job asks to be admitted."""
         self.append(_SUBMITTED, job, -1, 0, 0.0, 0.0, 0.0)
 
     def joined(self, job: Job) -> None:
-        """Log a running job that somebody else has started like one of our own."""
+        """Log a running job that another scheduler has started, like a job of our own."""
         self.submitted(job)
         self.append(_ADMITTED, job, -1, 0, job.start, _INFINITY, _INFINITY)
         self.append(_STARTED, job, -1, 0, job.end, 0.0, 0.0)
@@ -301,7 +301,7 @@ class DecisionLog:
         self.append(_DROPPED, job, -1, code, size, gone, 0.0)
 
     def killed(self, victim: Job, again: Job, sake: Job, saved: float) -> None:
-        """Log the kill of a running job, whose work waits under another number."""
+        """Log the kill of a running job, and the number of the job that will repeat its work."""
         start = victim.start + victim.lag
         self.append(_KILLED, again, sake.number, victim.kills, again.start, start, saved)
         again.noted_start, again.noted_target = again.start, victim.noted_target
@@ -313,7 +313,7 @@ class DecisionLog:
     # The end of a decision
 
     def look_last(self, waiting: list[Job], running: list[Job], starting: list[Job]) -> None:
-        """Log the moves since the last look."""
+        """Log the moves since the last call of :meth:`look`."""
         if not self.has_looked:
             self.look(waiting, running, starting)
             return

@@ -126,7 +126,7 @@ class Profile:
         return self.steps_between(self.start, INFINITY)
 
     def steps_between(self, start: float, end: float) -> list[tuple[float, int]]:
-        """Return the step at one date and those after it that begin before another."""
+        """Return the step at ``start`` and all later steps that begin before ``end``."""
         found: list[tuple[float, int]] = []
         for index in range(self.step_at(start), self.size):
             if found and self.times[index] >= end:
@@ -137,7 +137,7 @@ class Profile:
     # Changes
 
     def reserve(self, start: float, end: float, processors: int) -> None:
-        """Reserve processors from one date up to another. O(steps).
+        """Reserve processors from one date to another. O(steps).
 
         A start before the first step counts as the first step; an infinite start, or an end not
         after the start, changes nothing.
@@ -178,7 +178,7 @@ class Profile:
         self.merge(first, last)
 
     def merge(self, first: int, last: int) -> None:
-        """Merge equal neighbours, which a change can leave only at its two borders."""
+        """Merge steps with equal neighbours, which a change leaves only at its two borders."""
         if last < self.size and self.is_as_before(last):
             self.remove_steps(last, last + 1)
         if first >= 1 and self.is_as_before(first):
@@ -206,7 +206,7 @@ class Profile:
         return low + 1
 
     def insert_step(self, step: int, date: float) -> None:
-        """Split a step at a date, without a change of what is free. O(steps)."""
+        """Split a step at a date; both parts have the same free processors. O(steps)."""
         # Of each array by itself, which compilers know to be a move of memory.
         for place in range(self.size, step, -1):
             self.times[place] = self.times[place - 1]
@@ -225,12 +225,12 @@ class Profile:
         self.size -= removed
 
     def grow(self) -> None:
-        """Double the room. O(steps)."""
+        """Double the room for steps. O(steps)."""
         self.times, self.free = grown("d", self.times), grown("q", self.free)
         self.room *= 2
 
     def trim(self, now: float) -> None:
-        """Drop the past before a date. O(steps)."""
+        """Drop the part of the profile before a date. O(steps)."""
         self.remove_steps(0, self.step_at(now))
         if self.times[0] < now:
             self.times[0] = now
@@ -344,7 +344,7 @@ class HostProfile(Profile):
         return True
 
     def insert_step(self, step: int, date: float) -> None:
-        """Split a step at a date, without a change of what is free. O(steps × words)."""
+        """Split a step at a date; both parts have the same free hosts. O(steps × words)."""
         words = self.words
         for place in range((self.size + 1) * words - 1, step * words - 1, -1):
             self.rows[place] = self.rows[place - words]
@@ -359,7 +359,7 @@ class HostProfile(Profile):
         Profile.remove_steps(self, first, end)
 
     def grow(self) -> None:
-        """Double the room. O(steps × words)."""
+        """Double the room for steps. O(steps × words)."""
         self.rows = grown("Q", self.rows)
         Profile.grow(self)
 
@@ -375,7 +375,7 @@ class HostProfile(Profile):
             self.rows[place] = other.rows[place]
 
     def change_hosts(self, start: float, end: float, hosts: HostBits, given: bool) -> None:
-        """Reserve or release hosts from one date up to another; see :meth:`reserve`."""
+        """Reserve or release hosts between two dates; see :meth:`reserve`."""
         if start == INFINITY or end <= start or end <= self.times[0]:
             return
         first = self.split(self.step_at(start), start)
@@ -392,7 +392,7 @@ class HostProfile(Profile):
         self.merge(first, last)
 
     def merge(self, first: int, last: int) -> None:
-        """Merge equal neighbours, also inside a change that took nothing new there."""
+        """Merge steps with equal neighbours, also inside a change that changed no host there."""
         for step in range(min(last, self.size - 1), max(first, 1) - 1, -1):
             if self.is_as_before(step):
                 self.remove_steps(step, step + 1)
@@ -464,7 +464,7 @@ class HostProfile(Profile):
         return planned
 
     def has_common(self, job: Job, hosts: HostBits, begin: int, end: float, planned: float) -> bool:
-        """Choose the lowest hosts free from a step to a date; return whether there are enough.
+        """Choose the lowest hosts free between two dates; return whether they are enough for a job.
 
         They are left in ``hosts``. In the steps from ``planned`` on, the job's own hosts count as
         free. O(steps × words).
@@ -512,7 +512,7 @@ class FitBounds:
         self.forget()
 
     def classify(self, job: Job) -> None:
-        """Set a job's class, and the smallest class whose members are all as large. O(log classes).
+        """Set a job's class, and the least class of only jobs as large or larger. O(log classes).
 
         Its class is that of the largest job that is no wider and no longer.
         """
@@ -537,7 +537,7 @@ class FitBounds:
             self.dates[cell] = other.dates[cell]
 
     def learn(self, job: Job, start: float) -> None:
-        """Raise the bounds by the earliest fit of a job (seconds). O(classes), usually O(1)."""
+        """Raise the bounds, given the earliest fit of a job (seconds). O(classes), usually O(1)."""
         first = job.cell_above
         while first < self.size and self.dates[first] < start:
             cell = first
@@ -548,7 +548,7 @@ class FitBounds:
 
 
 def class_edges(least: float, most: float) -> array[float]:
-    """Return the lower edges of classes: 0, then from ``least`` to ``most``."""
+    """Return the lower edges of job classes: 0, then edges from ``least`` to ``most``."""
     edges = array("d", [0.0])
     while least <= most:
         edges.extend((least, 1.5 * least))

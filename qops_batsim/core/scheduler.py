@@ -17,7 +17,7 @@ _WAITING, _RUNNING, _OVER = WAITING, RUNNING, OVER
 
 
 class ResourceManager:
-    """The port through which a scheduler acts; calls take effect in their order.
+    """What a scheduler calls to start, reject or kill jobs; calls take effect in their order.
 
     An invalid call is a SimulationError that names the job, raised where it is made. An
     implementation overrides the methods that end in ``_job``, which need not check.
@@ -95,7 +95,7 @@ class ResourceManager:
         raise NotImplementedError
 
     def register_again(self, job: Job, original: Job, killed: Job, saved: float) -> None:
-        """Register the rest of a killed job as a new one.
+        """Register the remaining work of a killed job as a new job.
 
         Parameters
         ----------
@@ -107,7 +107,7 @@ class ResourceManager:
         raise NotImplementedError
 
     def finish_registering(self) -> None:
-        """Note that no more jobs will be registered; engines do not end before."""
+        """Note that no more jobs will be registered; engines wait for this call before they end."""
         raise NotImplementedError
 
     def profile_of(self, job: Job) -> Any:
@@ -156,7 +156,7 @@ class ResourceManager:
         raise NotImplementedError
 
     def refused(self, job: Job | None, what: str) -> SimulationError:
-        """Return the error for a call that cannot be carried out for a job."""
+        """Return the error for a call ``what`` (as "start") that is not possible for a job."""
         if job is None:
             return SimulationError(f"None cannot {what} at {self.now:g} s; a job is expected")
         state = ("was not submitted yet", "waits", "runs already", "is over")[job.phase]
@@ -313,5 +313,5 @@ class Scheduler:
         """The run is over."""
 
     def planned_starts(self) -> dict[str, float]:
-        """Return the planned starts of waiting jobs (seconds) by id, as far as they have any."""
+        """Return the planned starts (seconds) of the waiting jobs that have one, by id."""
         return {}

@@ -67,7 +67,7 @@ class Conversation(Scheduler):
         self.busy_until = max(world.now, self._reply.now)
 
     def carry_out(self) -> int:
-        """Execute the answer, or wait for its date; return how many jobs have ended."""
+        """Execute received decisions, or wait for their dates; return how many jobs have ended."""
         world, reply = self.world, self._reply
         for item in reply.events:
             if item.timestamp > reply.now:

@@ -59,7 +59,7 @@ SWITCHING_FLOP = 1.0
 
 
 class Switch:
-    """A switch in progress: its hosts, and those that have not changed yet."""
+    """A switch of power states in progress: its hosts, and those that have not changed yet."""
 
     def __init__(self, hosts: HostSet, state: int) -> None:
         self.hosts, self.state = hosts, state
@@ -119,7 +119,7 @@ def _state(world: World, decision: SetResourceState) -> int:
 
 
 def _check(world: World, occupation: SwitchableHosts, host: int, state: int) -> None:
-    """Refuse switches on which Batsim aborts or logs an error."""
+    """Refuse switches of power states on which Batsim aborts or logs an error."""
     if host >= len(occupation.power_states):
         raise world.error(f"host {host} cannot be switched: it does not exist")
     profile, before = occupation.profiles[host], occupation.power_states[host]
@@ -176,7 +176,7 @@ def _report(world: World, switch: Switch, host: int) -> None:
 
 
 def _end(world: World, switch: Switch) -> bool:
-    """Report and log that all hosts have changed, once they have."""
+    """Report and log a switch of power states once all its hosts have changed."""
     assert world.energy is not None
     if not switch.left:
         world.tell(ResourceStateChanged(switch.hosts, str(switch.state)))
@@ -235,7 +235,7 @@ def _execute(world: World, decision: ExecuteJob) -> None:
 
 
 def _divides_a_total(record: JobRecord) -> bool:
-    """Return whether a job has a fixed total of work, so that any number of hosts will do."""
+    """Return whether a job divides a fixed total of work among any number of hosts."""
     step = record.execution.steps[0]
     return step.amounts is not None and step.amounts.total and not step.place
 

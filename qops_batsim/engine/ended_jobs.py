@@ -21,7 +21,7 @@ STATE_CODES = {state: code for code, state in enumerate(FINAL_STATES)}
 
 
 class EndedJobs(NamedTuple):
-    """Ended or rejected jobs, in the order in which that was recorded.
+    """Ended or rejected jobs, in the order in which the ends and rejections were recorded.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class EndedJobs(NamedTuple):
         }
 
     def to_frame(self) -> pd.DataFrame:
-        """Return :meth:`table` with the texts of all hosts and states."""
+        """Return :meth:`table` as a data frame, with hosts and states as text."""
         import pandas as pd
 
         columns = {

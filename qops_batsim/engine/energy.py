@@ -26,7 +26,7 @@ HEADER = "time,energy,event_type,wattmin,epower\n"
 
 
 class Entry(NamedTuple):
-    """Entry of ``_consumed_energy.csv``: date (s), joules of all hosts, kind, least watts."""
+    """Row of ``_consumed_energy.csv``: date (s), total joules, kind of event, least watts."""
 
     date: float
     joules: np.longdouble
@@ -84,7 +84,7 @@ class EnergyMeter:
         return len(self._hosts)
 
     def is_behind(self, host: int, now: float) -> bool:
-        """Return whether a host's meter was last read at an earlier date."""
+        """Return whether a host's meter was last read before now."""
         return bool(self._since[host] < now)
 
     def note(self, kind: str, now: float) -> None:
@@ -100,7 +100,7 @@ class EnergyMeter:
             self.first_submission = self.read_all(now)
 
     def set_flow(self, host: int, flow: float) -> None:
-        """Set the flow of a host's computations (flop/s)."""
+        """Set the total rate of the computations on a host (flop/s)."""
         if flow != self._flows.get(host, 0.0):
             self._flows[host] = flow
             self._set_power(host)

@@ -77,7 +77,7 @@ def read_traces(name: object, directory: Path | None, label: str) -> Traces:
 
 
 def _beside(directory: Path, start: Path, name: str, label: str) -> Path:
-    """Return the path of a file named in a workload; it must be in the workload's directory."""
+    """Return the path of a file that a workload names; it must be in the workload's directory."""
     path = Path(f"{start}/{name}")
     try:
         if path.resolve().is_relative_to(directory.resolve()):
@@ -270,7 +270,7 @@ class Amounts(msgspec.Struct, frozen=True):
         return flops, [0.0 if p // executors == p % executors else bytes_each for p in pairs]
 
     def over_pairs(self, executors: int) -> Amounts:
-        """Divide totals of flop among executors, and of bytes among their ordered pairs."""
+        """Divide total flop among executors, and total bytes among their ordered pairs."""
         assert isinstance(self.computation, float)
         assert isinstance(self.communication, float)
         pairs = executors * (executors - 1)

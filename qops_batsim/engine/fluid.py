@@ -103,11 +103,11 @@ class Computation:
 
     @property
     def hosts(self) -> list[HostResource]:
-        """The hosts of its executors, one each."""
+        """The hosts on which the computation runs, one for each executor."""
         return [resource for resource, _ in self.uses if isinstance(resource, HostResource)]
 
     def set_bound(self) -> None:
-        """Compute its greatest rate from the current speeds of its hosts."""
+        """Compute the greatest possible rate from the current speeds of the hosts used."""
         self.bound = self._bound
         for resource, amount in self.uses:
             if isinstance(resource, HostResource):
@@ -181,7 +181,7 @@ class FluidModel:
             self._changed[computation] = None
 
     def flows(self, hosts: Collection[HostResource]) -> dict[HostResource, float]:
-        """Return the flow of the computations on some hosts (flop/s). O(their uses)."""
+        """Return the total rate of the computations on each of these hosts (flop/s). O(uses)."""
         used = dict.fromkeys(hosts, 0.0)
         users = {each: None for host in used for each in self._users.get(host, ())}
         for computation in users:
@@ -257,7 +257,7 @@ class _Filling:
         self._offers: dict[Resource, float] = {}
 
     def grow(self) -> bool:
-        """Do one round; return whether as many computations will grow in the next."""
+        """Do one round; return whether as many computations will grow in the next round."""
         growing, rates, users, before = self.growing, self.rates, self._users, len(self.growing)
         offers: dict[Resource, float] = {}
         for resource, rest in self._left.items():
@@ -313,7 +313,7 @@ class _Filling:
     def _are_alike(
         self, rounds: int, limits: dict[int, tuple[Resource, float]], lost: dict[Resource, float]
     ) -> bool:
-        """Return whether nothing else can limit within this number of rounds."""
+        """Return whether no other resource or bound can limit a rate within these rounds."""
         now = {index: self._left[limit] / amount for index, (limit, amount) in limits.items()}
         then = {
             index: (self._left[limit] - rounds * lost[limit]) / amount
@@ -345,7 +345,7 @@ class _Filling:
     def _taken(
         self, resource: Resource, rounds: int, now: dict[int, float], then: dict[int, float]
     ) -> float:
-        """Return how much of a shared resource is taken in a number of rounds."""
+        """Return how much of a shared resource's capacity a number of rounds takes."""
         return rounds * math.fsum(
             amount * ((now[n] + then[n]) / 2 if n in now else self._growth[n])
             for n, amount in self._users[resource]

@@ -46,7 +46,7 @@ class KeptProfiles:
         self._hold((workload, profile))
 
     def hold(self, workload: str, profile: str) -> bool:
-        """Count a further user of a profile; False if it was forgotten."""
+        """Count a further user (job or sequence) of a profile; False if it was forgotten."""
         name = _full_name(workload, profile)
         if not self._holders[name]:
             return False

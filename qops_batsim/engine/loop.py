@@ -180,12 +180,12 @@ class EmbeddedManager(ResourceManager):
         self.away, self.taken, self.has_outages, self.idle = 0, 0, False, array("q")
 
     def expect_outages(self) -> None:
-        """From now on record which hosts compute, not only how many."""
+        """Record from now on which hosts compute, not only how many do."""
         self.has_outages = True
         self.idle = array("q", bytes(8 * len(self.computing)))
 
     def forget_past(self) -> None:
-        """Drop the outcomes of jobs after the run, when they have been copied."""
+        """Drop the outcomes of jobs after the run, once these have been copied."""
         nothing = array("q")
         self.offsets = self.pieces = self.lows = self.highs = self.numbers = nothing
         self.computing, self.idle, self.change_dates, self.changes = nothing, nothing, array("d"), 0
@@ -361,7 +361,7 @@ _CALL, _EVENT, _WORLD, _SUBMISSION = CALL, EVENT, WORLD, SUBMISSION
 
 
 class Heap:
-    """Waits in a heap by date and, at one date, by when they began.
+    """Waits in a heap, by date, then by the order in which they began.
 
     Each wait is for the end of a job, whose index it holds, or a :data:`CALL`.
     """
@@ -699,7 +699,7 @@ class Loop:
         self.told += 1
 
     def note_closing(self, kind: str) -> None:
-        """Note that no more events of a kind follow; reported alone unless others come."""
+        """Note that no more events of a kind follow; report it with the next events, if any."""
         if self.told_before == 0:
             self.told_before = self.told
         self.closing.append(kind)
@@ -748,7 +748,7 @@ class Loop:
         scheduler.ended(job)
 
     def drop_withdrawn(self) -> None:
-        """Drop the next waits if the world has withdrawn them."""
+        """Drop waits at the head of the heap that the world has withdrawn."""
         waits = self.waits
         while waits.size > 0 and waits.jobs[0] == _WORLD:
             if self.conversation.world.waits.has(waits.numbers[0], waits.dates[0]):

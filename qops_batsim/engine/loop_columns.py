@@ -46,7 +46,7 @@ def wholes(column: np.ndarray) -> array[int]:
 def _submissions(
     name: str, columns: JobColumns, places: np.ndarray, listed: Sequence[Job]
 ) -> Submissions:
-    """Return the submissions of a workload's jobs at these places, in this order."""
+    """Return the submissions of a workload's jobs at these indices, in this order."""
     return Submissions(
         name,
         columns.ids,
@@ -70,7 +70,7 @@ def loop_of(
 
 
 def loop_of_world(conversation: Conversation) -> Loop:
-    """Return the loop of a run in a world."""
+    """Return the event loop of a run whose jobs and hosts are in a world."""
     world = conversation.world
     workloads = [
         _submissions(name, columns, submission_order(columns), world.workloads[name].jobs)
@@ -85,7 +85,7 @@ def _dated(events: Sequence[ExternalEvent] | None) -> list[tuple[float, Notify]]
 
 
 def outcome_of(loop: Loop, jobs: DelayJobs) -> Outcome:
-    """Return the outcomes of a finished run's jobs, and drop them from the loop."""
+    """Return the jobs' outcomes of a finished run, and drop these from the loop."""
     manager = loop.manager
     assert isinstance(manager, EmbeddedManager)
     ended = np.array(loop.ended[: loop.ended_count], np.int64)

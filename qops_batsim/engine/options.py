@@ -183,7 +183,7 @@ def maintenance_events(
     every: float | None = None,
     until: float = math.inf,
 ) -> list[ExternalEvent]:
-    """Return a maintenance window's events: its notice, and hosts leaving and returning.
+    """Return the events of a maintenance window: announcement, hosts leave, hosts return.
 
     All dates in seconds. The window is repeated with the period ``every``, as far as it starts by
     ``until``; each has its own notice, as long ahead.
@@ -204,7 +204,7 @@ def maintenance_events(
 
 
 def maintenance_of(events: Sequence[ExternalEvent]) -> tuple[Maintenance, ...]:
-    """Return the announced maintenance windows by notice."""
+    """Return the announced maintenance windows in order of announcement."""
     return tuple(
         Maintenance(
             hosts=str(each.hosts),

@@ -43,7 +43,7 @@ def write_outputs(simulation: Simulation, prefix: str | Path) -> list[Path]:
 
 
 def add_outputs(files: FileSet, simulation: Simulation, *, machine_states: bool = True) -> None:
-    """Add the files of :func:`write_outputs` to a run's set, perhaps without the third."""
+    """Add the files of :func:`write_outputs` to a set; the machine states are optional."""
     changes = simulation.host_changes
     ends = simulation.ended_jobs.written_finishes
     if np.fmax.reduce(ends, initial=0.0) > MAX_END:
@@ -222,7 +222,7 @@ def _number(value: float) -> str:
 
 
 def _host_times(simulation: Simulation) -> list[float]:
-    """Return seconds by activity, each host up to its last change, as in NAMES."""
+    """Return seconds by activity (order of NAMES), each host counted up to its last change."""
     jobs = simulation.ended_jobs
     hosts = len(simulation.hosts)
     until = _last_finishes(jobs, hosts)
@@ -280,7 +280,7 @@ def _jobs_on(hosts: HostIntervals, host: int) -> np.ndarray:
 
 
 def _last_finishes(jobs: EndedJobs, hosts: int) -> np.ndarray:
-    """Return each host's last recorded finish (seconds), else 0.
+    """Return when the last job recorded on each host finished (seconds); 0 for unused hosts.
 
     Looks at the last intervals first, and at more of them only where these leave hosts out.
     """
@@ -301,7 +301,7 @@ def _last_finishes(jobs: EndedJobs, hosts: int) -> np.ndarray:
 
 
 def _last_cover(first: np.ndarray, last: np.ndarray, job: np.ndarray, hosts: int) -> np.ndarray:
-    """Return the last job whose interval covers each host, -1 without.
+    """Return the last job whose interval of hosts covers each host, -1 where there is none.
 
     O(intervals + hosts log hosts): an interval is covered by two, which may overlap, whose
     length is the largest power of 2 that it holds. The last job of each of these is handed down

@@ -100,7 +100,7 @@ class JobRecord(msgspec.Struct, eq=False):
         return tuple(self.hosts) if self.placement is None else self.placement
 
     def ranks(self, count: int) -> list[int]:
-        """Return each trace rank's host: as the job says, else in turn.
+        """Return the host of each trace rank: as the job's mapping says, else in turn.
 
         InputError if it says so for another number of ranks.
         """

@@ -111,7 +111,7 @@ def _kept_profiles(world: World) -> KeptProfiles | None:
 
 
 def as_registered(job_id: str, job: Job, *, rounded: bool = True) -> Job:
-    """Return a registered job in Batsim's form; InputError if it is invalid."""
+    """Return a registered job in the form of a workload file; InputError if it is invalid."""
     fields = rounded_value(job.fields) if rounded else job.fields
     job = Job.from_fields(fields, where="REGISTER_JOB")
     return job if job.id == job_id else job.renamed(job_id)

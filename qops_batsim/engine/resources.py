@@ -66,7 +66,7 @@ class Machine:
         executors: Sequence[int],
         storages: Mapping[str, int] | None = None,
     ) -> Computation:
-        """Return a computation of this work, with one executor per host.
+        """Return a computation of this work (``amounts``), each executor on its host.
 
         ``storages`` are storage hosts by label; without any, the only one there is has every label.
         InputError if there is none, or no route between two hosts that communicate.
@@ -113,7 +113,7 @@ class Machine:
         return found
 
     def message(self, source: int | None) -> MessagePath:
-        """Return a byte's path from a host (None: the master) to the master.
+        """Return the path of a one-byte message from a host (None: the master) to the master.
 
         InputError if there is none.
         """
@@ -165,11 +165,11 @@ class Machine:
 
 
 def _use(uses: dict[Resource, float], link: Resource, size: float) -> None:
-    """Add bytes that cross a link; on a FATPIPE link they cross in parallel."""
+    """Add bytes that cross a link; a FATPIPE link does not share its bandwidth among them."""
     before = uses.get(link, 0.0)
     uses[link] = before + size if link.shared else max(before, size)
 
 
 def _latency_bound(latency: float) -> float:
-    """Return a byte's greatest rate given latencies, or that of several with their product."""
+    """Return the greatest rate of one byte, or of several bytes, that a latency permits."""
     return TCP_WINDOW / (2.0 * latency) if latency > 0 else math.inf

@@ -144,7 +144,7 @@ class Mailbox:
         return request
 
     def begin_other(self, other: Actor) -> ActorRequest:
-        """Start another actor, which runs first; continue."""
+        """Start another actor, which runs before this one continues."""
 
         def request(actor: Actor) -> None:
             self._ready += [other, actor]
@@ -220,7 +220,7 @@ class NetworkedWorld(World):
             self.steps.go_on(sent, way.alone)
 
     def letter(self, source: int, destination: int) -> Computation | None:
-        """Return the transfer of a pointer, if the hosts are connected."""
+        """Return the transfer of a pointer-sized message, if a route connects the hosts."""
         try:
             return self.machine.computation(_LETTER, (source, destination))
         except InputError:
@@ -383,7 +383,7 @@ def _once(request: ActorRequest) -> Actor:
 
 
 def _nothing() -> None:
-    """Do nothing, like a submitter's greeting, which only takes time."""
+    """Do nothing: effect of a message, such as a submitter's greeting, that only takes time."""
 
 
 def _lists_of(events: Sequence[ExternalEvent], rules: Rules) -> list[list[ExternalEvent]]:

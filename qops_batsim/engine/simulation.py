@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class DecisionSide(Protocol):
-    """The decision side: answers a message of events with one of decisions."""
+    """The decision side: answers a message of events with a message of decisions."""
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
         """Return the decisions on these events."""
@@ -103,7 +103,7 @@ _TROUBLE = {
 
 
 def deadlock_report(world: World) -> str:
-    """Return what is left that nothing will ever do, or nothing. O(jobs)."""
+    """Return why a simulation is deadlocked: jobs that can never go on; "" if none. O(jobs)."""
     for state, trouble in _TROUBLE.items():
         left = [each.job.id for each in world.records.values() if each.state == state]
         if left:
@@ -122,7 +122,7 @@ def ignore(ended: int) -> None:
 
 
 class Deadlock(SimulationError):
-    """Jobs are left but no events; ``simulation`` has what ended before."""
+    """Jobs are left but no events; ``simulation`` has the jobs that ended before."""
 
     def __init__(self, message: str, simulation: Simulation) -> None:
         super().__init__(message)
@@ -254,7 +254,7 @@ class Simulation:
         return delay_jobs_in(self._world, name, delays, registering=registering)
 
     def know_registered(self, workload: Workload) -> DelayJobs:
-        """Know what was registered in the loop: all jobs, in its order, each with its profile."""
+        """Take over all jobs registered in the loop, in its order, each with its profile."""
         from qops_batsim.engine.sleeping_jobs import at_places
 
         world, (name,) = self._world, self._delays
@@ -265,7 +265,7 @@ class Simulation:
         return at_places(name, columns, delays, codes, places)
 
     def finish(self, outcome: Callable[[], Outcome], now: float, ended: int) -> None:
-        """End at a date (seconds), with a loop's outcome of :attr:`delay_jobs`.
+        """End the simulation at a date (seconds), with the loop's outcome of :attr:`delay_jobs`.
 
         ``ended`` counts the submitted jobs that ended for good or were rejected; the outcome is
         asked for when it is needed.

@@ -84,7 +84,7 @@ class DelayJobs(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """The outcomes of the jobs.
+    """What happened to each job of a run: starts, ends and final states, in columns.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ def delay_jobs_in(
 def at_places(
     name: str, columns: JobColumns, delays: np.ndarray, codes: np.ndarray, places: np.ndarray
 ) -> DelayJobs:
-    """Return the jobs at these places of their workload.
+    """Return the jobs at these indices of their workload.
 
     ``delays`` (seconds) and return ``codes`` are by profile.
     """
@@ -197,7 +197,7 @@ def at_places(
 
 
 def submission_order(columns: JobColumns) -> np.ndarray:
-    """Return the jobs' places by submission, ties by identifier."""
+    """Return the jobs' indices in order of submission, ties by identifier."""
     places: np.ndarray = np.argsort(columns.submission_times, kind="stable")
     dates = columns.submission_times[places]
     borders = np.flatnonzero(np.diff(dates, prepend=-np.inf, append=np.inf))
@@ -224,7 +224,7 @@ def _ends(
 
 
 def ended_jobs_of_outcome(outcome: Outcome) -> EndedJobs:
-    """Return the outcomes of a workload's jobs as ended jobs."""
+    """Return the jobs that have ended, in the columns of output files, from a run's outcome."""
     jobs, ended = outcome.jobs, outcome.ended
     listed = ended.tolist()
     starts, walltimes = outcome.starts[ended], jobs.walltimes[ended]

@@ -81,7 +81,7 @@ class Waits:
         self._expect(wait, now + seconds)
 
     def has(self, number: int, date: float) -> bool:
-        """Return whether a wait still ends at a date (s): it was not withdrawn or moved."""
+        """Return whether a wait still ends at a date (s), so was neither withdrawn nor moved."""
         wait = self._expected.get(number)
         if wait is None:
             return False
@@ -114,7 +114,7 @@ WORK_PRECISION = 1e-14
 
 
 class SteppedWait(Wait):
-    """A wait, and what ``remains`` of it after the first ``steps`` clock steps.
+    """A wait, with how much of it ``remains`` after the first ``steps`` clock steps.
 
     It goes down with a ``rate`` (per second), and the wait ends when it is below the
     ``precision``: a time, or the share of a computation. It is ``followed`` near its end.
@@ -155,7 +155,7 @@ class SteppedWaits(Waits):
         return wait
 
     def some_time(self, action: Callable[[Any], None], argument: Any) -> SteppedWait:
-        """Begin a wait for a whole computation; :meth:`go_on` sets its rate."""
+        """Begin a wait for the end of a computation; :meth:`go_on` sets the computation's rate."""
         wait = self._begin(action, argument, WORK_PRECISION)
         wait.remains, wait.rate = 1.0, 0.0
         return wait
@@ -225,7 +225,7 @@ class SteppedWaits(Waits):
         return wait
 
     def _plan(self, wait: SteppedWait) -> None:
-        """Schedule a wait near the date at which nothing of it will be left."""
+        """Schedule a wait shortly before the date at which it will end."""
         wait.date = self.now + wait.remains / wait.rate if wait.rate else math.inf
         if wait.date < math.inf:
             heapq.heappush(self._expected_ends, (wait.date, wait.number, wait))
@@ -239,11 +239,11 @@ class SteppedWaits(Waits):
         wait.steps = len(self._steps)
 
     def _next(self) -> float:
-        """Return the time to the first end among waits near theirs (seconds)."""
+        """Return the time to the first end among the waits that are near their ends (seconds)."""
         return min([wait.remains / wait.rate for wait in self._near])
 
     def _follow(self) -> None:
-        """Compute exactly what is left of waits that are near their end."""
+        """Compute exactly how much is left of waits that are near their ends."""
         near = [wait for wait in self._near if wait.followed and wait.date == wait.date]
         self._near = near
         heap = self._expected_ends

@@ -223,7 +223,7 @@ class World:
         return record
 
     def known_record(self, job_id: str) -> JobRecord | None:
-        """Return a job's record, also before its submission, or None.
+        """Return the record of a job, even one not yet submitted; None if unknown.
 
         O(1) if it was submitted or there is no such job, else O(jobs).
         """
@@ -267,7 +267,7 @@ class World:
         self._begin_step(record)
 
     def end(self, record: JobRecord, state: str, return_code: int) -> None:
-        """End a running job now, and report it unless a kill does."""
+        """End a running job now, and report its end, except where a kill reports it."""
         self._leave_step(record)
         record.state, record.return_code = state, return_code
         record.finish = self.now

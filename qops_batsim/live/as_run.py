@@ -106,7 +106,7 @@ def _events(journal: Journal) -> tuple[list[ExternalEvent], dict[str, float]]:
 
 
 def has_run(entry: Entry) -> bool:
-    """Return whether a run began and ended."""
+    """Return whether a job's run has begun and ended."""
     return entry.ordered is not None and entry.outcome not in ("", REJECTED)
 
 
@@ -147,7 +147,7 @@ def _ended(journal: Journal, entries: Sequence[Entry]) -> EndedJobs:
 
 
 def _run_time(entry: Entry) -> float:
-    """Return a run's length (seconds); for one that never ran, its limit."""
+    """Return how long a job's run took (seconds); its time limit if it never ran."""
     if not has_run(entry):
         return entry.limit or SHORTEST
     start, end = _dates(entry)

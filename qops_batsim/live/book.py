@@ -136,7 +136,7 @@ class Book:
         self._ask_calls(decisions)
 
     def standing(self, module: msgspec.Raw) -> LiveStanding:
-        """Return what the next process must know besides the open runs."""
+        """Return a snapshot: what the next process must know apart from the open runs."""
         away, gone = str(self._away), str(self._gone)
         return LiveStanding(module=module, away=away, gone=gone, calls=self._calls)
 
@@ -159,7 +159,7 @@ class Book:
         *,
         may_refuse: bool = True,
     ) -> list[Event]:
-        """Return the events since the last poll (now in seconds since 1970).
+        """Return the events since the last poll (``now`` in seconds since 1970).
 
         While nobody may be refused, new requests for a deadline wait, held, and are not told yet.
         """
@@ -190,7 +190,7 @@ class Book:
         return events
 
     def _meet(self, job: SeenJob, now: float, siblings: int = 0) -> Iterator[Event]:
-        """Add a job that is new to the book, given how many tasks of its array are in it."""
+        """Add a job that is new to the book, given how many tasks of its array the book has."""
         asks = self.deadline_of(job) is not None
         is_behind = job.is_ready and 0 < job.throttle <= siblings
         if job.phase is JobPhase.RUNNING:
@@ -209,7 +209,7 @@ class Book:
             yield from self._submit(self.new_entry(job, now), job)
 
     def _joined(self, entry: Entry, now: float) -> Iterator[Event]:
-        """Yield that somebody else's job runs, on nodes that no other job has."""
+        """Yield that a job started by somebody else runs, on nodes that no other job has."""
         hosts = self._hosts_of(entry.hosts) - self._away
         for each in self.jobs.values():
             if each.phase in ("starting", "running"):
@@ -280,7 +280,7 @@ class Book:
         yield from self._unless_too_wide(entry, told)
 
     def _unless_too_wide(self, entry: Entry, told: Event) -> Iterator[Event]:
-        """Yield a submission, unless the job is too wide for the machine without a deadline.
+        """Yield a submission, unless the job has no deadline and is too wide for the machine.
 
         That waits, as in Slurm: a scheduler would refuse it.
         """
@@ -320,7 +320,7 @@ class Book:
         source: str,
         made_of: Mapping[str, object] = MappingProxyType({}),
     ) -> Workload:
-        """Return runs as a workload, each with its id there and its run time (seconds)."""
+        """Return runs as a workload, given each run's job id there and run time (seconds)."""
         jobs, profiles = [], {}
         for entry, job_id, run_time in runs:
             name, profile = delay_profile(max(run_time, SHORTEST))
@@ -435,7 +435,7 @@ class Book:
             yield from self._submit(again, job)
 
     def _again(self, entry: Entry, job: SeenJob, now: float) -> Entry:
-        """Return the next run of a job, which keeps the promise."""
+        """Return the next run of a requeued job, which keeps the job's promise."""
         kept = {"promise": entry.promise, "asked": entry.asked, "deadline": entry.deadline}
         return replace(self.new_entry(job, now), **kept)
 
@@ -457,7 +457,7 @@ class Book:
         self.jobs[entry.job] = self._runs[entry.run] = self.changed[entry.run] = entry
 
     def _hosts(self, nodes: Mapping[str, NodeState]) -> Iterator[Event]:
-        """Yield which hosts have left or returned: nodes, and those used by others."""
+        """Yield which hosts have left or returned, counting nodes that others use as away."""
         away = self._hosts_of([name for name, state in nodes.items() if state is NodeState.AWAY])
         there = self._hosts_of([name for name, state in nodes.items() if state is NodeState.THERE])
         self._gone = (self._gone | away) - there
@@ -505,7 +505,7 @@ class Book:
         return again
 
     def _rejected(self, entry: Entry, now: float) -> Iterator[Event]:
-        """Refuse a job, or let it wait without a deadline, as one that had a promise does."""
+        """Refuse a job, or let it wait without a deadline if it had a promise before."""
         entry.answer, entry.answered = "refused", now
         waits = self._keeps_refused or entry.promise is not None
         if entry.deadline is None or not waits:

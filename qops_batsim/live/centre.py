@@ -61,7 +61,7 @@ OTHER_VERSION = (
 
 
 class _Rehearsed(Exception):
-    """End of a step that only shows what it would do."""
+    """Raised to end a step that only shows what it would do."""
 
 
 class LiveCentre:
@@ -170,7 +170,7 @@ class LiveCentre:
             raise InputError(f"{self._journal.path}: {why}; {OTHER_VERSION}") from None
 
     def _forget(self) -> None:
-        """Restart from the scheduler's snapshot, if that is due and possible now."""
+        """Start afresh from the scheduler's snapshot, if that is due and possible now."""
         number = self._journal.last_message[0]
         if number - self._standing_at < self._forget_after:
             return
@@ -226,7 +226,7 @@ class LiveCentre:
         self._write(now)
 
     def _look(self) -> float:
-        """Return the date; report when the calendar becomes doubtful, or is trusted again."""
+        """Return the date; report when the machine's calendar becomes doubtful or trusted again."""
         now = self._clock.look()
         if self._clock.believed != self._journal.believed:
             self._journal.keep_believed(self._clock.believed)
@@ -259,7 +259,7 @@ class LiveCentre:
         self._seen = {job.id: job for job in jobs}
 
     def _ask(self, now: float, events: list[Event]) -> list[Event]:
-        """Ask the scheduler; return events to report to it at once."""
+        """Ask the scheduler for decisions; return events to report to it at once."""
         decisions = self._driver.decisions_on(now, events)
         self._journal.add_message(now, events, decisions)
         again = self._book.carry_out(decisions, now + self.about.origin)
@@ -305,7 +305,7 @@ class LiveCentre:
         book.alarms.clear()
 
     def _confirm(self, seen: Mapping[str, SeenJob], now: float) -> None:
-        """Close the orders whose effect was observed, or that came to nothing."""
+        """Close the orders whose effect was observed, or that can have none any more."""
         found = self._journal.orders(only_open=True)
         for order in found:
             state = state_of(order, seen.get(order.job))
@@ -322,7 +322,7 @@ class LiveCentre:
         return self._journal.orders(only_open=True)
 
     def _send(self, now: float) -> None:
-        """Send new orders, and those without effect for some time again."""
+        """Send new orders; send orders again that have had no effect for some time."""
         found, uptime = self.open_orders(), self._clock.uptime()
         sent = {order.number: self._sent.get(order.number, -math.inf) for order in found}
         due = [order for order in found if uptime - sent[order.number] >= self._resend]
@@ -357,7 +357,7 @@ class LiveCentre:
             self._manager.refuse(order.job, self._refusal_text(self._book.jobs[order.job]))
 
     def _try(self, orders: list[Order], send: Callable[[], None]) -> bool:
-        """Send a command; return whether sending more makes sense now."""
+        """Send a command; return whether it makes sense to send more commands now."""
         try:
             send()
         except (CommandFailed, Unreachable) as error:
@@ -421,7 +421,7 @@ class LiveCentre:
         return text
 
     def _earliest(self, entry: Entry) -> float | None:
-        """Return the earliest end that a refused job could be promised (since 1970)."""
+        """Return the earliest end that a refused job could be promised (seconds since 1970)."""
         if entry.limit is None or entry.nodes > len(self.about.nodes) or entry.asked is None:
             return None
         try:
@@ -435,7 +435,7 @@ class LiveCentre:
 def replay(
     driver: ModuleDriver, journal: Journal, book: Book | None = None, *, after: int = 0
 ) -> int:
-    """Replay the messages after a given one to a scheduler; return how many.
+    """Replay the journal's messages after a given number to a scheduler; return their count.
 
     InputError if it does not answer as it did: then it is another version of the scheduler.
     """
@@ -477,7 +477,7 @@ def simulation_begins(nodes: Sequence[str]) -> SimulationBegins:
 
 
 def state_of(order: Order, job: SeenJob | None) -> str:
-    """Return an order's state, given the observed job.
+    """Return an order's state (as sent, confirmed or void), given the job as observed.
 
     An order is about one run of a job: once that was requeued, it has had its effect or never will.
     """
@@ -500,7 +500,7 @@ def state_of(order: Order, job: SeenJob | None) -> str:
 
 
 def queue_of(about: About, entries: Sequence[Entry], now: float) -> QueueState:
-    """Return a journal's queue, for quotes (dates in seconds since 1970)."""
+    """Return the queue that a journal records, for quotes (dates in seconds since 1970)."""
     jobs = []
     for each in entries:
         if each.phase in ("refused", "gone") or each.is_untold:

@@ -17,7 +17,7 @@ SWEEP = 30.0
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A checked item: whether it is as it should be, and what follows."""
+    """A checked setting: whether it is as it should be, and what follows if not."""
 
     about: str
     is_fine: bool
@@ -25,7 +25,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """Findings, with the least margin and grace (seconds) that this Slurm needs."""
+    """All findings, with the least margin and grace (seconds) that this Slurm needs."""
 
     findings: list[Finding]
     margin: float
@@ -116,7 +116,7 @@ def _user() -> str:
 
 
 def unfiltered(config: Mapping[str, str]) -> str:
-    """Return which jobs are never answered without a filter, "" if there is one."""
+    """Return which jobs never get an answer where no filter is set up, "" if one is."""
     filters = {config.get(name, "") for name in ("clifilterplugins", "jobsubmitplugins")}
     if filters - {"", "(null)"}:
         return ""
@@ -146,7 +146,7 @@ def _lost_nodes(config: Mapping[str, str]) -> Finding:
 
 
 def _shared_nodes(partition: str | None, run: Run) -> Finding:
-    """Return whether jobs and this partition have their nodes for themselves."""
+    """Check that jobs share no nodes with each other or with jobs of other partitions."""
     rows: list[list[str]] = []
     for name in [None] if partition is None else partition.split(","):
         of = [] if name is None else ["-p", name]

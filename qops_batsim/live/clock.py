@@ -21,7 +21,7 @@ SETTLED = 600.0
 
 
 class CentreClock:
-    """Dates (s since 1970) that never go back, and jump only if the calendar stays changed.
+    """A clock (s since 1970) that never goes back and jumps only if the calendar stays changed.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class CentreClock:
                 self._since = self.uptime()
 
     def look(self) -> float:
-        """Return the date, which never goes back, and judge the calendar."""
+        """Return the date, which never goes back, and judge whether the calendar can be trusted."""
         uptime = self.uptime()
         seen = self._calendar() - uptime
         if abs(seen - self._seen) > MOST_STEP:

@@ -67,7 +67,7 @@ def _time_zone() -> str:
 
 
 def settings_when_told(poll: float, on_line: Callable[[str], None]) -> dict[str, str]:
-    """Return Slurm's settings once it answers: it may start after this process."""
+    """Return Slurm's settings as soon as Slurm answers: it may start after this process."""
     told = ""
     while True:
         try:

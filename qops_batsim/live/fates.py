@@ -1,4 +1,4 @@
-"""What was answered to each job, and whether it was kept."""
+"""What was answered to each job that asked for a deadline, and whether the answer was kept."""
 
 from __future__ import annotations
 

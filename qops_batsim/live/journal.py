@@ -133,7 +133,7 @@ class Order(msgspec.Struct, kw_only=True):
 
 
 class LiveStanding(msgspec.Struct, kw_only=True):
-    """Snapshot of scheduler (encoded) and book: hosts away, lost ones, calls."""
+    """Snapshot of the scheduler (encoded) and the book: hosts away, hosts lost, calls."""
 
     module: msgspec.Raw
     away: str
@@ -277,14 +277,14 @@ class Journal:
 
     @property
     def begun(self) -> About:
-        """The settings it began with; InputError if it has not begun."""
+        """The settings with which the journal began; InputError if it has none yet."""
         if self.about is None:
             raise InputError(f"{self.path}: is empty; a journal that has begun is expected")
         return self.about
 
     @property
     def believed(self) -> str:
-        """The calendar that the last process trusted, empty for none."""
+        """The calendar that the last process trusted; empty if there was none."""
         row = self._db.execute("SELECT value FROM about WHERE name='clock'").fetchone()
         return "" if row is None else str(row[0])
 
@@ -356,7 +356,7 @@ class Journal:
     # What is known of jobs
 
     def write_entries(self, entries: Iterable[Entry]) -> None:
-        """Write the current runs; those no longer current are kept."""
+        """Write the current runs; earlier runs stay in the journal."""
         rows = [
             (each.run, each.job, msgspec.json.encode(each).decode(), each.phase != "gone")
             for each in entries

@@ -17,7 +17,7 @@ from qops_batsim.jobs import COMPLETED_SUCCESSFULLY
 
 
 class Unreachable(QopsError):
-    """The resource manager does not answer: no news, not news that everything is gone."""
+    """The resource manager does not answer; this does not mean that its jobs are gone."""
 
 
 class JobPhase(StrEnum):
@@ -30,7 +30,7 @@ class JobPhase(StrEnum):
 
 
 class NodeState(StrEnum):
-    """States of a node; an unknown one means no news."""
+    """States of a node; in state unknown, nothing is known about the node."""
 
     THERE = "there"
     AWAY = "away"

@@ -39,12 +39,12 @@ class Recorder:
         self._file.close()
 
     def _drop_cut_line(self) -> None:
-        """Go to the end, dropping a last line left unfinished by an earlier process."""
+        """Go to the end of the file; drop a last line that an earlier process left unfinished."""
         content = self._file.read()
         self._file.truncate(self._file.seek(content.rfind(b"\n") + 1))
 
     def look(self, date: float) -> int:
-        """Write the changes by a date (s since 1970); return the number of waiting jobs."""
+        """Write what has changed at a date (s since 1970); return the number of waiting jobs."""
         found = self._slurm.expected_starts()
         nothing = object()
         starts = {

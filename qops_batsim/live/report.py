@@ -21,7 +21,7 @@ from qops_batsim.workload.model import Workload
 
 
 class LiveReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Report on a journal; durations in seconds.
+    """A report on a journal; durations are in seconds.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ def report(
 
 
 def _managed(about: About, seen: Sequence[SeenJob]) -> dict[str, Fate]:
-    """Return the outcome under the resource manager's own decisions."""
+    """Return how jobs with deadlines fared under the resource manager's own decisions."""
     book = Book(about)
     fates: dict[str, Fate] = {}
     for job in seen:
@@ -130,7 +130,7 @@ def seen_workload(
 
 
 def embedded_fates(workload: Workload, module: SchedulerModule) -> dict[str, Fate]:
-    """Return the outcome under a scheduler on the embedded engine."""
+    """Return how jobs with deadlines fare under a scheduler on the embedded engine."""
     if not workload.jobs:
         return {}
     simulation = simulate(module, workload, allow_smaller_machine=True)

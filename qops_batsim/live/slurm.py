@@ -239,7 +239,7 @@ class Slurm:
             raise Unreachable(str(error)) from None
 
     def hold(self, job_ids: Sequence[str]) -> None:
-        """Hold jobs as administrator, and move their deadlines away: they cannot be cleared.
+        """Hold jobs as administrator, and set their Slurm deadlines (which stay) to a far date.
 
         Slurm would cancel a job whose whole limit does not fit before its own deadline any more.
         With the hold a job gets a mark, by which it is known without a journal.
@@ -279,7 +279,7 @@ class Slurm:
     def _each(
         self, words: Sequence[str], job_ids: Sequence[str], changes: Sequence[str] = ()
     ) -> None:
-        """Run a command for all jobs, even if some have ended."""
+        """Run a command for all jobs, whether or not some of them have ended."""
         failed: list[CommandFailed] = []
         for first in range(0, len(job_ids), MOST_AT_ONCE):
             listed = ",".join(job_ids[first : first + MOST_AT_ONCE])
@@ -293,7 +293,7 @@ class Slurm:
 
 
 def _job_or_problem(told: Mapping[str, str]) -> SeenJob:
-    """Return the job in a squeue row, or one without news that names the problem."""
+    """Return the job in a row of squeue, or a job of unknown state that names the problem."""
     try:
         return read_job(told)
     except ValueError as error:
@@ -307,7 +307,7 @@ def _job_or_problem(told: Mapping[str, str]) -> SeenJob:
 
 
 def limited(job: SeenJob, throttles: Mapping[str, int]) -> SeenJob:
-    """Return a job with its array's limit; it is not ready while that is unknown."""
+    """Return a job with its array's task limit; while that is unknown, the job is not ready."""
     array = array_of(job.id)
     if array == job.id or job.phase is not JobPhase.WAITING:
         return job
@@ -317,7 +317,7 @@ def limited(job: SeenJob, throttles: Mapping[str, int]) -> SeenJob:
 
 
 def read_job(told: Mapping[str, str]) -> SeenJob:
-    """Parse a squeue row by columns; a ValueError says what does not fit."""
+    """Parse a row of squeue, by column name; a ValueError says which value is wrong."""
     state, reason = told["State"], told["Reason"]
     if (phase := _PHASES.get(state)) is None:
         raise ValueError(f"State is {shown(state)}; a state of Slurm is expected")
@@ -366,7 +366,7 @@ def read_job(told: Mapping[str, str]) -> SeenJob:
 
 
 def node_state(text: str) -> NodeState:
-    """Return a node's state; one that does not answer (``idle*``) is no news yet.
+    """Return a node's state; a node that does not answer (``idle*``) counts as unknown.
 
     >>> [str(node_state(text)) for text in ("idle", "allocated*", "down*", "unknown", "draining")]
     ['there', 'unknown', 'away', 'unknown', 'away']
@@ -379,7 +379,7 @@ def node_state(text: str) -> NodeState:
 
 
 def read_limit(text: str) -> float | None:
-    """Parse a limit in seconds, None for none.
+    """Parse a time limit in seconds; None where there is no limit.
 
     A ValueError tells of a text that is neither.
 
@@ -397,7 +397,7 @@ def _date(told: Mapping[str, str], name: str) -> float | None:
 
 
 def _fitting(told: Mapping[str, str], name: str, kind: re.Pattern[str] = _NUMBER) -> str:
-    """Parse a number (of a range the lower end) or text for a kind of column."""
+    """Parse a cell for a kind of column: text, or a number (of a range, the lower end)."""
     found = kind.fullmatch(told[name])
     if not found:
         raise ValueError(f"{name} is {shown(told[name])}; a number is expected")

@@ -27,7 +27,7 @@ class PendingRoute(msgspec.Struct, kw_only=True):
 
 
 class PendingHostLink(msgspec.Struct, kw_only=True):
-    """The up and down links of a host in a zone with routing Cluster, as declared."""
+    """The up and down links declared for a host in a zone with routing Cluster."""
 
     where: str
     zone: str
@@ -70,7 +70,7 @@ class PlatformParts:
         self.links[link.name] = link
 
     def add_cluster(self, cluster: Cluster, where: str) -> None:
-        """Add a cluster with its hosts, in the order of its radical, and its router."""
+        """Add a cluster with its router and hosts, in the order of its radical (host numbers)."""
         self.claim(cluster.name, "", where)
         self.clusters.append(cluster)
         for name in cluster.host_names():

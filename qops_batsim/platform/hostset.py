@@ -65,7 +65,7 @@ class HostSet:
         raise ValueError(f"{count} hosts were asked for, but only {held} are in the set")
 
     def intervals(self) -> Iterator[tuple[int, int]]:
-        """Yield ``(first, last)`` of every maximal interval, ascending."""
+        """Yield ``(first, last)`` of every maximal interval of the set, in ascending order."""
         mask = self.mask
         if mask.bit_length() > _WIDE:
             # Each step below would copy the whole mask.

@@ -56,11 +56,11 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_latencies(self) -> bool:
-        """Whether any of its links has a latency."""
+        """Whether any link of the cluster has a latency."""
         return bool(self.latency or self.backbone_latency or self.loopback_latency)
 
     def host_names(self) -> list[str]:
-        """Return the names of the hosts, in the order of the radical."""
+        """Return the names of the hosts, in the order of the radical (host numbers)."""
         return [
             f"{self.prefix}{number}{self.suffix}"
             for first, last in parse_radical(self.radical, where=f"cluster {self.name!r}: radical")
@@ -157,7 +157,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """The links between two hosts or routers of a zone, or between two zones in a zone.
+    """The links between two hosts or routers of a zone, or between two of its subzones.
 
     ``links`` are names in order; those of a split-duplex link end in ``_UP`` or ``_DOWN``. Between
     zones, the gateways are the hosts or routers where the route leaves the one and enters the
@@ -247,7 +247,7 @@ class Platform(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def delays_messages(self) -> bool:
-        """Whether messages may take time, by a latency or by the bandwidth of a link."""
+        """Whether messages may take time, because links have latencies or limited bandwidths."""
         return self.has_latencies or bool(self.links or self.clusters)
 
     def __repr__(self) -> str:
@@ -279,7 +279,7 @@ def _by_value(name: str) -> tuple[list[str | int], str]:
 
 
 class Outage(msgspec.Struct, frozen=True, kw_only=True):
-    """Hosts (``"0-3 5"``) that are away between two dates (seconds).
+    """Hosts (as ``"0-3 5"``) that are unavailable between two dates (seconds).
 
     ``to`` is None where they never return.
     """
@@ -301,7 +301,7 @@ class Maintenance(Outage, frozen=True, kw_only=True):
 
 
 class HostGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Consecutive hosts that differ only in their names; the master has no ids."""
+    """Consecutive hosts that differ only in their names, and their ids (the master has none)."""
 
     first_id: int | None
     last_id: int | None

@@ -277,7 +277,7 @@ def longest_round_trip(platform: Platform) -> float:
 
 
 def unlinked_hosts(platform: Platform) -> tuple[str, str] | None:
-    """Return two compute hosts of a zone without a link between them, or None. O(hosts)."""
+    """Return the names of two compute hosts of a zone without a link between them, or None."""
     linked = {each.name: each.host_links for each in platform.zones if each.routing in _LINKLESS}
     bare: dict[str, str] = {}
     for host in platform.compute_hosts:

@@ -125,7 +125,7 @@ _HARMLESS_CONFIG = (
 
 
 def check_element(tag: str, parent: str, where: str) -> str:
-    """Return the current name of an element that may be a child of ``parent`` ("" outermost)."""
+    """Check that an element may be a child of ``parent`` ("": none); return its current name."""
     name = SYNONYMS.get(tag, tag)
     if not parent:
         if name != "platform":
@@ -265,7 +265,7 @@ class OpenElement:
         )
 
     def speeds(self) -> tuple[float, ...]:
-        """Return the speeds of the power states (flop/s); the caller checks for 0."""
+        """Return the speeds of the power states (flop/s), which may include 0."""
         where = f"{self.where}: speed"
         return tuple(
             parse_speed(text.strip(), where=where, zero=True)
@@ -286,7 +286,7 @@ class OpenElement:
         return int(text)
 
     def coordinates(self) -> Coordinates | None:
-        """Return the Vivaldi coordinates (ms), None if the attribute is missing or empty."""
+        """Return the coordinates for Vivaldi routing (ms), None if missing or empty."""
         text = self.attributes.get("coordinates", "")
         if not text:
             return None
@@ -299,7 +299,7 @@ class OpenElement:
         return x, y, height
 
     def one_of(self, attribute: str, accepted: tuple[str, ...]) -> str:
-        """Return one of the accepted words; the first if the attribute is missing."""
+        """Return an attribute's value, one of the accepted words (by default the first)."""
         value = self.attributes.get(attribute, accepted[0])
         if value == "FULLDUPLEX":  # SimGrid's older word
             value = "SPLITDUPLEX"
@@ -309,7 +309,7 @@ class OpenElement:
 
 
 def read_cluster(element: OpenElement, zone: str) -> Cluster:
-    """Return the cluster of a ``<cluster>`` element; the caller checks its radical."""
+    """Return the cluster of a ``<cluster>`` element; its radical (host numbers) is not checked."""
     given = element.attributes
     if (topology := given.get("topology", "FLAT")) != "FLAT":
         raise InputError(

@@ -121,7 +121,7 @@ class _Writer:
         return [*zones, *map(_cluster, self._clusters.get(name, ()))]
 
     def _links_by_zone(self) -> dict[str, list[Link]]:
-        """Return the links declared in each zone: those that no zone before it uses.
+        """Return the links to declare in each zone: those that no earlier zone uses.
 
         SimGrid's parser wants a link before its first use, and takes a link ahead of
         inner zones for the sign that there are none.
@@ -264,7 +264,7 @@ def _comment(text: str) -> str:
 
 
 def _with_one_zone(platform: Platform) -> Platform:
-    """Put hosts without a zone into one without delays."""
+    """Put hosts without a zone into a zone without delays."""
 
     def placed(host: Host) -> Host:
         return msgspec.structs.replace(host, zone="AS0", coordinates=(0.0, 0.0, 0.0))

@@ -43,7 +43,7 @@ SIZE_FORM = "a size: a number with B, alone or after k, M, G, T, Ki, Mi, Gi or T
 
 
 def parse_speed(text: str, *, where: str, zero: bool = False) -> float:
-    """Parse a speed (flop/s), above 0 unless 0 is allowed.
+    """Parse a speed (flop/s), which must be above 0 unless ``zero`` is true.
 
     ``where`` says what the text is, for the message (``"a.xml: line 3: <host id='a'>: speed"``).
 

@@ -42,14 +42,14 @@ class RejectJob(msgspec.Struct, frozen=True):
 
 
 class KillJob(msgspec.Struct, frozen=True):
-    """Kill running jobs; answered by JOB_COMPLETED for each and one JOB_KILLED."""
+    """Kill running jobs; the engine answers JOB_COMPLETED for each job and one JOB_KILLED."""
 
     TYPE: ClassVar = "KILL_JOB"
     job_ids: list[str]
 
 
 class CallMeLater(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Request a call at a date later than now (seconds), named in Batsim 5."""
+    """Request a call at a date later than now (seconds); Batsim 5 gives the call a name."""
 
     TYPE: ClassVar = "CALL_ME_LATER"
     timestamp: float

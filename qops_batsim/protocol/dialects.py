@@ -21,7 +21,7 @@ class Dialect(Protocol):
 
     @property
     def configuration(self) -> str | None:
-        """Text from the engine's command line; None where messages carry it."""
+        """Scheduler's configuration from the engine's command line; None if messages carry it."""
 
     def hello(self, name: str, version: str, features: Features) -> bytes:
         """Return the answer to the engine's first frame."""
@@ -29,7 +29,7 @@ class Dialect(Protocol):
     def decode(
         self, text: bytes, on_unknown: Callable[[str, float], None] | None = None
     ) -> Message[Event] | None:
-        """Decode an engine's message; None if no scheduler needs it."""
+        """Decode an engine's message; None if the message has nothing for a scheduler."""
 
     def encode(self, answer: Message[Decision] | None) -> bytes:
         """Return the answer to the engine."""

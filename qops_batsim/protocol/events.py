@@ -100,7 +100,7 @@ class JobCompleted(msgspec.Struct, frozen=True):
 
 
 class JobKilled(msgspec.Struct, frozen=True):
-    """Answer to KILL_JOB: its jobs, and the progress of those that had not already ended."""
+    """Answer to KILL_JOB: the jobs named there, and the progress of those that it killed."""
 
     TYPE: ClassVar = "JOB_KILLED"
     job_ids: list[str]
@@ -108,7 +108,7 @@ class JobKilled(msgspec.Struct, frozen=True):
 
 
 class RequestedCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The date requested by CALL_ME_LATER has come (with Batsim 5, of a named call).
+    """The date requested by CALL_ME_LATER has come (in Batsim 5, with the name of the call).
 
     ``last`` tells that of a number of calls no other will come.
     """

@@ -230,7 +230,7 @@ def decode_decisions(text: bytes | str) -> Message[Decision]:
 
 
 def check_now(now: float) -> None:
-    """Raise an InputError unless an engine can continue at this date (seconds)."""
+    """Raise an InputError unless ``now`` (seconds) is a date that an engine can simulate."""
     if not abs(now) <= MAX_SECONDS:
         raise InputError(
             f"message: now is {now:g}; a number of seconds up to {MAX_SECONDS:g} is expected"

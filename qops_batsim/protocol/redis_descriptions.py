@@ -73,7 +73,7 @@ class RedisDescriptions:
         return Message(message.now, told)
 
     def put_in(self, answer: bytes) -> bytes:
-        """Return an answer with the descriptions of jobs that it registers.
+        """Return an answer, with the descriptions of the jobs that it registers taken from Redis.
 
         InputError if there is none, or the job came in the message.
         """

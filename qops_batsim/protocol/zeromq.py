@@ -110,11 +110,11 @@ _MONITORED = struct.Struct("=HI")
 
 
 class ConnectionLost(QopsError):
-    """The peer has left or is silent; the message says which, without naming it."""
+    """The peer has left or is silent; the message says which, but does not name the peer."""
 
 
 class Silence(ConnectionLost):
-    """The peer has been silent for as long as it may."""
+    """The peer has been silent for longer than the limit."""
 
 
 class _Connections:
@@ -178,7 +178,7 @@ class _Connections:
         self.silent.discard(connection)
 
     def forget(self) -> None:
-        """Forget connections that left or were silent so far."""
+        """Forget the connections that have closed or been silent so far."""
         self.update()
         self.silent.clear()
         self.left.clear()
@@ -264,7 +264,7 @@ class MessageSocket:
         return bool(self._connections.left)
 
     def _last(self) -> bytes:
-        """Return a message that came just before the peer left."""
+        """Return a last message that came just before the peer left, if any."""
         try:
             text = self._next(zmq.NOBLOCK)
         except zmq.Again:
@@ -320,7 +320,7 @@ class ConnectedSocket(MessageSocket):
 
 
 class ListeningSocket(MessageSocket):
-    """The decision process's side: talks to one engine at a time and refuses others.
+    """The decision process's side: talks to one engine at a time and refuses other engines.
 
     The engine is whoever speaks first. With ``check_first`` it is whoever first says what that
     does not refuse by an InputError, and others come and go meanwhile. ``on_refused`` is called
@@ -349,7 +349,7 @@ class ListeningSocket(MessageSocket):
         self._asked = False
 
     def send(self, text: bytes) -> None:
-        """Answer the engine; the answer is lost if it has left."""
+        """Answer the engine; the answer is lost if the engine has left."""
         self._reply(self._engine, text)
         self._asked = False
 
@@ -407,7 +407,7 @@ class ListeningSocket(MessageSocket):
         return self._request(delimiter)
 
     def _first(self) -> bytes | None:
-        """Return the next engine's first message; None if it is not one."""
+        """Return the first message of the next engine; None if what came is no valid message."""
         frame = self.socket.recv(copy=False)
         if self._check_first is not None:
             try:

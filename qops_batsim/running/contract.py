@@ -115,7 +115,7 @@ _AWAY = (
 
 
 class ContractCase(NamedTuple):
-    """A case: name, number of hosts, workload, and events of hosts."""
+    """A test case: name, number of hosts, workload, and when hosts leave or return."""
 
     name: str
     hosts: int
@@ -124,7 +124,7 @@ class ContractCase(NamedTuple):
 
 
 def cases() -> Iterator[ContractCase]:
-    """Yield the cases."""
+    """Yield the test cases."""
     for name, (hosts, rows) in _CASES.items():
         yield ContractCase(name, hosts, _workload(hosts, rows))
     for seed in range(3):
@@ -168,7 +168,7 @@ class SchedulerContractError(QopsError):
 
 
 class _Endless(BaseException):
-    """A module did not answer for :data:`CASE_SECONDS`; no ``except Exception`` catches it."""
+    """A scheduler took over :data:`CASE_SECONDS`; no ``except Exception`` catches this error."""
 
 
 def check_scheduler(
@@ -260,7 +260,7 @@ def _named(case: str) -> Iterator[None]:
 def _check_case(
     make: Callable[[], SchedulerModule], case: ContractCase, sharing: bool | None, strict: bool
 ) -> list[Violation]:
-    """Run a case twice and verify the schedule; return broken promises unless errors."""
+    """Run a case twice and verify its schedule; return broken promises, or raise if ``strict``."""
     hosts = case.hosts
     with _time_limit():
         first, module = _run(make(), case, sharing)

@@ -30,7 +30,7 @@ def run_simulation(
     module: SchedulerModule,
     on_progress: Callable[[int], None] | None,
 ) -> None:
-    """Run a simulation with a module, without messages if its jobs only sleep."""
+    """Run a simulation with a scheduler module, without messages if the jobs only sleep."""
     scheduler, needs, jobs = module.scheduler, module.needs, None
     # One that hears of messages in its own way is told in messages.
     is_usual, reacts = type(module) is SchedulerModule, isinstance(scheduler, Reacting)

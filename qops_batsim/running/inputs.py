@@ -54,7 +54,7 @@ def load_workload(given: AnyWorkload) -> Workload:
 
 
 def load_platform(given: AnyPlatform | None, workload: Workload) -> Platform:
-    """Return a platform, reading it if named; None: equal hosts, as many as jobs expect."""
+    """Return a platform, reading its file if named; None: as many equal hosts as jobs expect."""
     if given is None:
         from qops_batsim.platform.generate import make_cluster
 
@@ -65,7 +65,7 @@ def load_platform(given: AnyPlatform | None, workload: Workload) -> Platform:
 
 
 def load_events(given: AnyEvents | None) -> tuple[tuple[ExternalEvent, ...] | None, str | None]:
-    """Return external events, reading them if named, and their file's digest."""
+    """Return external events, reading their file if one is named, and its digest."""
     if given is None:
         return None, None
     if isinstance(given, (str, PathLike)):
@@ -204,7 +204,7 @@ def _deadline_warnings(module: SchedulerModule, workload: Workload) -> Iterator[
 
 
 def _measured_speed(provenance: Mapping[str, Any]) -> float | None:
-    """Return the speed (flop/s) that `workload classes` used for computations, if it did."""
+    """Return the speed (flop/s) with which `workload classes` made computations, if it did."""
     at: Any = provenance
     while isinstance(at, Mapping):
         speed = at.get("speed")

@@ -124,7 +124,7 @@ class ChildProcess:
             time.sleep(_POLL_SECONDS)
 
     def stop(self) -> None:
-        """End the program and its children, by force after the grace period."""
+        """End the program and its children; kill those that still run after a grace period."""
         try:
             if self.exit_code() is None:
                 self._signal(signal.SIGTERM)
@@ -220,7 +220,7 @@ class WorkerContext(SpawnContext):
 
 @contextmanager
 def _deaf() -> Iterator[None]:
-    """Block signals, which a child inherits from its first moment on."""
+    """Block signals in this process; its children begin with them blocked."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     try:
         yield

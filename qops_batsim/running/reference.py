@@ -39,7 +39,7 @@ class RunInputs(NamedTuple):
 
 
 class EasyReference(msgspec.Struct, frozen=True, kw_only=True):
-    """EASY's result: each job's outcome, deadlines, and utilization (0 to 1)."""
+    """Result of EASY: each job's outcome, whether deadlines were met, utilization (0 to 1)."""
 
     outcomes: JobOutcomes
     deadlines: DeadlineMetrics
@@ -66,7 +66,7 @@ def easy_reference(inputs: RunInputs, grace: float = 0.0) -> EasyReference:
 
 
 def easy_response_times(workload: Workload, *, of_all: bool = True) -> dict[str, float]:
-    """Return each job's response time (seconds) under EASY by id.
+    """Return each job's response time (seconds) under EASY, by job id.
 
     The machine has as many hosts as the workload has processors (``nb_res``); a job that
     EASY rejects, because it asks for no processor or more than there are, is an error, or left
@@ -88,7 +88,7 @@ def easy_response_times(workload: Workload, *, of_all: bool = True) -> dict[str,
 def easy_references(
     workload: Workload, prefix: str = "", *, of_all: bool = True
 ) -> dict[str, ReferenceJob]:
-    """Return the jobs under EASY by id: the reference for charges.
+    """Return each job's outcome under EASY by job id: the reference for charges.
 
     Parameters
     ----------

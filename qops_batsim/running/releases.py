@@ -47,7 +47,7 @@ AnyMachine = Platform | str | Path
 
 
 class Release(ABC):
-    """How to start a release of Batsim, and to adopt its output."""
+    """How to start a release of Batsim, and how to convert its output."""
 
     asked: ClassVar[Mapping[str, bool]] = {}
     """Features to ask the simulation for in addition to those that the scheduler needs."""
@@ -69,14 +69,14 @@ class Release(ABC):
         return arguments
 
     def machine(self, platform: Platform) -> Platform:
-        """Return a platform with hosts in this release's order."""
+        """Return a platform with its hosts in the order in which this release numbers hosts."""
         return platform
 
     @abstractmethod
     def arguments(
         self, options: EngineOptions, log_level: str, endpoint: str, directory: Path
     ) -> list[str]:
-        """Return all other arguments."""
+        """Return the command-line arguments other than the input files."""
 
     @abstractmethod
     def adopt(self, files: FileSet, directory: Path, options: EngineOptions) -> None:
@@ -201,7 +201,7 @@ class _Batsim5(Release):
 
 
 def release_of(major: int) -> Release:
-    """Return the release with a version's first number; older ones are like Batsim 4."""
+    """Return the release for a version's first number; releases below 5 are like Batsim 4."""
     return _RELEASES.get(major, _RELEASES[4])
 
 

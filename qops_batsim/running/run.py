@@ -349,7 +349,7 @@ class _RunInProgress:
         self.files = run_files(self.prefix, room=len(self.jobs.jobs) * _LEAST_BYTES)
 
     def note_users(self, file: str | PathLike[str] | None) -> None:
-        """Name the file of users in the description instead of the workload, which is written."""
+        """Name the file of users in the description; the workload is an output of this run."""
         further, objects = self.described["further"], self.described["further"]["python_objects"]
         objects[:] = [each for each in objects if each != "workload"]
         if file is None:

@@ -153,7 +153,7 @@ def _about_events(events: AnyEvents | None) -> dict[str, Any]:
 
 
 def tell_platform(module: SchedulerModule, platform: Platform, engine: EngineOptions) -> None:
-    """Tell a scheduler the platform, and how its news comes."""
+    """Tell a scheduler the platform, and how the engine's news reaches it."""
     delays = engine.message_delays and platform.master is not None and platform.delays_messages
     module.news_in_parts = delays and not platform.has_latencies
     module.use_platform(platform)
@@ -221,7 +221,7 @@ def write_run(
 
 @contextmanager
 def writing_what_ended(files: FileSet, described: Mapping[str, Any]) -> Iterator[None]:
-    """Write the ended jobs if a simulation in the block deadlocks, as Batsim does.
+    """Write the jobs that ended, as Batsim does, if a simulation in this block deadlocks.
 
     It is no run: it goes to files of its own, and an earlier run stays as it was.
     """
@@ -242,7 +242,7 @@ def describe_run(
     options: EngineOptions,
     machine: Platform | None = None,
 ) -> dict[str, Any]:
-    """Return a run's description for any engine; names are as given.
+    """Return the description of a run of any engine; names of inputs are as the user gave them.
 
     ``machine`` is the platform itself, where it is known.
     """
@@ -271,7 +271,7 @@ def describe_run(
 def publish_run(
     files: FileSet, module: SchedulerModule, scheduler: str, description: Mapping[str, Any]
 ) -> list[Path]:
-    """Add what no engine knows, and move a run's files into place.
+    """Add the files that no engine writes, and move all files of a run into place.
 
     That is what was decided about jobs, and how the run was made. The run's identifier is a
     digest of the latter and of the engine's files: the same run again has the same.

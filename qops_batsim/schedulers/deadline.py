@@ -62,7 +62,7 @@ class DeadlineOptions(PlannerOptions, frozen=True, kw_only=True):
 
 
 def has_own_promise(job: Job) -> bool:
-    """Return whether the user asked for the promise of a job."""
+    """Return whether a job's user asked for a deadline or a start (none is artificial)."""
     if job.qos is None:
         return False
     return job.fixed_start < _INFINITY or (
@@ -76,7 +76,7 @@ def meets(start: float, duration: float, target: float) -> bool:
 
 
 def deadline_key(job: Job, by_laxity: bool) -> float:
-    """Return the latest start that keeps a job's promise, or the promise (seconds)."""
+    """Return a job's latest start in time (``by_laxity``), else its promise (both in seconds)."""
     if by_laxity and job.promise < _INFINITY:
         return job.promise - job.duration
     # Without deadline nothing is as patient, estimate or not.
@@ -201,7 +201,7 @@ class DeadlineScheduler(PlanScheduler):
         return self.plan.nominal()
 
     def availability(self) -> AvailabilityProfile:
-        """Return an availability profile of what the running jobs leave free. O(steps)."""
+        """Return the availability profile: processors that running jobs leave free. O(steps)."""
         return AvailabilityProfile.like(self.running, self.plan.machine_size)
 
     def try_admission(self, job: Job) -> object:
@@ -223,14 +223,14 @@ class DeadlineScheduler(PlanScheduler):
         return refusal
 
     def admit_found(self, job: Job) -> object:
-        """Adopt the plan that :meth:`try_admission` finds and return None, or return the reason."""
+        """Adopt the plan that :meth:`try_admission` finds; return None, or why it finds none."""
         refusal = self.try_admission(job)
         if refusal is None:
             self.adopt()
         return refusal
 
     def why_impossible(self, job: Job) -> Refusal | None:
-        """Return why a job could not end in time even with an empty queue, None if it could."""
+        """Return why a job would end late even with an empty queue, None if it would not."""
         plan, left = self.plan, job.target - self.plan.nominal()
         if job.target < _INFINITY and job.processors > plan.present:
             size = plan.machine_size
@@ -280,7 +280,7 @@ class DeadlineScheduler(PlanScheduler):
             self.has_profile = True
 
     def adopt(self) -> None:
-        """Make the draft the plan. O(jobs²), linear if nearly sorted by start."""
+        """Make the draft (trial starts) the plan. O(jobs²), linear if nearly sorted by start."""
         plan = self.plan
         plan.adopt(self.order)
         plan.profile, self.draft = self.draft, plan.profile

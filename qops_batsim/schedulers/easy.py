@@ -396,14 +396,14 @@ class Easy(QueueScheduler):
         self.held.append(job)
 
     def release(self) -> None:
-        """Return the jobs that had to wait for late news to the queue."""
+        """Put the jobs that :meth:`hold` set aside back into the queue."""
         for job in self.held:
             job.is_held = False
             QueueScheduler.ended(self, job)
         self.held.clear()
 
     def ending(self) -> int:
-        """Return how many processors have jobs whose end may be untold. O(running).
+        """Return the processors of jobs that may have ended, though not reported yet. O(running).
 
         They should have ended, by less than the grace ago, or by the end of this microsecond, to
         which planned ends are rounded.
@@ -502,7 +502,7 @@ class Easy(QueueScheduler):
     # Predictions
 
     def predict(self, now: float) -> None:
-        """Learn from ended jobs, correct predictions of running ones, predict new ones.
+        """Learn run times from ended jobs; predict those of new jobs, and correct running ones'.
 
         1. A new job is expected to run as :meth:`UserPast.expected` says.
         2. A running job that has outlived its prediction is expected to run a minute longer, then

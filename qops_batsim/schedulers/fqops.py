@@ -133,7 +133,7 @@ class Fqops(RestartingQops):
         self.failed = _INFINITY
 
     def answer(self, job: Job) -> None:
-        """Admit a new job, with an offered deadline if need be, or reject it."""
+        """Admit a new job as requested, else with an offered later deadline, else reject it."""
         self.count(job.processors, job.requested)
         refusal = self.attempt(job)
         if refusal is not None:
@@ -190,7 +190,7 @@ class Fqops(RestartingQops):
         return offered - job.arrival <= factor * (job.deadline - job.arrival)
 
     def admit_with(self, job: Job, offered: float, soonest: float) -> None:
-        """Admit a job with an offered deadline; the draft has the plan of the earliest one."""
+        """Admit a job with an offered deadline; the draft is the plan for its earliest deadline."""
         lag = job.target - job.deadline
         if offered > soonest:
             self.promise(job, offered, lag)
@@ -253,7 +253,7 @@ class Fqops(RestartingQops):
         return high
 
     def keep_draft(self) -> None:
-        """Save the draft while others are tried. O(jobs)."""
+        """Save the draft (the trial plan) while others are tried. O(jobs)."""
         self.best = self.order
         self.starts = [job.trial for job in self.order]
         self.draft, self.spare = self.spare, self.draft

@@ -124,7 +124,7 @@ class Msb(DeadlineScheduler):
         return max(-_FOREVER, min(delay, _FOREVER)) * rate
 
     def bound_prices(self, new: Job) -> None:
-        """Set rates of all jobs and lower bounds of their prices. O(waiting × steps).
+        """Set all jobs' rates (price per second) and lower bounds of prices. O(waiting × steps).
 
         None can start earlier than with the running jobs alone, so positions that cannot win are
         given up early.
@@ -137,7 +137,7 @@ class Msb(DeadlineScheduler):
         new.rate = float(new.processors)
 
     def bound_behind(self, position: int) -> None:
-        """Set lower bounds of the price of all jobs behind each position. O(waiting)."""
+        """Set, for each position, a lower bound of the price of the jobs behind it. O(waiting)."""
         last = len(self.order) - 1
         self.least[last] = rest = 0.0
         for index in range(last - 1, position - 1, -1):

@@ -120,7 +120,7 @@ class Nqs(QueueScheduler):
         self.queue_of: dict[str, str] = {}
 
     def arrived(self, job: Job) -> None:
-        """Append the job to its queue, which its first job creates."""
+        """Append a job to its queue; the first job of a queue creates it."""
         place = self.place(job)
         if place not in self.lines:
             self.lines[place] = deque()
@@ -139,7 +139,7 @@ class Nqs(QueueScheduler):
         return rank, queue, bisect_left(self.options.time_limits, requested)
 
     def ended(self, job: Job) -> None:
-        """Count one job less among those that run of its queue."""
+        """Count one running job less in the queue of an ended job."""
         QueueScheduler.ended(self, job)
         self.counts[self.queue_of.pop(job.id, "")] -= 1
 

@@ -99,7 +99,7 @@ class PlanScheduler(Scheduler):
         self.is_whole = False
 
     def cancelled(self, job: Job) -> None:
-        """Remove a waiting job at the next decision; a new one after its answer."""
+        """Remove a cancelled job at the next decision: a new job only after its answer."""
         self.asked_for.append(job)
 
     def hosts_changed(self, announced: int) -> None:
@@ -179,7 +179,7 @@ class PlanScheduler(Scheduler):
         """Conclude a decision, after the due jobs have started."""
 
     def hear_late(self) -> None:
-        """Switch the plan to late news: new jobs are judged as if told at their submission."""
+        """Switch the plan to late news: new jobs are judged as if known since their submission."""
         plan, news, now = self.plan, self.manager.news, up_to_grid(self.manager.now)
         for job in plan.new:
             job.target += news.submitted(job, now)
@@ -232,11 +232,11 @@ class PlanScheduler(Scheduler):
         """Hook after a planned job was started."""
 
     def compress(self) -> None:
-        """Use what early ends have freed."""
+        """Use the processors that early ends have freed."""
         self.plan.compress()
 
     def why_limited(self, job: Job) -> Refusal | None:
-        """Return why the holder of a new job's promise may have no more, None if they may."""
+        """Return why a new job's user may hold no further promise, None if they may."""
         return None
 
     def reject_wider(self) -> None:
@@ -250,7 +250,7 @@ class PlanScheduler(Scheduler):
             self.manager.reject(job, why_never(self.manager, job))
 
     def reject_cancelled(self) -> None:
-        """Reject the cancelled jobs that wait; look again at new and held ones later."""
+        """Reject cancelled jobs that wait; keep those that are new or held for a later decision."""
         asked, self.asked_for = self.asked_for, []
         for job in asked:
             if job.phase != WAITING:
@@ -344,7 +344,7 @@ class PlanScheduler(Scheduler):
         record.note_renewal(renewal.broken, loss)
 
     def log_starts(self) -> None:
-        """Log the last moves, the new jobs that can never run, and the starts."""
+        """Log the last moves, the new jobs that can never run, and the starts of this decision."""
         plan, log = self.plan, self.plan.log
         assert log is not None
         log.look_last(plan.waiting, plan.running, plan.starting)
@@ -364,14 +364,14 @@ class PlanScheduler(Scheduler):
     # What was before
 
     def standing(self) -> Standing | None:
-        """Return the standing from which an equal scheduler can resume.
+        """Return the snapshot from which an equal scheduler can resume.
 
         None if this one is in the middle of something. O(jobs in the plan).
         """
         return standing_of(self)
 
     def go_on(self, standing: Standing) -> list[Job]:
-        """Resume from a standing, directly after :meth:`begin`.
+        """Resume from a snapshot, directly after :meth:`begin`.
 
         Returned are the jobs that wait or run, by arrival: the manager has to know them.
         """

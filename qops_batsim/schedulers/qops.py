@@ -188,7 +188,7 @@ class Qops(DeadlineScheduler):
         self.past = UserPast()
 
     def key(self, job: Job) -> float:
-        """Return the key by which jobs are placed, the least first, ties by arrival.
+        """Return the key of a job; jobs are placed in ascending order, ties by arrival.
 
         Asked of each waiting job in each search. Not overridden: the option ``order``; where that
         is the scheduled start, jobs are placed by no key.
@@ -231,7 +231,7 @@ class Qops(DeadlineScheduler):
         return self.try_points(waiting, new)
 
     def leave_headroom(self, line: list[Job], new: Job) -> None:
-        """Set the headroom of each job: processors that stay free next to it. O(line)."""
+        """Set each job's headroom: processors that stay free while the job runs. O(line)."""
         # What is free in the end is the machine.
         last = self.running.free[self.running.size - 1]
         new.headroom = room = int(self.share * last + _ROUNDING)
@@ -239,7 +239,7 @@ class Qops(DeadlineScheduler):
             job.headroom = room
 
     def try_points(self, line: list[Job], new: Job) -> bool:
-        """Try the insertion points of a line; return whether one has a plan. See rules 1 to 3.
+        """Try a line's insertion points by rules 1 to 3; return whether any gives a plan.
 
         O(N log N + log N × (N + K × N) × steps).
         """
@@ -315,7 +315,7 @@ class Qops(DeadlineScheduler):
         return found
 
     def try_point(self, line: list[Job], in_order: list[Job], new: Job, point: int) -> bool:
-        """Return whether an insertion point has a plan; jobs before it keep their starts."""
+        """Return whether an insertion point gives a plan; jobs before it keep their starts."""
         self.order = order = line[:point]
         if self.new_job_first and point > 0:
             order.append(new)
@@ -369,7 +369,7 @@ class Qops(DeadlineScheduler):
         return True
 
     def fit_beside(self, job: Job, now: float) -> float:
-        """Return the earliest fit of a job, with headroom if it has time for that. O(steps).
+        """Return a job's earliest fit; with headroom if the job still ends in time. O(steps).
 
         The headroom of a wide job is what it leaves of the machine, if that is less.
         """

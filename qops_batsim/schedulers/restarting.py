@@ -113,7 +113,7 @@ class RestartingQops(Qops):
 
     @property
     def needs(self) -> EngineNeeds:
-        """Registering killed jobs again, if jobs may be killed."""
+        """Its needs: registering killed jobs again, if the options allow kills."""
         kills = self.kills
         return EngineNeeds(dynamic_jobs=kills, profile_reuse=kills, why="kill_and_restart is on")
 
@@ -147,14 +147,14 @@ class RestartingQops(Qops):
                     return
 
     def cancelled(self, job: Job) -> None:
-        """Remove a waiting job, or the remaining work of a dying one once it has ended."""
+        """Remove a waiting job; of a job being killed, its remaining work once it has ended."""
         for restart in self.under_way:
             if restart.victim is job:
                 job = restart.again
         Qops.cancelled(self, job)
 
     def all_submitted(self) -> None:
-        """Note that no more jobs will come to kill for."""
+        """Note that no more jobs will come for which others would be killed."""
         self.no_more_jobs = True
 
     # Decisions
@@ -205,7 +205,7 @@ class RestartingQops(Qops):
         return job.processors * (now - job.start - self.saved_time(job, now))
 
     def comes_before(self, job: Job, other: Job, now: float) -> bool:
-        """Return whether a job is a better victim: by lost work, start, and arrival."""
+        """Return whether a job is a better victim than another: by lost work, start, arrival."""
         one, two = self.lost_work(job, now), self.lost_work(other, now)
         if one != two:
             return one < two
@@ -241,7 +241,7 @@ class RestartingQops(Qops):
         return victim
 
     def count(self, processors: int, duration: float) -> None:
-        """Add the work of a new job."""
+        """Count a new job and its work; the mean work limits what kills may waste."""
         if duration < _INFINITY:
             self.arrivals += 1.0
             self.work += processors * duration
@@ -316,7 +316,7 @@ class RestartingQops(Qops):
     # Plans
 
     def kill_all(self, new: Job, victims: list[Job]) -> bool:
-        """Kill running jobs for a new one if a plan fits it and their repetitions.
+        """Kill running jobs for a new one if a plan exists for the new job and their repetitions.
 
         O(victims) searches; the headroom of all jobs is known.
         """

@@ -294,7 +294,7 @@ class Prices:
         return power(min(wait, _FOREVER), self.time) * power(float(processors), self.utilization)
 
     def of_killing(self, processors: int, estimate: float) -> float:
-        """Return the price of killing a job at its estimate (seconds; section 4.7)."""
+        """Return the price of killing a job at its estimate (in seconds; section 4.7)."""
         return power(float(processors), self.utilization) * power(estimate, self.time)
 
     def rate_of(self, job: Job, new_priority: float) -> float:
@@ -332,7 +332,7 @@ class Prices:
 
 
 class Search:
-    """Search for the cheapest schedule with a new job, or without one at an early end.
+    """Search for the cheapest schedule: with a new job, or, after an early end, without one.
 
     At each position among the waiting jobs, the jobs before it keep their reservations;
     the new job, then the jobs from the position on in the order of the heuristic, are
@@ -426,7 +426,7 @@ class Search:
             position = self.try_orders(position, start)
 
     def keep(self, job: Job) -> None:
-        """Keep the start of a waiting job."""
+        """Keep the planned start of a waiting job in the trial."""
         self.base.reserve(job.start, end_of(job.start, job.duration), job.processors)
 
     def soonest(self, job: Job, profile: Profile, bounds: FitBounds) -> float:
@@ -474,7 +474,7 @@ class Search:
         return float(job.rank)
 
     def stay(self, fixed: int) -> None:
-        """Begin with the schedule that delays no job: the new job last, or compressed."""
+        """Begin with a schedule that delays no job: the new job last; without one, compressed."""
         count, new = len(self.waiting), self.new
         self.is_changed, self.position, self.start = False, count, self.now
         self.price, self.moved = 0.0, 0
@@ -652,7 +652,7 @@ class SlackPlan(Plan):
         return [(job, job.start) for job in self.waiting] if self.promises_gains else []
 
     def promise_gains(self, before: list[tuple[Job, float]]) -> None:
-        """Turn the gains of jobs into promises (option), given their starts before."""
+        """Promise jobs the earlier starts that they gained (option), given their starts before."""
         for job, start in before:
             # From infinite to finite is no gain in seconds, but a first start.
             if job.start < start < math.inf:
@@ -704,7 +704,7 @@ class Slack(PlanScheduler):
         self.ticks: list[tuple[float, int, Job]] = []
 
     def compress(self) -> None:
-        """Use what an early end has freed, by a search without a new job (section 4.5)."""
+        """Use processors freed by an early end, by a search without a new job (section 4.5)."""
         plan, before = self.plan, self.slacks.planned()
         if self.only_compresses:
             plan.compress()
@@ -713,7 +713,7 @@ class Slack(PlanScheduler):
         self.slacks.promise_gains(before)
 
     def due(self) -> int:
-        """Return how many waiting jobs have to start now, and count as running."""
+        """Return how many waiting jobs have to start now; they count as running."""
         count = 0
         for job in self.plan.waiting:
             if job.start > self.plan.now:

@@ -1,4 +1,4 @@
-"""The standing of a scheduler with a plan: what it needs to resume a run.
+"""The standing (snapshot) of a scheduler with a plan: what it needs to resume a run.
 
 A fresh scheduler that goes on from it decides as the old one would, to the last bit. It tells jobs,
 reservations and hosts, none of how they are kept; dates that are infinite, or none, are texts.
@@ -37,7 +37,7 @@ NUMBERS = ("corrections", "index", "kills", "lost", "number", "turn")
 
 
 class JobStanding(msgspec.Struct, kw_only=True):
-    """The standing of a waiting or running job.
+    """Snapshot of a waiting or running job.
 
     ``hosts`` are those on which it runs, ``reserved`` those it takes from the plan, or how many.
     """
@@ -52,7 +52,7 @@ class JobStanding(msgspec.Struct, kw_only=True):
 
 
 class ClaimStanding(msgspec.Struct, kw_only=True):
-    """The standing of a claim: its job by place, None for maintenance."""
+    """Snapshot of a claim (fixed reservation): its job's index, or None for maintenance."""
 
     start: Date
     end: Date
@@ -61,7 +61,7 @@ class ClaimStanding(msgspec.Struct, kw_only=True):
 
 
 class WindowStanding(msgspec.Struct, kw_only=True):
-    """The standing of a maintenance window that is not over."""
+    """Snapshot of a maintenance window that is not over."""
 
     hosts: str
     since: float
@@ -105,12 +105,12 @@ PLAN_NUMBERS = (
 
 
 def told(date: float) -> Date:
-    """Return a date in the form of a snapshot."""
+    """Return a date in the form that snapshots use: infinite dates as text."""
     return date if math.isfinite(date) else str(date)
 
 
 def amount_of(amount: Any) -> int | str:
-    """Return an amount in the form of a snapshot: a number of processors, or hosts as text."""
+    """Return a reserved amount for a snapshot: a number of processors, or host ids as text."""
     return str(HostSet(amount.mask())) if isinstance(amount, HostBits) else int(amount)
 
 
@@ -270,7 +270,7 @@ def claims_of(standing: Standing, jobs: list[Job], machine_size: int) -> list[Cl
 
 
 def restore_plan(plan: Plan, standing: Standing, jobs: list[Job]) -> None:
-    """Restore the jobs of a standing in an empty plan."""
+    """Restore the jobs of a snapshot in an empty plan."""
     plan.waiting = [jobs[place] for place in standing.waiting]
     plan.running = [jobs[place] for place in standing.running]
     plan.settled = [jobs[place] for place in standing.settled]

@@ -46,7 +46,7 @@ class Timetable(Plan):
         self.called_for = -INFINITY
 
     def is_needed(self, manager: ResourceManager) -> bool:
-        """Return whether there is any claim, request or window. O(1)."""
+        """Return whether any start is promised or requested, or maintenance is announced. O(1)."""
         if self.claims or self.asked:
             return True
         return manager.capacity is not None and bool(manager.capacity.windows)
@@ -62,14 +62,14 @@ class Timetable(Plan):
         self.claims = [claim for claim in self.claims if id(claim.job) not in leaving]
 
     def note_change(self, lost: int) -> None:
-        """Note a change of hosts; ``lost`` of them were not announced before."""
+        """Note that hosts have left or returned; ``lost`` of them left without announcement."""
         self.is_resized = True
         for claim in self.claims:
             if claim.job is not None:
                 claim.job.lost += lost
 
     def decide(self, scheduler: Starter) -> None:
-        """Answer requests for starts; start what is due, and what leaves room for that."""
+        """Answer requests for starts; start due jobs, and others that leave room for these."""
         manager, line = scheduler.manager, scheduler.line()
         self.write(scheduler)
         for job in self.asked:

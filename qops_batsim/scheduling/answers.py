@@ -52,7 +52,7 @@ class AdmissionAnswer(NamedTuple):
 
 
 def refusal_of(code: int, processors: int, size: int, gone: int) -> Refusal:
-    """Return why a job of this width can never run, or no longer waits.
+    """Return why a job of this width can never run, or was dropped from the queue.
 
     Parameters
     ----------

@@ -63,7 +63,7 @@ class AvailabilityProfile:
         return self._profile.earliest_fit(after, duration_on_grid(float(duration)), processors)
 
     def reserve(self, start: float, duration: float, processors: int) -> None:
-        """Take processors from ``start`` for ``duration`` seconds, if it is finite. O(steps).
+        """Reserve processors from ``start`` for ``duration`` seconds (may be infinite). O(steps).
 
         Raises
         ------
@@ -95,7 +95,7 @@ class AvailabilityProfile:
             )
 
     def trim(self, now: float) -> None:
-        """Drop the past before ``now`` (seconds). O(steps)."""
+        """Drop the part of the profile before ``now`` (seconds). O(steps)."""
         self._profile.trim(on_grid(float(now)))
 
     def steps(self) -> list[tuple[float, int]]:

@@ -33,7 +33,7 @@ class Window(NamedTuple):
 
 
 def note_hosts(manager: ResourceManager, notice: Notify) -> int | None:
-    """Process a notification about hosts; return how many will leave, None if not about any."""
+    """Process a notification; return how many hosts will leave, None if it is not about hosts."""
     capacity = manager.capacity or Capacity(manager.machine_size)
     capacity.is_planned = manager.plans
     lost = capacity.note(notice)
@@ -59,7 +59,7 @@ def maintenance_begins(manager: ResourceManager) -> bool:
 
 
 def why_never(manager: ResourceManager, job: Job) -> Refusal | None:
-    """Return why a job can never run, None if it may."""
+    """Return why a job can never run, None if it may still run."""
     capacity: Capacity = manager.capacity or Capacity(manager.machine_size)
     return capacity.never_fits(job.processors)
 
@@ -107,7 +107,7 @@ class Capacity:
         return closed
 
     def is_drained(self, window: Window) -> bool:
-        """Return whether hosts take no jobs from a window's notice on.
+        """Return whether a window's hosts accept no new jobs from its announcement on.
 
         So they are for a scheduler that plans with numbers of processors: which of them a job will
         have is not known, and it may reach into the window on others. If none are left it cannot.
@@ -117,7 +117,7 @@ class Capacity:
         return bool(others) or not self.is_planned
 
     def note(self, notice: Notify) -> HostSet | None:
-        """Process that hosts leave, return or will leave, or that none will any more.
+        """Process that hosts leave, return or will leave, or that no host will do so any more.
 
         Returned is what nobody knew of that is not there now or later; None if no hosts are told.
         O(windows).
@@ -145,7 +145,7 @@ class Capacity:
         return hosts
 
     def check_dates(self, now: float) -> HostSet | None:
-        """Separate begun windows from other outages; None if nothing changed.
+        """Separate maintenance that has begun from other outages; None if nothing changed.
 
         Else the hosts are returned that have left though they are under no maintenance yet. Of what
         happens at one date, the notice of a window is told last. O(windows).

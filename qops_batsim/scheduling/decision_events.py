@@ -47,7 +47,7 @@ class LogHeader(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submission(NamedTuple):
-    """A job's request; None for what it does not ask (seconds)."""
+    """A job's request (times in seconds); None for each field that the job does not ask for."""
 
     job: str
     submission: float
@@ -132,7 +132,7 @@ class Admitted(_Event, frozen=True, kw_only=True):
 
 
 class Refused(_Event, frozen=True, kw_only=True):
-    """A job was refused; ``offered`` is a deadline its user declined (seconds)."""
+    """A job was refused; ``offered`` is the later deadline that its user declined (seconds)."""
 
     job: str
     reason: str
@@ -178,13 +178,13 @@ class Killed(_Event, frozen=True, kw_only=True):
 
 
 class Withdrawn(_Event, frozen=True, kw_only=True):
-    """A job that was to be killed had ended by itself: its work no longer waits as ``job``."""
+    """A job to be killed had ended by itself, so ``job``, which would repeat it, is withdrawn."""
 
     job: str
 
 
 class Dropped(_Event, frozen=True, kw_only=True):
-    """A waiting job was given up, because it can never run any more or its user cancelled it."""
+    """A waiting job left the queue: it can never run any more, or its user cancelled it."""
 
     job: str
     reason: str
@@ -211,7 +211,7 @@ class Resized(_Event, frozen=True, kw_only=True):
 
 
 class LateNews(_Event, frozen=True, kw_only=True):
-    """News is late from now on, so the scheduler uses its grace."""
+    """The engine's news is late from now on: the scheduler tolerates lateness up to its grace."""
 
 
 class Started(_Event, frozen=True, kw_only=True):

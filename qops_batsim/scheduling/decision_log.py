@@ -38,7 +38,7 @@ class DecisionLog:
         self.events: Callable[[], Iterator[Event]] = lambda: iter(())
 
     def follow(self, machine_size: int, events: Callable[[], Iterator[Event]]) -> None:
-        """Take the events from a function of the scheduler."""
+        """Take the events from this function of the scheduler, for a machine of this size."""
         self.processors, self.events = machine_size, events
 
     def lines(self) -> Iterator[bytes]:

@@ -50,7 +50,7 @@ def submissions_of(
     estimates: Iterable[float],
     asked: Iterable[QosRequest | None],
 ) -> list[Submission]:
-    """Return the requests of jobs, given in columns."""
+    """Return the jobs' requests, given as columns."""
     known = map(_finite, estimates)
     told = zip(*(_ASKED(each or _NOTHING_ASKED) for each in asked), strict=True)
     columns = zip(job_ids, dates, processors, known, *told, strict=True)
@@ -74,7 +74,7 @@ def events_of(
     job_of: Callable[[int], Submission],
     worded: Mapping[int, AdmissionAnswer],
 ) -> Iterator[Event]:
-    """Yield the events of rows, in order.
+    """Yield the events that the log's rows stand for, in order.
 
     Parameters
     ----------

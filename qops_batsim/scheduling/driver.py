@@ -64,7 +64,7 @@ class ModuleDriver:
         }
 
     def exchange(self, message: Message[Event]) -> Message[Decision]:
-        """Return the scheduler's decisions on these events, effective at once.
+        """Return the scheduler's decisions on a message's events, to take effect at its date.
 
         InputError if the engine lacks what the module needs.
         """
@@ -125,7 +125,7 @@ def _with_full_id(decision: RegisterJob) -> Job:
 
 
 def check_needs(module: SchedulerModule, event: SimulationBegins, *, any_engine: bool) -> None:
-    """Raise an InputError unless an engine has what a scheduler needs."""
+    """Raise an InputError unless an engine has the options that a scheduler needs."""
     if event.config.redis_enabled:
         raise InputError(
             "the engine was started with --enable-redis: it describes its jobs there only, and "

@@ -1,4 +1,4 @@
-"""Checking that an engine has what a scheduler needs."""
+"""Checking that an engine has the options that a scheduler needs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from qops_batsim.protocol.v5.handshake import Features
 
 
 def missing_options(needs: EngineNeeds, engine: SimulationBegins) -> list[str]:
-    """Return the Batsim options that the engine lacks.
+    """Return the Batsim options that the scheduler needs and the engine lacks.
 
     A Batsim that does not tell whether profiles can be reused (3.1) never forgets one.
     """

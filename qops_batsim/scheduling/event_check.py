@@ -107,7 +107,7 @@ class EventCheck:
             ended = type(body) is SimulationEnds
 
     def note(self, decisions: Sequence[Decision]) -> None:
-        """Record decisions, which determine what can happen."""
+        """Record the scheduler's decisions, which determine the events that are possible later."""
         jobs = self._jobs
         for each in decisions:
             kind = type(each)

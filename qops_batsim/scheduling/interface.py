@@ -33,7 +33,7 @@ class InterfaceError(InputError):
 
 
 def is_ours(kind: type) -> bool:
-    """Return whether a class is part of this package and needs no check."""
+    """Return whether a class belongs to this package, so that it needs no check."""
     return kind.__module__.startswith(_OURS)
 
 
@@ -70,7 +70,7 @@ def scheduler_problem(scheduler: Scheduler) -> str | None:
 
 
 def _old_name(kind: type[Scheduler], own: Mapping[str, Any]) -> str | None:
-    """Return an error if a class overrides a hook by its former name, else None."""
+    """Return an error if a class defines a hook under its former name, else None."""
     for name, (entry, arguments) in hooks_before().items():
         if name not in own:
             continue

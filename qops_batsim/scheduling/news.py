@@ -20,7 +20,7 @@ LATE = 2 * PLAN_TOLERANCE
 
 
 class News:
-    """The lateness of news; the grace is used only after some was seen to be late.
+    """Lateness of an engine's news; schedulers use the grace once any news has been late.
 
     On a platform with latencies Batsim's own messages take their time: a submission is
     told late, a start takes effect late, an end is told late. Without latencies nothing
@@ -59,11 +59,11 @@ class News:
         options: object,
         profiles: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     ) -> News:
-        """Return a new object with the grace in a scheduler's options, if any."""
+        """Return a new object with the grace of a scheduler's options, else with the default."""
         return cls(getattr(options, "grace", GRACE), profiles)
 
     def submitted(self, job: Job, now: float) -> float:
-        """Return the time since a job that is told now was submitted (seconds).
+        """Return the time (seconds) since a job was submitted whose submission is reported now.
 
         0 unless that is less than the grace: what is later is no news of a message's delay.
         """
@@ -76,7 +76,7 @@ class News:
         return lag
 
     def ended(self, job: Job, start: float, now: float) -> None:
-        """Learn from the news that a job started at a date has ended (seconds).
+        """Learn from the news that a job has ended, given its start and the date of now (seconds).
 
         A job that runs longer than its estimate says nothing; nothing runs longer than its
         walltime, or than the delay that it is.
@@ -86,7 +86,7 @@ class News:
             self.mark_late()
 
     def reachable(self, date: float, now: float, decisions: int) -> float:
-        """Return a date (seconds), or a later one if that is over when an engine hears of it.
+        """Return a date (seconds), or a later one if the engine would hear of it too late.
 
         To ask for a call at a date that is over is an error. It waits on its way behind the
         decisions before it, and behind news from hosts, which may take longer than that of jobs.
@@ -125,7 +125,7 @@ class News:
 
 
 class Hearing:
-    """Events since the last decision that may show that news is late.
+    """Events since the last decision, from which late news is recognised.
 
     Usually everything is on time, and nothing can be told from that.
 
@@ -145,7 +145,7 @@ class Hearing:
         self.ended: list[tuple[Job, float]] = []
 
     def judge(self, now: float) -> None:
-        """Judge from the events, at a decision's date (seconds), whether news is late."""
+        """Judge from the events whether news is late, at the date of a decision (seconds)."""
         newest = self.newest
         if newest is not None:
             self.newest = None

@@ -40,7 +40,7 @@ def is_in_file(scheduler: str) -> bool:
 
 
 def run_prefix(out: str | PathLike[str] | None, scheduler: str) -> str:
-    """Return the prefix of a run's files; in a folder (default ``out/``) the scheduler's name."""
+    """Return the prefix of a run's files: in a folder (default ``out/``), the scheduler's name."""
     prefix = str(out or "out/")
     return prefix + short_name(scheduler) if prefix.endswith("/") else prefix
 
@@ -51,7 +51,7 @@ def short_name(scheduler: str) -> str:
 
 
 def object_in_file(scheduler: str) -> object:
-    """Load what ``FILE.py:CLASS`` names; a file runs once unless it changes."""
+    """Load the object that ``FILE.py:CLASS`` names; a file runs again only if it has changed."""
     text, _, name = scheduler.rpartition(":")
     path = Path(text or name)
     changed = _time_of_change(scheduler, path)

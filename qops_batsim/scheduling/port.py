@@ -168,7 +168,7 @@ class MessageManager(ResourceManager):
         self.registered[job.id] = original
 
     def runs_of(self, job_id: str) -> list[Job]:
-        """Return the waiting or running runs of a job, by its original id. O(jobs)."""
+        """Return the waiting or running runs of a job, given its original id. O(jobs)."""
         if job_id in self.jobs:
             return [self.jobs[job_id]]
         return [job for job in self.jobs.values() if self.registered.get(job.id) == job_id]
@@ -240,7 +240,7 @@ class MessageManager(ResourceManager):
     def tell_progress(
         self, scheduler: Scheduler, progress: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        """Report how far killed jobs had come."""
+        """Tell a scheduler how far killed jobs had come."""
         for job_id, told in progress.items():
             job = self.dying.get(job_id)
             if job is not None:
@@ -296,12 +296,12 @@ class SchedulerModule:
 
     @property
     def hears_of_cancellations(self) -> bool:
-        """Whether it handles jobs that their users cancel, as ``live`` needs."""
+        """Whether the scheduler handles jobs that their users cancel, as ``live`` needs."""
         return self._overrides("cancelled")
 
     @property
     def hears_of_others(self) -> bool:
-        """Whether it handles jobs that somebody else has started."""
+        """Whether the scheduler handles jobs that somebody else has started."""
         return self._overrides("joined")
 
     def _overrides(self, hook: str) -> bool:
@@ -309,7 +309,7 @@ class SchedulerModule:
         return getattr(kind, hook) is not getattr(Scheduler, hook)
 
     def keep_decisions(self) -> bool:
-        """Log every decision in :attr:`decision_log`; return whether the scheduler can.
+        """Log every decision in :attr:`decision_log`; return whether the scheduler can do so.
 
         Call it before the simulation; :func:`~qops_batsim.running.simulate.write_run` writes the
         log.
@@ -320,7 +320,7 @@ class SchedulerModule:
         return self.scheduler.logs
 
     def use_platform(self, platform: Platform) -> None:
-        """Use the platform's least grace, unless a grace was given."""
+        """Use the least grace that the platform needs, unless a grace was given."""
         self.options = with_least_grace(self._given_options, platform)
         self.scheduler.options = self.options
         self.scheduler.use_platform(platform)
@@ -342,7 +342,7 @@ class SchedulerModule:
             self.follow(manager.machine_size)
 
     def follow(self, machine_size: int) -> None:
-        """Connect the decision log with the scheduler's."""
+        """Connect the decision log with the scheduler's own log."""
         scheduler: Any = self.scheduler
         assert self.decision_log is not None
         self.decision_log.follow(machine_size, scheduler.events)
@@ -417,12 +417,12 @@ class SchedulerModule:
         return self.scheduler.planned_starts()
 
     def standing(self) -> Any:
-        """Return the standing from which an equal scheduler can resume, or None."""
+        """Return the snapshot from which an equal scheduler can resume, or None."""
         ask = getattr(self.scheduler, "standing", None)
         return None if ask is None else ask()
 
     def go_on(self, standing: Any) -> None:
-        """Resume from a standing, directly after :meth:`begin`."""
+        """Resume from a snapshot, directly after :meth:`begin`."""
         scheduler: Any = self.scheduler
         self.manager.jobs.update({job.id: job for job in scheduler.go_on(standing)})
         self.manager.count_free()

@@ -206,7 +206,7 @@ class QosLog:
         return self._rejected
 
     def fill_later(self, fill: Callable[[QosLog], None], tell: Callable[[], ToldJobs]) -> None:
-        """Fill the lists when one of them is first used; ``tell`` gives columns without them."""
+        """Call ``fill`` when notes are first used; until then ``tell`` gives the columns."""
         self._fill, self._tell = fill, tell
 
     def _be_filled(self) -> None:
@@ -241,7 +241,7 @@ class QosLog:
         return {job_id: number for job_id, number in given.items() if number is not None}
 
     def restarted(self, job_id: str, original: str) -> None:
-        """Note that a job (full id) is a restart of another one, which has all the notes."""
+        """Note that a job (full id) restarts another one, under which all notes are kept."""
         self._originals[job_id] = original
 
     def note_restart(self, again: str, original: str, killed: str, sake: str, wasted: float) -> str:
@@ -354,7 +354,7 @@ class QosLog:
         return kills
 
     def decisions(self) -> dict[str, str]:
-        """Return decisions by full id, without undecided jobs. O(jobs)."""
+        """Return the decision on each job by full id, without undecided jobs. O(jobs)."""
         made = dict.fromkeys(self.started, QOS_ACCEPTED)
         made.update((job_id, r.decision) for job_id, r in self._records.items() if r.decision)
         made.update(dict.fromkeys(self.rejected, QOS_REJECTED))

@@ -215,7 +215,7 @@ def number(value: float) -> str:
 
 
 def seconds(date: float | None) -> str:
-    """Return a date or a duration as text with its unit; None or infinite is without end."""
+    """Return a date or a duration as text with its unit; None and infinity read as unlimited."""
     return "an unlimited time" if date is None or math.isinf(date) else f"{number(date)} s"
 
 

@@ -136,7 +136,7 @@ _KINDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def _accepted(kind: type[Scheduler], option: str, message: str) -> str:
-    """Return what an option accepts, or why it refused a value, for a message."""
+    """Return, for an error message, the values that an option accepts, or why it refused one."""
     hint = get_type_hints(kind.Options).get(option)
     if get_origin(hint) is Literal:
         return f"; accepted: {', '.join(str(choice) for choice in get_args(hint))}"

@@ -70,7 +70,7 @@ LOGS = {
 
 
 class FetchedLog(msgspec.Struct, frozen=True):
-    """A fetched log: its path, origin, and whether its checksum is known or recorded.
+    """A fetched log: its path, its origin, and which checksum it was compared with.
 
     ``checked_against`` is ``"package"`` (the checksum is part of this package), ``"record"``
     (of an earlier download) or ``"nothing"`` (this was the first download).
@@ -169,7 +169,7 @@ def _download(url: str, file: str, progress: Progress | None) -> None:
 
 @contextmanager
 def _download_errors(url: str, target: Path) -> Iterator[None]:
-    """Turn network errors into one sentence that says what to do."""
+    """Turn a network error in this block into a message that says what to do."""
     by_hand = f"download it by hand, with a browser or another machine, and save it as {target}"
     try:
         yield

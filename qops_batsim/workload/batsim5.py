@@ -98,7 +98,7 @@ def _as_batsim4(profile: Any) -> Any:
 def format_batsim5(
     workload: Workload, *, only_used: bool = False, directory: Path | None = None
 ) -> tuple[str, list[str]]:
-    """Return a workload file for Batsim 5, and a line for each thing it loses.
+    """Return a workload file for Batsim 5, and a line for each property of the workload it lacks.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def _losses(profiles: Mapping[str, Profile]) -> Iterator[str]:
 
 
 def aborts_of_batsim5(workload: Workload) -> dict[str, tuple[str, list[str]]]:
-    """Return what makes Batsim 5 abort: names of jobs or profiles by rule.
+    """Return what would make Batsim 5 abort: names of jobs or profiles, by the rule they break.
 
     What :func:`format_batsim5` writes has no walltime of -1.
     """

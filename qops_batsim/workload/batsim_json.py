@@ -243,7 +243,7 @@ _ALWAYS = ("id", "subtime", "res", "profile", "walltime")
 
 
 def _count_names(values: Mapping[str, list[Any]], asked: Mapping[str, Sequence[Any]]) -> int:
-    """Return the number of names in the jobs, if none is repeated, unknown or empty."""
+    """Return the number of field names in the jobs, if none is repeated, unknown or empty."""
     count = sum(len(column) - column.count(None) for column in values.values())
     return count + sum(map(len, asked.values()))
 
@@ -382,7 +382,7 @@ def _wrong(data: dict[str, Any], name: str, accepted: str, source: str) -> NoRet
 
 
 def _is_usual(profile: Any) -> bool:
-    """Return whether a profile is a plain delay, the usual case in large logs."""
+    """Return whether a profile is a plain delay, which is usual in workloads from logs."""
     return (
         type(profile) is dict
         and profile.keys() == {"type", "delay"}

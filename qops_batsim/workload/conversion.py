@@ -291,7 +291,7 @@ def _workload(log: Log, records: Records, processors: int, origin: float) -> Wor
 
 
 def _extras(log: Log, records: Records) -> list[list[str]]:
-    """Return further known facts of jobs by field, as text; "" if unknown."""
+    """Return further facts about jobs that the log has, by field, as text; "" if unknown."""
     extras = []
     for name in _NUMBERED_FIELDS if log.ids is None else ():
         column = records[name].tolist()
@@ -345,7 +345,7 @@ def _written_numbers(column: NDArray[np.float64]) -> list[int] | list[float]:
 
 
 def _known_calendar(log: Log, time_zone: str | None, begin: float, last: float) -> Calendar | None:
-    """Return the log's calendar; None if two of its seconds cannot be dated.
+    """Return the log's calendar; None if the dates of these two seconds would be out of range.
 
     For information only: many logs have no dates, which is no reason to refuse
     them. A time zone that the caller names must be usable, though.
@@ -442,7 +442,7 @@ class LogWindow(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def as_data(self) -> dict[str, Any]:
-        """Return the window for a workload's provenance (seconds)."""
+        """Return the window (seconds) as an entry of a workload's provenance."""
         bounds = {"from": self.begin, "to": self.end}
         data: dict[str, Any] = {
             name: None if value is None else plain_number(value) for name, value in bounds.items()

@@ -156,7 +156,7 @@ def count_deadlines(workload: Workload) -> DeadlineCounts:
 
 
 def early_deadlines_warning(workload: Workload, remedy: str = "") -> str:
-    """Return a warning about users' deadlines before submission + estimate, or "". O(jobs)."""
+    """Return a warning about users' deadlines before submission + estimate, "" if none. O(jobs)."""
     columns = workload.columns
     artificial = [
         each is not None and each.has_user_deadline is False for each in columns.requests or ()
@@ -175,7 +175,7 @@ def early_deadlines_warning(workload: Workload, remedy: str = "") -> str:
 
 
 def recorded(choices: Any) -> dict[str, Any]:
-    """Return the options that matter for the provenance, whole numbers without a fraction."""
+    """Return the options that matter, for the provenance; whole numbers have no fraction."""
     step: dict[str, Any] = _plain(msgspec.to_builtins(choices))
     if choices.artificial == "none" or choices.share == 1:
         del step["relaxation"]

@@ -154,7 +154,7 @@ def derived(
     profiles: dict[str, Profile] | None,
     step: Mapping[str, Any],
 ) -> Workload:
-    """Return a workload whose provenance records the step that made it from another.
+    """Return a workload made from another one; its provenance records this step.
 
     Without ``profiles`` it keeps those of the old that its jobs use. The ``step`` says what was
     done, with every parameter and seed; ``made_from`` holds the old workload's provenance.

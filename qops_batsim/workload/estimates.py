@@ -118,7 +118,7 @@ def nearest_value(values: Integers, run_times: Integers) -> Integers:
 def fit_estimates(
     run_times: NDArray[Any], requests: NDArray[Any], killed_from: float = 1.0
 ) -> EstimateModel:
-    """Fit the model of users' requests to a log (seconds).
+    """Fit the model of users' requested times to the jobs of a log (times in seconds).
 
     Parameters
     ----------
@@ -426,7 +426,7 @@ def _modal(
 
 
 def _known(workload: Workload, ends: Mapping[str, float] | None) -> list[float]:
-    """Return when each job's run time becomes known (seconds)."""
+    """Return the date at which each job's run time becomes known: its end (seconds)."""
     if ends is None or not all(job.id in ends for job in workload.jobs):
         raise InputError(f"{workload.source}: predictions need the date when each job has ended")
     return [ends[job.id] for job in workload.jobs]
@@ -455,7 +455,7 @@ def predictions(jobs: Sequence[Job], run_times: Sequence[float], ends: Sequence[
 
 
 def learned(jobs: Sequence[Job], ratios: Floats, ends: Sequence[float], risk: float) -> Floats:
-    """Return the learned margin of each prediction; infinite while too few are known. O(jobs²).
+    """Return each prediction's learned margin; infinite while too few jobs are known. O(jobs²).
 
     ``ratios`` are run time over prediction. Were all of a kind, in any order, then the next one
     exceeded the k-th least of n with probability 1 - k / (n + 1) at most: so k is the least for
@@ -475,7 +475,7 @@ def learned(jobs: Sequence[Job], ratios: Floats, ends: Sequence[float], risk: fl
 
 
 def _in_turn(jobs: Sequence[Job], ends: Sequence[float]) -> Iterator[tuple[int, list[int]]]:
-    """Yield jobs' places by submission, each with those that ended since the previous one."""
+    """Yield jobs' indices by submission, each with the jobs that ended since the previous one."""
     running: list[tuple[float, int]] = []
     for place in sorted(range(len(jobs)), key=lambda place: jobs[place].submission_time):
         ended = []

@@ -176,7 +176,7 @@ def _check(
 def _qos_requests(
     submissions: Integers, run_times: Integers, rule: DeadlineRule | None, seed: int
 ) -> list[dict[str, Any]]:
-    """Return each job's ``qos`` object: its exact estimate, and a deadline if it was chosen."""
+    """Return each job's ``qos`` object: exact estimate, and a deadline for the chosen jobs."""
     requests: list[dict[str, Any]] = [{"estimated_runtime": each} for each in run_times.tolist()]
     if rule is not None:
         uniform = random_stream(seed, _DEADLINES).random((len(run_times), 2))

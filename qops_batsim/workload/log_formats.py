@@ -51,7 +51,7 @@ def published_tables() -> dict[str, dict[str, Any]]:
 
 
 def dialect_of(words: Sequence[str]) -> Mapping[str, Any]:
-    """Return the published log whose extra columns (beyond SWF's 18) these can be, or None."""
+    """Return the published log whose columns beyond SWF's 18 these words can be, {} if none."""
     for each in published_logs().values():
         forms = each.get("beyond", ())
         if len(forms) == len(words) and all(map(re.fullmatch, forms, words)):
@@ -60,7 +60,7 @@ def dialect_of(words: Sequence[str]) -> Mapping[str, Any]:
 
 
 def profile_of(names: Iterable[str]) -> str | None:
-    """Return the published log whose columns are all present, or None."""
+    """Return the name of a published log whose columns all are among these, or None."""
     found = set(names)
     known = published_tables().items()
     return next((name for name, each in known if found >= {*each["columns"].values()}), None)
@@ -106,7 +106,7 @@ def log_format(content: bytes) -> str:
 
 
 def refuse_others(content: bytes, source: str) -> None:
-    """Refuse a log of a known but unsupported format, by its name."""
+    """Refuse a log in a known but unsupported format; the message names the format."""
     begin = re.sub(r"\A(?:\s*#.*\n|\s*\n)+", "", content[:_BEGIN].decode("latin-1"))
     for name, form in _NOT_READ.items():
         if re.match(form, begin):

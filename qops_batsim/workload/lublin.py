@@ -74,7 +74,7 @@ class SizeModel(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def sizes(self, kind: Floats, position: Floats, processors: int) -> Integers:
-        """Draw sizes from two uniform numbers a job, shape (jobs,) each."""
+        """Draw each job's size from its two uniform random numbers, shape (jobs,) each."""
         stages = [0.0, self.lower_stage_share, 1.0]
         bounds = [self.smallest_log2, self.middle_log2, self.largest_log2]
         log2 = np.interp(position, stages, bounds)
@@ -104,7 +104,7 @@ class RunTimeModel(msgspec.Struct, frozen=True, kw_only=True):
     """Longest run time (seconds)."""
 
     def run_times(self, sizes: Integers, kind: Floats, position: Floats) -> Integers:
-        """Draw run times (whole seconds, at least 1) from two uniform numbers a job."""
+        """Draw each job's run time (whole seconds, at least 1) from two uniform random numbers."""
         limit = math.log(self.longest)
         short = gamma_table(self.short_shape, self.short_scale)
         long = gamma_table(self.long_shape, self.long_scale)
@@ -140,12 +140,12 @@ class ArrivalModel(msgspec.Struct, frozen=True, kw_only=True):
         return np.roll(shares / shares.mean(), FIRST_BUCKET - 1)
 
     def gaps(self, position: Floats) -> Floats:
-        """Draw gaps at the mean rate (seconds) from one uniform number a job."""
+        """Draw gaps between arrivals at the mean rate (s) from a uniform random number a job."""
         table = gamma_table(self.gap_shape, self.gap_scale)
         return np.exp(table.quantile(position * table.cdf(math.log(self.longest_gap))))
 
     def to_clock(self, mean_rate_time: Floats) -> Floats:
-        """Convert times at the mean rate to clock times (seconds from midnight)."""
+        """Convert arrivals at a constant rate to arrivals with a daily cycle (s from midnight)."""
         ends = np.concatenate(([0.0], np.cumsum(self.weights()))) * _BUCKET_SECONDS
         ends[-1] = SECONDS_A_DAY
         clock = np.arange(BUCKETS_A_DAY + 1) * _BUCKET_SECONDS

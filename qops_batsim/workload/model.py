@@ -80,7 +80,7 @@ class Workload(msgspec.Struct):
         return float(np.dot(delays, self.columns.processors)) / (self.processors * period)
 
     def check(self) -> None:
-        """Raise an InputError unless the jobs can be written; those from a file always can."""
+        """Raise an InputError unless the jobs can be written; jobs read from a file always can."""
         if self.sha256 is None and not self.columns.are_usable:
             read_jobs([job.fields for job in self.jobs], self.profiles, self.source)
 
@@ -177,7 +177,7 @@ def check_counts(skip: int, first: int | None) -> None:
 
 
 def stretch_of(source: str, count: int, skip: int, first: int | None) -> slice:
-    """Return the slice of the ``first`` jobs (None: all) after ``skip`` others among ``count``.
+    """Return the slice of ``first`` jobs (None: all) that follow the ``skip`` first of ``count``.
 
     Fewer than are asked for are an :class:`~qops_batsim.errors.InputError`: a shorter stretch is
     another experiment, and in a mean it would count as much as a whole one.
@@ -193,7 +193,7 @@ def stretch_of(source: str, count: int, skip: int, first: int | None) -> slice:
 
 
 def shortage_warning(found: int, asked: int | None, what: str) -> str:
-    """Return a warning if fewer were found than asked for, else ""."""
+    """Return a warning if fewer jobs (``what``) were found than were asked for, else ""."""
     if not asked or found >= asked:
         return ""
     return f"{asked:,} {what} were asked for, but there are only {found:,}"
@@ -249,11 +249,11 @@ class JobColumns(NamedTuple):
 
     @property
     def checkpoints(self) -> np.ndarray:
-        """Interval at which each job saves its work (s, float64), infinite without. O(jobs)."""
+        """Interval at which each job saves its work (s, float64), infinite if never. O(jobs)."""
         return self.asked("checkpoint")
 
     def asked(self, name: str) -> np.ndarray:
-        """Return the numbers that users request, by field (float64), infinite without. O(jobs)."""
+        """Return the numbers requested in a field of ``qos`` (float64), else infinity. O(jobs)."""
         import numpy as np
 
         found = np.full(len(self.ids), math.inf)
@@ -307,7 +307,7 @@ class WrittenJobs:
 
     @property
     def lines(self) -> str | None:
-        """The list's lines, one job each; None if it is not written so."""
+        """The list's lines, one for each job; None if the text has another layout."""
         return self._content[1:-1].decode() if self._is_ours and not self.is_changed else None
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
@@ -352,7 +352,7 @@ class JobTable(Sequence[Job]):
 
     @property
     def columns(self) -> JobColumns:
-        """The columns as read, or recomputed if a job may have changed."""
+        """The jobs in columns: as read, or recomputed if a job object may have changed."""
         if self._made is not None and self._written.is_changed:
             return JobColumns.of(self._made, self._columns.profile_names)
         return self._columns

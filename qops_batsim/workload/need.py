@@ -53,7 +53,7 @@ _ABOVE_0 = f"a number above 0 and up to {MAX_SECONDS:g} is accepted"
 
 
 class NeedMix(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Shares of the three needs among the users' deadlines; they add up to 1."""
+    """Shares of users' deadlines by need (factor, hours, slack), which add up to 1."""
 
     factor: float = 0.0
     hours: float = 0.0
@@ -226,7 +226,7 @@ def needed_by(
 
 
 def _recorded(choices: NeedChoices) -> dict[str, object]:
-    """Return the options that matter, except the calendar, which the workload has."""
+    """Return the options that matter for the provenance, without the workload's calendar."""
     step = recorded(choices)
     of_use = {"factor": ("factors",), "hours": ("at", "days"), "slack": ("slack",)}
     of_none = {name for kind in of_use if not step["mix"][kind] for name in of_use[kind]}
@@ -245,7 +245,7 @@ def _needs(by_users: frozenset[str], choices: NeedChoices) -> dict[str, str]:
 
 
 def _factor(choices: NeedChoices, seconds: float, job_id: str) -> float:
-    """Draw how long a job may wait, as a multiple of its time."""
+    """Draw how long a job may take from submission to end, as a multiple of its own time."""
     found = next(each for each in choices.factors if each.up_to is None or seconds <= each.up_to)
     normal = NormalDist().inv_cdf(_uniform(choices.seed, "factor", job_id))
     return found.median * math.exp(found.spread * normal)

@@ -37,7 +37,7 @@ def scale_load(
     seed: int = 1,
     same_time: bool = False,
 ) -> Workload:
-    """Return a workload with ``load`` times the work, sorted by submission.
+    """Return a workload whose work is multiplied by ``load``, sorted by submission.
 
     Relative loads go from 1 for duplication, from 0.01 for expansion, up to 100.
 
@@ -84,7 +84,7 @@ def origin_of_duplicate(job: Job) -> str | None:
 
 
 def originals(workload: Workload) -> Workload:
-    """Return the workload without its duplicates, as it was before :func:`scale_load`."""
+    """Return the workload without duplicates, as it was before :func:`scale_load` made them."""
     jobs = [job for job in workload.jobs if origin_of_duplicate(job) is None]
     return derived(workload, jobs, None, {"step": "without duplicates"})
 

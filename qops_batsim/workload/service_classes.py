@@ -51,7 +51,7 @@ LEAST_CPU_TIME = 1.0
 
 
 class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of giving jobs classes and work."""
+    """Options of giving jobs classes of service and work to compute."""
 
     every: str | None = None
     """Put all jobs into this class, whatever their queues; None: by queue."""
@@ -79,7 +79,7 @@ class ClassChoices(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about a log's jobs that a workload made from it lacks.
+    """Facts about jobs that a log has, but not the workload made from that log.
 
     The name of each queue number, from the header's ``Queue`` lines; and by job number the CPU
     time a processor and the recorded wait (seconds), where they are known.
@@ -91,7 +91,7 @@ class LogFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, log: SwfLog) -> LogFacts:
-        """Return the facts in a log; those it lacks are empty."""
+        """Return the facts in a log; facts that the log lacks are empty."""
         numbers = [str(number) for number in log.records["job_number"].tolist()]
 
         def known(field: str) -> dict[str, float]:
@@ -343,6 +343,6 @@ def _jobs(name: str, fields: dict[str, Any], *, apart: bool) -> list[Job]:
 
 
 def _drawn(random: np.random.Generator, bounds: tuple[float, float], unit: int) -> int:
-    """Draw a multiple of a unit between two numbers, log-uniformly."""
+    """Draw a multiple of ``unit`` between two bounds, log-uniformly."""
     low, high = (math.log(bound) for bound in bounds)
     return max(1, round(math.exp(random.uniform(low, high)) / unit)) * unit

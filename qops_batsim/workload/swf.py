@@ -270,7 +270,7 @@ def _refuse(content: bytes, source: str, number: int, problem: str) -> NoReturn:
 
 
 def _width(rows: Sequence[str]) -> tuple[int, Mapping[str, Any]]:
-    """Return the number of columns (18, or those of the first record) and the dialect."""
+    """Return the number of columns (18, or as many as the first record has) and the dialect."""
     for row in rows:
         words = row.split() if len(row) <= _LONGEST_ROW else []
         if len(words) >= len(FIELDS) and all(
@@ -281,7 +281,7 @@ def _width(rows: Sequence[str]) -> tuple[int, Mapping[str, Any]]:
 
 
 def _count_nodes(matrix: Matrix, rows: Sequence[str], pattern: str) -> None:
-    """Replace the sizes of records by their nodes, where the last column gives them."""
+    """Replace the sizes of records by their numbers of nodes, if the last column has these."""
     places = [FIELDS.index(f"{which}_processors") for which in ("allocated", "requested")]
     for place, row in enumerate(rows):
         if match := re.fullmatch(pattern, row.rsplit(None, 1)[1]):
@@ -337,7 +337,7 @@ def _parse_at_once(rows: Sequence[str], width: int) -> Matrix | None:
 
 
 def _problem(row: str, width: int) -> str:
-    """Return why a line is no record with ``width`` columns; "" if it is one."""
+    """Return why a line is no record with ``width`` columns; "" if it is such a record."""
     words = row.split() if len(row) <= _LONGEST_ROW else []
     if len(words) != width:
         columns = "1 column" if len(words) == 1 else f"{len(words)} columns"

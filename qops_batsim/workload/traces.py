@@ -140,7 +140,7 @@ def read_partitions(
     time_zone: str | None = None,
     by: str = "binding",
 ) -> tuple[dict[str, Conversion], dict[str, int]]:
-    """Read the loaded partitions of a trace, and how many jobs the others have.
+    """Read the partitions of a trace that have many jobs; count the jobs of the others.
 
     Those that share nodes are one pool, called ``a+b``: by the list of nodes, else by the nodes on
     which jobs ran. Slurm's accounting and tables tell them; every other trace is one without a
@@ -215,7 +215,7 @@ def read_partitions(
 def _sizes(
     trace: Conversion, steps: Sequence[tuple[float, int]], told: int
 ) -> list[tuple[float, int]]:
-    """Return the processors of a partition from each date at which its nodes changed.
+    """Return a partition's number of processors from each date at which its nodes changed.
 
     Its size is that of the nodes that are ``told``, if any are, else of the most that were there at
     once; each is taken to have an equal part. One in a hundred may be a node that is seldom used.
@@ -229,7 +229,7 @@ def _sizes(
 
 
 def _small_partitions(parts: Mapping[str, Log]) -> dict[str, int]:
-    """Return the partitions with few jobs, and how many; the largest is never one."""
+    """Return the partitions with few jobs (never the largest one), and how many jobs they have."""
     jobs = {name: len(log.records) for name, log in parts.items()}
     least = max(LEAST_JOBS, LEAST_SHARE * sum(jobs.values()))
     largest = max(jobs, key=jobs.__getitem__, default="")
@@ -305,7 +305,7 @@ def _log(rows: Rows, choices: Choices, kind: str, stored: Stored, source: str) -
 def _rows(
     stored: Stored, source: str, choices: Choices, kind: str, form: CsvForm | None = None
 ) -> Rows:
-    """Return the rows of jobs; report an unfinished last line."""
+    """Return the rows of jobs in a log; report an unfinished last line."""
     rows = _rows_in(stored, source, choices, kind, form)
     content = stored.content
     if kind != "json" and not content.startswith(PARQUET) and not content.endswith(b"\n"):

@@ -331,7 +331,7 @@ class DecisionSide:
         return e.JobKilled(told.job_ids, progress)
 
     def _progress(self, told: _Progress, workload: str) -> dict[str, Any]:
-        """Return a job's progress in Batsim 4's terms: tasks counted over repetitions."""
+        """Return a job's progress in Batsim 4's terms, which count tasks over all repetitions."""
         data = told.kill_progress
         name = str(data.get("profile_id", ""))
         made: dict[str, Any] = {"profile_name": local_id(workload, name)}
@@ -371,7 +371,7 @@ class DecisionSide:
     # Decisions
 
     def _written(self, decision: d.Decision) -> tuple[str, Any]:
-        """Return type and content of a decision; type "" if Batsim 5 has none for it."""
+        """Return type and content of a decision in Batsim 5's terms; type "" if it has none."""
         write = self._writes.get(type(decision))
         if write is not None:
             try:
@@ -451,7 +451,7 @@ def _first_numbers(text: str) -> list[str]:
 
 
 def _happened(told: _ExternalEvent) -> e.Event:
-    """Return the event in a text: hosts that leave or return, or any other.
+    """Return the event written in a text: hosts leave or return, or any other event.
 
     Batsim 5 itself knows of no kinds of events.
     """

@@ -233,7 +233,7 @@ class EngineSide:
         return text + b"\0"
 
     def _said(self, event: e.Event) -> tuple[str, Any, bool]:
-        """Return type and content of an event, and whether it has an earlier event's date."""
+        """Return an event's type and content, and whether it gets the date of an earlier event."""
         match event:
             case e.SimulationBegins():
                 return "SimulationBeginsEvent", self._begins(event), False
@@ -333,7 +333,7 @@ class EngineSide:
     # Decisions
 
     def decode(self, text: bytes) -> Message[Any]:
-        """Decode decisions; InputError that names the field for what Batsim 5 aborts on."""
+        """Decode decisions; an InputError names the field on which Batsim 5 would abort."""
         told = _messages.decode(text.rstrip(b"\0"))
         check_now(told.now)
         found: list[Stamped[Any]] = []
@@ -417,7 +417,7 @@ class EngineSide:
 
 
 def _hosts(text: str, field: str) -> HostSet:
-    """Return the hosts in a text; like Batsim 5, stop at a comma and refuse none."""
+    """Return the hosts in a text; like Batsim 5, refuse commas and empty texts."""
     if not text.strip() or "," in text:
         raise InputError(f"{field} is {shown(text)}; hosts such as '0-3 5' are expected")
     return HostSet.parse(text)

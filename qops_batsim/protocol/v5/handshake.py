@@ -49,7 +49,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def is_greeting(frame: bytes) -> bool:
-    """Return whether a frame is Batsim 5's first, which begins with its length."""
+    """Return whether a frame is the first one of Batsim 5, which begins with the frame's length."""
     begin = frame[: _LENGTH.size]
     return len(begin) == _LENGTH.size and _LENGTH.unpack(begin)[0] == len(frame) - _LENGTH.size
 

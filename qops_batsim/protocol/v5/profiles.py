@@ -59,7 +59,7 @@ class ProfileAndId(msgspec.Struct, omit_defaults=True):
 
 
 def to_message(workload: str, name: str, profile: dict[str, Any]) -> ProfileAndId:
-    """Convert a profile to Batsim 5's terms; InputError if they cannot express it.
+    """Convert a profile to Batsim 5's form; InputError if Batsim 5 has no such profile.
 
     The return code of a profile is told by its file only.
     """
@@ -113,12 +113,12 @@ def of_message(told: ProfileAndId) -> tuple[str, str, dict[str, Any]]:
 
 
 def full_id(workload: str, name: str) -> str:
-    """Return a profile's full identifier (``"w0!delay"``), whether it is full already or not."""
+    """Return a profile's full identifier (``"w0!delay"``), also if its name is already full."""
     return name if "!" in name else f"{workload}!{name}"
 
 
 def local_id(workload: str, name: str) -> str:
-    """Return a profile's name within its workload, or all of another workload's."""
+    """Return a profile's name in its workload; of another workload, the full identifier."""
     return name.removeprefix(f"{workload}!")
 
 
@@ -173,7 +173,7 @@ def _text_of(extra: Any) -> str | None:
 
 
 def _value_of(text: str) -> Any:
-    """Return the JSON object in a text, or the text itself if it has none."""
+    """Return the JSON object written in a text, or the text itself if it is no JSON object."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

@@ -74,7 +74,7 @@ class Host:
 
 
 class Task:
-    """A task of a placement on a host, where it takes t_c(m) alone (seconds)."""
+    """A task of a placement on a host, where alone it takes t_c(m) seconds."""
 
     def __init__(self, placement: Placement, host: Host, need: float) -> None:
         self.placement, self.host, self.need = placement, host, need
@@ -153,14 +153,14 @@ class Application:
         return [self, *self.others]
 
     def request(self) -> tuple[Any, ...]:
-        """Return its request: if one fits nowhere, equal ones do not, either."""
+        """Return its request; applications with equal requests fit, or do not fit, alike."""
         return (
             *(self.service_class, self.exclusive, self.work, self.tasks, self.memory),
             *(self.deadline, self.latest_start, self.walltime, self.only_hosts),
         )
 
     def rest(self, name: str, left: float, ran: float, hosts: list[Host]) -> Application:
-        """Return what continues after a stop, on the same hosts (section 3.1, "Mapping").
+        """Return the application that continues after a stop, on the same hosts (section 3.1).
 
         Parameters
         ----------
@@ -236,7 +236,7 @@ class Placement:
         return longest
 
     def demanded_end(self) -> float:
-        """Return the latest end that must be kept (seconds); infinite without one.
+        """Return the latest end that the application demands (seconds); infinite without any.
 
         That is the deadline, and the walltime if it is enough for the longest task alone: sharing
         is not to get an application killed. O(tasks).

@@ -24,7 +24,7 @@ on a platform with latencies.
 
 
 class Stopped(NamedTuple):
-    """A running application to be stopped, and the remainder that continues later."""
+    """A running application to be stopped, and the application that continues it later."""
 
     stopped: Placement
     rest: Application
@@ -92,7 +92,7 @@ class Fallbacks:
         instead: Sequence[Placement],
         others: Sequence[Application],
     ) -> bool:
-        """Map an application's parts in place of placements, then those again; all or none."""
+        """Map an application's parts in place of placements, and these elsewhere; all or none."""
         book = self._book
         for each in instead:
             book.remove(each)
@@ -109,7 +109,7 @@ class Fallbacks:
     def _weaker(
         self, parts: Sequence[Application], placements: list[Placement], most: int
     ) -> list[list[Placement]]:
-        """Return the placements of applications of weaker classes, with all their jobs.
+        """Return those placements whose applications have weaker classes, with all their jobs.
 
         The weakest class comes first, in a class the last one to start.
         """
@@ -124,7 +124,7 @@ class Fallbacks:
 
 
 def map_all(mapper: Mapper, parts: Sequence[Application]) -> bool:
-    """Map an application's parts one after the other, all or none; return whether all fit.
+    """Map an application's parts (its jobs), all or none; return whether all fit.
 
     A part that asks for the same as the one before it is not tried at dates at which that one
     found no place: there is less room since.

@@ -139,7 +139,7 @@ class Mapper:
         return False
 
     def try_hosts(self, date: float, attempts: int) -> bool:
-        """Try the best hosts without risk, revised a few times; return whether they will do."""
+        """Try the best hosts without risk, a few choices in turn; return whether any will do."""
         placement = self.placement
         for host in self.hosts:
             end = date + host.need
@@ -161,7 +161,7 @@ class Mapper:
         return False
 
     def survey(self, date: float) -> None:
-        """Find what runs on each host at a date and what follows. O(hosts + entries)."""
+        """Find the tasks on each host at a date, and those planned later. O(hosts + entries)."""
         for host in self.hosts:
             host.crowd, host.used = 0, 0.0
             host.next_exclusive, host.release = _INFINITY, date
@@ -206,7 +206,7 @@ class Mapper:
                     host.is_risky = True
 
     def rule_out(self) -> bool:
-        """Exclude hosts to blame for a broken constraint; return whether there were any."""
+        """Exclude the hosts to blame for a broken constraint; return whether any were excluded."""
         placement, recurrence = self.placement, self.book.recurrence
         blamed, where = recurrence.blamed, recurrence.where
         is_ruled_out = False
@@ -266,7 +266,7 @@ class Mapper:
         return False
 
     def first_gap(self, date: float, lengths: list[float], network: float) -> float:
-        """Return the first date with enough hosts free for long enough, or infinity.
+        """Return the first date from which enough hosts are free for these lengths, or infinity.
 
         All tasks take as long as the slowest host does, so hosts are tried by their speed: those
         that need no longer than one of the ``lengths`` (ascending), as short as possible.
@@ -421,6 +421,6 @@ class Mapper:
 
 
 def crowded_seconds(host: Host, need: float) -> float:
-    """Return how long a task takes together with what is on its host at a date (seconds)."""
+    """Return how long a task takes together with the other tasks on its host (seconds)."""
     crowd = (host.crowd + 1) / host.processors
     return need * max(1.0, crowd)

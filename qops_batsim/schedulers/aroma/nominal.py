@@ -1,4 +1,4 @@
-"""Nominal dates: starts and ends in the book where news is late.
+"""Nominal dates: planned starts and ends that count as real while news of them is late.
 
 On a platform with latencies Batsim tells an end a moment after it happened, and starts what
 follows on the same hosts a moment after that. If the book were kept in those dates, the moments
@@ -21,7 +21,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Nominal:
-    """The difference between the book and what the engine has reported.
+    """The difference between the book (the plan) and what the engine has reported.
 
     There is none while no news is late.
 
@@ -66,7 +66,7 @@ class Nominal:
         return date
 
     def note_end(self, job_id: str) -> Placement | None:
-        """Record a reported end; return what had ended in the book before."""
+        """Record a reported end; return the placement if it had already ended in the book."""
         return self._untold.pop(job_id, None)
 
     def keeps_until_end(self, placement: Placement, now: float) -> bool:
@@ -100,7 +100,7 @@ class Nominal:
             self._behind = max(self._behind, behind)
 
     def shift_plan(self) -> bool:
-        """Shift all plans along with placements that are too late; return whether any are."""
+        """Shift all planned starts by the delay of late placements; return whether there is any."""
         behind, self._behind = self._behind, 0.0
         if behind:
             for placement in self._book.planned():
@@ -111,7 +111,7 @@ class Nominal:
     # What happens in the book
 
     def replay(self, now: float, date: float) -> None:
-        """Start and end in the book what does so up to a date, reported or not."""
+        """Start and end all placements of the book due up to a date, whether reported or not."""
         book = self._book
         unfit: set[Placement] = set()
         while (found := self._next(now - self.slip, date, unfit)) is not None:
@@ -135,7 +135,7 @@ class Nominal:
     def _next(
         self, oldest: float, date: float, unfit: set[Placement]
     ) -> tuple[Placement, bool] | None:
-        """Return the next application to start (True) or end up to a date."""
+        """Return the next placement due by a date, and whether it starts (True) or ends (False)."""
         found, first = None, math.inf
         for placement in self._book.running():
             end = placement.end
@@ -157,7 +157,7 @@ class Nominal:
         )
 
     def restore_outlived(self, now: float) -> list[Placement]:
-        """Restore what was not reported as ended within the grace, and return it."""
+        """Restore and return placements whose ends were not reported within the grace."""
         oldest = now - self.slip
         late = [job_id for job_id, untold in self._untold.items() if untold.end <= oldest]
         found = [self._untold.pop(job_id) for job_id in late]
@@ -166,7 +166,7 @@ class Nominal:
         return found
 
     def replan_overdue(self, now: float) -> bool:
-        """Plan again what could not start within the grace; return whether there is any.
+        """Plan again applications that could not start within the grace; return whether any was.
 
         So is at once what will not start because its hosts have left.
         """

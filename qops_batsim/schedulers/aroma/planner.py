@@ -35,7 +35,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MappingRenewal(NamedTuple):
-    """A promise (seconds) broken by a loss of hosts, and the new one."""
+    """A promise (seconds) that a loss of hosts broke, and the new promise."""
 
     application: Application
     broken: float
@@ -95,14 +95,14 @@ class Planner:
         self._hosts_changed = True
 
     def set_available(self, hosts: Iterable[Host], available: bool) -> None:
-        """Make hosts available or unavailable."""
+        """Mark hosts as available or unavailable."""
         for host in hosts:
             self._lost += host.available and not available
             host.available = available
         self._hosts_changed = True
 
     def withdraw_wider(self, hosts: int) -> list[Application]:
-        """Remove and return waiting applications that need too many hosts for good."""
+        """Remove and return waiting applications that need more hosts than will ever return."""
         wider = [each for each in self.waiting if each.known and each.tasks > hosts]
         self.waiting = [each for each in self.waiting if each not in wider]
         return wider
@@ -174,7 +174,7 @@ class Planner:
         return stops
 
     def due(self) -> list[Placement]:
-        """Start the due applications whose hosts are really free.
+        """Start and return the due applications whose hosts are really free, as reported.
 
         They are returned in the order of their planned starts.
         """
@@ -209,7 +209,7 @@ class Planner:
         return True
 
     def conclude(self) -> None:
-        """Compute what follows, after all decisions at a date."""
+        """Update predicted ends and renewed promises, after all decisions at a date."""
         if self._mapped:
             self._mapped = False
             self.book.settle()
@@ -278,7 +278,7 @@ class Planner:
         return early, late, bool(gone)
 
     def _extend_overdue(self) -> bool:
-        """Assume that what exceeds its estimate runs as long again; return whether any does.
+        """Assume that applications beyond their estimates run as long again; tell if there are any.
 
         What had to wait for it all that time has not started after all.
         """
@@ -336,7 +336,7 @@ class Planner:
         return False
 
     def _relax(self) -> None:
-        """Require of running applications what was required before, else the predicted end."""
+        """Set running applications' latest ends: as demanded, or as predicted if that is later."""
         self._relaxed = False
         for placement in self.book.running():
             demanded = placement.demanded_end()

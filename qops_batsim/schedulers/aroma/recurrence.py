@@ -218,7 +218,7 @@ class Recurrence:
         return True
 
     def connected(self, placement: Placement) -> list[Placement]:
-        """Return the placements whose ends or constraints may depend on one, in order.
+        """Return the placements whose ends or constraints may depend on a given one, in order.
 
         These share a host with it, or with one of these, and so on. An application that is alone
         on its hosts passes nothing on: its end is fixed. O(entries).
@@ -258,7 +258,7 @@ def strike_out(listed: list[Any], gone: object) -> None:
 
 
 class Book:
-    """The mapped applications, running and planned, at a date.
+    """The book: all mapped applications, running and planned, at a date.
 
     Attributes
     ----------
@@ -347,7 +347,7 @@ class Book:
         self.date = now
 
     def settle(self) -> None:
-        """Set the rates of what runs together from now on. O(tasks)."""
+        """Set the rates of applications that share hosts from now on. O(tasks)."""
         running = self.running()
         self.recurrence.clear_hosts(running)
         for placement in running:

@@ -116,7 +116,7 @@ class Aroma(Scheduler):
 
     @property
     def needs(self) -> EngineNeeds:
-        """Shared hosts, and registering the rest of stopped applications."""
+        """Its needs: shared hosts, and registering the remaining work of stopped applications."""
         stops = self.options.stops
         why = f"applications share hosts, and stopped ones go on as new jobs (stops is {stops})"
         return EngineNeeds(compute_sharing=True, dynamic_jobs=stops > 0, dispensable=True, why=why)
@@ -178,7 +178,7 @@ class Aroma(Scheduler):
         self.manager.reject(job, refusal)
 
     def ended(self, job: Job) -> None:
-        """Record an end; its hosts are given away at the next decision."""
+        """Record that a job has ended; its hosts are given to others at the next decision."""
         self._planner.left(job.id)
         stopped = self._stopped.get(job.id)
         if stopped is not None and job.state != COMPLETED_KILLED:
@@ -197,7 +197,7 @@ class Aroma(Scheduler):
             self._progress[job.id] = float(share)
 
     def killed(self, job: Job) -> None:
-        """Register the rest of a stopped job, to continue later."""
+        """Register the remaining work of a stopped job, to continue later."""
         self._happened = True
         stopped = self._stopped.pop(job.id, None)
         if stopped is not None:

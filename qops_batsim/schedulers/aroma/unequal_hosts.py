@@ -84,7 +84,7 @@ class UnequalHosts:
 
     @cached_property
     def bandwidths(self) -> list[list[float]]:
-        """B(i, j) between different hosts of two groups (bytes/s).
+        """Bandwidths B(i, j) between a host of group i and another host of group j (bytes/s).
 
         Infinite where nothing is known or communication takes no time. Found when
         first asked for, O(groups² · path).

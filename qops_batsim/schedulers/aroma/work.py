@@ -1,4 +1,4 @@
-"""Work of applications from their execution profiles, and the rest of stopped ones."""
+"""Work of applications from their execution profiles; remaining work of stopped ones."""
 
 from __future__ import annotations
 
@@ -138,12 +138,12 @@ def _most_sent(matrix: list[float], tasks: int) -> float:
 
 
 def can_be_stopped(profile: Profile) -> bool:
-    """Return whether the rest of a profile can be a profile of its own."""
+    """Return whether the remaining work of a stopped profile can be a profile of its own."""
     return profile.get("type") in _AMOUNTS
 
 
 def next_name(job_id: str) -> str:
-    """Return the name of a job's remainder.
+    """Return the name of the job that continues a stopped one.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def share_done(told: float | None, predicted: float) -> float:
 def remainder(
     name: str, job: Job, profile: Profile, share: float, ran: float
 ) -> tuple[Job, dict[str, Any]]:
-    """Return the rest of a stopped job under a new name, and its execution profile.
+    """Return the job that continues a stopped one under a new name, and its profile.
 
     ``share`` of its work is left, from 0 to 1, rounded up to the six decimals with which Batsim
     keeps it; the seconds that it ``ran`` shorten its walltime, if it has one.

@@ -338,7 +338,7 @@ class Slurm(QueueScheduler):
         return last + float(math.ceil((now - _PLAN_TOLERANCE - last) / interval)) * interval
 
     def call_date(self, now: float, date: float) -> float:
-        """Return when to be called next (seconds), infinite if that was asked for. O(line)."""
+        """Return when to be called next (seconds), infinite if already requested. O(line)."""
         if self.entries:
             if self.weight_age > 0 or self.weight_fairshare > 0:
                 date = min(date, self.tick)
@@ -475,7 +475,7 @@ class Slurm(QueueScheduler):
         entry.is_waiting = False
 
     def run(self, entry: Entry, now: float) -> None:
-        """Insert a job among the running ones by expected end, then arrival. O(running)."""
+        """Insert a job into the running ones, sorted by expected end, then arrival. O(running)."""
         entry.end, entry.since = end_of(now, entry.requested), now
         active, place = self.active, len(self.active)
         while place > 0:
@@ -506,7 +506,7 @@ class Slurm(QueueScheduler):
         self.late.append(entry)
 
     def close_up(self) -> None:
-        """Remove the jobs that have left from the line. O(line)."""
+        """Remove started and cancelled jobs from the line. O(line)."""
         self.entries = [entry for entry in self.entries if entry.is_waiting]
 
     # The passes
@@ -588,7 +588,7 @@ class Slurm(QueueScheduler):
             later = start
 
     def hosts_until(self, after: float, end: float) -> float:
-        """Find unreserved hosts between two dates; return when that changes (seconds).
+        """Find hosts without reservation between two dates; return when the set changes (seconds).
 
         That is 0 if there never are. O(map × words).
         """

@@ -119,7 +119,7 @@ def read_duration(text: str, unit: float = 1.0) -> float | None:
 
 
 def read_date(cell: str, form: str | None) -> tuple[float, bool] | None:
-    """Return (seconds since 1970, whether they are local time); None if the text is no date."""
+    """Return (seconds since 1970, whether the time is local); None if the text is no date."""
     text = cell.strip()
     if is_none(text) or special_number(text) is not None or text.startswith(_NO_DATE):
         return math.nan, False
@@ -153,14 +153,14 @@ class Dates:
     missing: Booleans
 
     def not_before(self, others: Floats) -> Dates:
-        """Return the dates, in their second meaning where the first is before ``others``."""
+        """Return the dates; ambiguous ones take the second meaning if the first is too early."""
         wrong = (self.later > 0) & (self.values < others)
         values = np.where(wrong, self.values + self.later, self.values)
         return Dates(values, self.later, self.missing)
 
 
 def _in_zone(local: Floats, zone: ZoneInfo) -> tuple[Floats, Floats, Booleans]:
-    """Return UTC seconds, how much later the second meaning is, and which dates do not exist."""
+    """Return UTC seconds, by how much second meanings are later, and which dates do not exist."""
     # Clocks are changed at whole quarters of an hour.
     quarters, which = np.unique(local // _QUARTER, return_inverse=True)
     first, second = _offsets(quarters * _QUARTER, zone)[:, which]
@@ -211,7 +211,7 @@ class TextTable:
         return len(self.lines)
 
     def keep(self, rows: Booleans) -> None:
-        """Keep some of the rows."""
+        """Keep these rows and drop all others."""
         self._frame = self._frame.filter(rows)
         self.lines = self.lines[rows]
 
@@ -220,7 +220,7 @@ class TextTable:
         return self._frame.to_series(self.header[name])
 
     def words(self, name: str) -> Words:
-        """Return a column of few different texts as :class:`~qops_batsim.tables.Words`."""
+        """Return a column that has few different texts as :class:`~qops_batsim.tables.Words`."""
         return _words(self.column(name))
 
     def refuse(self, wrong: Booleans, name: str, accepted: str) -> None:
@@ -364,7 +364,7 @@ def _split(
     forms: Mapping[str, str],
     refuse: _Refuse,
 ) -> tuple[_Cells, list[int]]:
-    """Return the cells of the rows of an unquoted table, and which lines were joined.
+    """Return the cells of the rows of a table without quotes, and which lines were joined.
 
     Where columns are in ``texts``, lines that are no rows may be parts of these.
     """
@@ -447,7 +447,7 @@ class _BrokenRows:
         ]
 
     def repaired_rows(self, odd: Booleans) -> tuple[dict[int, str], list[int]]:
-        """Return the repaired rows by their first lines, and the further lines of each."""
+        """Return the repaired rows by first line, and the further lines that each row took up."""
         found: dict[int, str] = {}
         joined: list[int] = []
         last = done = 0
@@ -480,7 +480,7 @@ class _BrokenRows:
         return done == len(self.rows) or job >= before
 
     def _begins(self, line: str) -> bool:
-        """Return whether a line begins a row: with a job and its next cell, or all cells."""
+        """Return whether a line begins a row: with a job id and the next cell, or all cells."""
         form = self.whole if line.count(self.delimiter) == self.size - 1 else self.begin
         return form.match(line) is not None
 

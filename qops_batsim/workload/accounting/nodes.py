@@ -59,11 +59,11 @@ class NodeSizes(dict[str, dict[str, int]]):
 
     @property
     def spans(self) -> dict[str, dict[Node, Span]]:
-        """Return the nodes of each partition with one span for all: as if always present."""
+        """Return each partition's nodes, all with the same span of time (as if always present)."""
         return {name: dict.fromkeys(nodes, (0.0, 1.0)) for name, nodes in self._nodes.items()}
 
     def refuse_cut(self, partitions: Iterable[str], *, alike: bool = False) -> None:
-        """Refuse to take part of a pool, since jobs of its other partitions use the same nodes.
+        """Refuse a choice of only some partitions of a pool: jobs of the others use the same nodes.
 
         Asked for ``alike``, refuse those as well that have not all the same nodes, since no plan
         keeps their jobs apart.
@@ -89,7 +89,7 @@ Span = tuple[float, float]
 
 
 def pools_of(spans: Mapping[str, Mapping[Any, Span]]) -> list[list[str]]:
-    """Return the partitions in pools: those that shared a node at the same time are together.
+    """Return the partitions in pools; partitions that shared a node at a time are in one pool.
 
     >>> pools_of({"a": {"n1": (0, 9)}, "b": {"n1": (5, 7), "n2": (0, 9)}, "c": {"n2": (9, 12)}})
     [['a', 'b'], ['c']]
@@ -214,7 +214,7 @@ def _range(text: str) -> list[str]:
 
 
 def extend_spans(seen: dict[str, Span], spans: Mapping[str, Span]) -> None:
-    """Extend each node's span (first and last date) by those of other records."""
+    """Extend each node's span (first and last date) by the spans in other records."""
     for name, (first, last) in spans.items():
         old = seen.get(name, (first, last))
         seen[name] = min(old[0], first), max(old[1], last)

@@ -127,7 +127,7 @@ def _rows_of(jobs: Mapping[str, _PbsJob], by: str) -> Rows:
 
 
 def _stretches(job: _PbsJob, limit: float) -> list[tuple[str, float, float, float, int]]:
-    """Return (state, start, end, run time, line) of each run of a job, or of its end alone."""
+    """Return (state, start, end, run time, line) of each run of a job; one run if only its end."""
     found: list[tuple[str, float, float, float, int]] = []
     start, deleted, begin_line = math.nan, False, job.line
     for kind, date, line, fields in job.happened:
@@ -220,7 +220,7 @@ def _slots(text: str) -> int:
 
 
 def _chunks(text: str, each: str, default: int = 1) -> list[tuple[int, int]]:
-    """Return (count, size) of the parts of a request such as ``2:ppn=8+1:ncpus=4``."""
+    """Return (count, size) of each part of a request such as ``2:ppn=8+1:ncpus=4``."""
     found = []
     for part in filter(None, text.split("+")):
         count = re.match(r"(\d{1,6})(?::|$)", part)

@@ -78,7 +78,7 @@ class Window(NamedTuple):
 
 
 def read_reservations(path: str | Path, choices: Choices) -> list[Reservation]:
-    """Read reservations; of several records of one beginning the last counts."""
+    """Read reservations; of several records with the same begin, the last one counts."""
     lines = read_text(path, what="a list of reservations").splitlines()
     is_table = not any("ReservationName=" in each for each in lines)
     header = next((each.split("|") for each in lines if is_table and "|" in each), [])
@@ -131,7 +131,7 @@ def _reservation(where: str, fields: Mapping[str, str], choices: Choices) -> Res
 def windows_of(
     reservations: Iterable[Reservation], trace: Conversion, choices: Choices
 ) -> tuple[list[Window], Counter[str]]:
-    """Return the windows of reservations by start, and how many were left out, by reason.
+    """Return the windows of reservations by start; count those left out, by reason.
 
     They lie between the first submission and the last end of the log's jobs, on the hosts of the
     highest numbers that are not away for another: maintenance is placed first, then what lasts
@@ -201,7 +201,7 @@ _Placed = tuple[float, float, int]
 
 
 def _parts(start: float, end: float, hosts: int, others: list[_Placed], size: int) -> list[_Placed]:
-    """Return a window's hosts, split where other windows leave it fewer than it wants."""
+    """Return a window's hosts, in parts where other windows leave it too few hosts."""
     beside = [each for each in others if each[0] < end and each[1] > start]
     cuts = {date for each in beside for date in each[:2] if start < date < end}
     enough = _free(beside, size).bit_count() >= hosts

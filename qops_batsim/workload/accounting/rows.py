@@ -98,7 +98,7 @@ _SHORT = {
 
 
 def state_reader(site: Mapping[str, str]) -> Callable[[str], str]:
-    """Return a function that translates state words, including a site's own; "" for no state."""
+    """Return a function from a word to a job state, also for a site's own words; "" if unknown."""
     known = _SHORT | {word.strip().upper(): state for word, state in site.items()}
     return cache(partial(_state, known=known))
 
@@ -254,14 +254,14 @@ class Rows:
 
     @property
     def own_times(self) -> Floats:
-        """Return each job's run time without the time it was suspended (seconds)."""
+        """Return each job's run time without the time in which it was suspended (seconds)."""
         there = self.ended - self.started - self.suspended
         own = np.where(self.run_times > 0, self.run_times, there)
         return np.where(self.suspended > 0, np.fmin(own, there), own)
 
     @property
     def unclear(self) -> Booleans:
-        """Return which rows have dates that the local clock shows twice or never."""
+        """Return which rows have local dates that a change of the clock repeats or skips."""
         lines = [
             each.lines for each in self.left_out if each.rule in ("hour_twice", "hour_missing")
         ]
@@ -294,7 +294,7 @@ class Rows:
         return Words(words, which)
 
     def part(self, kept: Booleans) -> Rows:
-        """Return some of the rows; counts of rows left out so far are not taken along."""
+        """Return some of the rows, without the counts of rows left out so far."""
         rows = copy(self)
         rows.read = int(kept.sum())
         rows.take(kept)
@@ -332,13 +332,13 @@ class Rows:
             self.take(~gone)
 
     def _beside(self, partitions: Sequence[str]) -> str:
-        """Return which other partitions had jobs on the same nodes, in words; "" if none."""
+        """Return in words which other partitions had jobs on the same nodes; "" if none had."""
         pools = [set(each) for each in pools_of(node_spans(self))]
         beside = {name for each in pools if each & {*partitions} for name in each - {*partitions}}
         return f", though on the same nodes ({', '.join(sorted(beside))})" if beside else ""
 
     def tell(self, rule: str, description: str, lines: Sequence[int], choice: str = "keep") -> None:
-        """Record that a rule applied to these lines of the file."""
+        """Record that a rule (a kind of repair) applied to these lines of the file."""
         if len(lines):
             self.left_out.append(RepairCount.of_lines(rule, description, list(lines), choice))
 
@@ -371,7 +371,7 @@ class AccountingLog(Log):
         return calendar
 
     def machine_size(self) -> int | None:
-        """Return the most processors in use at once."""
+        """Return the number of processors of the machine, None if it is unknown."""
         return self.size
 
     def no_machine_size(self) -> str:
@@ -425,7 +425,7 @@ def task_numbers(text: str) -> list[int] | None:
 
 
 def log_of(rows: Rows, choices: Choices, kind: str, source: str) -> AccountingLog:
-    """Make a log from rows; what was left out is listed in the order of its counts."""
+    """Make a log from rows, with counts of rows left out or changed, by rule."""
     _check_ranges(rows, source)
     known = rows.submitted[~np.isnan(rows.submitted)]
     start = float(np.floor(known.min())) if len(known) else 0.0
@@ -555,7 +555,7 @@ def _expand(rows: Rows) -> None:
 
 
 def _restarts(rows: Rows, choice: str) -> None:
-    """Keep the last run of each id, or make each run a job."""
+    """Keep the last run of each restarted job, or make each run a job of its own."""
     if len(set(rows.ids)) == len(rows.ids):
         return
     if choice == "last":
@@ -632,7 +632,7 @@ def settle(rows: Rows, choices: Choices) -> None:
 
 
 def _join(rows: Rows, stretches: list[int]) -> float:
-    """Merge the stretches of a resized job into the last; return the processor-seconds added."""
+    """Merge a resized job's stretches into the last one; return the processor-seconds added."""
     last = stretches[-1]
     rows.run_times[last] = rows.own_times[stretches].sum()
     rows.suspended[last] = rows.suspended[stretches].sum()
@@ -719,7 +719,7 @@ def _cores_and_gpus(
 
 
 def _size(rows: Rows, run_times: Floats, choices: Choices) -> tuple[int | None, str]:
-    """Return the machine's size and where it comes from."""
+    """Return the size of the machine and, in words, what it follows from."""
     pools = set(rows.pools().words)
     if choices.nodes is not None and pools <= choices.nodes.keys():
         size = choices.nodes.together(pools)[choices.unit]
@@ -777,7 +777,7 @@ _REQUEUE = {
 
 
 def rerunnable_of(flags: Words | None, commands: Words | None) -> dict[str, Words]:
-    """Return the field :data:`RERUNNABLE` of each job, or nothing if all may be run again.
+    """Return the field :data:`RERUNNABLE` of each job; empty if all jobs may be run again.
 
     Told are requeue flags, and commands with which jobs were submitted: ``sbatch --no-requeue``.
     """
@@ -852,7 +852,7 @@ def rows_of_table(
 
 
 def _changes_of_clock(table: TextTable, zone: str, dates: list[Dates]) -> list[RepairCount]:
-    """Return how many rows have dates that the local clock shows twice or never."""
+    """Return how many rows have local dates that a change of the clock repeats or skips."""
     found = []
     for rule, description, choice, which in (
         ("hour_twice", "a date in an hour that comes twice", "first", [d.later > 0 for d in dates]),

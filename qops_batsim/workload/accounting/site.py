@@ -179,7 +179,7 @@ def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Ro
 
 
 def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) -> Floats:
-    """Return a column of amounts; NaN where unknown."""
+    """Return a column of amounts, numbers with one of these suffixes; NaN where unknown."""
 
     def read(text: str) -> float | None:
         number = text.strip()
@@ -198,7 +198,7 @@ def _amounts(table: TextTable, name: str, suffixes: Mapping[str, float] = {}) ->
 
 
 def _number_tasks(rows: Rows) -> None:
-    """Give jobs with one id that ran at the same time task numbers: they are an array."""
+    """Give rows of one id that ran at the same time task numbers, as tasks of an array."""
     several: dict[str, list[int]] = {}
     for place, job in enumerate(rows.ids):
         several.setdefault(job, []).append(place)

@@ -149,7 +149,7 @@ _OTHERS = {"memory": r"\bmem=", "licenses": r"\blicense/", "burst buffers": r"\b
 
 
 def _not_counted(table: TextTable, by: str) -> dict[str, Booleans]:
-    """Return which jobs asked for, or had, resources that are not counted, by their names."""
+    """Return, by name of each resource that is not counted, which jobs requested or had it."""
     looked = _OTHERS if by in ("gpus", "binding") else {**_OTHERS, "GPUs": r"\bgres/gpu"}
     columns = [table.column(name) for name in ("AllocTRES", "ReqTRES") if name in table]
     found = {}
@@ -185,7 +185,7 @@ def _restore_capitals(table: TextTable, by: str, header: str) -> None:
 
 
 def amount_of(resources: str, name: str) -> float:
-    """Return the amount of a resource in a TRES list; NaN if absent; typed entries add up.
+    """Return the amount of a resource in a TRES list, summed over its types; NaN if absent.
 
     >>> amount_of("cpu=4,gres/gpu:a100=2,gres/gpu:v100=1", "gres/gpu"), amount_of("cpu=4", "cpu")
     (3.0, 4.0)
@@ -259,7 +259,7 @@ def _split_heterogeneous_ids(rows: Rows, table: TextTable, name: str) -> None:
 
 
 def _report_cut_lists(rows: Rows) -> None:
-    """Report array lists that Slurm has cut."""
+    """Report the lists of array tasks or nodes that Slurm has cut."""
     tasks = [place for place in rows.tasks if "..." in rows.ids[place]]
     nodes = rows.nodes or Words.one("", len(rows.ids))
     cut = nodes.where(lambda each: "..." in each)
@@ -270,7 +270,7 @@ def _report_cut_lists(rows: Rows) -> None:
 
 
 def _infer_suspensions(rows: Rows) -> None:
-    """Infer suspended time where Slurm omits it: its run times exclude it."""
+    """Infer suspended time where Slurm tells none, from run times, which exclude it."""
     rest = rows.ended - rows.started - rows.run_times
     told = (rows.suspended > 0) | rows.unclear | ~(rest >= 1)
     rows.suspended = np.where(told, rows.suspended, rest)
