@@ -65,7 +65,7 @@ _SHADES = (COLORS[2], "#7fcfb9", COLORS[5], COLORS[1], "#999999")
 
 
 def first_picture(advice: Advice) -> PagePicture:
-    """Return the outcomes of deadlines under each scheduler, as bars."""
+    """Return bars of how many deadlines are kept, missed and refused under each scheduler."""
     cases = compared_cases(advice.choices)
     shares = {name: _outcomes(advice, case) for name, case in cases.items()}
     rows = [["scheduler", *(f"{kind} (%)" for kind in _KINDS)]]
@@ -100,7 +100,7 @@ def first_picture(advice: Advice) -> PagePicture:
 
 
 def _outcomes(advice: Advice, case: AdviceCase) -> list[float]:
-    """Return the shares (%) of the deadlines by outcome: see ``_KINDS``."""
+    """Return the percentages of deadlines kept, missed, refused, …, in the order of ``_KINDS``."""
     counts = advice.counts(case)
     kept = max(counts.promised - counts.later - counts.missed, 0) if counts.promised else 0
     by_chance = counts.jobs - kept - counts.later - counts.missed - counts.refused
@@ -111,7 +111,7 @@ def _outcomes(advice: Advice, case: AdviceCase) -> list[float]:
 def advice_sections(
     advice: Advice, aliases: Aliases | None = None
 ) -> dict[str, list[Block | None]]:
-    """Return a page's sections, blocks by title; with numbers for users if anonymous."""
+    """Return a page's blocks by section title; ``aliases`` replace users' names by numbers."""
     settings = PageTable(
         title="Settings",
         headings=["setting", "value", "why"],
@@ -160,7 +160,7 @@ def advice_page(
     changes: str = "",
     anonymous: bool = False,
 ) -> str:
-    """Return the advice on a trace or its partitions, and perhaps on ``changes``, as HTML.
+    """Return the advice on a trace, or on each of its partitions, as an HTML page.
 
     ``command`` made it; ``small`` are the partitions that have too few jobs for an advice. An
     ``anonymous`` page has numbers in place of users.
@@ -196,7 +196,7 @@ def advice_page(
 def _both_sides(
     parts: Mapping[str, Advice], changed: Mapping[str, Advice], changes: str
 ) -> tuple[dict[str, Advice], list[Block | None]]:
-    """Return advice without and with changes, by title, and tables of both."""
+    """Return the advice on the trace as it is and with the changes, and tables to compare them."""
     blocks: list[Block | None] = []
     named: dict[str, Advice] = {}
     for name, before in parts.items():
@@ -208,7 +208,7 @@ def _both_sides(
 
 
 def _partitions(parts: Mapping[str, Advice], small: Mapping[str, int]) -> list[Block | None]:
-    """Return what holds for several partitions together."""
+    """Return the blocks that compare the partitions and name those without a recommendation."""
     told = [
         "Each partition is simulated by itself, and what is said of one is not said of another."
     ]
@@ -227,7 +227,7 @@ def _partitions(parts: Mapping[str, Advice], small: Mapping[str, int]) -> list[B
 def document_of(
     parts: Mapping[str, Advice], small: Mapping[str, int], changed: Mapping[str, Advice]
 ) -> dict[str, Any]:
-    """Return the page's content as plain values for JSON."""
+    """Return the content of the page of advice as plain values for JSON."""
     told, after = (
         {name: advice_document(each) for name, each in advices.items()}
         for advices in (parts, changed)

@@ -58,12 +58,12 @@ _FORMS: dict[str, Callable[[Any], str]] = {
 
 
 def _table(title: str, rows: Sequence[Any], /, **names: Any) -> PageTable:
-    """Return a table of ``tables.toml`` with these rows."""
+    """Make a table from rows; its columns and title are declared in ``tables.toml``."""
     return _TABLES[title].table(rows, forms=_FORMS, **names)
 
 
 def read_facts(advice: Advice) -> dict[str, str]:
-    """Return the facts about the trace."""
+    """Return the facts about the trace that was read, by name."""
     trace = advice.trace
     workload = trace.workload
     begin, last = trace.first_submission, trace.last_submission
@@ -91,13 +91,13 @@ def read_facts(advice: Advice) -> dict[str, str]:
 
 
 def repairs_table(advice: Advice) -> PageTable | None:
-    """Return the records left out or changed, None if there were none."""
+    """Return the table of records left out or changed in reading; None if there are none."""
     rows = [each for each in advice.trace.repairs if each.jobs]
     return _table("repairs", rows) if rows else None
 
 
 def windows_table(advice: Advice) -> PageTable:
-    """Return the simulated windows."""
+    """Return the table of the simulated windows of the trace."""
     choices, rows = advice.choices, []
     ordered = np.sort(advice.prepared.workload.columns.submission_times)
     calendar = advice.trace.workload.calendar
@@ -131,7 +131,7 @@ def _date(seconds: float, calendar: Calendar | None) -> str:
 
 
 def fit_table(advice: Advice) -> PageTable | None:
-    """Compare simulated with logged waits; None without logged ones."""
+    """Return the table of simulated and logged waits; None if the log has no waits."""
     fit = advice.fit
     if not fit.is_known:
         return None
@@ -140,7 +140,7 @@ def fit_table(advice: Advice) -> PageTable | None:
 
 
 def before_after_table(before: Advice, after: Advice, changes: str) -> PageTable:
-    """Return the measures of EASY and the chosen scheduler without and with changes."""
+    """Return a table of EASY's and the chosen scheduler's results, before and after the changes."""
     rows = []
     choices = before.choices
     for who, case in (
@@ -167,7 +167,7 @@ def before_after_table(before: Advice, after: Advice, changes: str) -> PageTable
 
 
 def overview_table(parts: Mapping[str, Advice]) -> PageTable:
-    """Return several advices, one a row."""
+    """Return a table with one row for each advice."""
     rows = []
     for name, advice in parts.items():
         choices, fit = advice.choices, advice.fit
@@ -218,14 +218,14 @@ def _measures(advice: Advice, case: AdviceCase) -> dict[str, str]:
 
 
 def _rate(prices: Prices) -> str:
-    """Return the price of a core-hour in words, also without a currency."""
+    """Return the price of a core-hour in words, also where no currency is given."""
     if prices.core_hour is None:
         return "the core-hours used (--prices sets a price)"
     return f"{prices.rate:g} {prices.unit} a core-hour"
 
 
 def _classes(advice: Advice, of: str) -> str:
-    """Return the edges of the classes ``of`` run time, and of processors, in words."""
+    """Return the limits of the classes by run time and by processors, in words."""
     categories = advice.choices.prices.categories
     short, middle, long = (
         f"{edge / 3600:g} h" if edge >= 3600 else f"{edge / 60:g} min"
@@ -239,13 +239,13 @@ def _classes(advice: Advice, of: str) -> str:
 
 
 def compared_cases(choices: AdviceChoices) -> dict[str, AdviceCase]:
-    """Return the cases of EASY and the schedulers by names for managers."""
+    """Return the cases of EASY and of the compared schedulers, by names for managers."""
     cases = {"EASY": choices.easy(), manager_name(choices.scheduler): choices.chosen}
     return cases | {manager_name(each): choices.of(each) for each in choices.compared}
 
 
 def first_table(advice: Advice) -> PageTable:
-    """Return the schedulers side by side."""
+    """Return the table that compares the schedulers, one row each."""
     choices, rows = advice.choices, []
     penalty = choices.prices.penalty
     named = {manager_name(each): each.name for each in (choices.scheduler, *choices.compared)}
@@ -265,7 +265,7 @@ def first_table(advice: Advice) -> PageTable:
 
 
 def earliness_tables(advice: Advice) -> list[PageTable]:
-    """Return the earliest promises, by processors and by category."""
+    """Return tables of how early jobs could be promised to end, by processors and by category."""
     return [
         _table(
             "earliness",
@@ -278,7 +278,7 @@ def earliness_tables(advice: Advice) -> list[PageTable]:
 
 
 def categories_table(advice: Advice) -> PageTable:
-    """Count the refused jobs by category."""
+    """Return the table of refused jobs by category."""
     groups = advice.groups(advice.choices.chosen)
     easy = advice.groups(advice.choices.easy())
     rows = [
@@ -290,14 +290,14 @@ def categories_table(advice: Advice) -> PageTable:
 
 
 def _asked(group: GroupCount) -> dict[str, float]:
-    """Return the outcomes of a group's deadlines."""
+    """Return how many deadlines of a group were requested, promised and refused."""
     fates = {"jobs": group.jobs, "promised": group.promised, "refused": group.refused}
     lost = {"share": 100 * group.refused / group.jobs, "work": group.refused_work / HOUR}
     return fates | lost
 
 
 def queues_table(advice: Advice) -> PageTable | None:
-    """Count the refused jobs by queue or partition; None if the trace has none."""
+    """Return the table of refused jobs by queue or partition; None if the trace has none."""
     runs = advice.of(advice.choices.chosen)
     names = sorted({name for run in runs for name in run.queues})
     if names in ([], ["-"]):
@@ -309,7 +309,7 @@ def queues_table(advice: Advice) -> PageTable | None:
 
 
 def refusals_table(advice: Advice, aliases: Aliases | None = None) -> PageTable | None:
-    """Return the largest refused jobs with the trace's ids, perhaps without users."""
+    """Return the largest refused jobs, with the trace's job ids; ``aliases`` replace users."""
     refusals = [each for run in advice.of(advice.choices.chosen) for each in run.refusals]
     largest = sorted(refusals, key=lambda each: -each.work)[:MOST_REFUSALS]
     if not largest:
@@ -336,7 +336,7 @@ def _why(refusal: Refusal) -> str:
 
 
 def reasons_table(advice: Advice) -> PageTable:
-    """Count the reasons of refusals."""
+    """Return the table of refused jobs by reason of refusal."""
     counts = advice.counts(advice.choices.chosen)
     rows = [
         {"reason": WORDS[kind], "jobs": found, "share": 100 * found / counts.refused}
@@ -347,7 +347,7 @@ def reasons_table(advice: Advice) -> PageTable:
 
 
 def charges_table(advice: Advice) -> PageTable:
-    """Return the charges of jobs, by category."""
+    """Return the table of charges by category of jobs."""
     choices, price = advice.choices, advice.deadline_price
     chosen, easy = advice.of(choices.chosen), advice.of(choices.easy())
     rows = []
@@ -381,14 +381,14 @@ def charges_table(advice: Advice) -> PageTable:
 
 
 def loads_table(advice: Advice) -> PageTable:
-    """Return the measures by load."""
+    """Return the table of results at each simulated load."""
     loads = sorted(advice.choices.loads)
     rows = [{"load": load} | each for load in loads for each in _beside_easy(advice, load=load)]
     return _table("loads", rows, intervals=_INTERVALS)
 
 
 def other_tables(advice: Advice) -> tuple[PageTable, PageTable]:
-    """Return the measures by exactness of estimates, and by strictness of deadlines."""
+    """Return the results by how exact estimates are, and by how strict deadlines are."""
     choices = advice.choices
     cases = {
         "the users' own": choices.chosen,
@@ -409,7 +409,7 @@ def other_tables(advice: Advice) -> tuple[PageTable, PageTable]:
 
 
 def _beside_easy(advice: Advice, **differs: float) -> list[dict[str, str]]:
-    """Return the measures of EASY and of the chosen scheduler in a case."""
+    """Return table rows of EASY and of the chosen scheduler, for one variant of the workload."""
     choices = advice.choices
     cases = {"EASY": choices.easy(**differs), choices.scheduler.name: choices.case(**differs)}
     return [{"scheduler": name} | _measures(advice, case) for name, case in cases.items()]

@@ -57,7 +57,7 @@ Measure = Callable[[AdviceRun], float | None]
 
 
 class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
-    """The question about a trace: schedulers, deadlines, loads and prices.
+    """What to simulate on a trace: schedulers, deadlines, loads and prices.
 
     Attributes
     ----------
@@ -112,7 +112,7 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
             require(fits, name, count, "a whole number above 0 is accepted")
 
     def case(self, **differs: Any) -> AdviceCase:
-        """Return the case of the chosen scheduler and stringency, with these differences.
+        """Return the case of the chosen scheduler and stringency, with some fields changed.
 
         Where nothing does it is the main case, in which each job is asked for its earliest promise.
         """
@@ -121,7 +121,7 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(case, promises=case == chosen)
 
     def easy(self, **differs: Any) -> AdviceCase:
-        """Return the case of EASY on the same workload."""
+        """Return the case of EASY on the same workload as the chosen scheduler's case."""
         return self.case(scheduler="easy", settings=(), **differs)
 
     def of(self, scheduler: Contestant) -> AdviceCase:
@@ -133,16 +133,16 @@ class AdviceChoices(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def compared(self) -> list[Contestant]:
-        """Return the schedulers other than the chosen one."""
+        """Return the schedulers that the chosen one is compared with."""
         return [each for each in self.others if each.name != self.scheduler.name]
 
     @property
     def chosen(self) -> AdviceCase:
-        """Return the main case."""
+        """Return the main case: the chosen scheduler at the chosen stringency."""
         return self.case()
 
     def cases(self) -> list[AdviceCase]:
-        """Return the cases of one window."""
+        """Return all cases to run on one window of the trace."""
         found = [self.easy(), self.chosen]
         for load in self.loads:
             found += [self.easy(load=load), self.case(load=load)]
@@ -174,7 +174,7 @@ class Advice:
 
     @cached_property
     def simulated(self) -> Workload:
-        """The trace's jobs and machine, with the changes if there are any."""
+        """The trace's jobs and machine as simulated, with the changes to try if there are any."""
         whole = self.trace.workload
         return whole if self.what_if is None else self.what_if.change(whole, 1.0, 1)
 
@@ -189,13 +189,13 @@ class Advice:
         return [self.runs[msgspec.structs.replace(case, window=n)] for n in numbers]
 
     def mean(self, case: AdviceCase, measure: Measure) -> Interval | None:
-        """Return a measure's mean over windows with its interval; None if a run lacks it."""
+        """Return the mean of a measure over windows, with its interval; None if a run lacks it."""
         values = [measure(run) for run in self.of(case)]
         known = [value for value in values if value is not None]
         return mean_interval(known, SHARE) if len(known) == len(values) else None
 
     def difference(self, case: AdviceCase, other: AdviceCase, measure: Measure) -> Interval | None:
-        """Return the mean difference of two cases over windows."""
+        """Return the mean over windows of a measure's difference between two cases."""
         first, second = (list(map(measure, self.of(each))) for each in (case, other))
         known = [(a, b) for a, b in zip(first, second, strict=True) if None not in (a, b)]
         if len(known) < len(first):
@@ -204,24 +204,24 @@ class Advice:
         return paired_difference(first, second, SHARE_DIFFERENCE)  # type: ignore[arg-type]
 
     def counts(self, case: AdviceCase) -> GroupCount:
-        """Count the outcomes of deadlines in all windows."""
+        """Count the promised, refused and missed deadlines of a case in all windows."""
         return add_up(run.counts for run in self.of(case))
 
     def groups(self, case: AdviceCase) -> dict[str, GroupCount]:
-        """Return the outcomes of deadlines by category."""
+        """Return the counts of promised, refused and missed deadlines by category of jobs."""
         runs = self.of(case)
         names = dict.fromkeys(name for run in runs for name in run.groups)
         return {name: add_up(r.groups[name] for r in runs if name in r.groups) for name in names}
 
     def charge(self, case: AdviceCase, penalty: float) -> Charge:
-        """Return core-hours and QoS charges minus ``penalty`` times penalties, over all windows."""
+        """Return a case's charges (core-hours) less ``penalty`` × those of missed deadlines."""
         paid = total(
             run.total.income(penalty, self.choices.prices.unused_promise) for run in self.of(case)
         )
         return Charge(resource=paid.resource / HOUR, qos=paid.qos)
 
     def break_even(self, penalty: float) -> BreakEven:
-        """Return the price of a QoS charge of 1 (core-hours) at which EASY earns as much."""
+        """Return the price of QoS at which EASY and the chosen scheduler earn the same."""
         choices = self.choices
         return break_even(
             self.charge(choices.easy(), penalty), self.charge(choices.chosen, penalty)
@@ -229,7 +229,7 @@ class Advice:
 
     @cached_property
     def deadline_price(self) -> float:
-        """Return the price of a QoS charge of 1.
+        """Price of a QoS charge of 1 (core-hours).
 
         It is as chosen, else the one at which promises cost the centre nothing, where missed
         deadlines cost nothing either.
@@ -240,19 +240,19 @@ class Advice:
         return (self.break_even(0.0).ratio or 0.0) * prices.rate
 
     def income(self, case: AdviceCase) -> float:
-        """Return the income of all windows, in the currency."""
+        """Return the income of a case over all windows, in the currency of the prices."""
         prices = self.choices.prices
         paid = self.charge(case, prices.penalty)
         return prices.rate * paid.resource + self.deadline_price * paid.qos
 
     @cached_property
     def promises(self) -> list[EarliestPromise]:
-        """Return the earliest promise to each job, in all windows."""
+        """Return the earliest end that could be promised to each job, in all windows."""
         return [each for run in self.of(self.choices.chosen) for each in run.promises]
 
 
 def _share_of(count: str) -> Measure:
-    """Return the measure "share of requested deadlines with this outcome" (%)."""
+    """Return the measure "percentage of requested deadlines that were promised, refused, …"."""
     return lambda run: _percent(getattr(run.counts, count), run.counts.jobs)
 
 
@@ -362,7 +362,7 @@ def _fit(
     workers: Workers,
     on_progress: Callable[[int, int], None] | None,
 ) -> ModelFit:
-    """Compare the windows' waits under the site's scheduler with those in the log."""
+    """Compare simulated waits under the site's own scheduler with the waits in the log."""
     columns = prepared.workload.columns
     order = np.argsort(columns.submission_times, kind="stable")
     rows = np.concatenate([order[each.skip : each.skip + each.jobs] for each in windows])

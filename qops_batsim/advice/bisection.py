@@ -13,7 +13,7 @@ A = TypeVar("A")
 
 
 class Earliest(NamedTuple, Generic[A]):
-    """The earliest deadline found, the latest refused one before it, and the answer."""
+    """The earliest granted deadline found, the latest refused one before it, and the answer."""
 
     refused: float
     deadline: float
@@ -29,7 +29,7 @@ def earliest_deadline(
     resolution: Callable[[float], float] = lambda deadline: 0.0,
     planned_end: Callable[[A], float] | None = None,
 ) -> Earliest[A] | None:
-    """Bisect between a refused deadline and a granted one.
+    """Find the earliest granted deadline by bisection between a refused and a granted one.
 
     Figure 2 calls the ends of the interval StartPos and EndPos. Since searches are
     heuristic, a deadline earlier than the one found might be granted as well; the one found

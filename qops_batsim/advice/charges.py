@@ -58,7 +58,7 @@ class JobPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PriceList:
-    """Prices of jobs, given the slowdowns of categories; ``unknown`` is why there are none."""
+    """Prices of jobs from the mean slowdowns of categories; ``unknown`` says why there are none."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ def price_list(
     workload: str | Path | None = None,
     prices: Prices = Prices(),  # noqa: B008 - it is frozen
 ) -> PriceList:
-    """Return the prices for a run's workload, from an EASY run made now.
+    """Return the prices for a run's workload; its slowdowns come from an EASY run made here.
 
     If the workload that the run names cannot be used there are no QoS charges; that the one
     given instead cannot be used is an error.
@@ -138,7 +138,7 @@ def _slowdowns(name: str | Path, prices: Prices, digest: str | None = None) -> S
 
 
 class RunCharges(msgspec.Struct, frozen=True, kw_only=True):
-    """Charges of a run's jobs, individually and by category."""
+    """Charges of a run's jobs: for each job, and summed by category."""
 
     run: str
     jobs: list[JobCharge]
@@ -146,14 +146,14 @@ class RunCharges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChargeComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """Charges of one or two runs, and the ratio of prices at which two earn the same."""
+    """Charges of one or two runs, and the ratio of prices at which both runs earn the same."""
 
     prices: Prices
     runs: list[RunCharges]
     break_even: BreakEven | None = None
 
     def as_data(self) -> dict[str, Any]:
-        """Return all but the charges of single jobs as plain JSON values."""
+        """Return the charges by category and in total as plain values for JSON."""
         data: dict[str, Any] = {
             "weights": dict(zip(("resource", "qos"), self.prices.weights, strict=True)),
             "categories": msgspec.to_builtins(self.prices.categories),

@@ -21,14 +21,14 @@ LATEST = 600.0
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """Expectations that changed since the last look: dates in seconds since 1970, None for none."""
+    """Expected starts that changed since Slurm was last asked (seconds since 1970, None: none)."""
 
     date: float
     starts: dict[str, float | None]
 
 
 class ExpectedStarts:
-    """The expected start of each job, by date of the look.
+    """Starts that Slurm expected for each waiting job, by the date at which it was asked.
 
     Parameters
     ----------
@@ -63,11 +63,11 @@ class ExpectedStarts:
 
     @property
     def span(self) -> tuple[float, float]:
-        """Dates of the first and the last look (seconds since 1970)."""
+        """First and last date at which Slurm was asked (seconds since 1970)."""
         return self._looks[0], self._looks[-1]
 
     def at(self, job: str, date: float) -> float | None:
-        """Return a job's expected start as known at a date, both in seconds since 1970.
+        """Return the start that was expected for a job at a date (both in seconds since 1970).
 
         None if nothing was, or nobody looked at that time. One that has passed is now.
         """

@@ -65,7 +65,7 @@ class ToldJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlainExplanation(ToldJob, frozen=True, kw_only=True):
-    """Explanation of a job without its scheduler's reasons."""
+    """Explanation of a job whose scheduler logged no reasons."""
 
     state: str
     """Batsim's final state."""
@@ -76,7 +76,7 @@ class PlainExplanation(ToldJob, frozen=True, kw_only=True):
 
 
 def explain_from_files(run: str | Path, name: str) -> PlainExplanation:
-    """Explain a job (full id, or the part after ``!``) of any run; O(jobs)."""
+    """Explain a job from its run's files; ``name`` is its id or the part after ``!``. O(jobs)."""
     files = find_run(run)
     result = read_files(files)
     ids = result.ids
@@ -144,7 +144,7 @@ def _with_times(
 
 
 def _used_hosts(result: RunResult, running: Booleans) -> int:
-    """Return the number of hosts that these jobs run on; several may share one."""
+    """Return the number of hosts that some running jobs occupy; jobs may share a host."""
     rows, first, last = result.allocations
     used = np.zeros(result.hosts, dtype=np.bool_)
     for row, low, high in zip(rows.tolist(), first.tolist(), last.tolist(), strict=True):
@@ -154,7 +154,7 @@ def _used_hosts(result: RunResult, running: Booleans) -> int:
 
 
 class Explanation(ToldJob, frozen=True, kw_only=True):
-    """Explanation of a job with its scheduler's decisions."""
+    """Explanation of a job from the decisions that its scheduler logged."""
 
     estimate: float | None
     outcome: str
@@ -322,7 +322,7 @@ def _chain(
     commitments: list[Commitment],
     earliest: PossibleDeadline | None,
 ) -> list[Commitment]:
-    """Return the chain of jobs that had to end, one after the other, before the job."""
+    """Return the jobs that had to end one after the other before the explained job could start."""
     job_id, date = story.asked.job, story.asked.date
     if story.starts:
         start = story.starts[0].start

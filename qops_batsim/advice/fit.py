@@ -26,7 +26,7 @@ QUANTILES = (0.5, 0.9)
 
 
 class ClassFit(msgspec.Struct, frozen=True, kw_only=True):
-    """Waits of a class of processors: median and 90 % quantile (seconds)."""
+    """Simulated and logged waits of a class of processors: median and 90 % quantile (seconds)."""
 
     group: str
     jobs: int
@@ -35,18 +35,18 @@ class ClassFit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ratios(self) -> tuple[float, ...]:
-        """Return simulated over logged waits, by quantile."""
+        """Return simulated / logged wait at the median and at the 90 % quantile."""
         pairs = zip(self.simulated, self.logged, strict=True)
         return tuple(max(ours, LEAST_WAIT) / max(theirs, LEAST_WAIT) for ours, theirs in pairs)
 
     @property
     def worst(self) -> float:
-        """Return the ratio farthest from 1."""
+        """Return the ratio of simulated to logged wait that is farthest from 1."""
         return max(self.ratios, key=lambda ratio: abs(math.log(ratio)))
 
 
 class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
-    """Comparison of waits by class of processors; empty if the trace has no waits.
+    """Simulated and logged waits by class of processors; empty if the trace has no waits.
 
     ``scheduler`` is that of the simulation, ``tried`` how many were where EASY did not fit, and
     ``alike`` the share of waits in the later half of the trace that are within a factor of two of
@@ -61,18 +61,18 @@ class ModelFit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_known(self) -> bool:
-        """Return whether there is anything to compare."""
+        """Return whether any class has enough waits to be compared."""
         return bool(self.classes)
 
     @property
     def misfits(self) -> list[ClassFit]:
-        """Return the classes that do not fit, the worst first."""
+        """Return the classes whose simulated waits are too far from logged ones, worst first."""
         found = [each for each in self.classes if not LOW <= each.worst <= HIGH]
         return sorted(found, key=lambda each: -abs(math.log(each.worst)))
 
     @property
     def fits(self) -> bool:
-        """Return whether every class fits."""
+        """Return whether simulated waits are near enough to logged ones in every class."""
         return not self.misfits
 
 
@@ -81,7 +81,7 @@ UNKNOWN_FIT = ModelFit()
 
 
 def sizes_of(categories: Categories) -> dict[str, str]:
-    """Return the classes of processors in users' words.
+    """Return the classes of processors in words for users, by their names.
 
     >>> list(sizes_of(Categories()).values())
     ['1', '2 to 8', '9 to 32', '33 or more']
@@ -94,7 +94,7 @@ def sizes_of(categories: Categories) -> dict[str, str]:
 
 
 def size_classes(processors: Integers, categories: Categories) -> Integers:
-    """Return the index of each size's class."""
+    """Return, for each number of processors, the index of its class."""
     found: Integers = np.searchsorted(categories.processors, processors, side="left")
     return found
 
@@ -113,7 +113,7 @@ def model_fit(
     simulated: Mapping[str, Sequence[float]],
     categories: Categories = Categories(),  # noqa: B008 - it is frozen
 ) -> ModelFit:
-    """Compare the jobs' waits in a log with those under EASY.
+    """Compare the jobs' waits in a log with their simulated waits under EASY.
 
     ``simulated`` are waits by category; in ``logged`` a number below 0 is not known.
     """
@@ -136,7 +136,7 @@ def fit_of_waits(
 def _fits(
     logged: Floats, processors: Integers, simulated: Sequence[Floats], categories: Categories
 ) -> tuple[ClassFit, ...]:
-    """Compare waits by class of processors, given the simulated ones by class."""
+    """Compare logged with simulated waits, class by class; ``simulated`` are waits by class."""
     places, found = size_classes(processors, categories), []
     for place, name in enumerate(sizes_of(categories).values()):
         theirs = logged[(places == place) & (logged >= 0)]

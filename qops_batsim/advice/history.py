@@ -102,18 +102,18 @@ class JobStory:
 
     @property
     def estimate_left(self) -> float | None:
-        """Estimated run time of a run that begins now (seconds)."""
+        """Estimated time that the job still needs if it starts now (seconds)."""
         estimate = self.asked.estimate
         return None if estimate is None else on_grid(estimate - self.saved)
 
     def plan(self, date: float, start: float | None, cause: str, by: list[str]) -> None:
-        """Record a promised start."""
+        """Record at ``date`` that the job's planned start is now ``start``, and why."""
         self.planned = start
         self.starts.append(PlannedStart(date=date, start=start, cause=cause, by=by))
 
 
 class PlanState:
-    """The jobs of a run at one moment.
+    """The scheduler's jobs, their states and planned starts at one moment of a run.
 
     ``jobs`` are by the id of the submission, in its order, ``names`` the same by every id that
     a job has had, ``dying`` those whose killed run may not have ended, by the id of that run.
@@ -133,12 +133,12 @@ class PlanState:
 
     @property
     def held(self) -> list[JobStory]:
-        """Return the waiting and running jobs by submission. O(jobs)."""
+        """Return the waiting and running jobs, in the order of submission. O(jobs)."""
         return [job for job in self.jobs.values() if job.outcome in (WAITING, RUNNING)]
 
     @property
     def used_processors(self) -> int:
-        """Return the processors of running and dying jobs. O(jobs)."""
+        """Return the processors of jobs that run or are being killed. O(jobs)."""
         running = {job.name: job for job in self.jobs.values() if job.outcome == RUNNING}
         return sum(
             job.asked.processors - self._under.get(name, 0)
@@ -146,7 +146,7 @@ class PlanState:
         )
 
     def under(self, job: JobStory) -> int:
-        """Return the number of lost hosts under a running job. O(1)."""
+        """Return how many of a running job's hosts have left the machine. O(1)."""
         return self._under.get(job.name, 0) if job.outcome == RUNNING else 0
 
     def apply(self, event: log.Event) -> None:
@@ -229,7 +229,7 @@ class PlanState:
 
 @dataclass
 class DecisionHistory:
-    """A decision log in memory."""
+    """The decision log of a run, in memory: what happened to each job, and when."""
 
     name: str
     """The run's prefix, as the user gave it."""
@@ -262,7 +262,7 @@ class DecisionHistory:
 
     @cached_property
     def allocations(self) -> dict[str, HostSet]:
-        """Return the hosts of each run by full id, from the run's files. O(jobs)."""
+        """Return the hosts of each run of a job by full id, from the run's files. O(jobs)."""
         if self.files is None:
             return {}
         result = read_files(self.files)
@@ -283,14 +283,14 @@ class DecisionHistory:
         return any(one == next_one for one, next_one in pairwise(sizes))
 
     def find_job(self, name: str) -> str:
-        """Return the id of a job's submission from that id or the part after ``!``.
+        """Return the id under which a job was submitted, given that id or its part after ``!``.
 
         A job that was killed is meant by all its identifiers.
         """
         return self.final.names[find_job(name, self.final.names, str(self.path))].asked.job
 
     def state_at(self, date: float, *, before: bool = False) -> PlanState:
-        """Return the state after all events up to a date (seconds); O(events).
+        """Return the state after all events up to a date, in seconds; O(events).
 
         With ``before``, the events of the date itself are left out.
         """
@@ -312,7 +312,7 @@ class DecisionHistory:
         return self._replayed(self.events.index(self.jobs[job_id]))
 
     def state_after_admission(self, job_id: str) -> PlanState:
-        """Return the state just after a job (full id) was answered; O(events)."""
+        """Return the state just after a job (full id) was admitted or refused; O(events)."""
         end = self.events.index(self.jobs[job_id]) + 1
         while end < len(self.events) and _answers(self.events[end], job_id):
             end += 1
@@ -341,7 +341,7 @@ def _answers(event: log.Event, job_id: str) -> bool:
 
 
 def find_job(name: str, known: Mapping[str, object], source: str) -> str:
-    """Return the full id of a job of ``source`` from that id or the part after ``!``."""
+    """Return a job's full id among the known ones, given that id or its part after ``!``."""
     if name in known:
         return name
     found = [job_id for job_id in known if job_id.partition("!")[2] == name]
@@ -451,5 +451,5 @@ def _parse_header(line: bytes, path: Path) -> log.LogHeader:
 
 
 def or_infinite(number: float | None) -> float:
-    """Return the number, or infinity for None."""
+    """Return a number as it is, or infinity for None."""
     return math.inf if number is None else number

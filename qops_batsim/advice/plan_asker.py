@@ -1,4 +1,4 @@
-"""Asking a deadline scheduler about one more job, in any state of its plan.
+"""Asking a deadline scheduler what it would answer to one more job, at any moment of its plan.
 
 :class:`PlanAsker` rebuilds the plan of a past moment from the decision log, again for every
 question, since an answer changes the plan. :class:`SearchAsker` asks only the search of a plan that
@@ -52,7 +52,7 @@ ANY_OFFER = 1e12
 
 
 class Commitment(msgspec.Struct, frozen=True, kw_only=True):
-    """An admitted job as planned at one moment (seconds)."""
+    """An admitted job with its planned start and end at one moment (seconds)."""
 
     job: str
     processors: int
@@ -91,7 +91,7 @@ class PlanAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskedManager(ResourceManager):
-    """Resource manager of a scheduler that is only asked: it records decisions.
+    """Resource manager for a scheduler that is asked only: nothing starts, answers are recorded.
 
     Attributes
     ----------
@@ -108,29 +108,29 @@ class AskedManager(ResourceManager):
         self.killed: list[str] = []
 
     def start_job(self, job: Job, hosts: object) -> None:
-        """Do nothing: nothing is started."""
+        """Do nothing: no job is started for a scheduler that is asked only."""
 
     def reject_job(self, job: Job, reason: object) -> None:
-        """Do nothing: the decision log has the reason."""
+        """Do nothing: the decision log already has the reason of the refusal."""
 
     def kill_job(self, job: Job) -> None:
         self.killed.append(job.id)
 
     def note_metadata(self, job: Job, text: str) -> None:
-        """Do nothing."""
+        """Do nothing: no engine reads the metadata."""
 
     def call_at(self, date: float) -> None:
-        """Do nothing: there are no calls."""
+        """Do nothing: a scheduler that is asked only is never woken up."""
 
     def hosts_of(self, job: Job) -> int:
         return self.hosts.get(job.id, 0)
 
     def count_free(self) -> None:
-        """Keep the given number of free hosts."""
+        """Do nothing: the number of free hosts stays as it was given."""
 
 
 class PlanAsker:
-    """Asks a whole scheduler in one state of its plan, at the date ``now`` (seconds)."""
+    """Asks a scheduler about new jobs, given its plan at the date ``now`` (seconds)."""
 
     def __init__(self, history: DecisionHistory, state: PlanState, now: float) -> None:
         self.history = history
@@ -149,7 +149,7 @@ class PlanAsker:
             self.free_processors = self.machine_size - len(used)
 
     def _refuse_moved(self) -> None:
-        """Refuse a state in which maintenance moved a fixed start, which is not logged."""
+        """Refuse a state in which maintenance moved a job's fixed start: no log tells where to."""
         for story in self.state.held:
             begin = story.planned
             if story.asked.start is None or begin is None or story.outcome == RUNNING:
@@ -182,19 +182,19 @@ class PlanAsker:
         return isinstance(self._scheduler, PlanScheduler)
 
     def _recall(self, scheduler: RestartingQops) -> None:
-        """Let a scheduler count the jobs that arrived before this state."""
+        """Let a scheduler count the jobs that arrived before the moment asked about."""
         for each in self.state.jobs.values():
             asked = each.asked
             if asked.start is None and 1 <= asked.processors <= self.machine_size:
                 scheduler.count(asked.processors, duration_on_grid(or_infinite(asked.estimate)))
 
     def commitments(self) -> list[Commitment]:
-        """Return the promises by start."""
+        """Return the admitted jobs with their promised dates, in the order of planned starts."""
         found = [_commitment(story) for story in self.state.held]
         return sorted(found, key=lambda each: (or_infinite(each.start), each.job))
 
     def ask(self, asked: Submitted) -> PlanAnswer:
-        """Return the answer to a request; O(jobs²) and a search."""
+        """Return the scheduler's answer to a request for one more job; O(jobs²) and a search."""
         impossible = self._capacity.never_fits(asked.processors)
         if impossible:
             return PlanAnswer(admitted=False, refusal=impossible)
@@ -234,7 +234,7 @@ class PlanAsker:
         )
 
     def _restored(self) -> tuple[PlanScheduler, list[Job]]:
-        """Return a scheduler in this state, and the waiting jobs. O(jobs²)."""
+        """Return a scheduler restored to the moment asked about, and its waiting jobs. O(jobs²)."""
         scheduler, state, now = self._scheduler, self.state, up_to_grid(float(self.now))
         if not isinstance(scheduler, PlanScheduler):
             raise InputError(
@@ -268,7 +268,7 @@ class PlanAsker:
         return scheduler, [job for job in held if job.phase == WAITING]
 
     def earliest_deadline(self, asked: Submitted) -> tuple[float, PlanAnswer] | None:
-        """Return the earliest deadline that would be granted, with the answer.
+        """Return the earliest deadline that would be granted, with the scheduler's answer to it.
 
         The bisection of Islam et al. (2004, Figure 2), between the requested deadline, or
         the end of a job that starts now if the request has none or would be granted, and
@@ -304,7 +304,7 @@ class PlanAsker:
 
 
 def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
-    """Return the present hosts and the announced maintenance.
+    """Return the hosts that are present, and the announced maintenance.
 
     The log tells how many hosts are there; which these are, and when they have maintenance, the
     description of the run does.
@@ -338,7 +338,7 @@ def _capacity_at(history: DecisionHistory, state: PlanState) -> Capacity:
 
 
 def logged_scheduler(history: DecisionHistory) -> Scheduler:
-    """Return a scheduler with the options of the one that made a decision log."""
+    """Return a scheduler with the same options as the one that wrote a decision log."""
     header, made_by = history.header, history.made_by
     written = history.info.sha256.get("scheduler") if history.info is not None else None
     name = header.scheduler
@@ -357,7 +357,7 @@ def logged_scheduler(history: DecisionHistory) -> Scheduler:
 
 
 def job_of(asked: Submitted) -> Job:
-    """Return the job of a request."""
+    """Return the job that a request is about, as schedulers see it."""
     qos = QosRequest(
         deadline=asked.deadline,
         estimated_runtime=asked.estimate,
@@ -370,7 +370,7 @@ def job_of(asked: Submitted) -> Job:
 
 
 def _held(story: JobStory) -> Job:
-    """Return a waiting or running job in the form of a plan."""
+    """Return a waiting or running job as the scheduler's plan holds it."""
     told = {"job": story.name, "deadline": story.promise, "estimate": story.estimate_left}
     job = job_of(msgspec.structs.replace(story.asked, **told))
     job.target, job.kills = or_infinite(story.target), len(story.kills)
@@ -404,7 +404,7 @@ def _finite(number: float) -> float | None:
 
 
 class EarliestEnd(NamedTuple):
-    """An end that can be promised, and its planned start (seconds)."""
+    """The earliest end that can be promised to a job, and its planned start (seconds)."""
 
     end: float
     start: float
@@ -414,7 +414,7 @@ NO_END = EarliestEnd(math.inf, math.inf)
 
 
 class SearchAsker:
-    """Asks a deadline scheduler's search about a new job with various deadlines.
+    """Asks the search of a deadline scheduler about one new job, with various deadlines.
 
     The plan stays as it is, and so does what the job asked for. What schedulers do besides their
     search, such as killing, is not tried.
@@ -430,7 +430,7 @@ class SearchAsker:
         return self._job.trial if self._refusal(deadline) is None else None
 
     def refusal(self, deadline: float) -> Refusal | None:
-        """Return the refusal of a deadline (seconds), None if it can be promised."""
+        """Return why a deadline (seconds) is refused; None if it can be promised."""
         duration, left = self._job.duration, deadline - self._now
         if duration > left + DEADLINE_TOLERANCE:
             return no_time(duration, left, deadline)
@@ -487,7 +487,7 @@ class SearchAsker:
 
 
 class EarliestPromises:
-    """Records what could have been promised to each new job of a simulation.
+    """Records, for each new job of a simulation, the earliest end that could be promised to it.
 
     ``responses`` are the seconds from its submission to the earliest end, by full id.
     """
@@ -496,13 +496,13 @@ class EarliestPromises:
         self.responses: dict[str, float] = {}
 
     def ask(self, scheduler: DeadlineScheduler, job: Job) -> None:
-        """Ask before the scheduler answers, without changing its answer."""
+        """Ask what could be promised to a new job; the scheduler's own answer stays the same."""
         end = SearchAsker(scheduler, job).earliest().end
         self.responses[job.id] = end - job.arrival
 
 
 def deadline_scheduler(name: str, settings: Mapping[str, Any]) -> DeadlineScheduler:
-    """Return a scheduler; an InputError if it promises nothing."""
+    """Return the scheduler of a name; InputError unless it promises deadlines."""
     module = make_scheduler(name, settings)
     made = module.scheduler
     if not isinstance(made, DeadlineScheduler):
@@ -516,7 +516,7 @@ def deadline_scheduler(name: str, settings: Mapping[str, Any]) -> DeadlineSchedu
 def watched_scheduler(
     name: str, settings: Mapping[str, Any], promises: EarliestPromises
 ) -> SchedulerModule:
-    """Return a deadline scheduler that first asks about every new job."""
+    """Return a deadline scheduler that notes each new job's earliest promise in ``promises``."""
     made = deadline_scheduler(name, settings)
     kind: Any = type(made)
 

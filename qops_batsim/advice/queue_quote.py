@@ -1,4 +1,4 @@
-"""Quotes for new jobs, given the queue as it is now."""
+"""Quotes of ends that can be promised to new jobs, given a machine's queue as it is now."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NEW_JOB = "the new job"
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job to ask about: estimated run time, and latest end (seconds)."""
+    """A job for which a promise is requested: estimated run time, and latest end (seconds)."""
 
     processors: int
     time: float
@@ -64,7 +64,7 @@ class QueueAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueAsker:
-    """Answers questions about one state of a queue, in several threads at a time.
+    """Answers questions about one state of a queue; several threads may ask at once.
 
     Waiting jobs are planned in the order of their planned starts, then by priority and submission,
     each at its earliest fit, of an array no more tasks at once than may run. What was promised to a
@@ -97,7 +97,7 @@ class QueueAsker:
         )
 
     def ask(self, asked: Ask) -> QueueAnswer:
-        """Return the earliest promise to a job; the queue does not change."""
+        """Return the earliest end that can be promised to a job; the queue does not change."""
         self._check(asked)
         with self._lock:
             job = self._job
@@ -150,7 +150,7 @@ def parse_job(text: str) -> tuple[int, float]:
 
 
 def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Job], list[str]]:
-    """Return the jobs in a plan's form, from now (0 s) on, and which will be late."""
+    """Return the queue's jobs as a plan holds them (now is 0 s), and the ids of late ones."""
     running = [_running(job, state.now) for job in state.jobs if job.start is not None]
     waiting = [job for job in state.jobs if job.start is None]
     waiting.sort(key=in_line)
@@ -178,7 +178,7 @@ def _held_jobs(state: QueueState, *, may_wait: bool) -> tuple[list[Job], list[st
 
 
 def _lanes(jobs: Sequence[QueuedJob], running: Sequence[Job]) -> dict[str, list[float]]:
-    """Return, by array, when each of the tasks that may run at once can begin."""
+    """Return, for each job array with a limit of running tasks, when each place becomes free."""
     tasks = Counter(job.array for job in jobs)
     limits = {job.array: job.at_once for job in jobs if 0 < job.at_once < tasks[job.array]}
     ends: dict[str, list[float]] = {array: [0.0] * most for array, most in limits.items()}
@@ -216,7 +216,7 @@ def _planned(
     waiting: list[QueuedJob],
     lanes: Mapping[str, Sequence[float]],
 ) -> tuple[list[float], list[str]]:
-    """Return each waiting job's earliest fit in line, and the ids of late jobs."""
+    """Return each waiting job's start, all placed in line, and the ids of those that end late."""
     plan = Plan(state.processors)
     plan.resume(0.0, running)
     free = {array: list(ends) for array, ends in lanes.items()}

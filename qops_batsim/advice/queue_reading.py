@@ -50,7 +50,7 @@ Selection = Mapping[str, Sequence[str]]
 
 
 def _elsewhere(record: dict[str, Any], selection: Selection) -> str:
-    """Return why a job does not belong to the selection, empty if it does."""
+    """Return why a job is outside the selected partitions, accounts, …; empty if it is inside."""
     for what, wanted in selection.items():
         told = str(record.get("resv_name" if what == "reservation" else what) or "")
         if why := elsewhere("QOS" if what == "qos" else what, told, wanted):
@@ -129,7 +129,7 @@ def read_squeue(
 
 
 def _waits(record: dict[str, Any], states: set[str], where: str) -> tuple[str, Waits]:
-    """Return a waiting job's reason, and its meaning for a plan."""
+    """Return the reason why a job waits, and how a plan has to treat it."""
     reason = printable(str(record.get("state_reason") or "None"))
     waits = meaning_of(reason).waits
     if held := sorted(states & HELD) or (["held"] if record.get("hold") else []):
@@ -166,7 +166,7 @@ def _states(value: Any, where: str) -> set[str]:
 
 
 def _of(record: dict[str, Any], name: str, where: str) -> float | None:
-    """Return a number, None for 0, which stands for no date, limit or number of processors."""
+    """Return a number of a record; None for 0, which Slurm writes for "none" or "unlimited"."""
     found = number(record.get(name), f"{where}: {name}") or None
     if found is not None and found > MAX_SECONDS:
         raise InputError(f"{where}: {name} is {found:g}; at most {MAX_SECONDS:g} is expected")
@@ -194,7 +194,7 @@ def _common(record: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _is_exclusive(record: dict[str, Any]) -> bool:
-    """Return whether a job has its nodes for itself (a list in newer versions)."""
+    """Return whether a job shares its nodes with no other (a list in newer Slurm versions)."""
     return "none" in str(record.get("shared"))
 
 
@@ -229,7 +229,7 @@ def _running(record: dict[str, Any], where: str) -> QueuedJob:
 
 
 def _suspended(record: dict[str, Any], where: str) -> QueuedJob:
-    """Return the remaining work of a suspended job, which waits for its processors again."""
+    """Return a suspended job as a waiting one with the rest of its estimated run time."""
     common = _common(record, where)
     if common["estimate"] is not None:
         done = _of(record, "pre_sus_time", where) or 0.0
@@ -277,7 +277,7 @@ def _waiting(
 
 
 class WrittenJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job in our own form: see docs/centres.md."""
+    """A job in the project's own form of a queue: see docs/centres.md."""
 
     id: str | int
     processors: int
@@ -294,7 +294,7 @@ class WrittenJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class WrittenQueue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A queue in our own form."""
+    """A queue in the project's own form: see docs/centres.md."""
 
     jobs: list[WrittenJob]
     processors: int | None = None
@@ -311,7 +311,7 @@ def read_queue(
     selection: Selection = MappingProxyType({}),
     node_size: int = 0,
 ) -> QueueState:
-    """Read a queue in either form, only the selected jobs of squeue; O(jobs).
+    """Read a queue in Slurm's or the project's own form; a selection needs Slurm's. O(jobs).
 
     ``processors``, the size of the machine, and ``now`` (seconds since 1970) go before what is
     written; ``written_at`` is the date where none is. What is not known is asked for by an error.
@@ -366,7 +366,7 @@ def _data_of(content: bytes, source: str) -> dict[str, Any]:
 
 
 def refuse_repeated_names(content: bytes, source: str) -> None:
-    """Refuse JSON in which an object has a name twice: decoders differ in what counts."""
+    """Refuse JSON in which an object has a name twice: decoders differ in which value they take."""
 
     def check(pairs: list[tuple[str, Any]]) -> None:
         if len(dict(pairs)) < len(pairs):

@@ -57,7 +57,7 @@ class QueuedJob(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def meaning(self) -> Meaning:
-        """Return what the reason means."""
+        """Return what the job's reason to wait means for a plan."""
         return meaning_of(self.reason)
 
 
@@ -101,7 +101,7 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     margin: float = 0.0
 
     def not_planned(self) -> dict[str, int]:
-        """Count the jobs outside the plan, by reason."""
+        """Count the jobs that cannot be planned, by reason."""
         blocked = Counter(
             job.reason if job.reason == TOO_WIDE else f"{job.meaning.waits} ({job.reason})"
             for job in self.blocked

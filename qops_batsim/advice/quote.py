@@ -69,7 +69,7 @@ class PricedDeadlines:
         return earliest if earliest.deadline <= latest + PLAN_TOLERANCE else None
 
     def possible(self, deadline: float | None, answer: PlanAnswer) -> PossibleDeadline | None:
-        """Return a granted deadline with its price, if there is one."""
+        """Return a deadline with its price if the scheduler grants it, else None."""
         if deadline is None:
             return None
         return PossibleDeadline(
@@ -82,7 +82,7 @@ class PricedDeadlines:
 
 
 class Quotation(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduler's answer at the moment ``time``; dates in seconds."""
+    """What the scheduler would have answered to a new job at a date, ``time`` (seconds)."""
 
     run: str
     scheduler: str
@@ -128,7 +128,7 @@ def quote(
     before: bool = False,
     code: AllowedCode = (),
 ) -> Quotation:
-    """Quote for one more job at a moment of a finished run: the scheduler's answer then.
+    """Return what a scheduler would have answered to one more job at a moment of a finished run.
 
     Parameters
     ----------

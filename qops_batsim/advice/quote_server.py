@@ -63,17 +63,17 @@ Problem = HTTPException
 
 
 class Forecasts(Protocol):
-    """Protocol: when a queue's jobs will start; results have a JSON form (msgspec)."""
+    """Protocol: forecasts of starts for waiting and new jobs, in a form that JSON can hold."""
 
     def of_waiting(self, job: str | None = None, user: str | None = None) -> Any:
-        """Return the latest forecast at once: of all waiting jobs, one, or a user's."""
+        """Return the latest forecast, without delay: of one waiting job, of a user's, or of all."""
 
     def of_new(self, asked: Ask, user: str) -> Any:
         """Return the forecast of a job to be submitted; may be called by several threads."""
 
 
 class QuoteServer(uvicorn.Server):
-    """Server on an address; :meth:`run` serves until a signal or ``should_exit``.
+    """HTTP server for quotes; :meth:`run` serves until a signal or ``should_exit``.
 
     ``asker`` returns that of the queue as it is now; one thread at a time calls it. Without
     ``forecasts`` nothing is said of starts.
@@ -150,7 +150,7 @@ class QuoteServer(uvicorn.Server):
             return self._response(request, 400, {"error": str(error)})
 
     async def _no_route(self, request: Request, error: Exception) -> Response:
-        """Return the refusal of a request without an endpoint."""
+        """Return the refusal of a request for an unknown path."""
         if request.method not in ("GET", "POST"):
             why = f"Unsupported method ({request.method!r})"
             return self._response(request, 501, {"error": why})
@@ -228,7 +228,7 @@ class QuoteServer(uvicorn.Server):
         return await self._answering.run(partial(self._forecasts.of_new, asked, user))
 
     async def _asker(self) -> QueueAsker:
-        """Return the asker; an unreadable file is not the client's fault.
+        """Return an asker for the queue as it is now; an unreadable file gives status 503.
 
         One thread reads the file, for all who came before it began.
         """
@@ -251,14 +251,14 @@ _Endpoint = Callable[[Request], Awaitable[Any]]
 
 
 class _Line:
-    """Queue of work in threads, first come first served, with limited concurrency."""
+    """Line of requests: first come, first served; only some are answered at the same time."""
 
     def __init__(self, at_once: int) -> None:
         self._free = asyncio.Semaphore(at_once)
         self._waiting = 0
 
     async def run(self, work: Callable[[], _Result]) -> _Result:
-        """Run a function in its turn and return its result.
+        """Run a function in a thread when its turn comes, and return its result.
 
         Who does not wait for it any more does not end it.
         """
@@ -302,7 +302,7 @@ def _in_thread(work: Callable[[], _Result]) -> asyncio.Future[_Result]:
 
 
 def _forget(future: asyncio.Future[Any]) -> None:
-    """Retrieve an error that perhaps nobody waits for."""
+    """Retrieve the error of abandoned work, so that asyncio does not report it."""
     if not future.cancelled():
         future.exception()
 
@@ -316,7 +316,7 @@ class _Clients:
         self._most = min(MOST_OPEN, max(limit // 2, 16)) if limit > 0 else MOST_OPEN
 
     def add(self, connection: _LimitedProtocol) -> None:
-        """Add a connection, dropping the oldest without a complete request if needed."""
+        """Add a connection; if there are too many, drop the oldest without a complete request."""
         self._open[connection] = None
         if len(self._open) > self._most:
             idle = (each for each in self._open if not each.is_complete)

@@ -39,7 +39,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Earliness(msgspec.Struct, frozen=True, kw_only=True):
-    """Earliest promises to the jobs of a class.
+    """How early the jobs of a class could be promised to end.
 
     Responses and delays (responses minus estimates) are in seconds, by quantile; infinite where too
     many jobs could be promised nothing.
@@ -59,7 +59,7 @@ def earliness(
     by_processors: bool,
     categories: Categories = Categories(),  # noqa: B008 - it is frozen
 ) -> list[Earliness]:
-    """Return the earliest promises by processors or category, then overall."""
+    """Return how early jobs could be promised to end, by processors or category, then overall."""
     groups: dict[str, list[EarliestPromise]] = {}
     labels, sizes = categories.labels(), sizes_of(categories)
     of = {
@@ -77,7 +77,7 @@ def earliness(
 
 
 def advice_earliness(advice: Advice, *, by_processors: bool) -> list[Earliness]:
-    """Return the earliest promises of an advice."""
+    """Return how early an advice's jobs could be promised to end, by class and overall."""
     categories = advice.choices.prices.categories
     return earliness(advice.promises, by_processors=by_processors, categories=categories)
 
@@ -139,7 +139,7 @@ def span(seconds: float) -> str:
 
 
 def factor_text(stringency: float) -> str:
-    """Return the requested response in words: ``0.8 times EASY's response``."""
+    """Return the requested response time in words: ``0.8 times EASY's response``."""
     return "EASY's response" if stringency == 0 else f"{1 - stringency:.3g} times EASY's response"
 
 
@@ -164,7 +164,7 @@ def _in_text(contestant: Contestant) -> str:
 
 
 def change_text(first: Interval | None, second: Interval | None) -> str:
-    """Return the change of a share in words that suit its two values."""
+    """Return a change from one share to another in words: ``rise from 20 % to 30 %``."""
     if first is None or second is None:
         return "are not known"
     if short(first) == short(second):
@@ -175,7 +175,7 @@ def change_text(first: Interval | None, second: Interval | None) -> str:
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """Deadlines of a stringency: shares (%) of jobs and core-hours that could be promised."""
+    """Deadlines of one strictness, and the shares (%) of jobs and core-hours that can get them."""
 
     stringency: float
     jobs: Interval
@@ -183,17 +183,17 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean(self) -> float:
-        """Return the smaller of the two shares."""
+        """Return the smaller of the share of jobs and the share of core-hours (%)."""
         return min(self.jobs.mean, self.work.mean)
 
     @property
     def least(self) -> float:
-        """Return the smaller of their lower ends: what another window may give."""
+        """Return the smaller lower end of both shares' intervals: what another window may give."""
         return min(self.jobs.ends[0], self.work.ends[0])
 
 
 def offers(advice: Advice) -> list[Offer]:
-    """Return the tried deadlines, the strictest first."""
+    """Return, for each tried strictness of deadlines, what could be promised; strictest first."""
     choices, found = advice.choices, []
     for value in sorted({choices.stringency, *choices.stringencies}, reverse=True):
         case = choices.case(stringency=value)
@@ -204,7 +204,7 @@ def offers(advice: Advice) -> list[Offer]:
 
 
 def best_offer(advice: Advice) -> tuple[Offer, str]:
-    """Return the strictest deadline that enough jobs and core-hours can be promised.
+    """Return the strictest deadlines that could be promised to enough jobs and core-hours.
 
     Also tells how far that goes: ``sure`` if both intervals lie above the goal, ``mean`` if only
     the means do, and ``none`` for the laxest tried where even these do not.
@@ -221,7 +221,7 @@ def best_offer(advice: Advice) -> tuple[Offer, str]:
 
 
 def best_scheduler(advice: Advice) -> tuple[str, str]:
-    """Return the scheduler that refuses least work among those that promise no less.
+    """Return the scheduler that refuses least work among those that promise no fewer deadlines.
 
     Another one than the chosen one needs an interval that tells the two apart.
     """
@@ -260,7 +260,7 @@ def best_scheduler(advice: Advice) -> tuple[str, str]:
 
 
 def recommended(advice: Advice) -> list[Setting]:
-    """Return a centre's settings; one line if the model does not fit the trace."""
+    """Return the settings for a centre; a single line if the simulation does not fit the log."""
     if not advice.fit.fits:
         why = f"because {misfit_text(advice.fit.misfits[0], advice.fit.scheduler)}"
         return [Setting(setting="All settings", value=CANNOT_SAY, reason=why)]
@@ -275,7 +275,7 @@ def recommended(advice: Advice) -> list[Setting]:
 
 
 def fit_text(fit: ModelFit) -> str:
-    """Return which scheduler explains the log's waits, and how well, as a sentence."""
+    """Return a sentence: which scheduler explains the log's waits best, and how well."""
     if not fit.tried or fit.alike is None:
         return ""
     share = f"{100 * fit.alike:.0f} % of waits in the later half of the trace are within a factor "
@@ -289,7 +289,7 @@ def fit_text(fit: ModelFit) -> str:
 
 
 def misfit_text(worst: ClassFit, scheduler: str) -> str:
-    """Return how far simulated waits are from logged ones, for a class of processors."""
+    """Return how far simulated waits are from logged ones for a class of processors, in words."""
     at = worst.ratios.index(worst.worst)
     who = "all jobs" if worst.group == "all" else f"the jobs of {worst.group} processors"
     part = ("half", "nine of ten")[at]
@@ -314,7 +314,7 @@ _TOO_LONG = (
 
 
 def warnings(advice: Advice) -> list[str]:
-    """Return the reasons against any recommendation; none if the model fits."""
+    """Return the reasons not to recommend anything; none if simulated waits fit the log's."""
     misfits = advice.fit.misfits
     if not misfits:
         return []
@@ -356,7 +356,7 @@ def _offered(advice: Advice) -> Setting:
 
 
 def trade(advice: Advice) -> str:
-    """Return a sentence on the effect of laxer deadlines."""
+    """Return a sentence on what is gained and lost if deadlines are laxer."""
     choices, found = advice.choices, offers(advice)
     asked = next(each for each in found if each.stringency == choices.stringency)
     other, _ = best_offer(advice)
@@ -452,7 +452,7 @@ def _load(advice: Advice) -> Setting:
 
 
 def few_text(advice: Advice) -> str:
-    """Compare promises to some users with promises to all, in a sentence."""
+    """Return a sentence: how much is promised if few users ask for deadlines, and if all do."""
     choices = advice.choices
     few, all_of_them = choices.case(share=FEW), choices.chosen
     share, change = advice.mean(few, promised), advice.difference(few, all_of_them, promised)
@@ -469,7 +469,7 @@ def few_text(advice: Advice) -> str:
 
 
 def headline(advice: Advice) -> list[str]:
-    """Return the first paragraphs for a manager: promises, their cost, and the advice."""
+    """Return the first paragraphs for a manager: what can be promised, its cost, and the advice."""
     choices = advice.choices
     chosen, easy = advice.counts(choices.chosen), advice.counts(choices.easy())
     kept = chosen.promised - chosen.missed
@@ -490,7 +490,7 @@ def headline(advice: Advice) -> list[str]:
 
 
 def summary(advice: Advice) -> list[str]:
-    """Return the headline, preceded by reasons not to rely on it, if any."""
+    """Return the first paragraphs for a manager, after reasons not to rely on them, if any."""
     return [*warnings(advice), *headline(advice)]
 
 

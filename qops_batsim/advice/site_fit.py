@@ -53,7 +53,7 @@ _QOS = 100.0
 
 
 class WaitsCase(msgspec.Struct, frozen=True):
-    """A scheduler with its options."""
+    """A scheduler with its options, for which the waits of a log's jobs are simulated."""
 
     scheduler: str
     settings: ChangedOptions = ()
@@ -61,7 +61,7 @@ class WaitsCase(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Waits:
-    """Protocol: computes the waits (seconds) of a trace's jobs, in its order."""
+    """Protocol: computes each job's wait under a scheduler (seconds), in the order of the trace."""
 
     trace: Workload
 
@@ -116,7 +116,7 @@ def site_fit(
     workers: Workers = 1,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> ModelFit:
-    """Return how well the best of some schedulers explains the waits of a log.
+    """Return which of some schedulers explains the waits of a log best, and how well.
 
     By default those of :func:`site_schedulers`. ``logged`` is how long the jobs waited (seconds, by
     job), below 0 where that is not known.
@@ -152,7 +152,7 @@ def site_fit(
 
 
 def _apart(simulated: Floats, logged: Floats) -> Floats:
-    """Return the log ratios of simulated to logged waits."""
+    """Return log(simulated wait / logged wait) for each job."""
     ours, theirs = (np.maximum(each, LEAST_WAIT) for each in (simulated, logged))
     found: Floats = np.log(np.minimum(ours, 1e12)) - np.log(theirs)
     return found

@@ -88,7 +88,7 @@ def records_of_text(text: str, source: str) -> list[dict[str, Any]]:
 
 
 def _of_squeue(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each row's cells by column, and its place."""
+    """Yield each job's cells by column, and its line in the text for messages."""
     head, *lines = text.splitlines() or [""]
     heads = [name.strip() for name in head.split("|")]
     if lacks := [name for name in _NEEDED if name not in heads]:
@@ -106,7 +106,7 @@ def _of_squeue(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _of_scontrol(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield each job's fields under squeue's columns, and its place.
+    """Yield each job's fields, named as squeue's columns, and its place for messages.
 
     Of a field that is told twice the last counts: a job's name, before the others, may look like
     one, and what comes behind the last of these is free text as well.
@@ -179,7 +179,7 @@ def _record(told: Mapping[str, str], where: str) -> dict[str, Any]:
 
 
 def _count(text: str, where: str) -> float | None:
-    """Parse a number, of a range its lower end."""
+    """Parse a number, or the lower end of a range of numbers."""
     if is_none(text):
         return None
     if (parts := _COUNT.fullmatch(text)) is None:

@@ -38,7 +38,7 @@ from qops_batsim.workload.scale import subset
 
 
 class TraceWindow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A window of a trace, in jobs by submission; its number is its seed.
+    """A window of a trace: a stretch of its jobs by submission; its number is also its seed.
 
     ``processors`` is the size of the machine then, if it is known to change.
     """
@@ -52,7 +52,7 @@ class TraceWindow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 def choose_windows(
     jobs: int, windows: int | None = None, size: int | None = None, *, is_part: bool = False
 ) -> list[TraceWindow]:
-    """Return windows spread evenly over a number of jobs.
+    """Return windows of ``size`` jobs, spread evenly over a trace's jobs.
 
     By default a trace of fewer than 6,000 jobs is one window, others are three to five, of 5,000
     jobs at most: three are needed for an interval. A partition, one of several, is three of 3,000.
@@ -73,7 +73,7 @@ def choose_windows(
 def sized_windows(
     windows: Sequence[TraceWindow], workload: Workload, sizes: Sequence[tuple[float, int]]
 ) -> list[TraceWindow]:
-    """Return windows with the machine's size at the middle of their jobs.
+    """Return each window with the machine's size at the submission of its middle job.
 
     ``sizes`` are processors since some dates. No job of a window is wider than its machine.
     """
@@ -89,7 +89,7 @@ def sized_windows(
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """A trace in which every job can be promised something.
+    """A trace prepared for promises: each job has an estimate, none has a deadline.
 
     Of its jobs ``unfit`` were left out, which ask for more processors than the machine has, or for
     none, and ``deadlines`` of their own were not looked at. ``estimates`` says in a sentence which
@@ -105,7 +105,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def prepare(workload: Workload) -> Prepared:
-    """Return a trace with an estimate for each job and without deadlines."""
+    """Return a trace in which each job has an estimate and none has a deadline."""
     deadlines = sum(job.qos is not None and job.qos.deadline is not None for job in workload.jobs)
     if deadlines:
         workload = without_deadlines(workload)
@@ -137,7 +137,7 @@ MOST_REFUSALS = 20
 
 
 class AdviceCase(msgspec.Struct, frozen=True, kw_only=True):
-    """One run on a window of a trace.
+    """One run of a scheduler on a window of a trace.
 
     ``deadlines_by`` says by which estimates, and by which EASY run, deadlines are set; ``share`` is
     that of the jobs whose users ask for one. With ``promises``, it is noted how early the end of
@@ -214,12 +214,12 @@ class AdviceRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def counts(self) -> GroupCount:
-        """Return the sum of all categories."""
+        """Return the counts of deadlines summed over all categories."""
         return add_up(self.groups.values())
 
 
 def add_up(groups: Iterable[GroupCount]) -> GroupCount:
-    """Return the sum of groups."""
+    """Return the sum of the counts of several groups of jobs."""
     counted, reasons = Counter[str](), Counter[str]()
     for each in groups:
         counts = msgspec.structs.asdict(each)
@@ -230,7 +230,7 @@ def add_up(groups: Iterable[GroupCount]) -> GroupCount:
 
 @dataclass
 class TraceRuns:
-    """Runs cases on windows of a trace; caches what cases share."""
+    """Runs cases on windows of a trace, and keeps the work that several cases share."""
 
     trace: Workload
     windows: Sequence[TraceWindow]
@@ -294,13 +294,13 @@ class TraceRuns:
 
 
 def shared_work(case: AdviceCase) -> tuple[int, float]:
-    """Return what groups a case with those that can share its work."""
+    """Return a key that is equal for the cases that share a window at the same load."""
     return case.window, case.load
 
 
 @dataclass(frozen=True)
 class _UnderEasy:
-    """A workload with EASY's response times (s) by job, and slowdowns."""
+    """A workload with its jobs' response times (s) under EASY, and mean slowdowns by category."""
 
     workload: Workload
     responses: Mapping[str, float]
@@ -322,7 +322,7 @@ def run_easy(
 
 
 def give_deadlines(base: Workload, measured: _UnderEasy, case: AdviceCase) -> Workload:
-    """Return the workload with deadlines from EASY, as in Islam et al. (2003).
+    """Return the workload with deadlines from EASY's response times (Islam et al. 2003).
 
     They follow from the same jobs as they were ``measured``, perhaps with other estimates. A
     deadline is submission + max(estimate, (1 - S) × response under EASY), as of
@@ -387,7 +387,7 @@ def _refusals(
 
 
 def _field_of_jobs(workload: Workload, field: str) -> list[str]:
-    """Return a field of each job in the trace, ``-`` if missing."""
+    """Return a field of each job in the trace; ``-`` for jobs without that field."""
     return [str(job.fields.get(field, "-")) for job in workload.jobs]
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Waits(StrEnum):
-    """The effect of a reason on a plan."""
+    """How a plan has to treat a waiting job, given Slurm's reason."""
 
     FOR_PROCESSORS = "waits for processors"
     CANNOT_START = "cannot start until something changes"
@@ -34,7 +34,7 @@ class Cause(StrEnum):
 
 
 class Meaning(NamedTuple):
-    """The meaning of a reason: the cause of the wait, and its effect on a plan."""
+    """What a reason of Slurm means: why the job waits, and how a plan has to treat it."""
 
     cause: Cause
     waits: Waits
@@ -124,5 +124,5 @@ def meaning_of(reason: str) -> Meaning:
 
 
 def may_start(reason: str) -> bool:
-    """Return whether a job waits for processors, as far as is known."""
+    """Return whether a job starts once it gets processors, unless Slurm's reason denies it."""
     return meaning_of(reason).waits in (Waits.FOR_PROCESSORS, Waits.UNKNOWN)

@@ -20,7 +20,7 @@ RISK = 0.05
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes to try: ``load`` times the jobs, more ``processors``, and rules for users.
+    """Changes to try on a trace: load factor, more ``processors``, and rules for users.
 
     A job that may run longer than ``max_walltime`` (seconds) becomes several, each submitted when
     the one before could end at the earliest. ``estimates`` are the users' own, or ``learned`` ones:
@@ -34,7 +34,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     estimates: str = "users"
 
     def change(self, part: Workload, load: float, seed: int) -> Workload:
-        """Return a window of a trace with the changes; ``load`` multiplies the change's."""
+        """Return a window of a trace with the changes; both load factors multiply its load."""
         if self.max_walltime < math.inf:
             part = _cut(part, self.max_walltime)
         if self.processors:
@@ -44,7 +44,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
         return scale_load(part, load * self.load, seed=seed)
 
     def estimate(self, part: Workload, ends: Mapping[str, float]) -> Workload:
-        """Return a workload with the chosen estimates; ``ends`` are those under EASY."""
+        """Return a workload with users' or learned estimates; ``ends`` are jobs' under EASY."""
         if self.estimates == "users":
             return part
         choices = EstimateChoices(model="predicted", risk=RISK)
@@ -105,7 +105,7 @@ def _number(text: str, where: str) -> float:
 
 
 def _cut(part: Workload, longest: float) -> Workload:
-    """Return a workload in which longer jobs are cut into several."""
+    """Return a workload in which each job longer than ``longest`` is cut into several jobs."""
     jobs, profiles = [], {}
     for job, seconds in jobs_until_killed(part):
         if job.estimate <= longest:
