@@ -57,7 +57,7 @@ _FIX = "pip install --no-build-isolation -e . (with setuptools>=77 and cython>=3
 
 
 def is_compiled() -> bool:
-    """Return whether the core runs compiled.
+    """Return whether the compiled modules of the package are the ones that run.
 
     >>> is_compiled() in (True, False)
     True
@@ -76,7 +76,7 @@ def warning() -> str:
 
 
 class UncompiledFinder:
-    """Import finder (``sys.meta_path``) of the sources of compiled modules."""
+    """Import finder (``sys.meta_path``) that loads compiled modules from their sources."""
 
     @classmethod
     def find_spec(cls, name: str, *_: object) -> ModuleSpec | None:
@@ -88,7 +88,7 @@ class UncompiledFinder:
 
 
 def use_compiled() -> None:
-    """Import compiled modules, or their sources where :data:`PURE` is 1.
+    """Import the compiled modules, or their sources if the variable :data:`PURE` is 1.
 
     In a checkout, ImportError if some are older than their sources, or missing where others are
     there: they would do what the source did once.
@@ -113,7 +113,7 @@ def _is_checkout() -> bool:
 
 
 def _date_of(path: Path) -> float:
-    """Return when a file was last changed, 0 if it is missing."""
+    """Return when a file was last changed, 0 if the file is missing."""
     try:
         return path.stat().st_mtime
     except OSError:

@@ -1,4 +1,4 @@
-"""Calendar dates of a simulation's seconds, from a log's begin and time zone."""
+"""Calendar dates for the seconds of a simulation, from a log's begin and time zone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MONTH = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])")
 
 
 class Calendar(msgspec.Struct, frozen=True):
-    """The calendar of a site: the date of second 0, and the time zone.
+    """The calendar of a site: the date of the simulation's second 0, and the time zone.
 
     ``unix_start`` is the date of second 0 (seconds since 1970 in UTC), ``time_zone`` a name as
     ``Europe/Stockholm``, whose daylight saving is observed.
@@ -41,12 +41,12 @@ class Calendar(msgspec.Struct, frozen=True):
             ) from None
 
     def seconds(self, moment: datetime) -> float:
-        """Return the second of a date; a date without a time zone is the site's."""
+        """Return the simulation second of a date; a date without time zone is in the site's."""
         local = moment if moment.tzinfo else moment.replace(tzinfo=ZoneInfo(self.time_zone))
         return local.timestamp() - self.unix_start
 
     def date(self, seconds: float) -> datetime:
-        """Return the site's date of a second, in the years 1 to 9999."""
+        """Return the date at the site for a simulation second, in the years 1 to 9999."""
         zone = ZoneInfo(self.time_zone)
         try:
             return datetime.fromtimestamp(self.unix_start + seconds, tz=UTC).astimezone(zone)
@@ -57,7 +57,7 @@ class Calendar(msgspec.Struct, frozen=True):
             ) from None
 
     def text(self, seconds: float) -> str:
-        """Return the site's date of the nearest second, ``YYYY-MM-DD hh:mm:ss``.
+        """Return the date at the site for a second, rounded: ``YYYY-MM-DD hh:mm:ss``.
 
         In an hour that comes twice, its UTC offset follows.
         """
@@ -68,7 +68,7 @@ class Calendar(msgspec.Struct, frozen=True):
         return (date if twice else date.replace(tzinfo=None)).isoformat(" ", "seconds")
 
     def month(self, month: str) -> tuple[float, float]:
-        """Return first second and end of a calendar month, written ``YYYY-MM``."""
+        """Return the first second and the end of a calendar month, written ``YYYY-MM``."""
         match = _MONTH.fullmatch(month)
         if not match or not 1 < int(match[1]) < 9999:
             raise InputError(f"month {month!r} is not a month; YYYY-MM (1996-10) is expected")
@@ -77,9 +77,9 @@ class Calendar(msgspec.Struct, frozen=True):
         return self.seconds(datetime(year, number, 1)), self.seconds(datetime(*following, 1))
 
     def month_of(self, seconds: float) -> str:
-        """Return the calendar month, ``YYYY-MM``, of a second."""
+        """Return the calendar month of a simulation second as ``YYYY-MM``."""
         return f"{self.date(seconds):%Y-%m}"
 
     def later(self, seconds: float) -> Calendar:
-        """Return the calendar of a workload whose second 0 is later."""
+        """Return the calendar of a workload that begins some seconds later."""
         return Calendar(self.unix_start + seconds, self.time_zone) if seconds else self

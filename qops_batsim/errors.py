@@ -1,4 +1,4 @@
-"""Errors that users can cause, each one clear sentence.
+"""Errors that users can cause, each told in one clear sentence.
 
 The command line prints the sentence and exits with code 2; it never shows a
 traceback for any of these. Any other exception is a defect of the package.
@@ -124,7 +124,7 @@ def require_type(what: str, value: object, kind: type | tuple[type, ...], accept
 
 
 def require_one_of(name: str, value: str, known: Iterable[str]) -> None:
-    """Raise an :class:`InputError` ``NAME is 'VALUE'`` unless the value is a known name."""
+    """Raise an :class:`InputError` ``NAME is 'VALUE'`` unless the value is in ``known``."""
     if value not in known:
         raise InputError(f"{name} is {shown(value)}{did_you_mean(str(value), known)}")
 
@@ -152,7 +152,7 @@ _CONTRARIES = (
 
 
 def _contrary(name: str, near: str) -> bool:
-    """Return whether a name is nearer to the opposite of another: admited, unadmitted."""
+    """Return whether a known name means the opposite of the given one: admitted, unadmitted."""
 
     def likeness(other: str) -> float:
         return SequenceMatcher(None, name, other).ratio()
@@ -167,7 +167,7 @@ def _contrary(name: str, near: str) -> bool:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` for the nearest known name, or the list of all.
+    """Return ``"; did you mean 'x'?"`` for the nearest known name, or a list of known names.
 
     >>> did_you_mean("eazy", ("easy", "fcfs"))
     "; did you mean 'easy'? (known: easy, fcfs)"

@@ -113,7 +113,7 @@ class FileSet:
             yield each.stream
 
     def adopt(self, name: str, path: Path) -> None:
-        """Add a file that another program wrote on the same file system."""
+        """Add a file that another program has written on the same file system."""
         self._pending[name] = PendingFile(self.path(name), path)
         self._digests.pop(name, None)
 
@@ -154,7 +154,7 @@ class FileSet:
         return [each.path for each in (others if not stays else [*others, first])]
 
     def publish_alone(self) -> list[Path]:
-        """Publish all files, with a record only meanwhile."""
+        """Publish all files; the record exists only while they are being published."""
         return self.publish(document_with_digests(self, {}), stays=False)
 
     def _sync_directory(self) -> None:
@@ -174,7 +174,7 @@ class FileSet:
 
 
 def run_files(prefix: str | Path, *, room: int = 0, lasting: bool = True) -> FileSet:
-    """Return the set of files of a run to come: see :class:`FileSet`."""
+    """Return the set of files that a run will write: see :class:`FileSet`."""
     files = FileSet(prefix, DESCRIPTION, (*RUN_FILES, PICTURE), room=room, lasting=lasting)
     for name in RUN_FILES:
         packed = Path(f"{prefix}{name}.gz")
@@ -189,7 +189,7 @@ def run_files(prefix: str | Path, *, room: int = 0, lasting: bool = True) -> Fil
 def write_report(
     directory: Path, record: str, document: Mapping[str, Any], contents: Mapping[str, bytes]
 ) -> list[Path]:
-    """Write the files of a report as a set into a directory; return their paths.
+    """Write the files of a report into a directory, published together; return their paths.
 
     These are a record (JSON), which gets the digests of the others, and these by name.
     """
@@ -203,13 +203,13 @@ def write_report(
 
 
 def document_with_digests(files: FileSet, document: Mapping[str, Any]) -> bytes:
-    """Return the JSON of a record: a document with the other files' digests."""
+    """Return the JSON of a record: a document, and the digests of the set's other files."""
     content = {**document, "files": files.digests()}
     return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return a file's inode and date, which identify it; None without a file."""
+    """Return the inode and date that identify a file; None if the file does not exist."""
     try:
         found = path.stat()
     except OSError:

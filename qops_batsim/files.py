@@ -1,4 +1,4 @@
-"""Reading and writing files, in one way everywhere.
+"""Reading and writing files, for all parts of the package.
 
 Inputs may be plain or gzip-compressed, are bounded in size, and every failure
 becomes an :class:`~qops_batsim.errors.InputError` that names the file.
@@ -114,7 +114,7 @@ def read_parts(
 
 
 class _StoredBytes:
-    """A stored file or pipe that is read once, counted and digested meanwhile."""
+    """A stored file or pipe, read once; its bytes are counted and digested on the way."""
 
     def __init__(self, raw: IO[bytes], digest: hashlib._Hash | None) -> None:
         self._raw = raw
@@ -142,7 +142,7 @@ class _StoredBytes:
         return part
 
     def check(self, size: int, path: str | Path, what: str) -> None:
-        """Raise an InputError if the content is out of proportion to the stored bytes."""
+        """Raise an InputError if the content is far larger than the stored bytes allow."""
         if size > max(MAX_SMALL_CONTENT, MAX_INFLATION * self._count):
             raise InputError(
                 f"{path}: {self._count} compressed bytes hold more than {MAX_INFLATION} times as "
@@ -169,7 +169,7 @@ def text_of(content: bytes, path: str | Path, *, what: str) -> str:
 def decoded(
     content: bytes, decoder: msgspec.json.Decoder[_Kind], where: object, what: str
 ) -> _Kind:
-    """Decode JSON; ``where`` and ``what`` (expected) are for messages."""
+    """Decode JSON; messages name its place, ``where``, and ``what`` was expected."""
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -200,7 +200,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def as_stored(path: str | Path, text: str) -> bytes:
-    """Return a text's bytes for a file of this name, compressed for ``.gz``."""
+    """Return a text's bytes as its file stores them: compressed if the name ends in ``.gz``."""
     content = text.encode()
     return gzip.compress(content, mtime=0) if str(path).endswith(".gz") else content
 
@@ -281,7 +281,7 @@ class PendingFile:
 
 @contextmanager
 def pending_directory(path: str | Path) -> Iterator[Path]:
-    """Make a temporary directory next to ``path`` for the block."""
+    """Make a temporary directory next to ``path``, removed at the end of the block."""
     with errors_of_writing(path):
         directory, handle = _locked_beside(Path(path).absolute(), _make_directory)
     try:
@@ -313,7 +313,7 @@ def sweep(directory: Path) -> None:
 
 
 def check_writable(path: str | Path, room: int = 0) -> None:
-    """Raise an InputError if a file will not be writable, as far as can be known.
+    """Raise an InputError if it is known already that a file cannot be written.
 
     ``room`` are the bytes that it will need at least.
     """
@@ -388,7 +388,7 @@ def _resolved(path: Path) -> Path:
 
 
 def _locked_beside(target: Path, make: Callable[[Path], int]) -> tuple[Path, int]:
-    """Make a locked temporary file or directory of a target; return it and the lock."""
+    """Make a temporary file or directory next to a target, and lock it; return both."""
     for _ in range(20):
         temporary = beside(target)
         try:

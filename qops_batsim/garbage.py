@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Pause the collector, which would traverse all jobs again and again.
+    """Pause the garbage collector, which would visit all jobs again and again.
 
     Reading, simulating, writing and verifying make no reference cycles to speak of: what they
     drop goes at once.
@@ -25,7 +25,7 @@ def without_garbage_collection() -> Iterator[None]:
 
 
 def no_garbage_collection_at_exit() -> None:
-    """Skip garbage collection at exit, which takes a fifth of a run's CPU time.
+    """Skip garbage collection at the program's exit, where it takes a fifth of a run's time.
 
     All that is left goes with the process. What is to be closed is closed before.
     """

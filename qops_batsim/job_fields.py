@@ -18,7 +18,7 @@ QOS_CLASSES = ("deadline", "high_priority", "dedicated", "best_effort")
 class QosRequest(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """A user's request beyond processors and walltime; every field is optional.
+    """What a user requests beyond processors and walltime; every field is optional.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class QosRequest(
     start: float | None = None
 
     def problem(self) -> str | None:
-        """Return what is wrong with the values, or None."""
+        """Return what is wrong with the request's values, or None."""
         found = (problem_in(name, getattr(self, name)) for name in CHECKED)
         return next(filter(None, found), None)
 
@@ -94,7 +94,7 @@ CHECKED = ("service_class", *_DATES, *_DURATIONS, *_AMOUNTS, *_PRIORITIES, *_NAM
 
 
 def problem_in(name: str, value: Any) -> str | None:
-    """Return what is wrong with a request's field, or None."""
+    """Return what is wrong with the value of a request's field, or None."""
     if value is None or value is msgspec.UNSET:
         return None
     if name == "service_class" and value not in QOS_CLASSES:
@@ -123,7 +123,7 @@ def is_number(value: object) -> TypeGuard[float]:
 
 
 def is_amount(value: object) -> TypeGuard[float]:
-    """Return whether a JSON value is a usable amount of flop, bytes or seconds."""
+    """Return whether a JSON value can be an amount of flop, bytes or seconds."""
     return is_number(value) and 0 <= value <= MAX_AMOUNT
 
 
@@ -133,7 +133,7 @@ def is_whole_number(value: object) -> TypeGuard[int]:
 
 
 def is_qos_request(value: object) -> TypeGuard[dict[str, Any]]:
-    """Return whether a JSON value is an object with fields of :class:`QosRequest` only."""
+    """Return whether a JSON value is an object that has only fields of :class:`QosRequest`."""
     return isinstance(value, dict) and bool(value) and _QOS_KEYS.issuperset(value)
 
 
@@ -176,7 +176,7 @@ def _field_error(fields: dict[str, Any], where: str, name: str, accepted: str) -
 
 
 def read_qos(fields: dict[str, Any], where: str) -> QosRequest | None:
-    """Read a job's ``qos`` object (Batsim 4), or the same in ``extra_data`` (Batsim 5)."""
+    """Read a job's request from ``qos`` (Batsim 4) or from ``extra_data`` (Batsim 5)."""
     name, raw = "qos", fields.get("qos")
     if raw is None:
         # In Batsim v5 extra_data is open to all uses: it is ours only if every key is.

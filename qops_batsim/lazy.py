@@ -19,7 +19,7 @@ from typing import Any
 def lazy_names(
     package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return ``__getattr__``, ``__dir__`` and ``__all__`` of a package.
+    """Return ``__getattr__``, ``__dir__`` and ``__all__`` for a package whose names load lazily.
 
     ``modules`` has the names, with blanks between them, by the module below the package.
     """

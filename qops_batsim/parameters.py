@@ -13,7 +13,7 @@ ValueT = TypeVar("ValueT")
 
 
 class Parameter(NamedTuple, Generic[ValueT]):
-    """A parameter: name, default, its words in messages, and its names elsewhere.
+    """A parameter of deadline workloads: its name and default, and its names elsewhere.
 
     A study's file has a list of its values, ``listed``, and a study's tables a ``column``.
     Commands have an ``option``, with its value and what it means.
@@ -108,6 +108,6 @@ ON_BROKEN_PROMISE = Parameter(
 
 
 def is_strict(on_broken_promise: str) -> bool:
-    """Return whether a broken promise is an error (otherwise it is counted)."""
+    """Return whether a broken promise is an error; otherwise broken promises are counted."""
     require_one_of(ON_BROKEN_PROMISE.name, on_broken_promise, (COUNT, FAIL))
     return on_broken_promise == FAIL

@@ -1,4 +1,4 @@
-"""Former names that users' schedulers may still use, and their successors.
+"""Former names that users' schedulers may still use, and the names that replaced them.
 
 The same table stands in the changelog.
 """
@@ -57,20 +57,20 @@ RENAMED: dict[str, str] = {
 
 
 def successor(name: str) -> str | None:
-    """Return the successor of a former name for a message, None for other names."""
+    """Return, for a message, the name that replaced a former one; None for other names."""
     told = RENAMED.get(name)
     return None if told is None else told.replace("`", "")
 
 
 def note_successor(error: AttributeError) -> None:
-    """Add the successor of a missing attribute's former name to its error."""
+    """If an error is about a former name, add the name that replaced it to the error."""
     for entry in RENAMED:
         if re.match(rf"self\.{re.escape(str(error.name))}\b", entry):
             error.add_note(f"{entry} of before: {successor(entry)}")
 
 
 def hooks_before() -> dict[str, tuple[str, list[str]]]:
-    """Return each former hook's entry and arguments by name."""
+    """Return each former hook's entry in :data:`RENAMED`, and the names of its arguments."""
     found = {}
     for entry in RENAMED:
         name, _, arguments = entry.rstrip(")").partition("(")

@@ -26,7 +26,7 @@ def shipped_directory(kind: str) -> Path:
 
 
 def shipped_names(kind: str) -> list[str]:
-    """Return the names of shipped files of a kind, without directory and ending."""
+    """Return the names of the shipped files of a kind, without directory and ending."""
     ending = _KINDS[kind]
     return sorted(
         path.name.removesuffix(ending) for path in shipped_directory(kind).glob(f"*{ending}")
@@ -71,7 +71,7 @@ DataT = TypeVar("DataT")
 
 
 def packaged_data(package: str, file: str, kind: type[DataT]) -> DataT:
-    """Return a packaged TOML file's content as a type."""
+    """Return the content of a TOML file of the package, as an object of the type ``kind``."""
     import tomllib
 
     import msgspec

@@ -20,7 +20,7 @@ class EndingSignal(SystemExit):
 
 @contextmanager
 def ending_signals_raise() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP raise an exception in this block, like Ctrl-C.
+    """Let SIGTERM and SIGHUP raise an exception in this block, as Ctrl-C does.
 
     Where they have handlers already, or outside the main thread, nothing changes.
     """

@@ -65,7 +65,7 @@ _Content = TypeVar("_Content")
 
 
 class Words(NamedTuple):
-    """A column of few different texts: the texts, and the index of each row's."""
+    """A column with few different texts: the texts, and for each row the index of its text."""
 
     words: Sequence[str]
     which: np.ndarray
@@ -77,7 +77,7 @@ class Words(NamedTuple):
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Words:
-        """Return a column of texts that repeat often."""
+        """Return a column of the given texts, many of which are equal."""
         words: dict[str, int] = {}
         which = (words.setdefault(text, len(words)) for text in texts)
         column = np.fromiter(which, np.int64, len(texts))
@@ -88,11 +88,11 @@ class Words(NamedTuple):
         return [self.words[index] for index in self.which.tolist()]
 
     def at(self, rows: np.ndarray) -> Words:
-        """Return the column for some of the rows."""
+        """Return the column with only some of the rows."""
         return Words(self.words, self.which[rows])
 
     def where(self, holds: Callable[[str], bool]) -> Booleans:
-        """Return the rows whose text satisfies a condition, as a mask."""
+        """Return a mask of the rows whose text satisfies a condition."""
         found: Booleans = np.array([holds(word) for word in self.words], np.bool_)[self.which]
         return found
 
@@ -103,12 +103,12 @@ class General(NamedTuple):
     values: np.ndarray
 
     def texts(self) -> list[str]:
-        """Return the dates with six significant digits."""
+        """Return the dates as texts with six significant digits."""
         return [f"{value:g}" for value in self.values.tolist()]
 
 
 class Intervals(NamedTuple):
-    """A column of sets of whole numbers, as ascending maximal intervals.
+    """A column of sets of whole numbers, each as ascending intervals that do not touch.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class Intervals(NamedTuple):
     last: np.ndarray
 
     def texts(self) -> list[str]:
-        """Return the sets in Batsim's notation of hosts: ``"0-3 5"``."""
+        """Return the sets as Batsim writes hosts: ``"0-3 5"``."""
         bounds = self.offsets.tolist()
         every = slice(bounds[0], bounds[-1])
         pairs = zip(self.first[every].tolist(), self.last[every].tolist(), strict=True)
@@ -197,7 +197,7 @@ def format_rows(columns: Sequence[Column], rows: int) -> Iterator[bytes]:
 
 
 def cells(column: Column) -> Sequence[str]:
-    """Return a column's cells as they are written in CSV."""
+    """Return a column's cells as texts, as they are written in CSV."""
     if isinstance(column, (Words, Intervals, General)):
         return column.texts()
     if not isinstance(column, np.ndarray):
@@ -286,7 +286,7 @@ def _interval_texts(column: Intervals, rows: slice) -> pl.Series:
 
 
 class Texts(Sequence[str]):
-    """A Polars column of texts, whose cells become Python strings when accessed."""
+    """A Polars column of texts; a cell becomes a Python string only when it is read."""
 
     def __init__(self, series: pl.Series) -> None:
         self.series = series
@@ -299,7 +299,7 @@ class Texts(Sequence[str]):
         return bool(self.series.str.contains(letters, literal=True).any())
 
     def joined(self, separator: str) -> str:
-        """Return all cells concatenated."""
+        """Return the texts of all cells, joined by a separator."""
         return str(self.series.fill_null("").str.join(separator)[0]) if len(self) else ""
 
     def are_all(self, text: str) -> bool:
@@ -307,7 +307,7 @@ class Texts(Sequence[str]):
         return bool((self.series == text).all())
 
     def places(self, known: Sequence[str], prefix: str = "") -> Integers:
-        """Return, for each cell, the index of the text that follows a prefix, -1 if none."""
+        """Return, for each cell, the index in ``known`` of its text after ``prefix``, or -1."""
         return _places(self.series, known, prefix)
 
     def __len__(self) -> int:
@@ -382,7 +382,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """The format of a kind of CSV file: its required columns and the kinds of all.
+    """What a kind of CSV file has to contain: required columns, and what each column holds.
 
     ``choices`` are columns of certain words, ``others`` tells whether all further columns
     are read as texts.
@@ -396,7 +396,7 @@ class Form:
     others: bool = False
 
     def kinds(self, header: list[str]) -> tuple[list[str], dict[str, tuple[str, ...]], list[str]]:
-        """Return which of a file's columns are numbers, words and texts."""
+        """Return which of a file's columns hold numbers, repeated words, and free texts."""
         texts = [
             name
             for name in header
@@ -408,7 +408,7 @@ class Form:
 
 
 def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Content:
-    """Read a CSV file and pass its columns to ``make``; InputError names file and problem."""
+    """Read a CSV file and pass its columns to ``make``; errors name the file and the problem."""
     content = read_bytes(path, what=form.what)
     frame = _parsed_long(content, form) if len(content) >= FEW_BYTES else None
     if frame is not None:
@@ -422,7 +422,7 @@ def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Co
 
 
 class _Unusable(Exception):
-    """A cell cannot be used; the slow reader will say which."""
+    """A cell cannot be used; the slow reader will find which one and raise the error."""
 
 
 def _parsed_long(content: bytes, form: Form) -> pl.DataFrame | None:
@@ -483,7 +483,7 @@ def _long_table(frame: pl.DataFrame, form: Form, is_shielded: bool) -> Table:
 
 
 def has_quotes_within(content: bytes) -> bool:
-    """Return whether any cell has quotes other than around it."""
+    """Return whether any cell contains quotes, apart from quotes around the whole cell."""
     # Usually they are those of an empty last cell, which is seen without looking for others.
     if content.count(b'"') == 2 * content.count(b',""\n'):
         return False
@@ -497,7 +497,7 @@ def _unshielded_series(series: pl.Series) -> pl.Series:
 
 
 def _is_out_of_proportion(columns: int, lines: int, letters: int) -> bool:
-    """Return whether a text has far more cells than letters."""
+    """Return whether a text would have far more cells than it has characters."""
     return lines > _FEW_LINES and columns * lines > _CELLS_OF_LETTER * letters
 
 
@@ -512,7 +512,7 @@ def _positions(series: pl.Series, words: Sequence[str]) -> Choices:
 
 
 def _read_short(path: Path, text: str, form: Form) -> Table:
-    """Read a table in plain Python, whatever its form, or say what is wrong with it."""
+    """Read a table in plain Python, in any usual form, or say what is wrong with the table."""
     if not text.strip():
         raise InputError(f"{path}: empty (did the simulation abort?); {form.what} is expected")
     header = next(csv.reader(io.StringIO(text[:_LONGEST_HEADER], newline="")), [])
@@ -592,7 +592,7 @@ def _plain_columns(path: Path, text: str, form: Form) -> dict[str, list[str]]:
 
 
 def _numbers(texts: list[str]) -> Floats:
-    """Return texts as numbers, NaN for those that are none."""
+    """Return texts as numbers, NaN for texts that are not numbers."""
     if _IN_NUMBERS.issuperset("".join(texts)):
         try:
             return np.array([float(text) if text else math.nan for text in texts])

@@ -1,4 +1,4 @@
-"""Comparing dates: all tolerances, the grid of plans, and the grace.
+"""Comparing dates: all tolerances, the grid of plans, and the grace (lateness allowed).
 
 Dates and durations are floats in seconds. Workload logs have whole seconds, but
 sums of floats (start + run time) may differ in the last bits. Plans therefore hold
@@ -65,7 +65,7 @@ _GRID, _GRID_END, _SAME_DATE, _SHORTEST = GRID, GRID_END, SAME_DATE, SHORTEST
 
 
 def least_grace(round_trip: float) -> float:
-    """Return the least grace (s) at which plans tolerate the delays of messages.
+    """Return the least lateness to allow (s) so that message delays break no promise.
 
     ``round_trip`` is the platform's longest one, from the master to a host and back (seconds).
 
@@ -76,7 +76,7 @@ def least_grace(round_trip: float) -> float:
 
 
 def on_grid(date: float) -> float:
-    """Return the nearest date in whole microseconds (seconds).
+    """Return the nearest date, in seconds, that is a whole number of microseconds.
 
     >>> on_grid(0.1 + 0.2)
     0.3
@@ -87,7 +87,7 @@ def on_grid(date: float) -> float:
 
 
 def up_to_grid(date: float) -> float:
-    """Return a date rounded up to whole microseconds (seconds).
+    """Return a date, in seconds, rounded up to whole microseconds.
 
     The last bits of a sum of floats make no microsecond.
 
@@ -101,7 +101,7 @@ def up_to_grid(date: float) -> float:
 
 
 def duration_on_grid(duration: float) -> float:
-    """Return a duration rounded up to whole microseconds, at least one (seconds).
+    """Return a duration rounded up to whole microseconds, at least one microsecond (in s).
 
     As dates of news are rounded up as well, what is estimated well is told to end no later
     than planned.
@@ -110,7 +110,7 @@ def duration_on_grid(duration: float) -> float:
 
 
 def end_of(start: float, duration: float) -> float:
-    """Return the end, on the grid, of a start and a duration (seconds).
+    """Return when a job ends, given its start and duration, rounded to the grid (seconds).
 
     Also beyond the grid's end it is later than the start, whatever the duration.
 

@@ -35,7 +35,7 @@ UNKNOWN_RETURN_CODE = -1
 
 
 class ModuleAgent:
-    """A scheduler that acts in a batsim-py simulation.
+    """An agent that lets a scheduler of ours decide in a batsim-py simulation.
 
     Make it before the simulation starts, and let it act whenever the simulation
     has stopped at an event::
@@ -83,7 +83,7 @@ class ModuleAgent:
         simulator.subscribe(HostEvent.STATE_CHANGED, self._host_changed)
 
     def act(self) -> None:
-        """Pass the events since the last call to the scheduler and execute its decisions.
+        """Give the scheduler all events since the last call, and execute its decisions.
 
         A kill is carried out at once, and the module is asked again about what
         came of it. Everything else reaches the engine with the next
@@ -200,7 +200,7 @@ class ModuleAgent:
 
 @contextmanager
 def engine_watched(simulator: Any) -> Iterator[None]:
-    """Raise a SimulationError inside this block when batsim-py's engine dies.
+    """Raise a SimulationError inside this block when the Batsim of batsim-py dies.
 
     batsim-py itself would wait for ever for the next message, also when the engine has
     refused its input or a decision and is gone. Works in the main thread only, as
@@ -244,7 +244,7 @@ def run_scheduler(
     workload: str,
     **start: Any,
 ) -> SchedulerModule:
-    """Run a whole batsim-py simulation with a scheduler; return its module.
+    """Run a whole batsim-py simulation with a scheduler; return the scheduler.
 
     The simulation is closed at the end, also after an error, so that no process
     is left behind.

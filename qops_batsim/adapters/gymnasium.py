@@ -1,4 +1,4 @@
-"""A Gymnasium environment: admit, refuse or offer, for each job with a deadline.
+"""A Gymnasium environment: admit or refuse each job with a deadline, or offer another one.
 
     import gymnasium
     import qops_batsim.adapters.gymnasium  # registers it
@@ -51,11 +51,11 @@ ENVIRONMENT = "qops_batsim/Deadlines-v0"
 
 
 class Abandoned(Exception):
-    """An episode was abandoned before its end."""
+    """The episode was abandoned before its end."""
 
 
 class _Episode:
-    """Policy that exchanges observations and actions with another thread."""
+    """Policy that hands observations to another thread and takes actions from it."""
 
     def __init__(self, worth: dict[str, float], penalty: float) -> None:
         self.questions: SimpleQueue[Observation | BaseException | None] = SimpleQueue()
@@ -94,13 +94,13 @@ class _Episode:
             self._promises[job.id] = admitted, part * self._worth[job.id.partition("!")[2]]
 
     def take_reward(self) -> float:
-        """Return the reward of promises since the last call."""
+        """Return the reward for promises since the last call."""
         reward, self._reward = self._reward, 0.0
         return reward
 
 
 class DeadlinesEnv(gymnasium.Env[Observation, Any]):
-    """Environment of admission: one request for a deadline a step.
+    """Environment of admission: each step answers one job that requests a deadline.
 
     The observation is of ten numbers, :data:`~qops_batsim.adapters.steered.FEATURES`; the action
     of two: the answer (refuse, admit, offer) and the order in which waiting jobs are placed again
@@ -173,7 +173,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode; return the first request, and which window of the log it is.
+        """Begin an episode; return its first request, and which window of the log it simulates.
 
         ``options`` may fix ``skip``, the jobs before the stretch, and ``seed``, that of duplicates
         and outages.
@@ -206,7 +206,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         return self._next(), {**chosen, "requests": len(worth)}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Answer a request; return the next one and the reward of promises meanwhile.
+        """Answer a request; return the next request and the reward for promises in between.
 
         A wrong action is an :class:`~qops_batsim.errors.InputError`, and the request still waits.
         At the end ``info`` has the numbers of promises ``kept`` and ``broken``, and of requests
@@ -222,14 +222,14 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         return observation, episode.take_reward(), over, False, told if over else {}
 
     def close(self) -> None:
-        """End an unfinished episode."""
+        """End the episode if it is unfinished."""
         if self._thread is not None:
             self._leave()
             self._thread.join()
             self._thread = None
 
     def bound(self, units: float = 0.5) -> float:
-        """Return the most that a clairvoyant schedule could earn in this episode.
+        """Return the most reward that a schedule with knowledge of the future could earn.
 
         It is searched for ``units`` of deterministic time, about seconds; needs the extra
         ``bound``. Outages are not known to it.
@@ -243,7 +243,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         return 100.0 * float((found.bound - free) / (found.total - free))
 
     def _worth(self, workload: Workload) -> dict[str, float]:
-        """Return each request's worth by job, in % of all."""
+        """Return what each requested deadline is worth by job, in % of the worth of all."""
         worth = worth_of(workload, self._objective).tolist()
         asked = {
             job.id: value
@@ -259,7 +259,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         return {job_id: 100.0 * value / total for job_id, value in asked.items()}
 
     def _next(self) -> Observation:
-        """Return the next request, zeros after the last one."""
+        """Return the next request; zeros after the last request."""
         question = self._episode.questions.get()
         if isinstance(question, np.ndarray):
             return question

@@ -37,7 +37,7 @@ _CONSUMED_ENERGY: dict[str, Any] = {"requests": {"consumed_energy": {}}}
 
 
 class ModuleScheduler:
-    """A pybatsim scheduler whose callbacks one of our schedulers answers.
+    """A scheduler for pybatsim that passes each callback on to one of our schedulers.
 
     :func:`scheduler_with` combines this class with pybatsim's ``BatsimScheduler``. The names of the
     methods are pybatsim's.
@@ -128,13 +128,13 @@ class ModuleScheduler:
         self._events.append(e.SimulationEnds())
 
     def onMachinePStateChanged(self, nodeid: Any, pstate: Any) -> None:  # noqa: N802
-        """Ignore: no scheduler needs it."""
+        """Do nothing: no scheduler of ours uses power states."""
 
     def onReportEnergyConsumed(self, consumed_energy: Any) -> None:  # noqa: N802
-        """Ignore: no scheduler needs it."""
+        """Do nothing: no scheduler of ours asks for consumed energy."""
 
     def onJobMessage(self, timestamp: Any, job: Any, message: Any) -> None:  # noqa: N802
-        """Ignore: no scheduler needs it."""
+        """Do nothing: no scheduler of ours reads messages of jobs."""
 
     # What the module decides, after the last event of a message
 
@@ -221,7 +221,7 @@ def _installed_base() -> type:
 
 @contextmanager
 def _errors_on_one_line() -> Iterator[None]:
-    """Print a user's mistake as one line, since pybatsim catches nothing."""
+    """Print an error of the user as one line; pybatsim itself would print a traceback."""
     try:
         yield
     except QopsError as error:

@@ -1,4 +1,4 @@
-"""Deadline schedulers steered by a policy, which refuses, admits or offers at every request.
+"""Deadline schedulers steered by a policy that answers every request: refuse, admit, offer.
 
 The planner is that of QoPS with feedback. A policy sees a few numbers (:data:`FEATURES`) and
 chooses, for each job with a deadline,
@@ -72,23 +72,23 @@ HIGHEST = 64.0
 
 
 class SteeredOptions(QopsOptions, frozen=True, kw_only=True):
-    """Options of :class:`Steered`: those of QoPS; actions set the ``order``."""
+    """Options of :class:`Steered`: those of QoPS except ``order``, which actions set."""
 
     tolerance_factor: ToleranceFactor = 1.0
 
 
 class Steering(Protocol):
-    """A policy, which also learns the outcome of jobs."""
+    """A policy that answers requests for deadlines, and learns what became of the jobs."""
 
     def act(self, observation: Observation) -> Action:
-        """Return the answer to a job and the order."""
+        """Return the action for a request: the answer, and the order of the queue."""
 
     def decided(self, now: float, new: Sequence[Job], ended: Sequence[str], log: QosLog) -> None:
-        """Observe new jobs, the ids of those that ended, and promises."""
+        """Observe the new jobs, the ids of ended jobs, and what was promised."""
 
 
 class Steered(Fqops):
-    """Deadline scheduler that calls :meth:`act` for every job with a deadline.
+    """Deadline scheduler that calls :meth:`act` to answer every job with a deadline.
 
     A subclass overrides :meth:`act`, or there is a ``steering`` policy; else every job that cannot
     be kept in time gets an offer, which is ``fqops``.
@@ -118,18 +118,18 @@ class Steered(Fqops):
         self._steering = steering
 
     def act(self, observation: Observation) -> Action:
-        """Return the answer to a job and the order, given its :data:`FEATURES`."""
+        """Return the answer to a job with these :data:`FEATURES`, and the order of the queue."""
         return (OFFER, LEAST_LAXITY) if self._steering is None else self._steering.act(observation)
 
     def begin(self, manager: ResourceManager) -> None:
-        """Start with an empty plan and no requests."""
+        """Start with an empty plan and no unanswered requests."""
         super().begin(manager)
         self._new: list[Job] = []
         self._ended: list[str] = []
         self._actions: dict[str, Action] = {}
 
     def submitted(self, job: Job) -> None:
-        """Keep a job until all events of the message are known."""
+        """Keep a job until all events of the same message are known."""
         self._new.append(job)
 
     def ended(self, job: Job) -> None:
@@ -138,7 +138,7 @@ class Steered(Fqops):
         self._ended.append(job.id)
 
     def decide(self) -> None:
-        """Call the policy for the new jobs, and decide."""
+        """Let the policy answer the new jobs, then decide."""
         new, self._new = self._new, []
         for job in new:
             action = OFFER, LEAST_LAXITY
@@ -156,7 +156,7 @@ class Steered(Fqops):
         self._ended.clear()
 
     def answer(self, job: Job) -> None:
-        """Answer a new job as its action says."""
+        """Answer a new job as the policy's action says."""
         answer, order = self._actions.pop(job.id)
         self.by_laxity = order == LEAST_LAXITY
         if answer == OFFER:
@@ -167,7 +167,7 @@ class Steered(Fqops):
             self.refused(job, refusal)
 
     def observe(self, job: Job) -> Observation:
-        """Return a job's :data:`FEATURES` now. O(steps + waiting)."""
+        """Return a job's current :data:`FEATURES`. O(steps + waiting jobs)."""
         plan, now, size = self.plan, self.manager.now, self.manager.machine_size
         estimate, processors = job.estimate, job.processors
         left = max(job.deadline - now, 0.0)
@@ -192,7 +192,7 @@ class Steered(Fqops):
 
 
 def checked_action(action: Any) -> Action:
-    """Return an action as two whole numbers; InputError if it is not an action."""
+    """Return an action as two whole numbers; InputError if it has another form."""
     numbers: list[int] = []
     with suppress(TypeError, ValueError, OverflowError):
         numbers = [int(each) for each in action if int(each) == each]

@@ -10,7 +10,7 @@ from types import TracebackType
 def _end_interrupted(
     kind: type[BaseException], error: BaseException, where: TracebackType | None
 ) -> None:
-    """End with one line and exit code 130 if Ctrl-C comes during imports."""
+    """End with one line and exit code 130 if Ctrl-C is pressed while modules are imported."""
     if issubclass(kind, KeyboardInterrupt):
         os.write(2, b"qops-batsim: error: interrupted\n")
         os._exit(130)

@@ -159,7 +159,7 @@ def advise(
 
 
 def _windows(text: str | None) -> tuple[int | None, int | None]:
-    """Return the number of windows asked for, and the jobs in each."""
+    """Return the number of windows to simulate, and the number of jobs in each window."""
     if text is None:
         return None, None
     counts = text.split("x")
@@ -170,7 +170,7 @@ def _windows(text: str | None) -> tuple[int | None, int | None]:
 
 
 def _workers(jobs: int) -> int:
-    """Return the number of processes for a trace of this size; results do not depend on it."""
+    """Return how many processes suit a trace of this size; results do not depend on the number."""
     return len(os.sched_getaffinity(0)) if jobs > _FEW_JOBS else 1
 
 
@@ -193,7 +193,7 @@ def _print_summary(
 
 
 def _cores(name: str, accounting: Choices | None) -> float | None:
-    """Return the cores of a partition's nodes, or how a node is counted, if known."""
+    """Return the cores of a node of the partition; 1 if nodes are counted, None if unknown."""
     if accounting is None:
         return None
     if accounting.by == "nodes":

@@ -30,7 +30,7 @@ copies: dict[str, str] = {}
 
 
 def _as_named(text: str) -> str:
-    """Return a text with the names that the user knows in place of temporary files."""
+    """Return a text in which the user's names of files replace those of temporary files."""
     for prefix, name in copies.items():
         text = re.sub(rf"{re.escape(prefix)}(_[a-z_]+\.[a-z]+)?", name.replace("\\", r"\\"), text)
     return text
@@ -42,7 +42,7 @@ def print_error(message: str) -> None:
 
 
 def print_failure(error: BaseException) -> bool:
-    """Print an error of a user or plug-in as one line; return whether it was one.
+    """Print the error of a user or plug-in as one line; return False for any other error.
 
     The frames of the plug-in's own code come first. Any other error is a defect of ours.
     """
@@ -68,7 +68,7 @@ def warn(message: str) -> None:
 
 
 def say(text: str = "", indent: int = 0) -> None:
-    """Print part of the result; continuation lines are indented.
+    """Print a part of the result; its continuation lines are indented.
 
     Control characters, as in names of jobs and files, are shown and not obeyed.
     """
@@ -85,7 +85,7 @@ def print_answer(title: str, rows: Iterable[tuple[str, str]]) -> None:
 
 
 def _folded(text: str, stream: IO[str], indent: int = 0) -> str:
-    """Return a text with lines wrapped at the width of the terminal."""
+    """Return a text whose lines are wrapped at the width of the terminal."""
     width = max(columns_of_output(stream), 40)
     wrapper = textwrap.TextWrapper(width, subsequent_indent=" " * indent, break_on_hyphens=False)
     wrapper.break_long_words = False
@@ -117,7 +117,7 @@ SECONDS_APART = 15.0
 def progress_bar(
     total: int | None, title: str, quiet: bool = False, after: float = 0.3
 ) -> Iterator[Bar | None]:
-    """Show a progress bar during the block, unless it is short.
+    """Show a progress bar during the block, unless the block is short.
 
     The block gets a function that takes how many of ``total`` are done, and as second
     argument another total if it turns out to be one; or None. Without a total, the bar only
@@ -153,12 +153,12 @@ class Bar:
         self._told = time.monotonic()
 
     def __call__(self, done: int, total: int | None = None) -> None:
-        """Add a number of steps done."""
+        """Count some steps as done."""
         self._text, self._done, self._total = self._title, done, total or self._total
         self._update()
 
     def say(self, doing: str) -> None:
-        """Show the current work after the title until more steps are done."""
+        """Show what is being done, after the title, until more steps are done."""
         self._text = f"{self._title}: {doing}"
         self._update()
 
@@ -201,7 +201,7 @@ class Bar:
 
 
 def command_line(*, anonymous: bool = False) -> str:
-    """Return the command that is running, as it could be typed again, perhaps without accounts."""
+    """Return the command that is running, as a user could type it, perhaps without accounts."""
     words = [*program.split(), *sys.argv[1:]]
     if anonymous:
         named = [before == "--account" for before in ("", *words)]
@@ -211,7 +211,7 @@ def command_line(*, anonymous: bool = False) -> str:
 
 
 def make_directory(path: Path, option: str) -> None:
-    """Create an option's directory, so that errors appear before long work."""
+    """Make the directory that an option names, so that errors appear before long work."""
     if path.exists() and not path.is_dir():
         raise InputError(f"{option} {path}: is a file; the name of a directory is expected")
     try:
@@ -289,6 +289,6 @@ _NUMBER = re.compile(r"$|-$|[-+]?(\d|inf|nan)")
 
 
 def columns_of_output(stream: IO[str]) -> int:
-    """Return the width of a stream: the terminal's, or 10,000 for a file."""
+    """Return how many characters fit on a line: the terminal's width, or 10,000 in a file."""
     limited = stream.isatty() or "COLUMNS" in os.environ
     return shutil.get_terminal_size().columns if limited else 10_000

@@ -105,7 +105,7 @@ def _text(value: float | str | None, field: str = "") -> str:
 
 
 def _summary(compared: RunDifference) -> list[list[str]]:
-    """Return the summary's rows: label, jobs, largest and mean difference."""
+    """Return the rows of the summary: label, number of jobs, largest and mean difference."""
     counts = {
         "compared": compared.jobs_compared,
         "only in A": compared.only_a,
@@ -130,7 +130,7 @@ def _seconds(value: float | None) -> str:
 
 
 def _verdict(compared: RunDifference) -> str:
-    """Return the verdict: equal or different."""
+    """Return whether the two runs are equal or different, in words."""
     jobs = compared.jobs_compared
     if compared.equal:
         return f"equal: {jobs:,} jobs, within {compared.tolerance:g} s"

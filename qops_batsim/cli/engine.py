@@ -145,7 +145,7 @@ _LONG_OF_SHORT = {
 
 
 def main() -> None:
-    """Run as an installed executable; any error is one line and exit code 2."""
+    """Run as an installed executable; any error is printed as one line, with exit code 2."""
     no_garbage_collection_at_exit()
     try:
         with ending_signals_raise():
@@ -161,7 +161,7 @@ def main() -> None:
 
 
 def run_engine(arguments: Sequence[str]) -> int:
-    """Simulate as a Batsim command line says; return the exit code."""
+    """Simulate as a command line of Batsim asks; return the exit code."""
     release, rest = _release(arguments)
     if rest and rest[0] == "--install":
         from qops_batsim.cli.engine_install import install
@@ -202,7 +202,7 @@ def run_engine(arguments: Sequence[str]) -> int:
 
 
 def _release(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Return which Batsim to imitate (``--as``), and the other arguments."""
+    """Return which version of Batsim to imitate (``--as``), and the other arguments."""
     first = arguments[0] if arguments else ""
     name, equals, release = first.partition("=")
     if name != "--as":
@@ -359,14 +359,14 @@ def _say(line: str) -> None:
 
 
 class BatsimOptions:
-    """Parsed command line of Batsim, by the options' long names."""
+    """Parsed command line of Batsim; values are found by the options' long names."""
 
     def __init__(self) -> None:
         self.values: dict[str, list[str]] = {}
         self.switches: set[str] = set()
 
     def value(self, name: str, default: str) -> str:
-        """Return the value of an option that is given at most once."""
+        """Return the value of an option that may be given once, or the default."""
         return self.values.get(name, [default])[0]
 
     def whole_number(self, name: str, default: int, least: int = 0) -> int:
@@ -429,7 +429,7 @@ def parse_batsim_options(arguments: Sequence[str]) -> BatsimOptions:
 
 
 def _refuse(written: str) -> str:
-    """Return an option's long name; InputError if the embedded engine does not support it."""
+    """Return an option's long name; InputError if the embedded engine lacks that option."""
     name = _LONG_OF_SHORT.get(written, written)
     if name in REFUSED:
         raise InputError(f"Batsim's option {name} is not supported by the embedded engine")

@@ -71,7 +71,7 @@ def _parser() -> _Parser:
 
 
 def run_engine5(arguments: Sequence[str]) -> int:
-    """Simulate as a Batsim 5 command line says; return the exit code."""
+    """Simulate as a command line of Batsim 5 asks; return the exit code."""
     require_utf8(arguments)
     if "--version" in arguments or "--batsim-version" in arguments:
         sys.stdout.write(f"{BATSIM5_VERSION} (its options and protocol; an engine of its own)\n")
@@ -97,7 +97,7 @@ def simulate5(
     arguments: Sequence[str],
     component: Callable[[EngineSide], Component] | None = None,
 ) -> Simulation:
-    """Simulate with the given decision component (or another) and write the files."""
+    """Simulate with the decision component given, or another one, and write the files."""
     from qops_batsim.engine.outputs import BATSIM5_FILES, add_batsim5_outputs
     from qops_batsim.engine.simulation import Simulation
     from qops_batsim.file_set import FileSet
@@ -131,7 +131,7 @@ def read_inputs5(given: argparse.Namespace) -> tuple[Platform, list[Workload]]:
 
 
 def read_workload5(path: str | Path) -> Workload:
-    """Read a workload; InputError for what makes Batsim 5 abort."""
+    """Read a workload; InputError for a workload that would make Batsim 5 abort."""
     from qops_batsim.files import read_stored
     from qops_batsim.workload.batsim5 import aborts_of_batsim5, check_types
     from qops_batsim.workload.batsim_json import workload_in
@@ -146,7 +146,7 @@ def read_workload5(path: str | Path) -> Workload:
 
 
 def engine_options5(given: argparse.Namespace, workloads: Sequence[Workload]) -> EngineOptions:
-    """Return the simulation options in the command line."""
+    """Return the options of the simulation that the command line gives."""
     from qops_batsim.engine.options import BATSIM_5, EngineOptions
 
     if given.mmax < 0:
@@ -187,7 +187,7 @@ def engine_side5(
     options: EngineOptions,
     arguments: Sequence[str],
 ) -> EngineSide:
-    """Return the conversation with the decision component that is given."""
+    """Return the conversation with the decision component that the command line names."""
     from qops_batsim.engine.host_states import limited_hosts
     from qops_batsim.files import read_text
     from qops_batsim.protocol.v5.engine_side import EngineSide

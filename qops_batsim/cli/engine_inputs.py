@@ -21,7 +21,7 @@ def read_inputs(
     *,
     master_option: str | None,
 ) -> tuple[Platform, list[Workload]]:
-    """Read a simulation's files, which may be shipped ones.
+    """Read a simulation's platform and workloads, from the user's or shipped files.
 
     An InputError names ``master_option`` if there is no such ``master``; None: there need not be.
     """

@@ -26,7 +26,7 @@ _copies: list[TemporaryDirectory[str]] = []
 
 
 def run_name(name: str, code: AllowedCode = ()) -> str:
-    """Return a run's name; a live journal's files are written first.
+    """Return the name of a run; if it is a live journal, write the run's files first.
 
     ``code`` are the files that making them may run.
     """
@@ -47,7 +47,7 @@ def run_name(name: str, code: AllowedCode = ()) -> str:
 
 
 def read_runs(runs: Sequence[str], hosts: int | None) -> list[RunResult]:
-    """Read runs; print assumptions; distinguish equal names as the user wrote them."""
+    """Read runs and print what is assumed; runs of one name are told apart by their paths."""
     from dataclasses import replace
 
     from qops_batsim.analysis.results.run import read_run
@@ -76,7 +76,7 @@ def warn_of_other_workloads(results: Sequence[RunResult]) -> None:
 
 
 def _workload_of(result: RunResult) -> tuple[str, str | int]:
-    """Return the name of a run's workload and its digest, or its number of jobs."""
+    """Return the name of a run's workload, and its digest or its number of jobs."""
     info, jobs = result.info, int(result.last_runs.sum())
     digest = None if info is None else info.sha256.get("workload")
     if info is None or info.workload is None:
@@ -96,7 +96,7 @@ def read_source(source: str, out: Path) -> Workload:
 
 
 def prices_in(path: Path | None) -> Prices:
-    """Read a file of prices; the defaults without one."""
+    """Read a file of prices; without a file, return the default prices."""
     from qops_batsim.economics.prices import read_prices
     from qops_batsim.scheduling.plugins import remember
 
@@ -118,7 +118,7 @@ def selection(
     reservation: list[str] | None,
     nodes: Path | None,
 ) -> dict[str, Any]:
-    """Return the choices of jobs and sizes from options that several commands share."""
+    """Return which jobs and sizes are chosen by options that several commands share."""
     chosen: dict[str, Any] = {
         "partitions": partition or (),
         "qos": qos or (),

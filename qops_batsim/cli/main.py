@@ -84,7 +84,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class _PlainHelp:
-    """Help without code marks; values are checked only when needed."""
+    """Help without marks of code; values of options are checked only when needed."""
 
     def get_help(self, ctx: Any) -> str:
         """Return the help text for a terminal."""
@@ -110,14 +110,14 @@ class _PlainHelp:
 
 
 class Command(_PlainHelp, TyperCommand):
-    """A command of the package."""
+    """A command of ``qops-batsim``."""
 
 
 class Group(_PlainHelp, TyperGroup):
-    """A group of commands."""
+    """A group of commands of ``qops-batsim``."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the named command, or the one meant by a scheduler's name."""
+        """Return the command of a name; a scheduler's name stands for the command to run it."""
         default = DEFAULTS.get(self.name or "")
         if default is not None and args[0] not in self.commands:
             from qops_batsim.scheduling.registry import scheduler_names
@@ -142,7 +142,7 @@ class Group(_PlainHelp, TyperGroup):
 
 
 def command_line(named: str | None = None) -> typer.Typer:
-    """Return the command line with all commands, or with one only, which loads faster.
+    """Return the command line with all commands, or with only the named one, to load faster.
 
     Where no command has the name, all are there, but can only be listed.
     """
@@ -183,7 +183,7 @@ def _skip_checks(parameters: Iterable[Any]) -> None:
 
 
 def _value(parameter: Any, check: Callable[[Any, Any], Any], context: Any, value: Any) -> Any:
-    """Return a parameter's value, checked only if its type differs."""
+    """Return a parameter's value; it is checked only if it has another type than expected."""
     if value is None and not parameter.required:
         value = () if parameter.multiple or parameter.nargs == -1 else None
     elif value and parameter.type_descriptor.annotation == list[str]:
@@ -219,14 +219,14 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one line and exit code 2."""
+    """Run the command line; an error of the user is printed as one line, with exit code 2."""
     named = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     completing = "_QOPS_BATSIM_COMPLETE" in os.environ
     run_app(partial(command_line, None if completing else named), "qops-batsim")
 
 
 def run_app(make: Callable[[], typer.Typer], program: str) -> None:
-    """Build a command line and run it to its exit code."""
+    """Make a command line with ``make``, run it, and end with its exit code."""
     console.program = program
     # NumPy's linear algebra is not used, but its threads would spin for a while on all cores.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -256,14 +256,14 @@ def run_app(make: Callable[[], typer.Typer], program: str) -> None:
 
 
 def _drop_output() -> None:
-    """Drop buffered output so that Python does not fail again at exit."""
+    """Drop buffered output, so that Python does not fail a second time at exit."""
     with suppress(OSError):  # It may be no file.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Print this package's warnings like all other lines of the command."""
+    """Print this package's warnings in the same form as the command's other lines."""
     with warnings.catch_warnings():
         otherwise = warnings.showwarning
 

@@ -67,7 +67,7 @@ def metrics(
 
 
 def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workload]:
-    """Return the workloads with a run's deadlines, if any."""
+    """Return the workloads from which a run's deadlines are counted; none if unknown."""
     from qops_batsim.analysis.results.run import read_workloads, workloads_with_deadlines
 
     if given:
@@ -79,7 +79,7 @@ def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workloa
 
 
 def print_metrics(values: Metrics) -> None:
-    """Print a run's metrics, the outcome of deadlines first."""
+    """Print the metrics of a run, those of deadlines first."""
     if values.deadlines is not None:
         _print_deadlines(values.deadlines)
         say()
@@ -106,7 +106,7 @@ def print_metrics(values: Metrics) -> None:
 
 
 def _summaries(values: Metrics) -> dict[tuple[str, str], dict[str, str]]:
-    """Return each distribution's numbers over executed jobs by name and unit."""
+    """Return, by name and unit, the mean, median, … of each measure over executed jobs."""
     bounded = f"bounded slowdown ({values.bounded_slowdown_threshold:g} s)"
     found = {
         ("waiting time", " (s)"): values.waiting_time,
@@ -122,7 +122,7 @@ def _summaries(values: Metrics) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def _ended(values: Metrics) -> dict[str, int]:
-    """Return the numbers of jobs by final state."""
+    """Return how many jobs ended in each final state."""
     return {
         "successful": values.jobs_successful,
         "killed at walltime": values.jobs_walltime_killed,
@@ -145,7 +145,7 @@ _DEADLINES = {
 
 
 def _tallies(found: DeadlineMetrics) -> dict[str, Tally]:
-    """Return the tallies by label; kept and broken only if anything was promised."""
+    """Return numbers of deadlines by label; those of kept and broken promises only if any."""
     without = () if found.promised.jobs else ("kept", "broken")
     return {k: getattr(found, name) for k, name in _DEADLINES.items() if name not in without}
 
@@ -171,7 +171,7 @@ def _print_side_by_side(names: list[str], computed: list[Metrics]) -> None:
 
 
 def _deadline_rows(values: Metrics) -> dict[str, str]:
-    """Return the rows of deadline outcomes and of the utilization."""
+    """Return the rows about deadlines (met, missed, …) and about the utilization."""
     rows, found = {}, {} if values.deadlines is None else _tallies(values.deadlines)
     for unit in ("jobs", "proc-h"):
         for label in _DEADLINES:
@@ -185,7 +185,7 @@ def _deadline_rows(values: Metrics) -> dict[str, str]:
 
 
 def _rows(values: Metrics, *, restarts: bool, deadlines: bool) -> dict[str, str]:
-    """Return the table's rows: label with unit, value as text."""
+    """Return the rows of the table, each with a label (and unit) and the value as text."""
     counts = {"hosts": values.hosts, "jobs submitted": values.jobs_submitted}
     counts |= {
         f"jobs {how}": count for how, count in _ended(values).items() if count or how != "cancelled"

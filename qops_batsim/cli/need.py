@@ -43,7 +43,7 @@ TimeZone = Annotated[str | None, _of_need("--time-zone", show_default=False)]
 
 
 def need_choices(texts: dict[str, str | None], others: dict[str, Any]) -> NeedChoices:
-    """Return the choices from these options' texts, and ``others`` by field."""
+    """Return the choices of deadlines by need, from the options' texts and ``others``."""
     from qops_batsim.workload.need import NeedChoices
 
     read: dict[str, Callable[[str], Any]] = {
@@ -112,7 +112,7 @@ def _number(option: str, text: str) -> float:
 
 
 def _read(option: str, text: str, convert: Callable[[str], ValueT], expected: str) -> ValueT:
-    """Parse a text, or raise an InputError."""
+    """Parse the text of an option, or raise an InputError that names the option."""
     with suppress(ValueError):
         return convert(text)
     raise InputError(f"{option}: {shown(text)} is not accepted; {expected} is expected")

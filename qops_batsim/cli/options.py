@@ -34,7 +34,7 @@ _Command = Callable[..., None]
 
 
 def manual(page: str, *further: str) -> Callable[..., Any]:
-    """Return a function that makes the Typer option or argument of a named entry.
+    """Return a function that makes a Typer option or argument from its entry on a page of texts.
 
     An entry begins with what the user writes, up to the first colon and blank: an option with its
     other names and the name of its value, or an argument. Its further lines are indented. Limits
@@ -65,7 +65,7 @@ def manual(page: str, *further: str) -> Callable[..., Any]:
 
 
 def with_options(shared: _Command) -> Callable[[_Command], _Command]:
-    """Return a decorator that adds a function's options to a command's ``**given``."""
+    """Return a decorator that passes a function's options to a command as ``**given``."""
 
     def decorate(command: _Command) -> _Command:
         own, common = (signature(each, eval_str=True) for each in (command, shared))
@@ -197,5 +197,5 @@ Quiet = Annotated[bool, _of_output("--quiet")]
 
 
 def rows_to_list(text: str, least: int = 1) -> Any:
-    """Return the option ``--first N``: the number of rows of a long list to print."""
+    """Return the option ``--first N``: how many rows of a long list are printed."""
     return manual(f"--first N: {text}")("--first", min=least)

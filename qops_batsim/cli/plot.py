@@ -139,7 +139,7 @@ def _deadlines(results: Sequence[RunResult], out: Path, workload: list[Path] | N
 
 
 def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Any]:
-    """Return a run's workloads, as far as they still exist."""
+    """Return those workloads of a run whose files still exist."""
     from qops_batsim.analysis.results.run import workloads_of_run
 
     workloads, doubt = workloads_of_run(result, given)

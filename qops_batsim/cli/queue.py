@@ -116,18 +116,18 @@ def _of_machine(
     nodes: Annotated[Path | None, _about("--nodes")] = None,
     time_zone: Annotated[str | None, _about("--time-zone")] = None,
 ) -> None:
-    """Add the options that describe the machine and select its jobs."""
+    """Add the options that describe the machine and choose which of its jobs count."""
 
 
 def _of_age(max_age: Annotated[str, _about("--max-age")] = "1h") -> None:
-    """Add the options of commands that read a queue."""
+    """Add the option for how old a queue may be, to commands that read a queue."""
 
 
 def _of_promises(
     scheduler: Annotated[str, _about("--scheduler")] = "qops",
     may_wait: Annotated[bool, _about("--may-wait")] = False,
 ) -> None:
-    """Add the options of commands that promise."""
+    """Add the options of the commands that promise ends."""
 
 
 def _of_forecasts(
@@ -137,7 +137,7 @@ def _of_forecasts(
     seed: Annotated[int, _about("--seed", min=0)] = 1,
     slurm_config: Annotated[Path | None, _about("--slurm-config")] = None,
 ) -> None:
-    """Add the options of commands that forecast."""
+    """Add the options of the commands that forecast starts."""
 
 
 def _of_users(anonymous: Annotated[bool, _about("--anonymous")] = False) -> None:
@@ -167,7 +167,7 @@ def _source(queue: Path | None, given: dict[str, Any], now: float | None = None)
 
 
 def _slurm_config(given: dict[str, Any], *, is_live: bool = False) -> SlurmConfig | None:
-    """Return the site's Slurm configuration from a file or the running Slurm, else None."""
+    """Return the site's Slurm configuration, from a file or the running Slurm, else None."""
     from qops_batsim.files import read_text
     from qops_batsim.live.queue_source import live_config
     from qops_batsim.schedulers.slurm.config import MAX_BYTES, read_slurm_config
@@ -182,7 +182,7 @@ def _slurm_config(given: dict[str, Any], *, is_live: bool = False) -> SlurmConfi
 
 
 def _decider(given: dict[str, Any], *, is_live: bool = False) -> tuple[str, dict[str, Any]]:
-    """Return the scheduler that decides on the machine, and its options."""
+    """Return the scheduler that decides on the machine, and the scheduler's options."""
     from qops_batsim.experiments.deadline_runs import contestant_of
 
     contestant = contestant_of(given["by_scheduler"])
@@ -292,7 +292,7 @@ def _likely_row(answer: QueueAnswer, likely: LikelyEnd) -> dict[str, str]:
 
 
 def _note_doubts(left_out: dict[str, int], unsure: dict[str, int]) -> None:
-    """Note which jobs of a queue are left out, and what is assumed of others."""
+    """Print which jobs of a queue are left out, and what is assumed about other jobs."""
     for reason, count in left_out.items():
         note(f"left out: {count:,} {reason}")
     for reason, count in unsure.items():
@@ -300,7 +300,7 @@ def _note_doubts(left_out: dict[str, int], unsure: dict[str, int]) -> None:
 
 
 def _date(text: str | None) -> float | None:
-    """Return a date in seconds since 1970."""
+    """Parse a date to seconds since 1970."""
     from qops_batsim.advice.queue_state import date_of
 
     try:
@@ -435,7 +435,7 @@ def starts(
 def _model(
     history: str, processors: int, given: dict[str, Any], *, is_live: bool
 ) -> dict[str, Any]:
-    """Return the inputs of forecasts for a machine: its past, scheduler and corrections."""
+    """Return what forecasts of a machine need: its past, its scheduler, and corrections."""
     from qops_batsim.forecast.past import past_of
     from qops_batsim.forecast.queue import read_corrections
 
@@ -478,7 +478,7 @@ def _print_starts(jobs: Sequence[StartForecast], now: float) -> None:
 
 
 def _print_asked(jobs: Sequence[StartForecast], now: float, *, as_grids: bool) -> None:
-    """Print the forecasts of asked jobs, the variants of each as a grid."""
+    """Print the forecasts of jobs to be submitted, with the variants of each job as a grid."""
     if not as_grids:
         _print_starts(jobs, now)
         return
@@ -605,7 +605,7 @@ def backtest(
 def _trace(
     history: str, given: dict[str, Any], processors: int | None, by: str = "cores"
 ) -> Conversion:
-    """Return the history of one pool of a machine's nodes.
+    """Return the history of one pool (nodes that share their jobs) of a machine.
 
     Jobs are counted by cores, as in queues, or else by what binds.
     """
@@ -673,7 +673,7 @@ def serve(
 
 
 def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
-    """Return the queue, and its forecast from another process."""
+    """Return the queue, and the forecast of its starts, which another process renews."""
     import msgspec
 
     from qops_batsim.experiments.page import Aliases
@@ -696,13 +696,13 @@ def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
 
 
 def _partition(given: dict[str, Any]) -> str:
-    """Return the partition of asked jobs."""
+    """Return the partition of the jobs to be submitted."""
     return given["partition"][0] if given["partition"] else ""
 
 
 @contextmanager
 def _served() -> Iterator[None]:
-    """Name what has to be installed for a server."""
+    """Tell which package has to be installed if the server's are missing."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -718,7 +718,7 @@ def serve_quotes(
     any_interface: bool,
     forecasts: LatestForecast | None = None,
 ) -> None:
-    """Answer requests until a signal ends it."""
+    """Answer HTTP requests until a signal ends the server."""
     from qops_batsim.signals import EndingSignal
 
     with _served():

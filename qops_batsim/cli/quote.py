@@ -88,7 +88,7 @@ def quote(
 
 
 def _rows(found: Quotation) -> Iterator[tuple[str, str]]:
-    """Yield labelled lines of request and answer."""
+    """Yield labelled lines about the request and the scheduler's answer."""
     some = f"{found.processors} processor" + "s" * (found.processors != 1)
     wish = f"{some} for {duration_text(found.run_time)}"
     if found.requested_deadline is not None:

@@ -139,7 +139,7 @@ def run(
 
 
 def _engine(engine: str, delays: bool, again: str | None) -> tuple[str, str | None]:
-    """Return the engine's name, and the path of a Batsim if it is one."""
+    """Return the engine's name, and the path of the Batsim to run if the engine is Batsim."""
     path = engine if os.sep in engine else None
     if path is None and engine not in ENGINES:
         raise InputError(f"--engine {engine}: unknown engine{did_you_mean(engine, ENGINES)}")
@@ -159,7 +159,7 @@ def _run(
     out: str | None,
     quiet: bool,
 ) -> Run:
-    """Run, and return the exit code of a Batsim that fails."""
+    """Run a simulation; if Batsim fails, exit with Batsim's exit code."""
     from qops_batsim.running.installation import BatsimError
     from qops_batsim.running.progress import ProgressListener
     from qops_batsim.running.run import BatsimCall, run, run_again
@@ -201,7 +201,7 @@ def _run(
 
 
 def _report(done: Run, as_json: bool, quiet: bool, picture: bool | None, strict: bool) -> None:
-    """Print metrics, a summary and the files, or the violations."""
+    """Print metrics, a summary and the files written, or the rules that the schedule breaks."""
     from qops_batsim.cli.metrics import print_metrics
     from qops_batsim.cli.texts import lateness_text
 
@@ -245,14 +245,14 @@ def _print_json(done: Run) -> None:
 
 
 def scheduler_title(done: Run) -> str:
-    """Return the scheduler's name, spelt as in its summary if that begins with it."""
+    """Return the name of a scheduler, spelt as in its summary if the summary begins with it."""
     name = short_name(done.scheduler)
     begin = re.split(r"\W", done.module.scheduler.summary, maxsplit=1)[0]
     return begin if begin.lower() == name else name
 
 
 def _tell_story(done: Run) -> None:
-    """Print promises given and kept, and EASY's outcome."""
+    """Print how many promises were given and kept, and how many deadlines EASY would meet."""
     from qops_batsim.cli.texts import story_text
 
     found, easy = done.measured, done.easy
@@ -265,7 +265,7 @@ def _tell_story(done: Run) -> None:
 
 
 def _tell_wishes(done: Run) -> None:
-    """Print the outcome of users' wishes, if users reacted."""
+    """Print what became of users' wishes, if users reacted in the run."""
     from qops_batsim.users.reacting import DONE, ELSEWHERE, LEFT, Reacting
 
     scheduler = done.module.scheduler
@@ -283,7 +283,7 @@ def _tell_wishes(done: Run) -> None:
 
 
 def _draw(done: Run, asked: bool | None, quiet: bool) -> list[Path]:
-    """Draw the outcome of deadlines if wanted; return the picture's path.
+    """Draw what became of deadlines, if a picture is wanted; return the picture's path.
 
     It takes longer than the simulation of a short workload, so what is run for its numbers, or to
     be left alone, has none unless it is asked for.

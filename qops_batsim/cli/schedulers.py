@@ -77,7 +77,7 @@ def schedulers(
 
 
 def _summary(name: str) -> str:
-    """Return a scheduler's summary, or a broken plug-in's error."""
+    """Return the summary of a scheduler, or the error of a plug-in that cannot be loaded."""
     from qops_batsim.scheduling.registry import scheduler_class
 
     try:
@@ -87,7 +87,7 @@ def _summary(name: str) -> str:
 
 
 def _description(kind: type[Scheduler]) -> list[str]:
-    """Return the paragraphs of a scheduler's docstring that are for users."""
+    """Return those paragraphs of a scheduler's docstring that are meant for users."""
     lines = (inspect.getdoc(kind) or "").splitlines()
     rules = [row for row, line in enumerate(lines) if line and not line.strip("-")]
     text = "\n".join(lines[: rules[0] - 1] if rules else lines).rstrip()

@@ -121,7 +121,7 @@ def serve(
 
 @dataclass
 class _Server:
-    """Serves one simulation after the other on one socket."""
+    """Serves one simulation after another on one socket."""
 
     scheduler: str
     settings: dict[str, object]
@@ -152,7 +152,7 @@ class _Server:
         return max(code, written)
 
     def note_refused(self, reason: str) -> None:
-        """Print why a peer was refused: each reason once, up to a few, per simulation."""
+        """Print why a connection was refused: each reason once, and only a few per simulation."""
         if reason not in self.refused and len(self.refused) < REASONS_NOTED:
             self.refused.add(reason)
             note(f"refused: {reason}")
@@ -200,7 +200,7 @@ class _Server:
             text = self.connection.receive()
 
     def _conclude(self, session: DecisionSession) -> int:
-        """Write and print the decisions; return the exit code."""
+        """Write and print the decisions of a simulation; return the exit code."""
         from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
         from qops_batsim.scheduling.qos_log import write_qos_log
 

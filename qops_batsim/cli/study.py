@@ -131,7 +131,7 @@ def tell_study(
     ending: str = "",
     page: Path | None = None,
 ) -> None:
-    """Make the runs of a study, print its table, write its files; exit with 1 if one failed."""
+    """Make the runs of a study, print its table, write its files; exit code 1 if a run failed."""
     from qops_batsim.experiments.pictures import write_files
     from qops_batsim.experiments.study_report import report_of, tables_of
     from qops_batsim.experiments.study_runs import run_study
@@ -255,7 +255,7 @@ def report(
 
 
 def _finished(directory: Path) -> StudyRuns:
-    """Return the runs of a study; at least one must be finished."""
+    """Return the finished runs of a study; InputError if there are none."""
     from qops_batsim.errors import InputError
     from qops_batsim.experiments.study_runs import read_study_runs
 
@@ -275,7 +275,7 @@ def _print_table(runs: StudyRuns) -> None:
 
 
 def _print_failures(runs: StudyRuns) -> int:
-    """Print each error once; return how many runs failed."""
+    """Print each distinct error once; return how many runs failed."""
     errors: dict[str, list[str]] = {}
     for each in runs.outcomes:
         if each.error is not None and not each.repeated:

@@ -40,7 +40,7 @@ def spare_text(spare: float) -> str:
 
 
 def fate_text(lateness: float | None, *, refused: bool = False, killed: bool = False) -> str:
-    """Describe a deadline's outcome: met, missed by how much, or not met and why."""
+    """Describe what became of a deadline: met, missed by how much, or not met and why."""
     if refused or killed:
         return f"not met: the job {'was killed' if killed else 'did not run'}"
     if lateness is None:
@@ -51,21 +51,21 @@ def fate_text(lateness: float | None, *, refused: bool = False, killed: bool = F
 
 
 def date_text(seconds: float | None) -> str:
-    """Format a simulation date in seconds, ``-`` for none."""
+    """Format a date of the simulation in seconds; ``-`` for None."""
     if seconds is None:
         return "-"
     return f"{seconds:,.0f}" if seconds == round(seconds) else f"{seconds:,.2f}"
 
 
 def moment_text(seconds: float | None, calendar: Calendar | None) -> str:
-    """Format a simulation date with the calendar if there is one, else with its unit."""
+    """Format a date of the simulation as a calendar date if possible, else with its unit."""
     if seconds is None:
         return "-"
     return f"{date_text(seconds)} s" if calendar is None else calendar.text(seconds)
 
 
 def reason_text(refusal: Refusal, calendar: Calendar | None) -> str:
-    """Format a refusal's reason, dates with the calendar if there is one."""
+    """Format the reason of a refusal; its dates are calendar dates if possible."""
     from qops_batsim.scheduling.refusal import sentence
 
     return sentence(refusal) if calendar is None else sentence(refusal, calendar.text)
@@ -101,7 +101,7 @@ def price_text(price: JobPrice | None) -> str:
 
 
 def possible_text(possible: PossibleDeadline, arrival: float, calendar: Calendar | None) -> str:
-    """Describe a possible deadline, also relative to the arrival."""
+    """Describe a deadline that can be promised, also as time after the job's arrival."""
     killed = f"; {', '.join(possible.killed)} killed" if possible.killed else ""
     return (
         f"{moment_text(possible.deadline, calendar)} "
@@ -145,7 +145,7 @@ def story_text(
 
 
 def names_text(names: Sequence[str], most: int) -> str:
-    """Return the first names, and how many others there are."""
+    """Return the first names of a list, and how many more the list has."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

@@ -339,7 +339,7 @@ def deadlines(
 
 
 def _refuse(by: str, **are_given: bool) -> None:
-    """Raise an InputError about an option that has no effect here."""
+    """Raise an InputError if an option is given that has no effect on such deadlines."""
     for name, is_given in are_given.items():
         if is_given:
             raise InputError(f"--{name.replace('_', '-')} is of no use for deadlines by {by}")
@@ -423,7 +423,7 @@ def estimates(
 
 
 def _tell_errors(result: Workload) -> None:
-    """Print how the estimates compare with run times and deadlines."""
+    """Print how estimates compare with run times; warn of deadlines before estimated ends."""
     from qops_batsim.workload.deadlines import early_deadlines_warning
     from qops_batsim.workload.estimates import count_estimates
 

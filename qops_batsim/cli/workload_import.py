@@ -150,7 +150,7 @@ def _options(
     as_json: Annotated[bool, _about("--json")] = False,
     strict: Annotated[bool, _about("--strict")] = False,
 ) -> None:
-    """Declare the options."""
+    """Declare the options of the command."""
 
 
 @with_options(_options)
@@ -225,7 +225,7 @@ def import_log(
 
 
 def _form(given: Mapping[str, Any], found: str) -> tuple[str, CsvForm | None]:
-    """Return the requested or recognised format, and the meaning of a table's columns."""
+    """Return the format that is requested or recognised, and what a table's columns mean."""
     from qops_batsim.workload.accounting import site
 
     asked, columns = given.get("--format"), given.get("--map")
@@ -248,7 +248,7 @@ def _form(given: Mapping[str, Any], found: str) -> tuple[str, CsvForm | None]:
 
 
 def _refuse_others(given: Mapping[str, Any], kind: str, file: str, out: Path | None) -> None:
-    """Refuse options of other formats or uses."""
+    """Refuse options that are meant for other formats or other uses of the command."""
     for option in given:
         formats = _FORMATS_OF.get(option, _LOGS)
         if kind not in formats:
@@ -260,7 +260,7 @@ def _refuse_others(given: Mapping[str, Any], kind: str, file: str, out: Path | N
 
 
 def _pairs(texts: Iterable[str] | None, option: str, example: str) -> dict[str, str]:
-    """Return an option's ``key=value`` pairs."""
+    """Return the ``key=value`` pairs that an option is given."""
     pairs: dict[str, str] = {}
     for text in texts or ():
         name, equals, value = text.partition("=")
@@ -273,7 +273,7 @@ def _pairs(texts: Iterable[str] | None, option: str, example: str) -> dict[str, 
 
 
 def _choices(given: Mapping[str, Any]) -> Choices:
-    """Return the choices of which rows of accounting are jobs, and how cells are read."""
+    """Return which rows of accounting count as jobs, and how their cells are read."""
     from qops_batsim.workload.accounting.rows import Choices
 
     names = ("partition", "qos", "account", "reservation", "nodes")
@@ -309,7 +309,7 @@ def _convert(
     given: Mapping[str, Any],
     release: str,
 ) -> bool:
-    """Read, convert and write; print what was done; return whether anything was odd."""
+    """Read, convert and write a log; print what was done; return whether anything was odd."""
     from qops_batsim.files import write_text
     from qops_batsim.workload.accounting.reservations import read_reservations
     from qops_batsim.workload.conversion import Bounds, convert_log
@@ -357,7 +357,7 @@ def _convert(
 
 
 def _convert_workload(stored: Stored, source: str, out: Path | None, release: str) -> bool:
-    """Write a Batsim workload for a version of Batsim, and print what is lost.
+    """Write a workload for another version of Batsim, and print what cannot be kept.
 
     Without a file, tell what would be lost for Batsim 5.
     """
@@ -378,7 +378,7 @@ def _convert_workload(stored: Stored, source: str, out: Path | None, release: st
 
 
 def _write(workload: Workload, out: Path, release: str) -> list[str]:
-    """Write a workload for a version of Batsim; return a line for each loss."""
+    """Write a workload for a version of Batsim; return one line for each thing that is lost."""
     from qops_batsim.files import write_text
     from qops_batsim.workload.batsim5 import format_batsim5
     from qops_batsim.workload.batsim_json import write_workload
@@ -394,7 +394,7 @@ def _write(workload: Workload, out: Path, release: str) -> list[str]:
 def _events_of(
     reservations: Sequence[Reservation], conversion: Conversion, choices: Choices, ahead: float
 ) -> tuple[str, str]:
-    """Return the events of reservations' windows, with their notices, and a report."""
+    """Return the events of reservations, perhaps with notices ahead, and a report on them."""
     from qops_batsim.platform.hostset import HostSet
     from qops_batsim.workload.accounting.reservations import windows_of
     from qops_batsim.workload.model import plain_number
@@ -412,7 +412,7 @@ def _events_of(
 
 
 def _tell(conversion: Conversion, read: str, odd: Sequence[RepairCount], out: Path | None) -> None:
-    """Print the records read, repaired and written."""
+    """Print how many records were read, repaired and written."""
     from qops_batsim.workload.conversion import DONE
 
     workload = conversion.workload
@@ -446,6 +446,6 @@ def _tell(conversion: Conversion, read: str, odd: Sequence[RepairCount], out: Pa
 
 
 def _some(lines: Sequence[int]) -> str:
-    """Return a finding's first line numbers."""
+    """Return the numbers of the first lines that a finding is about."""
     more = ["…"] if len(lines) > _LINES else []
     return " ".join([*map(str, lines[:_LINES]), *more])

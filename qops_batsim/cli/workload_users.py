@@ -101,7 +101,7 @@ def users(
 def _found(
     source: Path, processors: int | None, time_zone: str | None, choices: Path | None, seed: int
 ) -> Users:
-    """Return the users in a file, or those of a log."""
+    """Return the users that a file holds, or the model of users fitted to a log."""
     from msgspec.structs import replace
 
     from qops_batsim.files import read_stored

@@ -30,7 +30,7 @@ PROCESSOR_EDGES = (1, 8, 32)
 
 
 class Categories(msgspec.Struct, frozen=True, kw_only=True):
-    """Edges of the classes, ascending: longest run times (seconds), most processors.
+    """Limits of the classes of jobs, ascending: longest run times (seconds), most processors.
 
     The last class of each has no end.
     """
@@ -39,7 +39,7 @@ class Categories(msgspec.Struct, frozen=True, kw_only=True):
     processors: tuple[float, float, float] = PROCESSOR_EDGES
 
     def check(self) -> None:
-        """Raise :class:`~qops_batsim.errors.InputError` if the edges are not usable."""
+        """Raise :class:`~qops_batsim.errors.InputError` unless limits are above 0 and ascend."""
         _check_edges(self.run_times, "edges of run times")
         _check_edges(self.processors, "edges of processors")
 
@@ -62,7 +62,7 @@ def _check_edges(edges: Sequence[float], what: str) -> None:
 
 
 class ReferenceJob(NamedTuple):
-    """A job of the reference run, from which slowdowns are computed.
+    """A job of the reference run, whose jobs give each category its mean slowdown.
 
     Times are in seconds; the response time is completion - submission.
     """
@@ -92,7 +92,7 @@ class SlowdownTable(msgspec.Struct, frozen=True, kw_only=True):
     slowdowns: tuple[CategorySlowdown, ...]
 
     def of(self, category: str) -> float:
-        """Return a category's mean slowdown; without one, the error lists those that have one."""
+        """Return a category's mean slowdown; InputError if the reference run had no such job."""
         for each in self.slowdowns:
             if each.category == category and each.mean is not None:
                 return each.mean
@@ -157,7 +157,7 @@ def category_slowdowns(
 
 
 class ServedJob(NamedTuple):
-    """The facts of a job on which its price depends.
+    """What the price of a job depends on.
 
     Attributes
     ----------
@@ -182,7 +182,7 @@ class ServedJob(NamedTuple):
 
 
 class Charge(msgspec.Struct, frozen=True, kw_only=True):
-    """Charge of a job, or of many, for resources and for quality of service.
+    """Charge of a job, or of many jobs, for resources and for quality of service.
 
     In the paper's prices these are processor-seconds and a ratio of slowdowns.
     """
@@ -196,7 +196,7 @@ PriceFunction = Callable[[ServedJob], Charge]
 
 
 def islam2004(job: ServedJob) -> Charge:
-    """Return the charge of Islam et al. (2004), section 3.
+    """Return the charge of a job as in Islam et al. (2004), section 3.
 
     ResourceCharge = processors × run time, times the price of the queue where there are priced
     ones, as in section 1 of the authors' report of 2003. QoSCharge = category slowdown / obtained
@@ -221,7 +221,7 @@ def served_job(
     deadline: float | None,
     queue_price: float = 1.0,
 ) -> ServedJob:
-    """Return the facts of a job for its price; its deadline must be after its arrival.
+    """Return what a job's price depends on; its deadline must be after its arrival.
 
     ``arrival`` is the first submission, which a job that was killed and run again keeps,
     and ``deadline`` what the scheduler promised to a user, or None (all in seconds).
@@ -239,7 +239,7 @@ def served_job(
 
 
 def total(charges: Iterable[Charge]) -> Charge:
-    """Return the sum of charges, rounded once."""
+    """Return the sum of charges; only the sum is rounded."""
     listed = list(charges)
     return Charge(
         resource=math.fsum(each.resource for each in listed),
@@ -248,7 +248,7 @@ def total(charges: Iterable[Charge]) -> Charge:
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
-    """The ratio w_q / w_r at which two policies earn the same, and which is better on each side.
+    """The price ratio w_q / w_r (QoS, resources) at which two policies earn the same.
 
     The ratio is None if there is none above 0, or if they always earn the same; ``below`` and
     ``above`` are equal then.
@@ -260,7 +260,7 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def break_even(first: Charge, second: Charge) -> BreakEven:
-    """Return the ratio w_q / w_r at which two policies earn the same.
+    """Return the price ratio w_q / w_r (QoS, resources) at which two policies earn the same.
 
     w_r R₁ + w_q Q₁ = w_r R₂ + w_q Q₂ gives w_q / w_r = (R₁ - R₂) / (Q₂ - Q₁), which
     only counts if it is above 0: otherwise one policy earns no less of both charges.

@@ -30,7 +30,7 @@ HOUR = 3600.0
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Prices, and the categories and price function that they apply to.
+    """Prices, with the categories of jobs and the price function that they are for.
 
     Attributes
     ----------
@@ -79,23 +79,23 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def rate(self) -> float:
-        """Price of a core-hour in :attr:`unit`."""
+        """Price of a core-hour, in the currency if there is one (:attr:`unit`)."""
         return 1.0 if self.core_hour is None else self.core_hour
 
     @property
     def unit(self) -> str:
-        """The unit of prices: the currency, or core-hours without one."""
+        """The unit of prices: the currency, or core-hours if no currency is given."""
         return self.currency or "core-h"
 
     @property
     def weights(self) -> tuple[float, float]:
-        """Worth of a processor-second and of a QoS charge of 1; without prices, 1 each."""
+        """Price of a processor-second and of a QoS charge of 1; both are 1 if no price is given."""
         if self.core_hour is None:
             return 1.0, 1.0
         return self.core_hour / HOUR, self.qos_charge or 0.0
 
     def profit(self, charge: Charge) -> float:
-        """Return the value of charges in the unit of prices."""
+        """Return what charges are worth, in the unit of prices."""
         resource, qos = self.weights
         return resource * charge.resource + qos * charge.qos
 
@@ -106,7 +106,7 @@ def place_of(function: Any) -> str:
 
 
 def read_prices(path: str | Path | None) -> Prices:
-    """Read a file of prices (TOML); the defaults without one."""
+    """Read a file of prices (TOML); without a file, return the default prices."""
     if path is None:
         return Prices()
     what = "prices (TOML)"

@@ -15,14 +15,14 @@ from qops_batsim.jobs import Job, QosRequest
 
 
 class Tolerance(Protocol):
-    """A user's answer to an offer: any function of a job and an offered deadline."""
+    """Whether a user accepts a later deadline: any function of a job and an offered deadline."""
 
     def __call__(self, job: Job, offered: float) -> bool:
         """Return whether the job's user accepts an offered deadline (seconds, absolute)."""
 
 
 class FactorTolerance:
-    """Users with tolerance factors; a subclass defines the factor of each.
+    """Users who accept later deadlines up to a tolerance factor, which a subclass defines.
 
     ``factor``, from 0 up, is that of users in general; the factor that a job brings along,
     ``qos.tolerance_factor``, goes before.
@@ -34,11 +34,11 @@ class FactorTolerance:
         self.factor = factor
 
     def factor_of(self, job: Job) -> float:
-        """Return the factor of a job's user."""
+        """Return the tolerance factor of a job's user."""
         return self.factor_for(job.id, job.qos)
 
     def factor_for(self, job_id: str, qos: QosRequest | None) -> float:
-        """Return the user's factor for a job's full identifier and request."""
+        """Return the tolerance factor of a job's user, given the job's full id and request."""
         own = None if qos is None else qos.tolerance_factor
         return self._general_factor(job_id) if own is None else own
 
@@ -62,7 +62,7 @@ class FixedTolerance(FactorTolerance):
 
 
 class RandomTolerance(FactorTolerance):
-    """Users who each have a factor of their own (section 6.1, "Random TF").
+    """Users whose tolerance factors are drawn at random (section 6.1, "Random TF").
 
     It is uniform between 0 and 2 × ``factor``, the mean, and follows from the seed and the
     job's identifier alone: equal in every run, whatever the order of the jobs, and growing

@@ -1,4 +1,4 @@
-"""The best possible on the workloads of an experiment: the least that stays unadmitted."""
+"""Bounds for the workloads of an experiment: the least that any schedule leaves unadmitted."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ BEST_KNOWN, BOUND = LINES = ("best known", "bound")
 
 
 class BoundCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A workload, and the deterministic time for the search of its best schedules."""
+    """A workload to search for its best schedules, and the deterministic time of the search."""
 
     scenario: Scenario
     units: float
 
 
 class Unadmitted(msgspec.Struct, frozen=True, kw_only=True):
-    """Unadmitted jobs and work in %, each at its least: they come from different schedules."""
+    """The least unadmitted jobs and the least unadmitted work (%), perhaps of two schedules."""
 
     unadmitted_jobs: float
     unadmitted_work: float
 
 
 class BoundSearch:
-    """Search for bound and best known schedule of workloads, by name."""
+    """Finds what the best known schedule of a workload, and its bound, leave unadmitted."""
 
     def __init__(self, runs: DeadlineRuns) -> None:
         self._runs = runs
 
     def __call__(self, case: BoundCase) -> dict[str, Unadmitted]:
-        """Search one workload."""
+        """Search the workload of one case."""
         limits = Limits(seconds=case.units, by_clock=False)
         jobs, work = best_possible(self._runs.workload(case.scenario), ["jobs", "work"], limits)
         return {
@@ -48,5 +48,5 @@ class BoundSearch:
 
 
 def bound_case(scenario: Scenario, units: float) -> BoundCase:
-    """Return the search for a scenario's workload; equal workloads give equal cases."""
+    """Return the search for a scenario's workload; equal workloads give equal searches."""
     return BoundCase(scenario=scenario.canonical(), units=units)

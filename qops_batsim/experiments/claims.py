@@ -1,4 +1,4 @@
-"""Claims of papers and how they are judged: by a whole interval, or by a count of violations.
+"""Claims of papers, judged by a confidence interval or by a count of violations.
 
 The claims of one family, those about one section of a paper, are judged together: the probability
 of a wrong verdict counts for all of them (:mod:`qops_batsim.experiments.statistics`).
@@ -28,23 +28,23 @@ Values = list[float]
 
 
 def differences(first: Values, second: Values) -> Values:
-    """Return the differences; an empty list if a number is missing."""
+    """Return the first minus the second number of each seed; empty if a number is missing."""
     return [a - b for a, b in by_seed([first, second])]
 
 
 def changes(first: Values, second: Values) -> Values:
-    """Return the logarithms of first over second; empty if a number is not above 0."""
+    """Return log(first / second) for each seed; empty if a number is not above 0."""
     pairs = by_seed([first, second])
     return log_ratios([a for a, _ in pairs], [b for _, b in pairs])
 
 
 def averages(columns: Sequence[Values]) -> Values:
-    """Return the means by seed; an empty list if a number is missing."""
+    """Return the mean of each seed's numbers; empty if a number is missing."""
     return [sum(row) / len(row) for row in by_seed(columns)]
 
 
 def slopes(columns: Sequence[Values], at: Sequence[float]) -> Values:
-    """Return each seed's least-squares slope of the numbers over their positions."""
+    """Return, for each seed, the least-squares slope of its numbers over the positions ``at``."""
     middle = sum(at) / len(at)
     spread = sum((x - middle) ** 2 for x in at)
     return [
@@ -54,7 +54,7 @@ def slopes(columns: Sequence[Values], at: Sequence[float]) -> Values:
 
 
 def by_seed(columns: Sequence[Values]) -> list[tuple[float, ...]]:
-    """Return the numbers of each seed; empty if one is missing.
+    """Return the numbers of each seed as one tuple; empty if a number is missing.
 
     A number that no seed changes, where nothing is drawn, is that of all.
     """
@@ -114,7 +114,7 @@ Kind = Literal["mean", "invariant"]
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One claim of a paper, in our words, with its verdict.
+    """One claim of a paper, in our words, with our verdict on it.
 
     ``section`` is where the paper has it, ``family`` the claims that it is judged with, if these
     are not those of its section. ``value`` is the number that it was judged by, with its unit in
@@ -154,7 +154,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Statement(NamedTuple):
-    """A verdict with its p-value."""
+    """A verdict on a claim, with its p-value."""
 
     leaning: Verdict
     chance: float
@@ -184,7 +184,7 @@ def range_claim(
     margin: float | None = None,
     relative: bool = False,
 ) -> Claim:
-    """Return a claim that a number, or a mean by seed, lies in a range.
+    """Return the claim that a number, or the mean of numbers by seed, lies in a range.
 
     It is judged by itself.
 
@@ -246,21 +246,21 @@ def _verdict(leaning: Verdict, chance: float) -> Verdict:
 
 
 def ends_of(sign: int) -> tuple[float, float]:
-    """Return the range of positive (sign +1) or negative (-1) numbers."""
+    """Return the ends of the range of positive (sign +1) or negative (-1) numbers."""
     return (0.0, math.inf) if sign > 0 else (-math.inf, 0.0)
 
 
 def sign_claim(
     name: str, text: str, found: Interval | Sequence[float], sign: int, **told: Unpack[Told]
 ) -> Claim:
-    """Return a claim that a number, or a mean, is above 0 (sign +1) or below (-1)."""
+    """Return the claim that a number, or a mean, is above 0 (sign +1) or below 0 (-1)."""
     return range_claim(name, text, found, *ends_of(sign), **told)
 
 
 def invariant_claim(
     name: str, text: str, violations: float, paper: float | None = None, *, section: str = ""
 ) -> Claim:
-    """Return a claim that must hold in every case: one violation contradicts it."""
+    """Return the claim that a rule holds in every case: one violation contradicts the claim."""
     return Claim(
         id=name,
         text=text,
@@ -273,13 +273,13 @@ def invariant_claim(
 
 
 def untested_claim(name: str, text: str, reason: str, *, section: str = "") -> Claim:
-    """Return a claim that no run here can test, with the reason."""
+    """Return a claim that none of our runs can test, with the reason."""
     text = f"{text}: no verdict, since {reason}"
     return Claim(id=name, text=text, section=section, verdict=NOT_JUDGED)
 
 
 def as_checks(claims: Iterable[Claim]) -> list[Claim]:
-    """Mark claims as our robustness checks, which do not correct the paper's own claims."""
+    """Mark claims as our own checks, which are not counted with the paper's when correcting."""
     return [
         msgspec.structs.replace(each, ours=True, family=each.family or f"{each.section}, ours")
         for each in claims
@@ -287,7 +287,7 @@ def as_checks(claims: Iterable[Claim]) -> list[Claim]:
 
 
 def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str = "") -> Claim:
-    """Return a claim that holds if all its parts do; its value is that of the deciding part.
+    """Return a claim that holds if all its parts hold; its number is the deciding part's.
 
     A violated invariant decides against it. If there are means, invariants that hold say nothing.
     """
@@ -315,7 +315,7 @@ def combined_claim(name: str, text: str, parts: Sequence[Claim], *, section: str
 
 
 def _combined(parts: Sequence[Claim]) -> tuple[Claim, dict[str, object]]:
-    """Return the deciding part about a mean, and the verdict on all."""
+    """Return the part that decides, among parts about a mean, and the verdict on all parts."""
     against = [part for part in parts if part.leaning == CONTRADICTED]
     if against:
         decisive, leaning = min(against, key=_chance), CONTRADICTED
@@ -332,7 +332,7 @@ def _combined(parts: Sequence[Claim]) -> tuple[Claim, dict[str, object]]:
 
 
 def claim_with_parts(name: str, section: str, text: str, parts: Iterable[Claim]) -> list[Claim]:
-    """Return a claim that holds if all its parts do, followed by these."""
+    """Return a claim that holds if all its parts hold, and after it the parts."""
     found = list(parts)
     return [combined_claim(name, text, found, section=section), *found]
 
@@ -343,13 +343,13 @@ def _chance(claim: Claim) -> float:
 
 
 def whole_claims(claims: Sequence[Claim], *, ours: bool | None = None) -> list[Claim]:
-    """Return the claims that are no part of another: the paper's, our checks, or both (None)."""
+    """Return claims that are no part of another claim: the paper's, ours, or both (None)."""
     of_parts = {part for claim in claims for part in claim.parts}
     return [each for each in claims if each.id not in of_parts and ours in (None, each.ours)]
 
 
 def jointly_judged(claims: Sequence[Claim]) -> list[Claim]:
-    """Return the claims with verdicts corrected for the number in each family.
+    """Return the claims with verdicts corrected for the number of claims in each family.
 
     Counted are claims that are judged by an interval and are no part of another.
     """

@@ -1,4 +1,4 @@
-"""Comparisons of schedulers over loads and seeds: studies of one log and one kind of deadlines."""
+"""Comparisons of schedulers over loads and seeds, as studies of one log."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def comparison_of(
     bound: float | None = None,
     on_broken_promise: str = COUNT,
 ) -> Study:
-    """Return the checked study of a comparison; for the parameters see :func:`compare`.
+    """Return the study of a comparison, checked; for the parameters see :func:`compare`.
 
     Each seed, in place of that of ``deadlines``, chooses duplicates and whose jobs have a user's
     deadline. By default, schedulers plan with users' estimates, but with a bound, which knows run
@@ -83,7 +83,7 @@ def comparison_of(
 
 
 def baseline_of(schedulers: Sequence[Contestant], asked: str | None) -> str:
-    """Return the baseline's name: the one given, else msb if compared, else the first."""
+    """Return the baseline: the scheduler asked for, else msb if compared, else the first one."""
     names = [each.name for each in schedulers]
     if asked is None:
         return "msb" if "msb" in names else "".join(names[:1])

@@ -62,7 +62,7 @@ ChangedOptions = tuple[tuple[str, Any], ...]
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True):
-    """A deadline workload: a window of a log, its load, its deadlines.
+    """A deadline workload, described by a window of a log, its load, and its deadlines.
 
     The parameters are those of :func:`~.deadline_workload.deadline_workload` and of
     :class:`~qops_batsim.workload.deadlines.DeadlineChoices`; ``log`` is what identifies the log
@@ -95,12 +95,12 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def draws(self) -> bool:
-        """Whether the seed changes the jobs, so that seeds are repetitions."""
+        """Whether the seed changes the jobs, so that runs with other seeds are repetitions."""
         by_need = self.need is not msgspec.UNSET and self.share > 0
         return by_need or 0 < self.share < 1 or (self.method == "duplication" and self.load > 1)
 
     def canonical(self) -> Scenario:
-        """Return one representative of all scenarios with the same workload.
+        """Return the same scenario for all scenarios that have the same workload.
 
         The seed matters only where jobs are drawn, to be submitted again or to have a deadline;
         the artificial deadlines only where there are any.
@@ -115,7 +115,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **changes)
 
     def without_deadlines(self) -> Scenario:
-        """Return one representative of all scenarios that differ only in deadlines.
+        """Return the same scenario for all scenarios that differ only in deadlines.
 
         It has them for all jobs: so the seed matters only where jobs are submitted again.
         """
@@ -123,7 +123,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, share=1.0, **by_easy).canonical()
 
     def without_estimates(self) -> Scenario:
-        """Return one representative of all that differ only in estimates and deadlines."""
+        """Return the same scenario for all that differ only in estimates and deadlines."""
         return msgspec.structs.replace(self.without_deadlines(), estimates=msgspec.UNSET)
 
     @property
@@ -133,7 +133,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def choices(self) -> DeadlineChoices | NeedChoices:
-        """Options of giving jobs deadlines."""
+        """How the jobs get deadlines."""
         others: dict[str, Any] = {
             "share": self.share,
             "artificial": self.artificial,
@@ -146,7 +146,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: a scheduler with its options on a scenario.
+    """One run: a scheduler with its options, on the workload of a scenario.
 
     ``code`` is a digest of the scheduler's file, if it is somebody's own. If ``strict``, a promise
     that the scheduler breaks is an error. ``outages`` are the seed of hosts that leave and return
@@ -161,13 +161,13 @@ class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
     outages: int | msgspec.UnsetType = msgspec.UNSET
 
     def canonical(self) -> DeadlineCase:
-        """Return one representative of all cases with the same run."""
+        """Return the same case for all cases that have the same run."""
         return msgspec.structs.replace(self, scenario=self.scenario.canonical())
 
 
 @dataclass
 class DeadlineRuns:
-    """Runs cases on some logs (``delay`` jobs), found by the identity of each log.
+    """Runs cases on logs of ``delay`` jobs; each log is found by its digest and processors.
 
     Without platform there are as many equal hosts as a log is for. Remembered are the last
     workload, the one that it was made of with its EASY schedule, and what schedulers that do not
@@ -202,7 +202,7 @@ class DeadlineRuns:
         return self._outcomes(case, workload)
 
     def _seen(self, case: DeadlineCase, workload: Workload) -> tuple[JobOutcomes, int]:
-        """Return the outcomes of a scheduler that ignores deadlines, cached."""
+        """Return the outcomes under a scheduler that ignores deadlines, run only once."""
         same = msgspec.structs.replace(case, scenario=case.scenario.without_deadlines())
         if same not in self._blind:
             self._blind[same] = self._outcomes(case, workload)
@@ -222,7 +222,7 @@ class DeadlineRuns:
         )
 
     def workload(self, scenario: Scenario) -> Workload:
-        """Return the workload of a scenario."""
+        """Return the deadline workload that a scenario describes."""
         if self._last is None or self._last[0] != scenario:
             scenario.choices.check()
             measured = self._measure(scenario)
@@ -231,7 +231,7 @@ class DeadlineRuns:
         return self._last[1]
 
     def jobs_of(self, scenario: Scenario) -> float:
-        """Return the number of jobs in a scenario's workload without making it."""
+        """Return the number of jobs in a scenario's workload, without making the workload."""
         jobs = scenario.first or len(self.logs[scenario.log].jobs) - scenario.skip
         return jobs * (scenario.load if scenario.method == METHOD.default else 1.0)
 
@@ -250,7 +250,7 @@ class DeadlineRuns:
         return with_estimates(workload, choices, requests=requests, ends=self._ends)
 
     def _measure(self, scenario: Scenario) -> Measured:
-        """Return a scenario's workload before it gets deadlines, with its EASY schedule."""
+        """Return a scenario's workload without deadlines, and its schedule under EASY."""
         same = scenario.without_estimates()
         if self._measured is None or self._measured[0] != same:
             scaled = scaled_workload(
@@ -273,7 +273,7 @@ class DeadlineRuns:
 
 
 def shared_steps(case: DeadlineCase) -> Scenario:
-    """Return the scenario that groups a case with those that can share its work."""
+    """Return a scenario that is equal for all cases that can share steps of their work."""
     return case.scenario.without_estimates()
 
 
@@ -325,7 +325,7 @@ def checked_outcomes(
 def _with_drift(
     outcomes: JobOutcomes, ended: EndedJobs, grace: float, round_trip: float
 ) -> JobOutcomes:
-    """Return outcomes with the drift of jobs that are late by more than the grace."""
+    """Return outcomes with the drift of each job that is later than promised by over the grace."""
     late = outcomes.is_late(outcomes.finish, outcomes.promised, grace)
     if outcomes.latest_start is not None:
         late |= outcomes.is_late(outcomes.start, outcomes.latest_start, grace)
@@ -353,7 +353,7 @@ def outcomes_of(
     message_delays: bool = True,
     events: AnyEvents | None = None,
 ) -> tuple[JobOutcomes, Simulation]:
-    """Run a scheduler on a workload; return the jobs' outcomes and the simulation.
+    """Run a scheduler on a workload; return what became of the jobs, and the simulation.
 
     Parameters
     ----------
@@ -388,11 +388,11 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any] = {}
 
     def make(self) -> SchedulerModule:
-        """Return the scheduler after checking its options."""
+        """Return the scheduler, after checking its options."""
         return make_scheduler(self.scheduler, self.settings)
 
     def case(self, scenario: Scenario) -> DeadlineCase:
-        """Return the case that runs it on a scenario."""
+        """Return the case that runs the contestant on a scenario."""
         return self.case_of(scenario, *self.identity())
 
     def case_of(
@@ -402,7 +402,7 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
         code: str,
         on_broken_promise: str = COUNT,
     ) -> DeadlineCase:
-        """Return the case that runs it on a scenario, given its :meth:`identity`."""
+        """Return the case that runs the contestant on a scenario, given its :meth:`identity`."""
         return DeadlineCase(
             scenario=scenario,
             scheduler=self.scheduler,
@@ -412,7 +412,7 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def identity(self) -> tuple[ChangedOptions, str]:
-        """Return its options that are not the defaults, and the digest of its own file."""
+        """Return the contestant's options that are not defaults, and the digest of its own file."""
         options = msgspec.to_builtins(self.make().options)
         defaults = msgspec.to_builtins(make_scheduler(self.scheduler).options)
         changed = [
@@ -445,7 +445,7 @@ def contestant_of(text: str) -> Contestant:
 def contestants_of(
     schedulers: Iterable[str | Contestant], settings: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Contestant, ...]:
-    """Parse several contestants.
+    """Parse several contestants, each a text such as ``qops:k_factor=1``.
 
     A text is as of :func:`contestant_of`. Settings are by the name of a scheduler, for all its
     contestants, whose own settings go first, or of a contestant.
@@ -469,7 +469,7 @@ def contestants_of(
 
 
 def check_distinct(what: str, values: Iterable[object]) -> None:
-    """Raise :class:`~qops_batsim.errors.InputError` if there is nothing, or a duplicate."""
+    """Raise :class:`~qops_batsim.errors.InputError` if values are missing or repeated."""
     texts = [f"{value:g}" if isinstance(value, float) else str(value) for value in values]
     if not texts:
         raise InputError(f"no {what} to compare; at least one is expected")

@@ -1,4 +1,4 @@
-"""Deadline workloads from a trace: scale the load, run EASY, set deadlines."""
+"""Deadline workloads from a log: scale the load, run EASY, set deadlines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def give_deadlines(
     keep_estimates: bool = True,
     at_least: str | None = None,
 ) -> Workload:
-    """Return the workload with deadlines from its own EASY schedule.
+    """Return the workload with deadlines computed from its own schedule under EASY.
 
     Jobs are of type ``delay``. EASY runs on the workload as it is (reference ``"scaled"``, Islam
     et al. 2003) or without the duplicates of :func:`~qops_batsim.workload.scale.scale_load`
@@ -50,7 +50,7 @@ def give_deadlines(
 
 @dataclass(frozen=True)
 class Measured:
-    """A workload with its EASY schedule, from which deadlines are derived."""
+    """A workload and its schedule under EASY, from which deadlines are computed."""
 
     workload: Workload
     prepared: Workload
@@ -61,7 +61,7 @@ class Measured:
     def give(
         self, choices: DeadlineChoices | NeedChoices, *, at_least: str | None = None
     ) -> Workload:
-        """Return the workload with deadlines from the schedule, or by need."""
+        """Return the workload with deadlines from EASY's schedule, or from users' needs."""
         if isinstance(choices, NeedChoices):
             about: dict[str, Any] = {"keep_estimates": self.keep_estimates, "at_least": at_least}
             return give_deadlines_by_need(self.workload, choices, **about)
@@ -78,7 +78,7 @@ def give_deadlines_by_need(
     keep_estimates: bool = True,
     at_least: str | None = None,
 ) -> Workload:
-    """Return the workload with deadlines by need, independent of any schedule.
+    """Return the workload with deadlines from users' needs, independent of any schedule.
 
     Estimates and ``at_least`` are as in :func:`give_deadlines`, the rest as in
     :func:`~qops_batsim.workload.need.assign_deadlines_by_need`.
@@ -103,7 +103,7 @@ def _at_least(keep_estimates: bool) -> str:
 def _in_one_step(
     workload: Workload, result: Workload, keep_estimates: bool, told: Mapping[str, Any]
 ) -> Workload:
-    """Return a workload whose provenance shows several steps as one."""
+    """Return a workload whose provenance records several steps as one step."""
     step = {name: value for name, value in result.provenance.items() if name != "made_from"}
     step |= {**told, "estimates": "kept" if keep_estimates else "exact"}
     return derived(workload, result.jobs, result.profiles, step)
@@ -114,7 +114,7 @@ REACTION = 60.0
 
 
 class DeadlineFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The tightness of users' deadlines, and the number of them that EASY meets.
+    """How tight the deadlines of users are, and how many of them EASY meets.
 
     They are ``made_by`` EASY's schedule (``"easy"``), by ``"need"``, or in a way that is not known
     (empty). Laxity is the time from submission to deadline less the estimate, or without one the
@@ -134,12 +134,12 @@ class DeadlineFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def by_construction(self) -> int:
-        """Deadlines that EASY meets only because they come from its schedule."""
+        """How many deadlines EASY meets only because they come from EASY's schedule."""
         return self.met if self.made_by == "easy" else 0
 
     @property
     def text(self) -> str:
-        """The facts in a sentence."""
+        """Return how tight the deadlines are and how many EASY meets, as a sentence."""
 
         def told(count: int) -> str:
             return f"{count:,} ({100 * count / max(self.deadlines, 1):.1f} %)"
@@ -193,7 +193,7 @@ def deadline_facts(
 
 
 def _made_by(provenance: Any) -> str:
-    """Return how a workload's deadlines were made, from its provenance."""
+    """Return how a workload's deadlines were made, as its provenance tells."""
     while isinstance(provenance, dict):
         if provenance.get("step") == "deadlines":
             return str(provenance.get("by", "easy"))
@@ -204,7 +204,7 @@ def _made_by(provenance: Any) -> str:
 def measure(
     workload: Workload, *, reference: str = "scaled", keep_estimates: bool = True
 ) -> Measured:
-    """Run EASY on a workload, as :func:`give_deadlines` does."""
+    """Return a workload with its schedule under EASY; options as for :func:`give_deadlines`."""
     require_one_of("reference", reference, REFERENCES)
     prepared = _prepared(workload, keep_estimates)
     respond = _original_response_times if reference == "unscaled" else easy_response_times
@@ -214,7 +214,7 @@ def measure(
 def give_estimates(
     workload: Workload, choices: EstimateChoices, *, requests: Workload | None = None
 ) -> Workload:
-    """Return the workload with estimates of a model; deadlines stay.
+    """Return the workload with estimates drawn by a model; deadlines stay as they are.
 
     ``requests`` is the workload of the same jobs that still has the users' walltimes, if this one
     has not. Where a model asks when a job's run time is known, that is its end under EASY with
@@ -242,7 +242,7 @@ def deadline_workload(
     reference: str = "scaled",
     keep_estimates: bool = True,
 ) -> Workload:
-    """Make an experiment's workload from a trace: subset, load, deadlines.
+    """Make an experiment's workload from a trace: take a part, scale the load, set deadlines.
 
     Deadlines that the trace has are left out. The seed of ``choices`` also chooses the
     duplicates. For the other parameters see :func:`~qops_batsim.workload.scale.subset`,
@@ -274,7 +274,7 @@ def scaled_workload(
 
 
 def _original_response_times(workload: Workload) -> dict[str, float]:
-    """Return EASY's response times by id in the workload without duplicates."""
+    """Return response times under EASY by job id, in the workload without duplicated jobs."""
     if _was_expanded(workload.provenance):
         raise InputError(
             f"{workload.source}: was scaled by expansion, so that the unscaled workload is not "

@@ -1,4 +1,4 @@
-"""Cases that a study lists: fixed ones, and for each as many twins from random windows."""
+"""Studies that list their cases: fixed cases, and for each a twin in a random window."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MOST_AWAY = 8
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A stretch of a log: the ``first`` usable jobs (0: all) after ``skip`` others."""
+    """A stretch of a log: ``first`` usable jobs (0: all of them), after ``skip`` usable jobs."""
 
     skip: int = 0
     first: int = PAPER_JOBS
@@ -41,7 +41,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Generated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A generated workload: preset, jobs, seed."""
+    """A workload that is generated: by which preset, how many jobs, which seed."""
 
     preset: str
     jobs: int
@@ -99,7 +99,7 @@ class ListedCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogOfCases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A log: its file or other editions of it, and the preset used if none is found.
+    """A log's file or other editions of the log, and the preset used if no file is found.
 
     ``unseen`` are the first and last job, in the order of submission, of the part from which
     windows are drawn.
@@ -112,7 +112,7 @@ class LogOfCases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     others: tuple[str, ...] = ()
 
     def found(self, directory: Path) -> str:
-        """Return the path of the first edition that exists, or ""."""
+        """Return the path of the log's first edition that exists, or ""."""
         for place in (directory, *usual_places()):
             for file in (self.file, *self.others):
                 if (place / file).is_file():
@@ -121,7 +121,7 @@ class LogOfCases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class CaseEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A case in ``benchmark.toml``, where its fields are explained."""
+    """A case as listed in ``benchmark.toml``, which explains the fields."""
 
     log: str
     skip: int
@@ -148,7 +148,7 @@ class CaseList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def listed(
         self, directory: Path = Path(), *, seed: int | None = None, quick: bool = False
     ) -> tuple[tuple[StudyLog, ...], tuple[ListedCase, ...]]:
-        """Return the logs, and the fixed cases followed by their twins.
+        """Return the logs, and the fixed cases, followed by their twins in random windows.
 
         The windows of the twins are drawn with a seed (None: the published one).
         """
@@ -211,13 +211,13 @@ class CaseList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def _is_quick(number: int) -> bool:
-    """Return whether a quick study includes a case: one of each log."""
+    """Return whether a quick study includes the case with this number: one case of each log."""
     log, place = divmod(number - 1, PER_LOG)
     return place == log % PER_LOG
 
 
 def with_users_estimates(scenario: Scenario) -> Scenario:
-    """Return the scenario with users' estimates for deadlines and planning."""
+    """Return the scenario in which deadlines and plans use the users' own estimates."""
     model = EstimateChoices(model=USERS)
     return msgspec.structs.replace(scenario, deadlines_by=USERS, estimates=model)
 

@@ -40,7 +40,7 @@ TEMPLATE = "page.html.jinja"
 
 
 class TableCell(NamedTuple):
-    """A table cell: text, CSS class if it stands out, whether it is a number."""
+    """A table cell: its text, its CSS class if it stands out, and whether it is a number."""
 
     text: str
     mark: str
@@ -55,7 +55,7 @@ class PageText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PageAlert(msgspec.Struct, frozen=True, kw_only=True):
-    """Paragraphs in a red box: why the rest must not be used as it is."""
+    """Paragraphs in a red box: why the results on the page must not be used as they are."""
 
     kind: ClassVar[str] = "alert"
     paragraphs: Sequence[str]
@@ -69,7 +69,7 @@ class PageHeading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Aliases(dict[str, str]):
-    """Numbers in place of names, in the order of their appearance; what is not known stays so.
+    """Numbers that replace names, in the order in which names appear; ``-`` stays ``-``.
 
     >>> names = Aliases()
     >>> [names[each] for each in ("ann", "bob", "-", "ann")]
@@ -77,7 +77,7 @@ class Aliases(dict[str, str]):
     """
 
     def __missing__(self, name: str) -> str:
-        """Return the number of a name that is new."""
+        """Give a new name the next number, and return the number."""
         if name in EMPTY:
             return name
         return self.setdefault(name, str(len(self) + 1))
@@ -155,7 +155,7 @@ of a paper would be 9 MB."""
 
 
 class PagePicture(msgspec.Struct, frozen=True, kw_only=True):
-    """An SVG picture that can be saved as SVG or PNG, with its ``data`` (CSV) if any."""
+    """An SVG picture that can be saved as SVG or PNG, and with ``data`` also as CSV."""
 
     kind: ClassVar[str] = "picture"
     title: str
@@ -164,12 +164,12 @@ class PagePicture(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def file_name(self) -> str:
-        """Name of its files without ending; the page's script derives the same from the title."""
+        """Name of the picture's files without ending; the page's script derives the same name."""
         return re.sub("[^a-z0-9]+", "-", self.title.lower()).strip("-")
 
 
 class PageFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts by name."""
+    """Facts, each with a name."""
 
     kind: ClassVar[str] = "facts"
     facts: Mapping[str, str]
@@ -179,7 +179,7 @@ Block = PageText | PageAlert | PageHeading | PageTable | PagePicture | PageFacts
 
 
 def pictures_of(draw: Callable[[Path], Mapping[Path, str]]) -> list[PagePicture]:
-    """Return the SVG pictures that a function draws into a directory, with their titles."""
+    """Return the SVG pictures, with titles, that a function draws into a directory."""
     with TemporaryDirectory() as directory:
         return [
             PagePicture(title=title, svg=file.read_bytes())

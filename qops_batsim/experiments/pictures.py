@@ -21,7 +21,7 @@ _PAPER_COLOR = "#777777"
 
 
 def _drawn(figures: Sequence[Figure], ending: str, workers: int) -> list[bytes]:
-    """Draw figures as pictures (png, pdf or svg) in several processes."""
+    """Draw figures in several processes; return their pictures (png, pdf or svg)."""
     found = run_cases(partial(_picture, ending=ending), figures, workers=workers)
     return [found[figure] for figure in figures]
 
@@ -34,7 +34,7 @@ def _picture(figure: Figure, *, ending: str) -> bytes:
 
 
 def draw_figure(figure: Figure, path: str | Path | None = None) -> Any:
-    """Draw a figure, to a file (png, pdf or svg) if one is named; return matplotlib's figure."""
+    """Draw a figure, to a file if a path is given; return matplotlib's figure."""
     count = len(figure.panels)
     columns = min(2, count)
     rows = -(-count // columns)
@@ -94,7 +94,7 @@ def _bars(axes: Any, panel: Panel) -> None:
 
 
 def report_page(report: StudyReport, title: str, command: str, workers: int = 1) -> str:
-    """Return a report as HTML with a title and the ``command`` that made it."""
+    """Return a report as an HTML page with a title and the ``command`` that made the report."""
     pictures = zip(report.figures, _drawn(report.figures, "svg", workers), strict=True)
     headings, rows = claim_table(report.claims)
     claims = PageTable(
@@ -126,7 +126,7 @@ def write_files(
     texts: Mapping[str, str] | None = None,
     workers: int = 1,
 ) -> list[Path]:
-    """Write a report to a directory and a page, where asked for; return the files.
+    """Write a report to a directory, a page, or both, as requested; return the files.
 
     Parameters
     ----------

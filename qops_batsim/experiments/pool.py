@@ -1,4 +1,4 @@
-"""Running cases, each once: here, in processes or on a Dask cluster, and keeping the runs.
+"""Running each distinct case once, in processes or on a Dask cluster, and keeping the runs.
 
 A comparison, a paper's study or a study has a list of cases, each with its seed, and a
 function that makes the run of one case. Finished runs are kept at once, so that an interrupted
@@ -28,7 +28,7 @@ RunT = TypeVar("RunT")
 
 
 class _File(msgspec.Struct, frozen=True):
-    """Content of a kept file: a run, and everything that identifies it."""
+    """Content of a file of kept runs: a run, and everything that identifies the run."""
 
     package_version: str
     made_of: msgspec.Raw
@@ -40,7 +40,7 @@ _files = msgspec.json.Decoder(_File)
 
 
 class KeptRuns(Generic[RunT]):
-    """Runs kept in a directory, one file each, written atomically.
+    """Runs kept in a directory: one file for each run, written whole or not at all.
 
     A file's name is a digest of the package's version, of ``made_of`` and of the case: a run
     made of something else is never taken for the one that is wanted. Runs (of type ``kind``),
@@ -75,12 +75,12 @@ class KeptRuns(Generic[RunT]):
             pending.publish()
 
     def those(self, cases: Iterable[CaseT]) -> set[CaseT]:
-        """Return the cases with a kept run, without reading the runs."""
+        """Return the cases whose run is kept, without reading the runs."""
         there = {path.name for path in self._directory.glob("*.json")}
         return {case for case in cases if self._path(_encoded(case)).name in there}
 
     def clear(self) -> None:
-        """Remove the runs of all cases, and the directory if it is then empty."""
+        """Remove all kept runs, and the directory if it is empty then."""
         for path in self._directory.glob("*.json"):
             path.unlink(missing_ok=True)
         with suppress(OSError):
@@ -170,14 +170,14 @@ def run_cases(
 
 @dataclass(frozen=True)
 class _Maker(Generic[CaseT, RunT]):
-    """Runs cases and keeps their runs, or the reasons why they failed."""
+    """Runs cases and keeps each run, or the reason why it failed."""
 
     work: Callable[[CaseT], RunT]
     kept: KeptRuns[RunT] | None
     failures: KeptRuns[Failure] | None
 
     def make(self, case: CaseT) -> RunT | Failure:
-        """Return a case's run or failure."""
+        """Run a case; return the run, or the failure."""
         try:
             return self.work(case)
         except Exception as error:
@@ -187,7 +187,7 @@ class _Maker(Generic[CaseT, RunT]):
             return Failure(_error_text(error))
 
     def made(self, cases: Iterable[CaseT]) -> Iterator[tuple[CaseT, RunT | Failure]]:
-        """Yield cases with their runs or failures, keeping each at once."""
+        """Run cases; yield each with its run or failure, which is kept at once."""
         for case in cases:
             run = self.make(case)
             self.keep(case, run)
@@ -262,7 +262,7 @@ def _make_and_keep(cases: Sequence[Any]) -> list[tuple[Any, Any]]:
 def make_group(
     maker: _Maker[CaseT, RunT], cases: Sequence[CaseT]
 ) -> list[tuple[CaseT, RunT | Failure]]:
-    """Run a group of cases; return their runs or failures, to be kept by the caller."""
+    """Run a group of cases; return their runs or failures, which the caller keeps."""
     return [(case, maker.make(case)) for case in cases]
 
 

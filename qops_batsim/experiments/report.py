@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """A line over numbers, or bars over names.
+    """Data to draw as a line over numbers, or as bars over names.
 
     ``low`` and ``high`` are the 95 % confidence intervals, if known; the paper's own numbers
     are drawn dashed and grey, and ``limit`` is a dash pattern, for black lines.
@@ -67,7 +67,7 @@ CLAIMANTS = {"The paper's claims": False, "Robustness checks of ours": True}
 
 
 class StudyReport(msgspec.Struct, kw_only=True):
-    """The findings of a study, named like its folder.
+    """The findings of a study; its name is that of the study's folder.
 
     ``choices`` says in words, by topic, what was chosen where a paper leaves it open;
     ``data`` has all numbers as plain values by the names of the study's tables, ``runs`` what they
@@ -86,7 +86,7 @@ class StudyReport(msgspec.Struct, kw_only=True):
     about: str = ""
 
     def document(self) -> dict[str, Any]:
-        """Return the report as plain values for JSON, the names of the data at the top."""
+        """Return the report as plain values for JSON; the data's entries stand at the top level."""
         return {
             "name": self.study,
             "package_version": __version__,
@@ -109,14 +109,14 @@ class StudyReport(msgspec.Struct, kw_only=True):
         return self.markdown()
 
     def verdicts(self, *, ours: bool = False) -> dict[str, int]:
-        """Return how many of the paper's claims (or our checks) have each verdict.
+        """Count the paper's claims (or our checks) by verdict.
 
         Parts of others are not counted.
         """
         return dict(Counter(claim.verdict for claim in whole_claims(self.claims, ours=ours)))
 
     def outcomes(self, *, ours: bool = False) -> dict[str, list[Claim]]:
-        """Return the paper's claims (or our checks) by verdict.
+        """Return the paper's claims (or our own checks), grouped by verdict.
 
         Parts of others are left out.
         """
@@ -127,7 +127,7 @@ class StudyReport(msgspec.Struct, kw_only=True):
         }
 
     def claims_frame(self) -> pd.DataFrame:
-        """Return the whole claims as a pandas table, indexed by id.
+        """Return the claims that are no part of another as a pandas table, indexed by id.
 
         ``low`` and ``high`` are the ends of the 95 % interval of what is ``measured``, in the unit
         that the text tells; ``paper`` is the paper's own number. Verdicts of the same outcome stand
@@ -145,7 +145,7 @@ class StudyReport(msgspec.Struct, kw_only=True):
         return pd.DataFrame(rows).set_index("id")
 
     def markdown(self, tables: Sequence[str] = ("",)) -> str:
-        """Return verdicts, choices, and the tables whose titles begin so, as Markdown."""
+        """Return verdicts, choices and tables as Markdown; ``tables`` tells how titles begin."""
         lines = []
         if self.claims:
             lines += ["## Verdicts", "", METHOD, ""]
@@ -178,14 +178,14 @@ def claim_table(claims: Sequence[Claim]) -> tuple[list[str], list[list[str]]]:
 
 
 def chance_text(chance: float) -> str:
-    """Format a probability."""
+    """Format a p-value."""
     return "< 0.001" if chance < 0.001 else f"{chance:.3f}"
 
 
 def line_of_means(
     label: str, points: Iterable[tuple[float | str, Interval]], scale: float = 1.0
 ) -> Series:
-    """Return means with intervals as a line or bars; a single value is both of its ends."""
+    """Return means with their intervals as a line or bars; a single value has no interval."""
     rows = [(x, *(scale * end for end in (each.mean, *each.ends))) for x, each in points]
     x_values, y, low, high = zip(*rows, strict=True) if rows else ((), (), (), ())
     return Series(label=label, x=x_values, y=y, low=low, high=high)

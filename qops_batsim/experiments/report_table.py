@@ -27,7 +27,7 @@ Form = str | Callable[[Any], str]
 
 
 class ReportColumn(NamedTuple):
-    """A column with its own format of cells."""
+    """A column of a table, with the format of its cells."""
 
     heading: str
     form: Form
@@ -36,7 +36,7 @@ class ReportColumn(NamedTuple):
 def table_of(
     title: str, columns: Mapping[str, str | ReportColumn], rows: Sequence[Any], note: str = ""
 ) -> PageTable:
-    """Make a table from rows, each a mapping or a structure.
+    """Make a table; each of the rows is a mapping or a structure.
 
     Cells are texts, with numbers in a readable precision unless a column says how. A value that is
     missing or None is a dash.
@@ -61,7 +61,7 @@ def table_of(
 
 
 class ColumnText(NamedTuple):
-    """A column as declared in a TOML file of texts."""
+    """A column, as declared in a TOML file."""
 
     key: str
     heading: str = ""
@@ -69,7 +69,7 @@ class ColumnText(NamedTuple):
 
 
 class TableText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table as declared in a TOML file of texts."""
+    """A table, as declared in a TOML file."""
 
     title: str
     columns: tuple[ColumnText, ...]
@@ -83,7 +83,7 @@ class TableText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         further: Mapping[str, str | ReportColumn] | None = None,
         **names: object,
     ) -> PageTable:
-        """Make the table from rows.
+        """Make the declared table from rows.
 
         ``names`` are filled into title, headings and note; ``forms`` are functions by the names
         that columns have for them, and ``further`` columns go behind the others.
@@ -124,14 +124,14 @@ def cell_text(value: Any, form: Form = "") -> str:
 
 
 def number_text(number: float) -> str:
-    """Format a number readably."""
+    """Format a number with as many digits as a reader needs."""
     if isinstance(number, int):
         return f"{number:,}"
     return f"{number:,.0f}" if abs(number) >= 10_000 else f"{number:,.2f}"
 
 
 def value_at(row: Any, key: str) -> Any:
-    """Return the value at a dotted key.
+    """Return the value of a row at a dotted key, such as ``metrics.mean``.
 
     Keys are those of a mapping, names of fields, or places in a list.
     """

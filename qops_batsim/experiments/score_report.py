@@ -1,4 +1,4 @@
-"""Tables and figure of a study that lists its cases: schedulers ranked by share of the bound."""
+"""Tables and figure of a study of listed cases: schedulers ranked by their share of a bound."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ScoredCase = Mapping[str, CellOutcome]
 
 
 def cases_of(runs: StudyRuns) -> list[ScoredCase]:
-    """Return the cases with their finished scores, in the order of the list."""
+    """Return each case with the scores of its finished runs, in the order of the list."""
     found: dict[tuple[str, str], dict[str, CellOutcome]] = {}
     for each in runs.outcomes:
         point = each.cell.point
@@ -55,7 +55,7 @@ def cases_of(runs: StudyRuns) -> list[ScoredCase]:
 def mean_of(
     cases: Sequence[ScoredCase], name: str, metric: str, less: str | None = None
 ) -> Interval | None:
-    """Return the mean over cases, or of the difference to ``less``, with its interval over logs.
+    """Return a metric's mean over cases, or its difference to ``less``, with an interval.
 
     The metric is a share, or only its mean is of interest. Cases that lack the number, or the run,
     are left out.
@@ -133,7 +133,7 @@ def _verdicts(
     cases: Sequence[ScoredCase],
     found: Mapping[tuple[str, str], Interval | None],
 ) -> dict[tuple[str, str], str]:
-    """Return verdicts on differences by scheduler and objective, where two can differ.
+    """Return verdicts on differences to the baseline, by scheduler and objective.
 
     Who promises nothing is not judged by promises, nor anybody against a baseline of that kind.
     Equal runs are one statement, and none if they equal the baseline's; who is not asked for is
@@ -153,13 +153,13 @@ def _verdicts(
 
 
 def _score(outcome: CellOutcome | None) -> Score | None:
-    """Return a run's score without its computing time."""
+    """Return the score of a run without its computing time."""
     found = outcome and outcome.metrics
     return msgspec.structs.replace(found, cpu_per_job=0.0) if isinstance(found, Score) else None
 
 
 def score_method(runs: StudyRuns) -> str:
-    """Return sentences on the cases and on how the numbers are computed."""
+    """Return sentences on what the cases are, and how the numbers are computed."""
     study, cases = runs.study, cases_of(runs)
     stand_ins = {
         each.of: log.generated.preset
@@ -192,12 +192,12 @@ def score_method(runs: StudyRuns) -> str:
 
 
 def asked_text(names: Sequence[str]) -> str:
-    """Return a sentence on which schedulers a study judges, if it names any."""
+    """Return a sentence that names the schedulers that a study judges; "" if it names none."""
     return f" Judged are {', '.join(names)} only, as the study says." if names else ""
 
 
 def score_figure(runs: StudyRuns) -> Figure:
-    """Return the figure of shares of the bound with their intervals."""
+    """Return the figure of each scheduler's shares of the bound, with their intervals."""
     cases = cases_of(runs)
     names = [*_ranked(runs, cases), BEST_KNOWN]
     panels = []

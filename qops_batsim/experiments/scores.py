@@ -1,4 +1,4 @@
-"""Scores of schedulers on listed cases, and the best that could be reached."""
+"""Scores of schedulers on listed cases, and bounds on what any scheduler could reach."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LEAST_JOBS = 3
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True):
-    """Shares (%) of a bound by objective; None without a bound.
+    """What a scheduler reached, in % of an upper bound, by objective; None without a bound.
 
     ``in_time`` are the jobs whose deadline was met, promised or not.
     """
@@ -53,7 +53,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(Shares, frozen=True, kw_only=True):
-    """Outcome of a run: for jobs with users' deadlines, and for the others.
+    """What became of a run's jobs: of those with users' deadlines, and of the others.
 
     Jobs, work (processor-seconds) and charges (QoS charges of the deadlines asked for) are in % of
     those of all jobs with a user's deadline. *Promised* are the deadlines that were, also later
@@ -90,7 +90,7 @@ class Score(Shares, frozen=True, kw_only=True):
         return 100 * (1 - self.kept_jobs / self.promised_jobs) if self.promised_jobs else None
 
     def beside(self, bound: ScoreBound | None) -> Score:
-        """Return the score with its shares of a bound, if there is one."""
+        """Return the score together with its shares of a bound; unchanged without a bound."""
         if bound is None:
             return self
         reached = {each: getattr(self, f"reached_{each}") for each in OBJECTIVES}
@@ -99,7 +99,7 @@ class Score(Shares, frozen=True, kw_only=True):
 
 
 class ScoreBound(msgspec.Struct, frozen=True, kw_only=True):
-    """Upper bound and best known schedule, in % as in :class:`Score`.
+    """Upper bound and best known schedule of a workload, in % as in :class:`Score`.
 
     Each is by objective. Both know all jobs beforehand, and no outages.
     """
@@ -108,18 +108,18 @@ class ScoreBound(msgspec.Struct, frozen=True, kw_only=True):
     best_known: dict[str, float]
 
     def shares(self) -> Shares:
-        """Return the best known schedules' shares of the bound."""
+        """Return what the best known schedules reach, in % of the bound."""
         found = self.parts(self.best_known)
         return Shares(in_time=found.get("jobs"), **found)
 
     def parts(self, reached: Mapping[str, float]) -> dict[str, float]:
-        """Return the shares of the bound by objective (%), where a bound exists."""
+        """Return what was reached in % of the bound, for each objective with a bound."""
         known = {each: self.bound.get(each) for each in reached}
         return {each: 100 * reached[each] / most for each, most in known.items() if most}
 
 
 class ScoredRuns:
-    """Runs and scores cases; caches what runs on one workload share."""
+    """Runs cases and scores the runs; keeps what runs on one workload have in common."""
 
     def __init__(self, runs: DeadlineRuns) -> None:
         self._runs = runs
@@ -163,7 +163,7 @@ class ScoredRuns:
 
 
 class Prices:
-    """Work and QoS charge of each job of a workload."""
+    """What each job of a workload is worth: its work and its QoS charge."""
 
     def __init__(self, workload: Workload) -> None:
         self.worth = {each: worth_of(workload, each) for each in OBJECTIVES}
@@ -172,7 +172,7 @@ class Prices:
 
 
 def score_of(outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Booleans) -> Score:
-    """Return a run's score; ``gave_way`` marks jobs whose promise was replaced. O(n log n)."""
+    """Return a run's score; ``gave_way`` marks jobs with a replaced promise. O(n log n)."""
     found = fates(outcomes)
     of_user = outcomes.of_user
     kept = found.kept & ~gave_way
@@ -208,7 +208,7 @@ def score_of(outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Boolea
 
 
 def fairness(outcomes: JobOutcomes, met: Booleans) -> tuple[float | None, float | None]:
-    """Return the Gini coefficient of users' shares of deadlines met, and the worst decile (%)."""
+    """Return the Gini coefficient of users' percentages of met deadlines, and the worst decile."""
     by_user: dict[Any, list[bool]] = defaultdict(list)
     jobs = [job for workload in outcomes.workloads for job in workload.jobs]
     for job, of_user, in_time in zip(jobs, outcomes.of_user.tolist(), met.tolist(), strict=True):
@@ -240,7 +240,7 @@ def gini(values: Floats) -> float | None:
 
 
 def kept_bounds() -> dict[str, ScoreBound]:
-    """Return the bounds shipped with the package, by :func:`bound_key`.
+    """Return the bounds that are shipped with the package, by :func:`bound_key`.
 
     ``python studies/benchmark --bounds`` has made them.
     """
@@ -249,6 +249,6 @@ def kept_bounds() -> dict[str, ScoreBound]:
 
 
 def bound_key(scenario: Scenario) -> str:
-    """Return the key of a workload among the shipped bounds."""
+    """Return the key under which a workload's bound is shipped."""
     content = msgspec.json.encode(scenario, order="deterministic")
     return blake2b(content, digest_size=8).hexdigest()

@@ -1,4 +1,4 @@
-"""Confidence intervals of means, and verdicts on numbers that are tested together.
+"""Confidence intervals of means, and verdicts on several numbers that are tested together.
 
 *Intervals.* A 95 % interval of n values holds the true mean in 95 % of all samples if these are
 normal, whatever n is. Of exponential values, as skewed as those of an experiment may be, it holds
@@ -102,7 +102,7 @@ def _tail(ratio: float, freedom: int) -> float:
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """Return the incomplete beta function's continued fraction, over a (Lentz's method)."""
+    """Return the continued fraction of the incomplete beta function, over a (Lentz's method)."""
     numerator, denominator, m = 1.0, 1.0 / (1.0 - (a + b) * x / (a + 1.0)), 0
     fraction, step = denominator / a, 0.0
     while abs(step - 1.0) > 1e-15:
@@ -213,16 +213,16 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def known(self) -> tuple[float, float] | None:
-        """Both ends, if known."""
+        """Both ends of the interval, None if unknown."""
         return None if self.low is None or self.high is None else (self.low, self.high)
 
     @property
     def ends(self) -> tuple[float, float]:
-        """Both ends; for a single value, the value itself."""
+        """Both ends of the interval; for a single value, that value twice."""
         return self.known or (self.mean, self.mean)
 
     def text(self, scale: float = 1.0, sign: str = "") -> str:
-        """Format mean and ends with two decimals, multiplied by a unit factor."""
+        """Format the mean and the ends with two decimals, after multiplying by ``scale``."""
         mean = f"{self.mean * scale:{sign},.2f}"
         if self.known is None:
             return mean
@@ -230,7 +230,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return f"{mean} [{low * scale:{sign},.2f}, {high * scale:{sign},.2f}]"
 
     def mapped(self, function: Callable[[float], float]) -> Interval:
-        """Return mean and ends under a monotone function."""
+        """Return the interval after a monotone function of the mean and the ends."""
         known = self.known and sorted(map(function, self.known))
         low, high = known or (None, None)
         reach = self.reach
@@ -242,7 +242,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return Interval(mean=mean, low=low, high=high, count=self.count, reach=reach, skew=skew)
 
     def within(self, limits: Limits) -> Interval:
-        """Return the interval cut at the limits; its verdicts stay the same."""
+        """Return the interval cut at limits; verdicts still use the whole interval."""
         least, most = limits
         if self.known is None or least <= self.known[0] <= self.known[1] <= most:
             return self
@@ -259,11 +259,11 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return (high - low) / 2
 
     def scaled(self, factor: float) -> Interval:
-        """Return the interval of the values times a factor."""
+        """Return the interval for values that are multiplied by a factor."""
         return self.mapped(lambda value: factor * value)
 
     def as_changes(self) -> Interval:
-        """Convert an interval of log ratios to one of changes in %."""
+        """Convert an interval of log ratios to an interval of changes in %."""
         return self.mapped(change_of)
 
     def above(self, limit: float) -> float:
@@ -292,7 +292,7 @@ Means = dict[str, Interval | None]
 
 
 def mean_interval(values: Sequence[float], limits: Limits = UNLIMITED) -> Interval:
-    """Return a sample's mean with its interval; at least one value is expected.
+    """Return the mean of a sample with its interval; InputError for an empty sample.
 
     The interval reaches t s / √n to both sides, where s is the standard deviation of the n values
     and t the quantile of Student's distribution with n - 1 degrees of freedom.
@@ -324,7 +324,7 @@ def mean_interval(values: Sequence[float], limits: Limits = UNLIMITED) -> Interv
 
 
 def skewness(values: Sequence[float], mean: float) -> float:
-    """Return the sample skewness; 0 for equal values, and for few.
+    """Return the sample skewness; 0 if all values are equal, or if they are few.
 
     It is Fisher's, √(n (n - 1)) / (n - 2) times the third moment over the variance to 3/2. That of
     fewer than ten values says little about where they come from.
@@ -361,7 +361,7 @@ def paired_difference(
 
 
 def log_ratios(first: Sequence[float], second: Sequence[float]) -> list[float]:
-    """Return the logarithms of ``first[i] / second[i]``; empty if one is not above 0."""
+    """Return log(``first[i] / second[i]``) for each i; empty if a number is not above 0."""
     if not all(value > 0 for value in (*first, *second)):
         return []
     return [math.log(a / b) for a, b in zip(first, second, strict=True)]
@@ -397,7 +397,7 @@ def ratio_of_means(first: Sequence[float], second: Sequence[float]) -> Interval:
 def nested_interval(
     groups: Sequence[Sequence[float]], *, planned: int = 1, limits: Limits = UNLIMITED
 ) -> Interval:
-    """Return the mean of values in groups (e.g. seeds within windows) with its interval.
+    """Return the mean of grouped values (e.g. seeds within windows) with its interval.
 
     Values of one group are no independent repetitions. With several groups the interval is that of
     the groups' means, each of which counts alike: it tells what to expect of another window of that
@@ -424,7 +424,7 @@ def grouped_interval(
     planned: int = 1,
     limits: Limits = UNLIMITED,
 ) -> Interval | None:
-    """Return :func:`nested_interval` of values with group labels; None if any is unknown.
+    """Return :func:`nested_interval` of values with their groups; None if a value is unknown.
 
     >>> grouped_interval([("a", 1.0), ("a", 3.0), ("b", 4.0)]).mean
     3.0
@@ -440,7 +440,7 @@ def grouped_interval(
 
 
 def difference(first: float | None, second: float | None) -> float | None:
-    """Return first minus second; None if one is unknown."""
+    """Return first minus second; None if one of the numbers is unknown."""
     return None if first is None or second is None else first - second
 
 
@@ -452,7 +452,7 @@ RISK = f"{100 * ERROR:.0f} %"
 
 
 class Judgement(NamedTuple):
-    """Verdict on whether a mean lies in a range, with its p-value.
+    """Verdict on whether a mean lies in a range, with the verdict's p-value.
 
     ``chance`` is the probability, None where there are too few repetitions to judge.
     """
@@ -464,7 +464,7 @@ class Judgement(NamedTuple):
 def judge(
     found: Interval, low: float = -math.inf, high: float = math.inf, *, least: int = LEAST
 ) -> Judgement:
-    """Judge whether a mean lies in a range with possibly infinite ends.
+    """Judge whether a mean lies in a range, whose ends may be infinite.
 
     Both sides of a statement can be confirmed, so that each probability counts twice. With fewer
     than ``least`` repetitions there is none.
@@ -477,7 +477,7 @@ def judge(
 
 
 def holm(chances: Sequence[float | None]) -> list[float | None]:
-    """Return p-values corrected by Holm's method; None stays None and is not counted."""
+    """Return p-values corrected by Holm's method; None stays None and does not count as a test."""
     known = sorted((chance, index) for index, chance in enumerate(chances) if chance is not None)
     corrected: list[float | None] = [None] * len(chances)
     highest = 0.0
@@ -497,7 +497,7 @@ Direction = tuple[str, float | None]
 
 
 def directions(found: Mapping[KeyT, Interval | None]) -> dict[KeyT, Direction]:
-    """Return the verdicts on differences that are judged together, by key."""
+    """Return the verdicts on differences that are tested together, by their keys."""
     judged = [None if each is None else judge(each, low=0.0) for each in found.values()]
     corrected = holm([None if each is None else each.chance for each in judged])
     result: dict[KeyT, Direction] = {}

@@ -76,7 +76,7 @@ from qops_batsim.workload.scale import METHODS
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters of a run except scheduler, window and seed."""
+    """All parameters of a run, except its scheduler, window and seed."""
 
     log: str
     load: float
@@ -100,7 +100,7 @@ OF_CASES = ("case", "half", "outages")
 
 
 def columns_of(point: Point, has_models: bool) -> dict[str, Any]:
-    """Return a point's parameters that matter."""
+    """Return those parameters of a point that have an effect on its runs."""
     told = msgspec.structs.asdict(point)
     if not point.case:
         told = {k: v for k, v in told.items() if k not in OF_CASES}
@@ -114,7 +114,7 @@ _EXACT_MODELS, _EXACT_BASES = (EstimateChoices(),), (DEADLINES_BY.default,)
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One requested run of a study."""
+    """One run that a study requests: a scheduler at a point, on a window, with a seed."""
 
     point: Point
     window: Window
@@ -167,7 +167,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Key of the study: equal for equal studies, in every process and version.
+        """Key of the study, equal for equal studies in every process and version.
 
         What has its default is no part of it.
         """
@@ -178,12 +178,12 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def base(self) -> str:
-        """Name of the baseline."""
+        """Name of the scheduler that the others are compared with."""
         return self.baseline or self.schedulers[0].name
 
     @property
     def models(self) -> dict[str, EstimateChoices]:
-        """The models of estimates by name; exact ones by default."""
+        """The models that give jobs their estimates, by name; by default exact estimates."""
         return {each.name: each for each in self.estimates or _EXACT_MODELS}
 
     @property
@@ -193,19 +193,19 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def known_metrics(self) -> tuple[str, ...]:
-        """Names of the metrics of its runs; those of promises only with models of estimates."""
+        """Names of the metrics that its runs have; some need models of estimates."""
         if self.cases:
             return Score.__struct_fields__
         return AdmissionMetrics.__struct_fields__ + (PROMISE_METRICS if self.has_models else ())
 
     def windows_of(self, log: StudyLog) -> tuple[Window, ...]:
-        """Return the windows of a log."""
+        """Return the windows of a log that the study simulates."""
         if self.cases:
             return tuple(each.window for each in self.cases if each.log == log.name)
         return log.windows or self.windows
 
     def points(self) -> Iterator[Point]:
-        """Yield the points, in the order of tables.
+        """Yield the points (parameters of runs), in the order of the tables.
 
         Where all jobs have a user's deadline, or the others none, what says how the artificial
         ones are made has only its first value.
@@ -248,7 +248,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
                 yield Cell(point=point, window=window, contestant=each.name, seed=seed)
 
     def check(self) -> None:
-        """Raise :class:`~qops_batsim.errors.InputError` for any value that cannot be run."""
+        """Raise :class:`~qops_batsim.errors.InputError` if a run cannot be made as requested."""
         for what, values in self._listed():
             check_distinct(what, values)
         for log in self.logs:
@@ -336,7 +336,7 @@ def _point_of(case: ListedCase) -> Point:
 
 
 class InputIdentities(msgspec.Struct, frozen=True, kw_only=True):
-    """Digests of a study's inputs, which distinguish files of the same name.
+    """Digests of a study's input files, which tell files of equal names apart.
 
     By log, a digest of file and processors; by scheduler, options that are not the defaults, and
     a digest of its file if it has one; a digest of the platform.
@@ -348,7 +348,7 @@ class InputIdentities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def case_of(study: Study, cell: Cell, known: InputIdentities) -> DeadlineCase:
-    """Return the case of a cell; cells that cannot differ have equal cases."""
+    """Return the case of a cell; cells whose runs cannot differ have equal cases."""
     scenario = _scenario(cell.point, cell.window, cell.seed, study)
     named = msgspec.structs.replace(scenario, log=known.logs[cell.point.log])
     each = next(each for each in study.schedulers if each.name == cell.contestant)
@@ -450,7 +450,7 @@ def read_study(
 
 
 def _with_cases(given: dict[str, Any], path: Path, seed: int | None, quick: bool) -> Study:
-    """Return the study of a file that lists its cases."""
+    """Return the study in a file that lists its cases."""
     try:
         known = msgspec.convert(given, CaseList)
     except msgspec.ValidationError as error:
@@ -472,7 +472,7 @@ def _with_cases(given: dict[str, Any], path: Path, seed: int | None, quick: bool
 
 
 def with_schedulers(study: Study, schedulers: Iterable[str]) -> Study:
-    """Return the study with further schedulers (texts)."""
+    """Return the study with further schedulers, each a text such as ``qops:k_factor=1``."""
     more = [each for each in contestants_of(schedulers) if each not in study.schedulers]
     grown = msgspec.structs.replace(study, schedulers=(*study.schedulers, *more))
     grown.check()
@@ -484,7 +484,7 @@ MONDAY = Calendar(4 * 86_400, "UTC")
 
 
 def with_need(study: Study, need: NeedChoices | None = None) -> Study:
-    """Return the study with deadlines by need (None: the default needs), marked as such.
+    """Return the study with deadlines from users' needs (None: default needs), and so named.
 
     Logs without a calendar begin at midnight before a Monday, unless the need tells another one.
     """
@@ -564,7 +564,7 @@ def _model(given: Any) -> Any:
 
 
 def _error_text(error: msgspec.ValidationError, values: Any) -> str:
-    """Return what is wrong with a value, and where."""
+    """Return what is wrong with a value of a study's file, and where it stands."""
     message, _, where = str(error).partition(" - at `$")
     where = where.rstrip("`").lstrip(".")
     value = values

@@ -70,7 +70,7 @@ def heading_of(metric: str) -> str:
 
 
 class StudySummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduler at a point: means over repetitions, and differences to the baseline.
+    """A scheduler at a point: means over its runs, and differences to the baseline's runs.
 
     Repetitions are ``over`` windows of the log, each the mean of its seeds, or with a single
     window over seeds, or they are logs (:func:`over_logs`). ``verdict`` says of the study's first
@@ -90,7 +90,7 @@ class StudySummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def method_text(runs: StudyRuns) -> str:
-    """Return sentences on how a table's intervals and verdicts are made."""
+    """Return sentences on how the intervals and verdicts of a table are computed."""
     by_need = "Deadlines are made by need, from no schedule. " if runs.study.need else ""
     if runs.study.cases:
         return by_need + score_method(runs)
@@ -108,7 +108,7 @@ def method_text(runs: StudyRuns) -> str:
 
 
 def _estimates_text(runs: StudyRuns) -> str:
-    """Return a sentence on which estimates deadlines and schedulers use."""
+    """Return a sentence on the estimates from which deadlines and plans are made."""
     if note := runs.description.note:
         return f"{note[0].upper()}{note[1:]}."
     models = runs.study.models
@@ -123,7 +123,7 @@ _BASES = {USERS: "the log's walltimes", EXACT: "run times"}
 
 
 def broken_text(outcomes: Sequence[CellOutcome]) -> str:
-    """Return a sentence on the promises that each scheduler broke; "" if none did."""
+    """Return a sentence on the promises that each scheduler broke; "" if none was broken."""
     shares = [(each.cell.contestant, each.value("broken_promises")) for each in outcomes]
     # The last one of a name is the greatest.
     worst = dict(sorted((name, share) for name, share in shares if share))
@@ -132,7 +132,7 @@ def broken_text(outcomes: Sequence[CellOutcome]) -> str:
 
 
 def summaries(runs: StudyRuns) -> list[StudySummary]:
-    """Return a summary for every point and scheduler with runs, in the study's order."""
+    """Return a summary for each point and scheduler that has runs, in the study's order."""
     groups: dict[tuple[Point, str], list[CellOutcome]] = {}
     for each in runs.outcomes:
         if not each.repeated:
@@ -181,7 +181,7 @@ def _judged(
     found: Sequence[StudySummary],
     groups: Mapping[tuple[Point, str], Sequence[CellOutcome]],
 ) -> list[StudySummary]:
-    """Return summaries with verdicts where schedulers can differ and the study judges them.
+    """Return summaries with verdicts, except for schedulers that the study does not judge.
 
     Who refuses nothing is not tested on refusals, nor against a baseline that refuses nothing.
     Equal runs are one statement, and none if they equal the baseline's. So neither such a
@@ -218,7 +218,7 @@ ALL_LOGS = "all logs"
 
 
 def over_logs(runs: StudyRuns, found: Sequence[StudySummary]) -> list[StudySummary]:
-    """Return summaries whose repetitions are logs (each the mean of its windows).
+    """Return summaries over logs: each log counts once, with the mean of its windows.
 
     They tell what to expect of another log; those of one log, of another window of it. Who is
     judged on a log is judged here, and equal differences are one statement.
@@ -250,7 +250,7 @@ def over_logs(runs: StudyRuns, found: Sequence[StudySummary]) -> list[StudySumma
 
 
 def _means_over_logs(found: Sequence[Means], limits: Callable[[str], Limits]) -> Means:
-    """Return the means over logs' means; None where one is unknown."""
+    """Return the mean over logs of each log's mean; None where a log's mean is unknown."""
     return {
         metric: grouped_interval(
             (
@@ -267,14 +267,14 @@ def _means_over_logs(found: Sequence[Means], limits: Callable[[str], Limits]) ->
 def _pairs(
     own: Iterable[CellOutcome], base: Iterable[CellOutcome]
 ) -> list[tuple[CellOutcome, CellOutcome]]:
-    """Return runs paired with those of the baseline on the same workload."""
+    """Return each run paired with the baseline's run on the same workload."""
     others = {(each.cell.window, each.cell.seed): each for each in base if each.metrics}
     keys = ((each, (each.cell.window, each.cell.seed)) for each in own)
     return [(each, others[key]) for each, key in keys if key in others]
 
 
 def summary_records(found: Sequence[StudySummary]) -> list[dict[str, Any]]:
-    """Return a flat record for each summary: means, interval ends, differences, verdict."""
+    """Return one flat record for each summary: means, interval ends, differences, verdict."""
     records = []
     for each in found:
         record = {**columns_of(each.point, "income" in each.metrics), "scheduler": each.scheduler}
@@ -309,7 +309,7 @@ def page_tables(runs: StudyRuns) -> list[PageTable]:
 
 
 def _table(runs: StudyRuns, found: Sequence[StudySummary], title: str) -> PageTable:
-    """Return a table of summaries, without columns for parameters that do not vary."""
+    """Return a table of summaries; a parameter that does not vary has no column."""
     metrics = tuple(dict.fromkeys((*runs.study.metrics, *ALWAYS)))
     varied = [
         name
@@ -337,7 +337,7 @@ def _table(runs: StudyRuns, found: Sequence[StudySummary], title: str) -> PageTa
 
 
 def report_of(runs: StudyRuns) -> StudyReport:
-    """Return a report of the finished runs."""
+    """Return the report of a study's finished runs."""
     own = [e for e in runs.outcomes if not e.repeated and e.cell.contestant not in LINES]
     finished = sum(each.metrics is not None for each in own)
     failed = sum(each.error is not None for each in own)

@@ -63,7 +63,7 @@ MADE_OF, SCORED = "deadline runs", "scored runs"
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
-    """Content of ``study.json``: the study, its key, and its inputs' digests.
+    """Content of ``study.json``: the study, its key, and the digests of its input files.
 
     ``note`` tells what the deadlines of the only log are made from, and schedulers plan with.
     """
@@ -76,7 +76,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Outcome of a cell: metrics, an error, or neither yet.
+    """The result of a study's run: metrics, an error, or neither if it is not made yet.
 
     It is ``repeated`` if it is the run of an earlier seed, which made no difference. The best known
     schedule and the bound of a workload are outcomes as well, after those of the schedulers.
@@ -88,25 +88,25 @@ class CellOutcome(msgspec.Struct, frozen=True, kw_only=True):
     repeated: bool = False
 
     def value(self, metric: str) -> float | None:
-        """Return a metric, None if unknown."""
+        """Return a metric of the run, None if unknown."""
         found: float | None = getattr(self.metrics, metric, None)
         return found
 
 
 @dataclass(frozen=True, repr=False)
 class StudyRuns:
-    """A study with its outcomes so far, in the order of its cells."""
+    """A study with the results of its runs so far, in the order of its cells."""
 
     description: Description
     outcomes: Sequence[CellOutcome]
 
     @property
     def study(self) -> Study:
-        """The study."""
+        """The study that the runs belong to."""
         return self.description.study
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a flat record for each cell: parameters, metrics, error."""
+        """Return one flat record for each run: parameters, metrics, error."""
         names = self.study.known_metrics
         return [
             {
@@ -144,7 +144,7 @@ class StudyRuns:
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """Progress of a study: numbers of cells, distinct runs, finished and failed ones."""
+    """Progress of a study: how many runs are requested, distinct, finished and failed."""
 
     cells: int
     runs: int
@@ -164,7 +164,7 @@ def run_study(
     on_start: Callable[[Sequence[float]], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> StudyRuns:
-    """Make the runs of a study that its directory lacks, each once, and return all.
+    """Make the runs that a study's directory lacks, each once, and return all its runs.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def run_study(
 
 
 def _bound_cases(study: Study, cases: Sequence[DeadlineCase]) -> list[Any]:
-    """Return the workloads whose best possible is searched for, each once.
+    """Return the workloads to search for their best schedules, each once.
 
     Bounds of listed cases come with the package, as far as these are the published ones; others are
     searched if the solver is installed.
@@ -279,7 +279,7 @@ def status_of(directory: str | Path) -> Status:
 
 
 def _cases_of(description: Description) -> list[DeadlineCase]:
-    """Return the case of each cell."""
+    """Return the case of each run that a study requests."""
     study, known = description.study, description.identities
     return [case_of(study, cell, known) for cell in study.cells()]
 
@@ -287,7 +287,7 @@ def _cases_of(description: Description) -> list[DeadlineCase]:
 def _inputs(
     study: Study, directory: Path, given: Mapping[str, Workload], platform: Platform | None
 ) -> tuple[Description, DeadlineRuns]:
-    """Return a study's description with its inputs, and the runner of its cases."""
+    """Return the description of a study with its inputs, and what runs its cases."""
     names: dict[str, str] = {}
     traces: dict[str, Workload] = {}
     for log in study.logs:
@@ -346,13 +346,13 @@ def check_runnable(trace: Workload, source: str, windows: Sequence[Window]) -> N
 
 
 def study_inputs(study: Study) -> tuple[list[DeadlineCase], DeadlineRuns]:
-    """Return the runs of a study, and the maker of their workloads."""
+    """Return the cases of a study, and what makes their workloads and runs."""
     description, runs = _inputs(study, Path(), {}, None)
     return _cases_of(description), runs
 
 
 class _Stores:
-    """Finished runs, failures and bounds kept in a study's directory."""
+    """The finished runs, failures and bounds that a study's directory keeps."""
 
     def __init__(self, directory: Path, found: Description) -> None:
         self.directory = directory
@@ -409,7 +409,7 @@ def _outcomes(
 
 
 def with_others(runs: StudyRuns, directory: str | Path) -> StudyRuns:
-    """Add other schedulers' runs on the same workloads from another directory."""
+    """Return runs with other schedulers' runs on the same workloads, from another directory."""
     other = read_study_runs(directory)
     places = {_workload_of(case): cell for cell, case in _cells_of(runs.description)}
     named = [each.name for each in runs.study.schedulers]

@@ -1,4 +1,4 @@
-"""Back-test of forecasts: forecasts at past moments, compared with what happened.
+"""Back-test of forecasts: forecasts made for past moments, compared with what happened then.
 
 Quantiles are calibrated by how far those of earlier moments missed, as far as outcomes were known
 by then (Y. Romano, E. Patterson, E. Candès, "Conformalized quantile regression", NeurIPS 2019; I.
@@ -60,7 +60,7 @@ HOURS = {0: "below 1 h", 1: "1 to 4 h", 4: "4 to 12 h", 12: "12 to 24 h", 24: "a
 
 
 class PastForecast(NamedTuple):
-    """A forecast for a waiting job at a past moment, and the outcome; dates in seconds.
+    """A forecast for a job that waited at a past moment, and its real start; dates in seconds.
 
     ``drawn`` are quantiles of simulated starts by :data:`LEVELS`, ``levels`` these as calibrated;
     the others are forecasts without a model of what comes: the plan by limits, the median of recent
@@ -80,7 +80,7 @@ class PastForecast(NamedTuple):
 
 
 class Correction(msgspec.Struct, frozen=True):
-    """Shifts (seconds) of each quantile of a class of forecasts, by :data:`LEVELS`.
+    """By how much to shift each quantile of a class of forecasts (s), by :data:`LEVELS`.
 
     The class has medians of at most ``horizon`` seconds from the moment on; None: all longer ones.
     """
@@ -92,7 +92,7 @@ class Correction(msgspec.Struct, frozen=True):
 
 
 class Calibration:
-    """Corrections of quantiles from the outcomes known so far.
+    """Corrections of forecasts' quantiles, learned from the starts known so far.
 
     A quantile is moved by a quantile of what starts missed that level by, in forecasts of about as
     long a wait; which one of them, that follows how often starts came before what was told. The
@@ -108,7 +108,7 @@ class Calibration:
         self._count = 0
 
     def await_outcome(self, told: PastForecast, weight: float = 1.0) -> None:
-        """Learn from a forecast's outcome once it is known, at the start.
+        """Note a forecast, to learn from it as soon as its job has started.
 
         With a weight that is its part of the forecasts of a moment, whose jobs start late together.
         """
@@ -117,7 +117,7 @@ class Calibration:
         heappush(self._coming, (told.start, self._count, told, max(moved, told.now), weight))
 
     def come_to(self, now: float) -> None:
-        """Learn the outcomes that are known by a date (seconds)."""
+        """Learn from the jobs that have started by a date (seconds)."""
         while self._coming and self._coming[0][0] <= now:
             _, _, told, moved, weight = heappop(self._coming)
             kind, start = horizon_of(told.drawn, told.now), told.start
@@ -129,7 +129,7 @@ class Calibration:
                 self._levels[kind][place] = min(max(follows, 0.0), 1.0)
 
     def corrections(self) -> list[Correction]:
-        """Return the current corrections by class."""
+        """Return the current corrections, one for each class of forecasts."""
         found = []
         for kind, horizon in enumerate((*HORIZONS, None)):
             moves = [self._move(kind, place) for place in range(len(LEVELS))]
@@ -146,14 +146,14 @@ class Calibration:
 
 
 def horizon_of(drawn: Sequence[float], now: float) -> int:
-    """Return a forecast's class by its median wait from now."""
+    """Return a forecast's class, by how long its job is expected to wait (median)."""
     return int(np.searchsorted(HORIZONS, drawn[MEDIAN] - now))
 
 
 def corrected(
     drawn: Sequence[float], corrections: Sequence[Correction], now: float
 ) -> tuple[float, ...]:
-    """Return corrected quantiles, in order and none in the past (seconds)."""
+    """Return quantiles of a start after correction: ascending, none in the past (seconds)."""
     if not corrections:
         return tuple(drawn)
     moves = corrections[horizon_of(drawn, now)].moves
@@ -173,7 +173,7 @@ def backtest(
     span: tuple[float, float] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> tuple[list[PastForecast], list[Correction]]:
-    """Return forecasts at random past moments, with their outcomes.
+    """Return forecasts at random past moments, each with the start that really followed.
 
     And the corrections by all outcomes, for forecasts to come.
 
@@ -239,7 +239,7 @@ def backtest(
 
 
 def recent_waits(past: Past, ended: np.ndarray, moment: Moment, row: int) -> tuple[float, float]:
-    """Return forecasts (s) from ended waits of the same class of processors: a baseline.
+    """Return a start and a bound forecast from recent waits of jobs of like size (seconds).
 
     The median of those that were no shorter than the wait so far, and a bound that holds for half
     of the waits with a confidence of 95 %, as QBETS gives (Nurmi, Brevik, Wolski, JSSPP 2007).
@@ -261,7 +261,7 @@ def recent_waits(past: Past, ended: np.ndarray, moment: Moment, row: int) -> tup
 
 
 class Coverage(msgspec.Struct, frozen=True, kw_only=True):
-    """Accuracy of forecasts of a class of jobs: shares in percent, errors in seconds.
+    """How accurate forecasts of a class of jobs were: shares in percent, errors in seconds.
 
     Attributes
     ----------
@@ -295,7 +295,7 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def coverage(told: Sequence[PastForecast], group: str = "all") -> Coverage:
-    """Return the accuracy of forecasts, at least one."""
+    """Return how accurate some forecasts were; at least one forecast is expected."""
     start, now = (np.array([getattr(each, name) for each in told]) for name in ("start", "now"))
     levels = np.array([each.levels for each in told])
     drawn = np.array([each.drawn for each in told])
@@ -334,7 +334,7 @@ def coverage(told: Sequence[PastForecast], group: str = "all") -> Coverage:
 
 
 def clustered(values: np.ndarray, clusters: np.ndarray) -> tuple[float, float] | None:
-    """Return the 95 % interval of a mean of clustered shares (percent).
+    """Return the 95 % interval of the mean of shares (percent) that depend within clusters.
 
     By linearization of the ratio of sums (Cochran, Sampling Techniques, 1977, section 9A). Where
     all clusters are alike, that has no width; then by Wilson (1927), as of one observation a
@@ -358,7 +358,7 @@ def clustered(values: np.ndarray, clusters: np.ndarray) -> tuple[float, float] |
 def with_expected(
     told: Sequence[PastForecast], past: Past, expected: ExpectedStarts, unix_start: float
 ) -> list[PastForecast]:
-    """Return forecasts with Slurm's own expectations at their moments.
+    """Return forecasts together with the starts that Slurm expected at the same moments.
 
     ``unix_start`` is the date of second 0 (seconds since 1970). InputError if that is known of none
     of the jobs.
@@ -376,7 +376,7 @@ def with_expected(
 
 
 def coverages(told: Sequence[PastForecast], past: Past) -> list[Coverage]:
-    """Return the accuracy of forecasts: all, by partition, processors, limit, wait so far."""
+    """Return the accuracy of forecasts: of all, and by partition, size, limit, wait so far."""
     classes: dict[tuple[int, float, str], list[PastForecast]] = {(0, 0.0, "all"): list(told)}
     for each in told:
         row = each.row
@@ -399,7 +399,7 @@ def coverages(told: Sequence[PastForecast], past: Past) -> list[Coverage]:
 
 
 def class_of(value: float, names: Mapping[int, str], what: str = "") -> tuple[float, str]:
-    """Return the lower edge of a value's class, and its name."""
+    """Return the lower limit of the class that a value is in, and the name of the class."""
     begin = max(each for each in names if each <= value)
     return begin, what + names[begin]
 
@@ -407,7 +407,7 @@ def class_of(value: float, names: Mapping[int, str], what: str = "") -> tuple[fl
 def as_simulated(
     past: Past, scheduler: str = "easy", settings: Mapping[str, Any] | None = None
 ) -> Past:
-    """Return a past with the starts of a simulated scheduler; jobs end at their limits.
+    """Return a past in which a simulated scheduler starts the jobs; run times stop at limits.
 
     Jobs that were cancelled are none of it: they might have started before.
     """

@@ -1,4 +1,4 @@
-"""Forecasts of starts by many simulations of what may happen next to a queue.
+"""Forecasts of starts: many simulations of what may happen to a queue from now on.
 
 Each simulation draws how long the running and waiting jobs will run, from what jobs like them used
 of their limits, and which jobs will come, from a week of the past at the same hours. The machine's
@@ -39,7 +39,7 @@ _MARGIN = 0.5
 
 
 class Moment(NamedTuple):
-    """A queue at a date (seconds): rows of a past's running and waiting jobs.
+    """A queue at a date (seconds): running and waiting jobs, as rows of a past.
 
     Waiting jobs stand in the order of submission.
     """
@@ -50,7 +50,7 @@ class Moment(NamedTuple):
 
 
 def moment_of(past: Past, now: float, before: int | None = None) -> Moment:
-    """Return the queue at a date according to a past, or of jobs before a row. O(jobs).
+    """Return the queue at a date, as a past tells; perhaps only of jobs before a row. O(jobs).
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def moment_of(past: Past, now: float, before: int | None = None) -> Moment:
 
 
 class Arrivals(NamedTuple):
-    """Jobs that arrive during a simulation.
+    """Jobs that arrive while a simulation runs.
 
     Rows of the past, by how much later than those they come, and how long they run (seconds); the
     places of those that are cancelled while they wait, and when (seconds).
@@ -93,7 +93,7 @@ class Arrivals(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Random futures of a moment, by draw.
+    """Random futures of a queue: run times, arrivals and cancellations, one set for each draw.
 
     How long running jobs still run, then how long waiting ones will (seconds), by draw and job; the
     jobs that come, None where no week of the past is known; and when waiting jobs are cancelled if
@@ -105,7 +105,7 @@ class Drawn(NamedTuple):
     cancelled: np.ndarray
 
     def of_job(self, place: int, running: int, waiting: int) -> Drawn:
-        """Return the futures of a queue with one of the additional jobs at its end."""
+        """Return the futures of the queue with one additional job at its end."""
         columns = [*range(running + waiting), running + waiting + place]
         cancelled = self.cancelled[:, [*range(waiting), waiting + place]]
         cancelled[:, -1] = np.inf  # What is asked is when it starts if it is left to wait.
@@ -113,7 +113,7 @@ class Drawn(NamedTuple):
 
 
 class Simulator:
-    """Simulates what follows a moment, under one scheduler.
+    """Simulates, under one scheduler, what follows a moment of a machine's queue.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ class Simulator:
         self._ids = [str(place) for place in range(2 * len(past.submissions))]
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
-        """Return the fields of a job."""
+        """Return the fields of a job that a scheduler may read."""
         jobs = self.past.jobs
         job = jobs[int(job_id.partition("!")[2]) % len(jobs)]
         return {**job.fields, "id": job_id}
@@ -143,7 +143,7 @@ class Simulator:
         arrivals: Arrivals | None = None,
         cancelled: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return the waiting jobs' starts (seconds): infinite for never, NaN if cancelled.
+        """Return the waiting jobs' starts (seconds): infinite if never, NaN if cancelled before.
 
         Parameters
         ----------
@@ -194,7 +194,7 @@ class Simulator:
         return np.where(np.isnan(found), never, found)
 
     def planned(self, moment: Moment) -> np.ndarray:
-        """Return the starts (s) if all jobs used their limits and no others arrived."""
+        """Return the starts (s) if all jobs ran to their limits and no job arrived."""
         past, now = self.past, moment.now
         left = past.starts[moment.running] + past.limits[moment.running] - now
         return self.starts(
@@ -298,7 +298,7 @@ class Simulator:
         draws: int,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        """Return the remaining run times of running jobs, and those of others, by draw and job."""
+        """Draw the jobs' run times, and what remains of those of running jobs, by draw and job."""
         past, running = self.past, len(moment.running)
         alike = np.unique(past.groups[rows, 0], return_inverse=True)[1]
         of_group, of_job, togethers = rng.spawn(3)
@@ -317,7 +317,7 @@ class Simulator:
 
 
 def quantiles(starts: np.ndarray, levels: Sequence[float]) -> np.ndarray:
-    """Return quantiles of drawn starts (s) by level and job; each is one of the draws.
+    """Return quantiles of drawn starts (s) by level and job; each quantile is one of the draws.
 
     Of the draws in which the job is not cancelled (NaN); infinite where it always is.
     """

@@ -1,4 +1,4 @@
-"""The latest forecast of a queue, renewed by a process of its own, for HTTP requests.
+"""The latest forecast of a queue for HTTP requests, kept up to date by a second process.
 
 An answer is what was forecast last, so it comes at once. The simulations have their own process:
 in this one they would keep answers waiting.
@@ -32,7 +32,7 @@ SOON = 5
 
 
 class Watch:
-    """A queue that is forecast whenever it changes.
+    """A queue whose starts are forecast whenever the queue changes.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Watch:
         self._last: QueueState | None = None
 
     def renewed(self) -> QueueForecast | None:
-        """Return the forecast of a changed queue; None if it is unchanged."""
+        """Return the forecast of the queue if it has changed, else None."""
         state = self._read()
         if state is self._last:
             return None
@@ -63,13 +63,13 @@ class Watch:
         return found
 
     def asked(self, job: AskedJob) -> dict[str, Any]:
-        """Return the forecast of a job to be submitted, with the queue's date."""
+        """Return the forecast of a job to be submitted, and the queue's date."""
         state = self._last or self._read()
         return {"now": state.now, "jobs": self._ask(state, [job])}
 
 
 class LatestForecast:
-    """The latest forecast of a queue, as a context that ends the forecasting process.
+    """The latest forecast of a queue; a context that ends the forecasting process.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class LatestForecast:
             raise
 
     def _renew(self) -> None:
-        """Check the queue repeatedly and renew the forecast."""
+        """Check again and again whether the queue has changed, and renew its forecast."""
         while not self._ended.is_set():
             try:
                 found, problem = self._pool.submit(_renewed).result(), ""
@@ -143,7 +143,7 @@ class LatestForecast:
             self._ended.wait(self._every)
 
     def of_waiting(self, job: str | None = None, user: str | None = None) -> dict[str, Any]:
-        """Return the forecast of all waiting jobs, of one, or of those of a user.
+        """Return the forecast of one waiting job, of a user's waiting jobs, or of all.
 
         Also says when it was ``made`` (seconds since 1970), and of which date the queue is
         (``now``); ``problem`` is why there is none of a later one. A :data:`Problem` if there is
@@ -173,7 +173,7 @@ class LatestForecast:
         return {"made": made, **problem, **about}
 
     def of_new(self, asked: Ask, user: str) -> dict[str, Any]:
-        """Return the forecast of a job to be submitted, once the process is free."""
+        """Return the forecast of a job to be submitted, as soon as the process is free."""
         job = AskedJob(processors=asked.processors, limit=asked.time, user=user)
         try:
             return self._pool.submit(_asked, job).result()

@@ -1,4 +1,4 @@
-"""Pages of forecasts: a queue with its jobs' dates, and a back-test with calibration."""
+"""HTML pages of forecasts: a queue with its jobs' starts, and a back-test of forecasts."""
 
 from __future__ import annotations
 
@@ -169,14 +169,14 @@ def _bars(
 def _plans(
     axes: Any, jobs: Sequence[StartForecast], places: np.ndarray, end: float, size: int
 ) -> None:
-    """Mark planned starts up to the end of the axis."""
+    """Mark the starts planned by time limits, up to the end of the axis."""
     planned = np.array([_within(job.planned, np.inf) for job in jobs])
     near, style = planned <= end, {"color": _PLAN, "linewidths": 0, "zorder": 4}
     axes.scatter(planned[near], places[near], size, marker="D", label="planned by limits", **style)
 
 
 def _whole(dated: Sequence[StartForecast], found: QueueForecast, calendar: Calendar) -> PagePicture:
-    """Return the starts of all waiting jobs as bands."""
+    """Return the picture of all waiting jobs' starts, as bands of quantiles."""
     jobs = sorted(dated, key=_by_median)
     end = _end_of(jobs, found.now)
     early, low, median, high, late = (
@@ -208,7 +208,7 @@ def _over_time(
     end: float,
     calendar: Calendar,
 ) -> PagePicture:
-    """Return a picture over dates (seconds since 1970)."""
+    """Return a picture with a horizontal axis of dates (seconds since 1970)."""
     site = Calendar(0, calendar.time_zone)
 
     def draw(directory: Path) -> dict[Path, str]:
@@ -231,19 +231,19 @@ def _by_median(job: StartForecast) -> tuple[float, float]:
 
 
 def _within(date: float | None, end: float) -> float:
-    """Return a date cut at the end of the axis; None is later than all."""
+    """Return a date, at most the end of the axis; None means a date after the end."""
     return end if date is None else min(date, end)
 
 
 def _limit_of(job: QueuedJob) -> float:
-    """Return when a running job must have ended (seconds since 1970)."""
+    """Return when a running job reaches its time limit (seconds since 1970)."""
     if job.end is not None:
         return job.end
     return np.inf if job.start is None or job.estimate is None else job.start + job.estimate
 
 
 def _end_of(jobs: Sequence[StartForecast], now: float) -> float:
-    """Return the end of the axis: all medians, and nine of ten 80 % intervals."""
+    """Return the end of the axis: after all medians, and nine of ten 80 % intervals."""
     known = [job.late for job in jobs if job.late is not None]
     medians = [job.median for job in jobs if job.median is not None]
     last = max(float(np.quantile(known, 0.9)) if known else now, *medians)
@@ -253,7 +253,7 @@ def _end_of(jobs: Sequence[StartForecast], now: float) -> float:
 def _dated_table(
     jobs: Sequence[StartForecast], found: QueueForecast, calendar: Calendar
 ) -> PageTable:
-    """Return the waiting jobs with their dates."""
+    """Return the table of waiting jobs with dates of their starts."""
 
     def wait(date: float | None) -> str:
         return "-" if date is None else hours(max(date - found.now, 0.0))
@@ -288,7 +288,7 @@ def _dated_table(
 
 
 def _undated_table(jobs: Sequence[StartForecast]) -> PageTable | None:
-    """Return the waiting jobs that cannot start now."""
+    """Return the table of waiting jobs that cannot start now."""
     rows = [
         [
             job.id,
@@ -310,7 +310,7 @@ def _undated_table(jobs: Sequence[StartForecast]) -> PageTable | None:
 
 
 def _text(date: float, calendar: Calendar) -> str:
-    """Format a date of the site, to the minute."""
+    """Format a date at the site, to the minute."""
     return calendar.text(60 * round((date - calendar.unix_start) / 60))[:16]
 
 
@@ -335,7 +335,7 @@ def _error_of(each: Coverage, name: str) -> float:
 
 
 def coverage_table(classes: Sequence[Coverage], moments: int) -> PageTable:
-    """Return the accuracy of forecasts, by class of jobs."""
+    """Return the table of how accurate forecasts were, by class of jobs."""
     compared = _compared(classes)
     rows = [
         [
@@ -363,7 +363,7 @@ def backtest_page(
     command: str,
     promises: KeptPromises | None = None,
 ) -> str:
-    """Return a back-test as HTML.
+    """Return the results of a back-test as an HTML page.
 
     Parameters
     ----------
@@ -391,7 +391,7 @@ def backtest_page(
 
 
 def _summary(every: Coverage, promises: KeptPromises | None) -> list[str]:
-    """Return a back-test's results in sentences."""
+    """Return the results of a back-test in sentences."""
     interval = ""
     if every.coverage_80_interval is not None:
         low, high = every.coverage_80_interval
@@ -418,7 +418,7 @@ def _summary(every: Coverage, promises: KeptPromises | None) -> list[str]:
 
 
 def shares_before(told: Sequence[PastForecast]) -> list[tuple[float, float]]:
-    """Return the share of starts before each level's quantile, as drawn and calibrated.
+    """Return how often jobs started before each quantile, uncalibrated and calibrated.
 
     In percent; in the order of the levels.
     """
@@ -429,7 +429,7 @@ def shares_before(told: Sequence[PastForecast]) -> list[tuple[float, float]]:
 
 
 def _calibration(told: Sequence[PastForecast]) -> PagePicture:
-    """Return the picture of the calibration: shares of starts before the forecast dates."""
+    """Return the picture of how often jobs started before each quantile of their forecast."""
     title = "Starts by the dates that were told"
     chances, shares = 100.0 * np.array(LEVELS), np.array(shares_before(told))
 
@@ -453,7 +453,7 @@ def _calibration(told: Sequence[PastForecast]) -> PagePicture:
 
 
 def _levels_table(told: Sequence[PastForecast]) -> PageTable:
-    """Return the numbers behind the calibration picture."""
+    """Return the numbers of the calibration picture as a table."""
     rows = [
         [f"{100 * level:.0f}", f"{drawn:.1f}", f"{calibrated:.1f}"]
         for level, (drawn, calibrated) in zip(LEVELS, shares_before(told), strict=True)

@@ -1,4 +1,4 @@
-"""A machine's past: its jobs, how long similar jobs ran, how often they were cancelled."""
+"""A machine's past: its jobs, how long like jobs ran, and how often they were cancelled."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ class Past(NamedTuple):
 
     @property
     def waited_until(self) -> np.ndarray:
-        """Return when jobs started or were cancelled (seconds), NaN if unknown."""
+        """Return when each job started, or was cancelled while waiting (s); NaN if unknown."""
         return np.where(np.isnan(self.cancelled), self.starts, self.cancelled)
 
 
 def past_of(trace: Conversion) -> Past:
-    """Return the past in a log.
+    """Return the past of the machine whose log this is.
 
     A job without a limit counts as allowed to run as long as the longest limit; where no job has
     one, as long as the longest job ran: its own run time nobody knew. InputError if no job is left
@@ -131,13 +131,13 @@ def past_of(trace: Conversion) -> Past:
 
 
 def _names(records: Records, texts: Mapping[str, Words]) -> np.ndarray:
-    """Return user, application and partition of records, one after the other."""
+    """Return an array with the user, application and partition of each record."""
     columns = [np.array(names_of(records, texts, field, "-1"), object) for field in FIELDS]
     return np.column_stack(columns)
 
 
 def _cancelled_jobs(records: Records, names: np.ndarray, limits: np.ndarray) -> list[Job]:
-    """Return cancelled jobs as a scheduler saw them."""
+    """Return the jobs cancelled while waiting, as a scheduler saw them."""
     columns = (records[name].tolist() for name in ("submit_time", "requested_processors"))
     return [
         Job(f"cancelled-{place}", date, width, "", limit, None, {"user": user, "queue": queue})
@@ -148,7 +148,7 @@ def _cancelled_jobs(records: Records, names: np.ndarray, limits: np.ndarray) -> 
 
 
 def groups_of(names: np.ndarray, limits: np.ndarray, known: Past | None = None) -> np.ndarray:
-    """Return the group numbers of jobs: see :class:`Past`.
+    """Return, for each job, the numbers of the groups that it is in: see :class:`Past`.
 
     Those of a past that is known already keep their numbers.
     """
@@ -164,7 +164,7 @@ def groups_of(names: np.ndarray, limits: np.ndarray, known: Past | None = None) 
 
 
 def _columns(names: np.ndarray, limits: np.ndarray) -> list[tuple[np.ndarray, ...]]:
-    """Return the columns in which the jobs of a group agree, except for the group of all jobs."""
+    """Return, for each kind of group, the columns whose values its jobs have in common."""
     user, application, partition = names.T
     return [(user, application, limits), (user, application), (user,), (partition,)]
 
@@ -176,7 +176,7 @@ def _rows(columns: Sequence[np.ndarray]) -> Iterator[tuple[object, ...]]:
 def numbered(
     *columns: np.ndarray, known: Mapping[tuple[object, ...], int] = MappingProxyType({})
 ) -> np.ndarray:
-    """Number the rows; rows that are equal in all columns share a number. O(rows).
+    """Number the rows of columns; rows that are equal in all columns share a number. O(rows).
 
     Rows that are known have their numbers, others greater ones.
     """
@@ -187,7 +187,7 @@ def numbered(
 
 
 class Habits:
-    """The shares of their limits that jobs used, by group, from the jobs ended so far.
+    """How much of their time limits jobs of each group used, among the jobs ended so far.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ class Habits:
             self._before.append((past.groups[order, level], self._shares[order]))
 
     def learn(self, rows: Iterable[int]) -> None:
-        """Learn from ended jobs, in the order of their ends."""
+        """Learn from jobs that have ended, in the order of their ends."""
         for row in rows:
             share = float(self._shares[row])
             for known, group in zip(self._used, self._groups[row].tolist(), strict=True):
@@ -218,7 +218,7 @@ class Habits:
                 known[group].append(share)
 
     def _latest(self, level: int, group: int) -> list[float]:
-        """Return the shares of a group's latest jobs, in the order of their ends."""
+        """Return which share of its limit each latest job of a group used, by end."""
         later = list(self._used[level].get(group, ()))
         groups, shares = self._before[level]
         first, last = np.searchsorted(groups, group), np.searchsorted(groups, group, side="right")
@@ -226,7 +226,7 @@ class Habits:
         return [*shares[first:last].tolist(), *later]
 
     def shares(self, groups: Sequence[int], beyond: float = 0.0) -> np.ndarray:
-        """Return the shares of their limits used by similar jobs, in order.
+        """Return which shares of their limits similar jobs used, in ascending order.
 
         Where few jobs are as like it as can be, those of wider groups fill up; a job counts in each
         of the groups that it is in, and the most alike ones several times.
@@ -257,7 +257,7 @@ WIDER = 2.0
 
 
 class Patience:
-    """Cancellation rates of waiting jobs, by group and wait, as known so far.
+    """How often waiting jobs are cancelled, by group and by wait so far.
 
     A rate of a group (cancellations by hour of wait) is shrunk to that of the wider group as if it
     had :data:`WIDER` more of its cancellations: user, partition, all.
@@ -278,7 +278,7 @@ class Patience:
         self.cancels = bool(np.isfinite(past.cancelled).any())
 
     def learn(self, rows: np.ndarray) -> None:
-        """Learn from jobs that started or were cancelled while waiting."""
+        """Learn from jobs that have started, or were cancelled while waiting."""
         past = self._past
         if not self.cancels or not len(rows):
             return
@@ -294,7 +294,7 @@ class Patience:
     def draw(
         self, rows: np.ndarray, waited: np.ndarray, draws: int, rng: np.random.Generator
     ) -> np.ndarray:
-        """Draw how much longer jobs wait until they are cancelled (s), by draw and job.
+        """Draw how much longer jobs wait before they are cancelled (s), by draw and job.
 
         Infinite if never; ``waited`` is for how long they have waited (seconds).
         """
@@ -314,7 +314,7 @@ class Patience:
         return left
 
     def _rates(self, rows: np.ndarray) -> np.ndarray:
-        """Return cancellation rates (1/h), by job and class of wait."""
+        """Return how often jobs are cancelled (1/h), by job and class of wait."""
         counts, hours = self._counts[-1][0], self._hours[-1][0]
         rates = np.broadcast_to(counts / np.maximum(hours, 1.0), (len(rows), len(counts)))
         for place in range(len(self._counts) - 2, -1, -1):

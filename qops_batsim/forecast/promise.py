@@ -1,4 +1,4 @@
-"""Ends of new jobs under the machine's own scheduler: probabilities, and a 95 % bound."""
+"""When new jobs will end under the machine's own scheduler: probabilities, and a 95 % bound."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLACE = LEVELS.index(KEPT)
 
 
 class LikelyEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """When a job submitted now will end under the machine's own scheduler.
+    """When a job that is submitted now will end under the machine's own scheduler.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ def likely_ends(
     user: str = "",
     prices: Prices = Prices(),  # noqa: B008 - it is frozen
 ) -> list[LikelyEnd]:
-    """Return likely ends of jobs, for which an admitting scheduler also answers.
+    """Return likely ends of jobs, with a deadline scheduler's answers to the same jobs.
 
     Slowdowns that charges follow from are those of the history. See
     :func:`~qops_batsim.forecast.queue.forecast_queue`.
@@ -114,7 +114,7 @@ def _slowdowns(past: Past, prices: Prices) -> SlowdownTable:
 
 
 class KeptPromises(msgspec.Struct, frozen=True, kw_only=True):
-    """Outcome of ends promised at 95 % to waiting jobs; shares in percent.
+    """How many ends promised at 95 % to waiting jobs were kept; shares in percent.
 
     Attributes
     ----------
@@ -139,7 +139,7 @@ class KeptPromises(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept_promises(told: Sequence[PastForecast], past: Past) -> KeptPromises | None:
-    """Return how many promises at 95 % would have been kept; None without any."""
+    """Return how many ends promised at 95 % would have been kept; None without any promise."""
     told = [each for each in told if each.levels[_PLACE] < math.inf]
     if not told:
         return None

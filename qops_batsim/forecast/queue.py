@@ -1,4 +1,4 @@
-"""Forecast of a machine's current queue from its history."""
+"""Forecast of the queue that a machine has now, from the machine's history."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class QueueForecast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AskedJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job to be submitted: its processors and time limit (seconds)."""
+    """A job to be submitted: how many processors, and its time limit (seconds)."""
 
     processors: int
     limit: float
@@ -151,7 +151,7 @@ def forecast_queue(
 
 
 def _strangers(state: QueueState, past: Past) -> dict[str, int]:
-    """Count the jobs of users unknown to the history, which may be of another machine."""
+    """Count the queue's jobs of users that the history lacks: is it of another machine?"""
     known = {*past.names[: past.history, FIELDS.index("user")].tolist()}
     count = sum(job.user not in known for job in state.jobs if job.user)
     what = "of users whom the history does not know: run times are those of all users"
@@ -159,7 +159,7 @@ def _strangers(state: QueueState, past: Past) -> dict[str, int]:
 
 
 def queue_at(past: Past, moment: Moment) -> QueueState:
-    """Return the queue at a past moment, in the seconds of the past; ids are its rows."""
+    """Return the queue at a past moment, in seconds of the past; ids are rows of the past."""
     rows = np.concatenate([moment.running, moment.waiting])
     jobs = [
         QueuedJob(
@@ -175,7 +175,7 @@ def queue_at(past: Past, moment: Moment) -> QueueState:
 
 
 def line_of(state: QueueState) -> tuple[list[QueuedJob], list[QueuedJob]]:
-    """Return the waiting jobs that can start, in line, and those that cannot.
+    """Return the waiting jobs that can start, in the order of the line, and those that cannot.
 
     Of an array, no more tasks can start than may run at once, with those that run.
     """
@@ -196,7 +196,7 @@ def line_of(state: QueueState) -> tuple[list[QueuedJob], list[QueuedJob]]:
 
 
 def _together(tasks: Sequence[QueuedJob]) -> QueuedJob:
-    """Return array tasks that wait for each other as one, as squeue does."""
+    """Return array tasks that wait for each other as one job, as squeue lists them."""
     spans: list[list[int]] = []
     for number in sorted(int(task.id.rpartition("_")[2]) for task in tasks):
         if spans and spans[-1][-1] == number - 1:
@@ -238,7 +238,7 @@ def forecast_asked(
     seed: int = 1,
     corrections: Sequence[Correction] = (),
 ) -> list[StartForecast]:
-    """Forecast starts of jobs submitted now, each as if it were the only new one.
+    """Forecast the starts of jobs submitted now, each as if no other were submitted.
 
     Each is simulated by itself, as the last of the queue; run times of the others and what comes
     are drawn once for all of them. See :func:`forecast_queue`. InputError for a job that is wider
@@ -259,7 +259,7 @@ def forecast_asked(
 
 
 class SimulatedStart(NamedTuple):
-    """Simulations of a job to be submitted; seconds of the history.
+    """Simulated starts of a job to be submitted, in seconds of the history.
 
     Its starts and run times, by draw; quantiles of the starts by :data:`LEVELS`, calibrated; and
     what is told of it.
@@ -283,7 +283,7 @@ def starts_of_asked(
     seed: int,
     corrections: Sequence[Correction],
 ) -> Iterator[SimulatedStart]:
-    """Yield the simulations of jobs submitted now: see :func:`forecast_asked`."""
+    """Yield the simulated starts of each job to be submitted: see :func:`forecast_asked`."""
     for job in asked:
         most = state.processors
         accepted = f"a whole number from 1 to {most}, the size of the machine, is accepted"
@@ -316,7 +316,7 @@ def _short(seconds: float) -> str:
 
 
 def variants(asked: AskedJob, size: int) -> list[AskedJob]:
-    """Return a job with half to twice the processors, and a quarter to twice its limit.
+    """Return a job with from half to twice the processors, and a quarter to twice the limit.
 
     Of a machine of that many processors, by processors and limit.
 
@@ -331,13 +331,13 @@ def variants(asked: AskedJob, size: int) -> list[AskedJob]:
 
 
 def anonymous(found: QueueForecast, aliases: Aliases) -> QueueForecast:
-    """Return a forecast with numbers in place of users."""
+    """Return a forecast in which numbers replace the users."""
     change = msgspec.structs.replace
     return change(found, jobs=[change(job, user=aliases[job.user]) for job in found.jobs])
 
 
 class _Model:
-    """The queue after its history, with the asked jobs at its end."""
+    """What is simulated: the history, then the queue, then the jobs to be submitted."""
 
     def __init__(
         self,
@@ -367,7 +367,7 @@ class _Model:
         self._to_date, self._corrections = calendar.unix_start, corrections
 
     def draw(self, draws: int, seed: int) -> Drawn:
-        """Draw random futures."""
+        """Draw random futures of the queue."""
         rng = np.random.default_rng(seed)
         return self.simulator.draw(self.moment, self.habits, draws, rng, self._patience)
 
@@ -379,7 +379,7 @@ class _Model:
     def told(
         self, job: QueuedJob, starts: np.ndarray, planned: float, *, is_first: bool
     ) -> StartForecast:
-        """Return the results of simulated starts of a job (seconds)."""
+        """Return the forecast of a job from its simulated starts (seconds)."""
         now = self.moment.now
         dates = [self._date(level) for level in self.levels(starts)]
         (first, last), (second, third) = INTERVALS
@@ -412,14 +412,14 @@ class _Model:
 
 
 class _Backtest(msgspec.Struct):
-    """The parts of a back-test's JSON that are used."""
+    """The part of a back-test's JSON that is read."""
 
     scheduler: str
     corrections: Annotated[list[Correction], msgspec.Meta(min_length=_CLASSES, max_length=_CLASSES)]
 
 
 def read_corrections(path: Path, scheduler: str) -> list[Correction]:
-    """Read the corrections printed by ``queue backtest --json``, of the same scheduler."""
+    """Read corrections from `queue backtest --json`; they must be of the same scheduler."""
     try:
         found = msgspec.json.decode(read_bytes(path, what="a back-test"), type=_Backtest)
     except msgspec.DecodeError as error:
@@ -469,7 +469,7 @@ def _with_queue(
     asked: Sequence[AskedJob],
     bases: Mapping[str, float],
 ) -> tuple[Past, Moment]:
-    """Return a past with the queue's jobs after its history, and the queue as rows.
+    """Return a past that ends with the queue's jobs, and the queue as rows of that past.
 
     Jobs that are asked about are the last of those that wait; the bases of priorities are by id.
     """
@@ -510,7 +510,7 @@ def _with_queue(
 
 
 def _submitted(asked: AskedJob, now: float, name: str = "asked") -> QueuedJob:
-    """Return an asked job in the form of a queue's job at a date (seconds since 1970)."""
+    """Return a job to be submitted as a job of the queue, at a date (seconds since 1970)."""
     return QueuedJob(
         id=name,
         processors=asked.processors,

@@ -64,14 +64,14 @@ SHARES = (0.7, 0.8, 0.9, 0.95)
 
 
 class EnergyWindow(NamedTuple):
-    """The jobs of a window (by place), and their verified energy bound."""
+    """The jobs of a window (places in the problem's arrays), and their proven energy bound."""
 
     places: Ints
     energy: EnergyBound
 
 
 def energy_windows(problem: Problem, worth: Ints, budget: Budget) -> list[EnergyWindow]:
-    """Return a problem's windows with their energy bounds."""
+    """Split a problem's jobs into windows, and return each with its energy bound."""
     cuts = windows(problem.relaxed) if len(worth) else []
     found = []
     for number, places in enumerate(cuts):
@@ -93,7 +93,7 @@ def solver_bound(
     seed: int = 1,
     workers: int = 1,
 ) -> tuple[int, Ints]:
-    """Return a bound that rests on the solver, and the best schedule known so far.
+    """Return an upper bound that the solver proves, and the best schedule known by then.
 
     The solver begins with ``starts``, a schedule. What it finds for one of several windows is of
     no use for the others, and left.
@@ -134,7 +134,7 @@ def _of_the_largest(
     budget: Budget,
     ask: Callable[..., SolverResult],
 ) -> int:
-    """Return the bound "best of the jobs worth most, plus all others" if less than ``value``.
+    """Return the bound "best of the jobs worth most, plus all others", at most ``value``.
 
     These are admitted without any room. More and more jobs are taken, until the solver does not
     prove what is the best of them.
@@ -151,7 +151,7 @@ def _of_the_largest(
 
 
 def windows(tasks: Tasks) -> list[Ints]:
-    """Return the places of each window's jobs, by submission.
+    """Split jobs by submission into windows; return the places of each window's jobs.
 
     Borders are where the fewest processor-seconds may lie on both sides.
     """
@@ -185,7 +185,7 @@ ROUNDING = 1e-9
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of a search, for all objectives together.
+    """How long to search for bounds and schedules, for all objectives together.
 
     ``seconds`` by the clock, or of the solver's deterministic time, with which equal inputs give
     equal results. With more than one ``workers`` (of the solver, for the bound) they need not.
@@ -205,7 +205,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Best(msgspec.Struct, frozen=True, kw_only=True):
-    """Result for one objective: total worth, bound, and best known schedule.
+    """The total worth, the bound, and the best known schedule, for one objective.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class Best(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gap(self) -> float:
-        """Difference between bound and best known schedule (% of the total)."""
+        """By how much the bound exceeds the best known schedule (% of the total worth)."""
         return 100.0 * (self.bound - self.best_known) / self.total if self.total else 0.0
 
 
@@ -245,7 +245,7 @@ def best_possible(
     limits: Limits | None = None,
     on_progress: Callable[[str, float], None] | None = None,
 ) -> list[Best]:
-    """Return bound and best known schedule for each objective of a workload.
+    """Return the upper bound and the best known schedule of a workload, for each objective.
 
     All jobs are known beforehand, with their real run times.
 
@@ -289,7 +289,7 @@ def _report_progress(
 
 
 def schedule_of(problem: Problem, scheduler: str) -> Ints:
-    """Return a scheduler's schedule without the jobs that end late."""
+    """Return the jobs' starts under a scheduler, without the jobs that end late."""
     workload = problem.workload
     simulation = simulate(scheduler, workload, make_cluster(workload.processors))
     outcomes = outcomes_of_simulation(simulation.ended_jobs, workload)
@@ -353,20 +353,20 @@ def _best(
 
 
 def _real_bound(bound: float, real: Floats, best: float) -> float:
-    """Return a bound on sums of floats, allowing for errors in their last bits."""
+    """Return a bound for worths that are floats, allowing for errors in their last bits."""
     if bound < best * (1 - ROUNDING):
         raise AssertionError(f"a schedule is worth {best}, and the bound is {bound}")
     return max(best, min(bound, math.fsum(real)))
 
 
 def _value(problem: Problem, real: Floats, starts: Ints) -> float:
-    """Return a schedule's worth, including the jobs without deadlines."""
+    """Return what a schedule is worth, including the jobs without deadlines."""
     chosen = problem.places[starts != NOT_CHOSEN]
     return math.fsum([*real[chosen].tolist(), *real[problem.free].tolist()])
 
 
 def _dates(problem: Problem, starts: Ints) -> dict[str, float]:
-    """Return a schedule in seconds, with jobs without deadlines added where they fit."""
+    """Return all jobs' starts in seconds; jobs without deadlines start where they fit."""
     ids = problem.workload.columns.ids
     dates = problem.dates(starts)
     made = {
@@ -378,7 +378,7 @@ def _dates(problem: Problem, starts: Ints) -> dict[str, float]:
 
 
 def _without_deadline(problem: Problem, starts: Ints) -> dict[str, float]:
-    """Place the jobs without deadlines one by one at their earliest fits; return their starts."""
+    """Place the jobs without deadlines one by one, as early as they fit; return their starts."""
     if not len(problem.free):
         return {}
     columns = problem.workload.columns

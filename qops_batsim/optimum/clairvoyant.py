@@ -1,4 +1,4 @@
-"""Clairvoyant schedules as runs: executed, written and verified."""
+"""Schedules made with knowledge of the future, as runs: executed, written and verified."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Clairvoyant(QueueScheduler):
         self._asked = -1.0
 
     def arrived(self, job: Job) -> None:
-        """Promise the job its deadline if it has a start, else reject it."""
+        """Promise a job its deadline if the schedule has a start for it, else reject it."""
         start = self._starts.get(job.id.partition("!")[2])
         if start is None:
             self.manager.reject(job, "not among the chosen jobs")
@@ -57,7 +57,7 @@ class Clairvoyant(QueueScheduler):
         return [job for _, _, job in sorted(self._listed)]
 
     def schedule(self) -> None:
-        """Start the jobs that are due; request a call at the next start."""
+        """Start the jobs that are due; ask to be woken up at the next start."""
         late, manager = [], self.manager
         while self._listed and self._listed[0][0] <= manager.now + PLAN_TOLERANCE:
             due = heapq.heappop(self._listed)
@@ -80,7 +80,10 @@ def write_best(best: Best, workload: Workload, prefix: str, name: str | None = N
     done = run(Clairvoyant(best.starts), name or workload, out=prefix)
     if done.violations:
         first = done.violations[0]
-        raise SimulationError(f"{prefix}: the schedule breaks {first.rule}: {first.message}")
+        raise SimulationError(
+            f"{prefix}: the best schedule found breaks the rule {first.rule} ({first.message}); "
+            "this is a defect of qops-batsim, please report it"
+        )
     ran = done.result.executed.tolist()
     worth = dict(
         zip(workload.columns.ids, worth_of(workload, best.objective).tolist(), strict=True)
@@ -89,6 +92,8 @@ def write_best(best: Best, workload: Workload, prefix: str, name: str | None = N
     total = math.fsum(worth[each] for each, it_ran in zip(ids, ran, strict=True) if it_ran)
     if abs(total - best.best_known) > ROUNDING * max(1.0, best.total):
         raise SimulationError(
-            f"{prefix}: the schedule is worth {total:g}, and {best.best_known:g} was expected"
+            f"{prefix}: the best schedule found is worth {total:g} when it is run, but was "
+            f"computed to be worth {best.best_known:g}; this is a defect of qops-batsim, please "
+            "report it"
         )
     return done

@@ -1,4 +1,4 @@
-"""Moves of the search: jobs leave a schedule and return, each at its earliest fit."""
+"""Moves of the search: some jobs leave a schedule and return, each at its earliest fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHORTEST, _LENGTHS = STRETCH[0], math.log(STRETCH[1] / STRETCH[0])
 
 
 class Moves:
-    """The schedule that moves change, and the best one so far.
+    """The schedule that the search is changing, and the best schedule so far.
 
     Arrays are by job; dates are in seconds from one origin.
 
@@ -83,14 +83,14 @@ class Moves:
         return self.draws[place]  # type: ignore[no-any-return]
 
     def put(self, place: int, start: float) -> None:
-        """Start a job at a date. O(steps)."""
+        """Put a job into the schedule at a start. O(steps)."""
         end = end_of(start, self.duration[place])
         self.profile.reserve(start, end, self.processors[place])
         self.starts[place] = start
         self.value += self.worth[place]
 
     def make(self, moves: int, heat: float) -> int:
-        """Make several moves; return the number of fits computed.
+        """Remove and put back jobs several times; return how often an earliest fit was computed.
 
         A schedule that is worth less is kept with a probability that grows with the heat.
         O(moves × (jobs + moved jobs × steps)).
@@ -163,7 +163,7 @@ class Moves:
         return count
 
     def put_in_order(self, count: int) -> None:
-        """Order the removed jobs for their return."""
+        """Choose the order in which the removed jobs return."""
         rule = int(self.draw() * 5)
         noise = 0.5 * self.draw() * count
         for index in range(count):

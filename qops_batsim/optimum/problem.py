@@ -48,7 +48,7 @@ NOT_CHOSEN = -1
 
 
 class Tasks(NamedTuple):
-    """Jobs in ticks since the first submission: arrays of shape (jobs,).
+    """Jobs in ticks (units of time) since the first submission: arrays of shape (jobs,).
 
     A job starts at ``release`` or later, lasts ``duration`` and ends by ``latest``.
     """
@@ -70,7 +70,7 @@ class Tasks(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """Clairvoyant admission of a workload's jobs, as a problem in whole numbers.
+    """Which jobs to admit, and when to start them, if the future is known: in whole numbers.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Problem:
 
 
 def problem_of(workload: Workload) -> Problem:
-    """Return the problem of a workload of ``delay`` jobs; O(jobs).
+    """Return the admission problem of a workload of ``delay`` jobs; O(jobs).
 
     Left out are jobs without processors or with more than there are, which every scheduler
     rejects, and those whose deadline is too early on an empty machine.
@@ -153,7 +153,7 @@ def _floor(values: Floats) -> Ints:
 
 
 def _ticks(submission: Floats, run_time: Floats, deadline: Floats, machine: int) -> int:
-    """Return the ticks per second: the fewest that avoid rounding, up to a limit.
+    """Return how many ticks a second has: as few as avoid rounding, up to a limit.
 
     With longer ticks everything holds as well, but bound and schedule are further apart.
     """
@@ -174,7 +174,7 @@ _WHOLE = 2**40
 
 
 def worth_of(workload: Workload, objective: str) -> Floats:
-    """Return each job's worth if admitted; O(jobs) plus an EASY run.
+    """Return what each job is worth to an objective if admitted; O(jobs) plus an EASY run.
 
     The slowdowns of QoS charges come from EASY on the jobs that fit the machine.
     """
@@ -215,7 +215,7 @@ def _charges(workload: Workload) -> Floats:
 
 
 def in_whole_units(worth: Floats | Sequence[float]) -> tuple[Ints, float]:
-    """Return worth in whole units, rounded up, and the size of a unit.
+    """Return each job's worth in whole units, rounded up, and the size of a unit.
 
     Whole numbers stay as they are, unless their sum is too large for a solver.
     """

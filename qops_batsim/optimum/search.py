@@ -30,7 +30,7 @@ class ProcessorUse:
 
     @classmethod
     def of(cls, tasks: Tasks, starts: Ints, machine: int) -> ProcessorUse:
-        """Return the use of processors by a schedule."""
+        """Return how many processors a schedule uses over time."""
         room = cls(machine)
         chosen = np.flatnonzero(starts != NOT_CHOSEN)
         begins, ends = starts[chosen], starts[chosen] + tasks.duration[chosen]
@@ -67,7 +67,7 @@ class ProcessorUse:
 
 
 def is_feasible(tasks: Tasks, starts: Ints, machine: int) -> bool:
-    """Return whether a schedule keeps all dates and the number of processors."""
+    """Return whether jobs start between release and latest start, on the processors there are."""
     chosen = starts != NOT_CHOSEN
     in_time = (starts >= tasks.release) & (starts <= tasks.last_start)
     return bool(
@@ -117,7 +117,7 @@ about what it takes in seconds."""
 def improved(
     problem: Problem, worth: Ints, starts: Ints, budget: Budget, *, seed: int, enough: int
 ) -> Ints:
-    """Return a schedule worth no less; the search ends early at ``enough``."""
+    """Return a schedule worth at least as much; stop as soon as one is worth ``enough``."""
     rng = np.random.default_rng(seed)
     tasks, machine = problem.strict, problem.machine
     order, first = order_by_density(tasks, worth), starts
@@ -138,7 +138,7 @@ def improved(
 
 
 class Subproblem(NamedTuple):
-    """Some jobs with their worth, the machine, and the ticks per second."""
+    """Some jobs and their worth, with the machine's processors and the ticks per second."""
 
     tasks: Tasks
     worth: Ints
@@ -147,7 +147,7 @@ class Subproblem(NamedTuple):
 
 
 def largest(tasks: Tasks, worth: Ints, shares: Sequence[float] = LARGEST) -> list[Ints]:
-    """Return the places of the jobs worth most that have given shares of all worth.
+    """Return, for each share, the places of the jobs worth most that have this share of all worth.
 
     >>> tasks = Tasks(*(np.ones(4, np.int64),) * 2, np.full(4, 9), np.ones(4, np.int64))
     >>> [each.tolist() for each in largest(tasks, np.array([1, 97, 2, 0]))]
@@ -169,7 +169,7 @@ def largest(tasks: Tasks, worth: Ints, shares: Sequence[float] = LARGEST) -> lis
 def annealed(
     group: Subproblem, starts: Ints, budget: Budget, rng: np.random.Generator, enough: int
 ) -> Ints:
-    """Improve a schedule of some jobs by simulated annealing; end early at ``enough``."""
+    """Improve a schedule of some jobs by simulated annealing; stop at the worth ``enough``."""
     tasks, worth, machine, ticks = group
     enough = min(enough, int(worth.sum()))
     release, duration, last_start = (

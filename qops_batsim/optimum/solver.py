@@ -1,4 +1,4 @@
-"""Bounds and schedules by OR-tools: energy as linear programs, the constraint model (CP-SAT).
+"""Bounds and schedules by OR-tools: linear programs of energy, and the solver CP-SAT.
 
 *Energy.* A chosen job that is submitted at r, lasts p, ends by d and takes q processors computes
 within [a, b] for at least min(p, b - a, r + p - a, b - d + p) (if positive): wherever it starts,
@@ -24,7 +24,7 @@ from qops_batsim.optimum.problem import NOT_CHOSEN, Floats, Ints, Tasks
 
 
 class Budget:
-    """A budget of seconds, or of units of the solver's deterministic time.
+    """Time that may be spent: seconds, or units of the solver's deterministic time.
 
     With the clock, results depend on the machine and its load. Deterministic time, about a
     second a unit, counts the solver's memory accesses: equal inputs then give equal results.
@@ -49,27 +49,27 @@ class Budget:
 
     @property
     def spent(self) -> float:
-        """Amount spent."""
+        """Time spent so far, in the budget's unit."""
         return time.perf_counter() - self._began if self.by_clock else self._used
 
     @property
     def left(self) -> float:
-        """Amount left, at least 0."""
+        """Time left in the budget, at least 0."""
         return max(0.0, self.amount - self.spent)
 
     @property
     def is_spent(self) -> bool:
-        """Whether nothing is left."""
+        """Whether no time is left in the budget."""
         return self.left <= 0
 
     def use(self, deterministic: float) -> None:
-        """Spend deterministic time."""
+        """Subtract deterministic time that the solver took."""
         self._used += deterministic
         if self.on_use is not None:
             self.on_use(deterministic)
 
     def part(self, share: float) -> Budget:
-        """Return a budget of a share of what is left; its spending counts here, too."""
+        """Return a new budget with a share of the time left; what it spends is spent here, too."""
         return Budget(self.left * share, self.by_clock, self.use)
 
 
@@ -84,14 +84,14 @@ TickInterval = tuple[int, int]
 
 
 class EnergyBound(NamedTuple):
-    """A bound (worth in whole units), and the intervals that prove it."""
+    """An upper bound (worth in whole units), and the intervals of time that prove it."""
 
     value: int
     intervals: list[TickInterval]
 
 
 def energies(tasks: Tasks, interval: TickInterval) -> Ints:
-    """Return each job's least energy (processors × ticks) in an interval, if chosen."""
+    """Return the least energy (processors × ticks) of each job in an interval, if admitted."""
     begin, end = interval
     times = np.minimum(
         np.minimum(tasks.duration, end - begin),
@@ -104,7 +104,7 @@ def energies(tasks: Tasks, interval: TickInterval) -> Ints:
 def proven_bound(
     tasks: Tasks, worth: Ints, machine: int, rows: Sequence[tuple[TickInterval, int]]
 ) -> int:
-    """Return the bound proven by intervals' multipliers (parts of 10¹⁸), in whole numbers.
+    """Return the bound that intervals prove with their multipliers (parts of 10¹⁸), exactly.
 
     Every set of multipliers from 0 up proves one. O(rows × jobs).
     """
@@ -119,7 +119,7 @@ def proven_bound(
 
 
 def energy_bound(tasks: Tasks, worth: Ints, machine: int, budget: Budget) -> EnergyBound:
-    """Return the best bound found by adding violated intervals in several rounds.
+    """Return the best bound from constraints on intervals, added in rounds where violated.
 
     O(rounds × jobs² log jobs) plus the linear programs.
     """
@@ -135,7 +135,7 @@ def energy_bound(tasks: Tasks, worth: Ints, machine: int, budget: Budget) -> Ene
 
 
 class _Program:
-    """The linear program, whose rows are added one by one."""
+    """The linear program that gives the bound; its constraints are added one by one."""
 
     def __init__(self, tasks: Tasks, worth: Ints, machine: int) -> None:
         from ortools.linear_solver import pywraplp
@@ -151,12 +151,12 @@ class _Program:
         self.rows: dict[TickInterval, Any] = {}
 
     def solve(self) -> Floats:
-        """Return the share of each job that is chosen."""
+        """Solve the program; return the share of each job that is admitted."""
         self._solver.Solve()
         return np.array([share.solution_value() for share in self._shares])
 
     def add(self, intervals: Sequence[TickInterval]) -> int:
-        """Add rows; return how many were new."""
+        """Add the energy constraints of intervals; return how many were not there before."""
         new = [each for each in intervals if each not in self.rows]
         for each in new:
             room = self._machine * (each[1] - each[0])
@@ -168,7 +168,7 @@ class _Program:
         return len(new)
 
     def multipliers(self) -> list[tuple[TickInterval, int]]:
-        """Return the positive multipliers (worth per unit of energy)."""
+        """Return each interval's multiplier if it is positive (worth per unit of energy)."""
         found = []
         for interval, row in self.rows.items():
             room = self._machine * (interval[1] - interval[0])
@@ -179,7 +179,7 @@ class _Program:
 
 
 def violated_intervals(tasks: Tasks, shares: Floats, machine: int) -> list[TickInterval]:
-    """Return intervals whose energy demand exceeds the machine, the worst first.
+    """Return intervals in which jobs need more energy than the machine has, worst first.
 
     For each begin, the energy up to an end is a sum of ramps; it is compared where one ends.
     """
@@ -212,7 +212,7 @@ takes to make and simplify one."""
 
 
 class SolverResult(NamedTuple):
-    """The solver's starts (or None), their worth, and the bound.
+    """The starts that the solver found (or None), their worth, and the upper bound.
 
     ``is_proven`` tells that the search has ended: the starts are the best, or there are none.
     """
@@ -314,7 +314,7 @@ def _solver(limit: float, by_clock: bool, thorough: bool, seed: int, workers: in
 def _add_jobs(
     model: Any, tasks: Tasks, machine: int, optional: Sequence[bool]
 ) -> tuple[list[Any], list[Any]]:
-    """Add jobs and machine to a model; return its choice and start variables."""
+    """Add jobs and machine to a solver's model; return its variables for choices and starts."""
     chosen, starts, intervals = [], [], []
     last = tasks.last_start.tolist()
     for place, (release, duration) in enumerate(

@@ -1,4 +1,4 @@
-"""Users who react: their model, its fit to a log, and a scheduler wrapper that lets them act."""
+"""Users who react: their model, how it is fitted to a log, and a scheduler that includes them."""
 
 from __future__ import annotations
 

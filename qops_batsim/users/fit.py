@@ -39,7 +39,7 @@ WORKING_DAYS = 5
 
 
 class _Visit(NamedTuple):
-    """A batch in the log: first and last submission, and last end."""
+    """A batch of jobs in the log: its first and last submission, and the last end of a job."""
 
     jobs: list[AskedJob]
     since: float
@@ -48,7 +48,7 @@ class _Visit(NamedTuple):
 
 
 class LoggedJob(NamedTuple):
-    """A job in a log: its user, submission and end (seconds), and size."""
+    """A job in a log: its user, submission and end (seconds), and its size."""
 
     user: str
     submitted: float
@@ -59,7 +59,7 @@ class LoggedJob(NamedTuple):
 
 
 def fit_users(log: Conversion, *, seed: int = 1, sessions: Sessions | None = None) -> Users:
-    """Fit the users of a converted log; jobs without a user are left out.
+    """Fit the model of users to a converted log; jobs without a user are left out.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def users_of(
     calendar: Calendar | None = None,
     sessions: Sessions | None = None,
 ) -> Users:
-    """Fit the users of jobs, sorted by submission, on a machine of a given size.
+    """Fit the model of users to jobs, sorted by submission, on a machine of a given size.
 
     The week's profile is fitted to the begins of sessions, the probability of continuing by maximum
     likelihood. O(jobs × log(jobs)).
@@ -142,7 +142,7 @@ def users_of(
 
 
 def _visits(rows: list[LoggedJob], limits: Sessions) -> list[_Visit]:
-    """Return a user's batches."""
+    """Return the batches in which a user submitted jobs."""
     found: list[_Visit] = []
     for _, date, end, processors, run_time, walltime in rows:
         last = found[-1] if found else None
@@ -159,7 +159,7 @@ def _continues(visit: _Visit, following: _Visit, limits: Sessions) -> bool:
 
 
 def _breaks(visits: list[_Visit], limits: Sessions) -> list[tuple[float, float]]:
-    """Return (earliest possible end, end) of each break of a user."""
+    """Return each break of a user: when it could have ended at the earliest, and when it ended."""
     return [
         (_earliest_session(one, two, limits), two.since)
         for one, two in pairwise(visits)
@@ -168,7 +168,7 @@ def _breaks(visits: list[_Visit], limits: Sessions) -> list[tuple[float, float]]
 
 
 def _earliest_session(visit: _Visit, following: _Visit, limits: Sessions) -> float:
-    """Return the first date (s) at which the next session could have begun.
+    """Return the first date (s) from which a submission begins a new session.
 
     What comes sooner counts as the same session.
     """
@@ -178,7 +178,7 @@ def _earliest_session(visit: _Visit, following: _Visit, limits: Sessions) -> flo
 
 
 def _monday(calendar: Calendar | None) -> float:
-    """Return the last Monday, 0:00, before second 0 (seconds); 0 without a calendar."""
+    """Return the last Monday, 0:00, before the log's second 0 (s); 0 without a calendar."""
     if calendar is None:
         return 0.0
     date = calendar.date(0.0)
@@ -187,7 +187,7 @@ def _monday(calendar: Calendar | None) -> float:
 
 
 def _week(breaks: list[tuple[float, float]], monday: float) -> tuple[float, ...]:
-    """Return the week's profile with mean 1: sessions per hour, of users on a break.
+    """Return the hours' relative rates at which users on a break begin a session; mean 1.
 
     Sessions alone would tell too few by day, when others are busy. Monday to Friday are alike, and
     so are Saturday and Sunday. O(breaks × hours of a week).
@@ -228,7 +228,7 @@ def _user(name: str, visits: list[_Visit], limits: Sessions, clock: WeekClock) -
 
 
 def _fit_behaviour(sessions: Sessions, users: Sequence[User]) -> Sessions:
-    """Return think times, breaks, and the continuation model; the last batch adds nothing."""
+    """Return think times, breaks, and how likely users continue; last batches are left out."""
     seen = [each for user in users for each in user.batches[:-1]]
     thinks = [math.log(max(each.time, SHORTEST)) for each in seen if each.then == "think"]
     breaks = sorted(each.time for each in seen if each.then != "think")
@@ -247,7 +247,7 @@ def _fit_behaviour(sessions: Sessions, users: Sequence[User]) -> Sessions:
 
 
 def _maximum_likelihood(responses: Any, went_on: Any) -> tuple[float, float]:
-    """Return the maximum-likelihood stay and patience on a grid; O(batches)."""
+    """Return the two parameters of continuing, by maximum likelihood on a grid; O(batches)."""
     bins = np.round(8 * np.log2(1 + responses)).astype(np.int64)
     count = np.bincount(bins).astype(float)
     yes = np.bincount(bins, went_on, len(count))
@@ -261,7 +261,7 @@ def _maximum_likelihood(responses: Any, went_on: Any) -> tuple[float, float]:
 
 
 class UsersSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Summary of users; shares from 0 to 1, times in seconds.
+    """What a file of users contains; shares from 0 to 1, times in seconds.
 
     Attributes
     ----------

@@ -55,7 +55,7 @@ _SomeSeconds = Annotated[float, msgspec.Meta(gt=0, le=MAX_SECONDS)]
 
 
 class AskedJob(NamedTuple):
-    """A job of a batch.
+    """A job that a user submits in a batch.
 
     Submitted ``offset`` seconds after the first one, it takes ``processors`` for ``run_time``
     seconds, and is killed at its ``walltime`` (seconds), if any.
@@ -68,7 +68,7 @@ class AskedJob(NamedTuple):
 
 
 class Batch(msgspec.Struct, frozen=True, array_like=True):
-    """Jobs submitted together, and what their user did afterwards in the log.
+    """Jobs that a user submits together, and what the user did after them in the log.
 
     ``response`` seconds after the last submission all had ended. ``then`` the user went on after a
     ``think`` time of ``time`` seconds, took a ``break`` of these seconds of the week's profile
@@ -82,7 +82,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A user: first session at ``since``, none after ``until`` (seconds).
+    """A user, whose first session is at ``since`` and who begins none after ``until`` (seconds).
 
     The ``batches`` are submitted in their order, from ``first`` on, and over again.
     """
@@ -95,7 +95,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Sessions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Parameters of sessions that all users share.
+    """Parameters of sessions, equal for all users.
 
     Attributes
     ----------
@@ -142,12 +142,12 @@ class Sessions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         require(-WEEK <= self.monday <= 0, "sessions: monday", self.monday, "-604800 to 0")
 
     def continuation_probability(self, response: float) -> float:
-        """Return the probability of continuing after a response time (seconds)."""
+        """Return how likely a user goes on after a response time (seconds)."""
         return self.stay / (1.0 + response / self.patience)
 
 
 class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Shares of users' reactions to a refusal; they add up to 1.
+    """How often users react in each way to a refusal: shares that add up to 1.
 
     ``leave``: give the job up. ``later``: ask at once for the latest deadline that is tolerated.
     ``retry``: ask again later. ``split``: ask for two jobs of half the processors. ``shorten``: ask
@@ -171,7 +171,7 @@ class Answers(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Reactions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How users react to answers: all of it our assumption.
+    """How users react to a scheduler's answers: our assumption, from no log.
 
     Attributes
     ----------
@@ -226,7 +226,7 @@ class Reactions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         require(0 <= self.promises <= 1000, "promises", self.promises, "0 to 1000 is accepted")
 
     def asked(self, needed: float, estimate: float) -> float:
-        """Return the response time that a liar requests, given the needed one (both in seconds).
+        """Return the response time that a liar requests, if ``needed`` is the honest one (s).
 
         Of all r it is the one of most worth × (1 - r / needed) - price × estimate / r, from the
         tightest one to what is needed. So a price of worth × needed / estimate makes honest.
@@ -294,7 +294,7 @@ class Users(
         require(widest <= self.processors, "a job's processors", widest, f"1 to {self.processors}")
 
     def no_jobs(self) -> Workload:
-        """Return the empty workload of a run in which these users submit all jobs."""
+        """Return an empty workload, for a run in which these users submit all jobs."""
         return Workload(
             jobs=[],
             profiles={},
@@ -305,12 +305,12 @@ class Users(
 
     @property
     def jobs(self) -> Iterator[AskedJob]:
-        """All jobs of all users, each once."""
+        """All jobs of all users; each job occurs once."""
         return (job for user in self.users for batch in user.batches for job in batch.jobs)
 
 
 class UserChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file of choices (TOML) about users: see ``workload users --example``."""
+    """Settings of the model of users, from a TOML file: see ``workload users --example``."""
 
     reactions: Reactions = Reactions()
     deadlines: NeedChoices | None = None
@@ -331,7 +331,7 @@ EXAMPLE = Path(__file__).with_name("choices.toml")
 
 
 def read_choices(path: str | Path | None) -> UserChoices:
-    """Read a file of choices (TOML); the defaults without one."""
+    """Read the settings of the model of users (TOML); without a file, return the defaults."""
     if path is None:
         return UserChoices()
     what = "choices about users (TOML)"
@@ -369,13 +369,13 @@ def write_users(users: Users, path: str | Path) -> None:
 
 
 def drawn(*what: object) -> float:
-    """Return the random number in [0, 1) that the seed and these keys determine."""
+    """Return a random number in [0, 1) that depends only on the seed and these keys."""
     digest = blake2b(" ".join(map(str, what)).encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) / 2**53
 
 
 def more_users(users: Users, times: float, seed: int) -> Users:
-    """Return more users, by a factor: a higher load without duplicated jobs.
+    """Return ``times`` as many users: a higher load without any job twice.
 
     With one seed the users nest: those for 1.6 include those for 1.4. Each further user has the
     batches of one of these, from a random one on, and the same time at the centre; who was there
@@ -421,7 +421,7 @@ def _another(user: User, name: str, seed: int, begin: float, end: float) -> User
 
 
 def rotated(users: Users, seed: int) -> Users:
-    """Return the users with their batches rotated to a random begin: another sample."""
+    """Return users whose batches begin at a random one and go round: another sample."""
     chosen = random.Random(f"{seed} rotated")
     listed = tuple(
         msgspec.structs.replace(user, first=chosen.randrange(len(user.batches)))
@@ -432,7 +432,7 @@ def rotated(users: Users, seed: int) -> Users:
 
 
 class WeekClock:
-    """A clock that runs at the rate of the week's profile."""
+    """A clock that goes faster in those hours of the week in which users come more often."""
 
     def __init__(self, sessions: Sessions) -> None:
         mean = math.fsum(sessions.week) / HOURS
@@ -442,14 +442,14 @@ class WeekClock:
             self.sums.append(self.sums[-1] + rate * HOUR)
 
     def at(self, date: float) -> float:
-        """Return the profile's seconds from a Monday to a date (both in seconds)."""
+        """Return the clock's seconds from a Monday to a date (seconds)."""
         weeks, seconds = divmod(date - self.monday, WEEK)
         hour = min(int(seconds // HOUR), HOURS - 1)
         whole = self.sums[hour] + (seconds - hour * HOUR) * self.rates[hour]
         return weeks * WEEK + whole
 
     def after(self, date: float, seconds: float) -> float:
-        """Return the date a number of the profile's seconds after another."""
+        """Return the date at which the clock has advanced by some seconds since a date."""
         weeks, rest = divmod(self.at(date) + seconds, WEEK)
         hour = bisect_right(self.sums, rest, 0, HOURS) - 1
         inside = (rest - self.sums[hour]) / self.rates[hour]

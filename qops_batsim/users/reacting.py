@@ -1,4 +1,4 @@
-"""A scheduler wrapper with users who react and register their jobs.
+"""A scheduler together with users, who register jobs and react to the scheduler's answers.
 
 So they act alike in the embedded engine and on the real Batsim, where jobs are registered while a
 simulation runs. The scheduler hears of their jobs as of any others; how long these run, only the
@@ -49,7 +49,7 @@ _INFINITY, _SAME_DATE, _ROUNDING = math.inf, SAME_DATE, ROUNDING
 
 
 class Wish(NamedTuple):
-    """A user's request and its outcome: a row of ``PREFIX_users.csv``.
+    """What a user wants to compute, and what became of it: a row of ``PREFIX_users.csv``.
 
     Attributes
     ----------
@@ -86,7 +86,7 @@ class Wish(NamedTuple):
 
 
 class _Person:
-    """A user in a run."""
+    """A user in a simulated run."""
 
     __slots__ = ("breaks", "chosen", "hoards", "lies", "place", "told")
 
@@ -98,7 +98,7 @@ class _Person:
 
 
 class _Visit:
-    """A batch in a run: how many jobs are still to come, and how many are not over."""
+    """A batch in a run: how many jobs are to be submitted, and how many are unfinished."""
 
     __slots__ = ("batch", "last", "open", "person", "to_come")
 
@@ -108,7 +108,7 @@ class _Visit:
 
 
 class _Wanted:
-    """A wish, and the jobs that were submitted for it."""
+    """A user's wish, and the jobs that were submitted for it."""
 
     __slots__ = (
         *("asked", "ended", "first", "jobs", "lost", "needed", "outcome", "processors"),
@@ -124,12 +124,12 @@ class _Wanted:
 
     @property
     def work(self) -> float:
-        """Processor-seconds."""
+        """Work of the wish (processor-seconds)."""
         return self.processors * self.run_time
 
     @property
     def has_started(self) -> bool:
-        """Whether a job of the wish has started."""
+        """Whether a job that was submitted for the wish has started."""
         return self.outcome != OPEN or any(job.phase == _RUNNING for job in self.jobs)
 
 
@@ -176,14 +176,14 @@ class Reacting(Scheduler):
 
     @property
     def needs(self) -> EngineNeeds:
-        """The scheduler's needs, plus registering jobs."""
+        """What the scheduler needs of its engine, and the registration of jobs."""
         return msgspec.structs.replace(
             self.inner.needs, dynamic_jobs=True, dispensable=False, why="its users react"
         )
 
     @property
     def sleeps_only(self) -> bool:
-        """Whether all jobs only sleep on hosts of their own, and none is killed."""
+        """Whether all jobs only sleep on hosts of their own, and no job is killed."""
         needs = self.inner.needs
         return not (self.inner.kills or needs.dynamic_jobs or needs.compute_sharing)
 
@@ -192,7 +192,7 @@ class Reacting(Scheduler):
         self.inner.use_platform(platform)
 
     def begin(self, manager: ResourceManager) -> None:
-        """Begin with an idle machine and before the first user comes."""
+        """Begin with an idle machine, before the first user submits a job."""
         Scheduler.begin(self, manager)
         self.inner.options, self.inner.logs = self.options, self.logs
         manager.refusals = []
@@ -244,7 +244,7 @@ class Reacting(Scheduler):
         """Do nothing: the engine has submitted no jobs, and users continue."""
 
     def called(self) -> None:
-        """Tell the scheduler of the calls that it has requested."""
+        """Pass a wake-up call on to the scheduler, unless it was requested for the users."""
         if self.calls and self.calls[0] <= self.manager.now + _SAME_DATE:
             heapq.heappop(self.calls)
         else:
@@ -260,14 +260,14 @@ class Reacting(Scheduler):
         return self.inner.planned_starts()
 
     def events(self) -> Any:
-        """Yield the logged decisions in order."""
+        """Yield the scheduler's logged decisions in order."""
         inner: Any = self.inner
         return inner.events()
 
     # Decisions
 
     def decide(self) -> None:
-        """Let users act, the scheduler decide, and users answer its refusals."""
+        """Let users submit, then the scheduler decide, then users answer its refusals."""
         manager, heap = self.manager, self.heap
         self.soonest = manager.now
         for job in self.over:
@@ -309,7 +309,7 @@ class Reacting(Scheduler):
     # What users do
 
     def _at(self, date: float, kind: int, what: Any) -> None:
-        """Schedule an action at a date, rounded up to a whole second in the future."""
+        """Schedule what a user does at a date, rounded up to a whole second in the future."""
         self.serial += 1
         date = float(math.ceil(max(date, self.soonest) - _ROUNDING))
         heapq.heappush(self.heap, (date, self.serial, kind, what))
@@ -332,7 +332,7 @@ class Reacting(Scheduler):
             self._at(date, _BEGIN, person)
 
     def _ask(self, wanted: _Wanted) -> None:
-        """Submit a job for a wish, at first or after a refusal."""
+        """Submit a job for a wish, for the first time or after a refusal."""
         now, visit, reactions = self.manager.now, wanted.visit, self.users.reactions
         wanted.tries += 1
         if wanted.tries == 1:
@@ -352,7 +352,7 @@ class Reacting(Scheduler):
             self._next_session(person, now + self.gap_limit, visit.batch.time)
 
     def _know_needs(self, wanted: _Wanted) -> None:
-        """Determine the needed and the requested response time of a wish."""
+        """Determine the response time that a wish needs, and the one that is requested."""
         now, users, person = self.manager.now, self.users, wanted.visit.person
         self.wanted.append(wanted)
         wanted.first, wanted.submitted, wanted.since = str(self.count + 1), now, now
@@ -370,7 +370,7 @@ class Reacting(Scheduler):
         return wanted.run_time if is_exact else float(wanted.walltime or 0.0)
 
     def _register(self, wanted: _Wanted, due: float) -> Job:
-        """Register a job for a wish with a deadline (seconds)."""
+        """Register a job for a wish, with a deadline (seconds) if the user sets one."""
         manager, users = self.manager, self.users
         now = manager.now
         self.count += 1
@@ -397,7 +397,7 @@ class Reacting(Scheduler):
         return job
 
     def fields_of(self, job_id: str) -> dict[str, Any]:
-        """Return the fields of a job that a user has submitted."""
+        """Return the fields of a job that a user has submitted in the run."""
         line = self._line(job_id.partition("!")[2])
         return {**msgspec.json.decode(line), "id": job_id}
 
@@ -412,7 +412,7 @@ class Reacting(Scheduler):
         )
 
     def _over(self, wanted: _Wanted, outcome: str) -> None:
-        """End a wish; the user continues once the whole batch is over."""
+        """End a wish; when all wishes of the batch have ended, the user continues."""
         visit, now = wanted.visit, self.manager.now
         wanted.outcome, self.waiting = outcome, self.waiting - 1
         if outcome in (DONE, ELSEWHERE):
@@ -440,7 +440,7 @@ class Reacting(Scheduler):
     # What users answer
 
     def _hear_refusal(self, job: Job) -> None:
-        """Answer a refusal, unless other jobs of the wish remain."""
+        """Let the user answer a refusal, unless other jobs of the wish are left."""
         wanted = self.by_job.pop(self.manager.original_id(job), None)
         if wanted is None or wanted.outcome != OPEN or job.id in self.cancelled_at:
             return
@@ -453,7 +453,7 @@ class Reacting(Scheduler):
         self._answer(wanted)
 
     def _answer(self, wanted: _Wanted) -> None:
-        """Answer a refusal."""
+        """Let the user answer a refusal: ask again, later, for less, elsewhere, or give up."""
         told, now, person = self.users.reactions, self.manager.now, wanted.visit.person
         kinds = msgspec.structs.asdict(told.answers)
         (kind,) = person.chosen.choices(list(kinds), list(kinds.values()))
@@ -489,7 +489,7 @@ class Reacting(Scheduler):
             self._over(wanted, LEFT)
 
     def _split(self, wanted: _Wanted, date: float) -> None:
-        """Submit two jobs of half the processors at a date."""
+        """Submit two jobs at a date, each with half the processors of the refused one."""
         half = wanted.processors // 2
         other = _Wanted(wanted.visit, AskedJob(0.0, half, wanted.run_time, wanted.walltime))
         wanted.processors -= half
@@ -502,7 +502,7 @@ class Reacting(Scheduler):
             self._at(date, _ASK, each)
 
     def _give_back(self, wanted: _Wanted) -> None:
-        """Cancel a hoarder's other waiting jobs after one has started."""
+        """Cancel a hoarder's other waiting jobs, once one job of the wish has started."""
         for job in wanted.jobs:
             if job.phase == _WAITING:
                 self.cancelled_at[job.id] = self.manager.now
@@ -568,7 +568,7 @@ class Reacting(Scheduler):
 
 
 def format_wishes(wishes: Sequence[Wish]) -> Iterator[bytes]:
-    """Yield ``PREFIX_users.csv``: one row a wish, empty cells for missing dates."""
+    """Yield ``PREFIX_users.csv``: one row for each wish; a missing date is an empty cell."""
     columns: list[Any] = [list(column) for column in zip(*wishes, strict=True)]
     for place, name in enumerate(Wish._fields):
         if name in ("job", "user", "outcome"):

@@ -30,7 +30,7 @@ from qops_batsim.workload.delay_jobs import run_times
 
 
 class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """Metrics of a run's admission control; None where no job counts.
+    """Metrics of a run's admission control; a metric is None if it is about no job of the run.
 
     The *offered load* is Σ q p of all jobs / (hosts × time from first to last submission).
     *Unadmitted* jobs and work (processor-seconds) are in % of all jobs and of Σ q p, or of those of
@@ -81,7 +81,7 @@ class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
-    """Compute the metrics of a run; O(jobs)."""
+    """Compute the admission metrics of a run from its jobs' outcomes; O(jobs)."""
     if hosts < 1:
         raise InputError(f"number of hosts is {hosts}; at least 1 is expected")
     ran = ~outcomes.refused
@@ -123,7 +123,7 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
 
 
 def promises(outcomes: JobOutcomes) -> tuple[Booleans, Booleans]:
-    """Return which jobs have a promised end or start, and whose promise was broken. O(jobs).
+    """Return which jobs were promised an end or a start, and which promises were broken. O(jobs).
 
     The job ended later, was refused or killed, also by its walltime before its work was done; or it
     started later.
@@ -147,7 +147,7 @@ def _cut_short(outcomes: JobOutcomes) -> Booleans:
 def broken_rule(
     outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0, strict: bool = True
 ) -> str | None:
-    """Return the first rule that a schedule breaks as a sentence, or None; O(n log n).
+    """Return a sentence on the first rule that a schedule breaks, None if none; O(n log n).
 
     The rules of ``qops-batsim verify`` that need no hosts by name: every job starts after its
     submission, runs for its run time and ends by its promised deadline, and starts by its promised
@@ -196,7 +196,7 @@ def broken_rule(
 
 
 def _unexcused(outcomes: JobOutcomes, late: Booleans) -> Booleans:
-    """Return which late jobs break a rule: none after an estimate or prediction was too short."""
+    """Return which late jobs break a rule: none if any job outlived its estimate or prediction."""
     if late.any():
         estimates = np.concatenate([each.columns.estimates for each in outcomes.workloads])
         if outcomes.predicted is not None:
@@ -207,7 +207,7 @@ def _unexcused(outcomes: JobOutcomes, late: Booleans) -> Booleans:
 
 
 def utilization_to_the_end(outcomes: JobOutcomes, hosts: int) -> float | None:
-    """Return :class:`AdmissionMetrics`' utilization for jobs of any type; O(jobs)."""
+    """Return the utilization of :class:`AdmissionMetrics`, for jobs of any type; O(jobs)."""
     begin = float(outcomes.submission.min())
     end = float(outcomes.finish[~outcomes.refused].max(initial=begin))
     return _utilization(outcomes, hosts, begin, end)
@@ -224,14 +224,14 @@ def _utilization(outcomes: JobOutcomes, hosts: int, begin: float, end: float) ->
 
 
 def _spans(outcomes: JobOutcomes) -> Floats:
-    """Return start, finish and processors of every run: array of shape (runs, 3)."""
+    """Return start, finish and processors of every run of a job: array of shape (runs, 3)."""
     ran = ~outcomes.refused
     last = np.column_stack([outcomes.start, outcomes.finish, outcomes.processors])[ran]
     return np.concatenate([last, outcomes.lost])
 
 
 class PromiseMetrics(AdmissionMetrics, frozen=True, kw_only=True):
-    """Admission metrics plus the outcome of promises; None where there are none.
+    """Admission metrics plus the outcome of promises; None where there are no promises.
 
     The *lateness* is that of the promises whose jobs were too late: seconds, and in % of the time
     from submission to promise. *Killed* are jobs whose walltime ended them before their work was
@@ -259,14 +259,14 @@ class PromiseMetrics(AdmissionMetrics, frozen=True, kw_only=True):
 
     @property
     def income(self) -> float | None:
-        """Charges of kept promises minus those of broken ones (%)."""
+        """Charges of kept promises minus charges of broken ones (%)."""
         if self.kept_charge is None or self.broken_charge is None:
             return None
         return self.kept_charge - self.broken_charge
 
     @property
     def income_with_premium(self) -> float | None:
-        """The income with premiums that pay for the penalty (%)."""
+        """Income plus the premiums, which pay for the penalties of broken promises (%)."""
         if self.income is None or self.premium is None:
             return None
         return self.income + self.premium
@@ -286,7 +286,7 @@ def promise_metrics(
     references: References,
     table: SlowdownTable,
 ) -> PromiseMetrics:
-    """Compute the metrics of a run of one workload of delay jobs; O(jobs × log(jobs)).
+    """Compute the metrics of promises in a run of ``delay`` jobs; O(jobs × log(jobs)).
 
     For ``references`` and ``table`` see :func:`~.charges.charge_jobs`.
     """
@@ -324,7 +324,7 @@ def promise_metrics(
 
 
 def _useful(outcomes: JobOutcomes, useful: JobOutcomes, hosts: int) -> float | None:
-    """Return the share of the busy time spent on work that was completed (%)."""
+    """Return the utilization by jobs that completed, without killed jobs and lost runs (%)."""
     used = utilization_to_the_end(outcomes, hosts)
     ran, counts = ~outcomes.refused, ~useful.refused
     seconds = np.where(ran, outcomes.lasted * outcomes.processors, 0.0)
@@ -351,7 +351,7 @@ def _charges(
     references: References,
     table: SlowdownTable,
 ) -> Floats:
-    """Return the QoS charge of each job's promise, whether kept or broken."""
+    """Return the QoS charge of each promised job, whether its promise was kept or broken."""
     unserved = replace(outcomes, charged_time=np.where(killed, np.nan, outcomes.charged_time))
     charged = charge_jobs(unserved, references, table)
     return np.array(
@@ -363,7 +363,7 @@ def _charges(
 
 
 def _asked(outcomes: JobOutcomes, references: References, table: SlowdownTable) -> float:
-    """Return the sum of the QoS charges of all requested deadlines."""
+    """Return the sum of the QoS charges that all requested deadlines would bring if met."""
     run_time = np.array([references[job_id].run_time for job_id in outcomes.ids])
     ideal = replace(
         outcomes,
@@ -379,7 +379,7 @@ def _asked(outcomes: JobOutcomes, references: References, table: SlowdownTable) 
 def expected_risks(
     outcomes: JobOutcomes, promised: Booleans, broken: Booleans, classes: Sequence[str]
 ) -> Floats:
-    """Return each promise's probability of being broken, from what was known at submission.
+    """Return each promise's risk of being broken, as it could be known at the job's submission.
 
     It is the share of broken promises of its class whose fate was known, among them one more that
     is broken with the probability of all classes. Fates are known at the end of a job, that of a

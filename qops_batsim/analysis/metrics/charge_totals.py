@@ -45,7 +45,7 @@ References = Mapping[str, ReferenceJob]
 
 
 class JobCharge(msgspec.Struct, frozen=True, kw_only=True):
-    """Charge of one job; None unless it ran to its end.
+    """Charge of one job; None if the job did not run to its end.
 
     ``work`` are the processor-seconds of that run, ``wasted`` those of the ``kills``. The
     ``penalty`` is the QoS charge of the deadline that the job has missed, None if it missed none.
@@ -88,7 +88,7 @@ class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
     unused_work: float = 0.0
 
     def income(self, penalty: float, unused_promise: float = 0.0) -> Charge:
-        """Return the charges minus ``penalty`` times those of missed deadlines.
+        """Return the charges minus ``penalty`` times the charges of missed deadlines.
 
         Promised work that was not used costs such a share of its resource charge.
         """
@@ -99,7 +99,7 @@ class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChargeReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The charges of a run by category, in total, and the profit by the prices used.
+    """The charges of a run by category and in total, and the profit at given prices.
 
     ``queues`` are the charges by queue of a scheduler with priced ones, the dearest first.
     """
@@ -122,7 +122,7 @@ def reference_of_run(result: RunResult) -> dict[str, ReferenceJob]:
 def reference_of_workload(
     workload: Workload, response_times: Mapping[str, float], prefix: str = ""
 ) -> dict[str, ReferenceJob]:
-    """Return the jobs of a reference run from its response times.
+    """Return a workload's jobs as a reference run, given their response times in it.
 
     All jobs are of type ``delay``. ``response_times`` are completion - submission in the reference
     run (seconds) by job id; ``prefix`` goes in front of each id of the result (``"w0!"``).
@@ -297,7 +297,7 @@ def charge_report(
 
 
 def fill_qos_file(files: RunFiles, charged: Iterable[JobCharge]) -> Path:
-    """Write category and charges of each job into the columns of a run's ``_qos.csv``.
+    """Write each job's category and charges into the columns of the run's ``_qos.csv``.
 
     The category of a job is filled in whether it was accepted or not, its charges only if
     it pays; a job's later runs (``w0!15#1``) stay without, since it is charged once.

@@ -1,4 +1,4 @@
-"""Outcomes of a workload's jobs, all runs of a job together, and of their deadlines.
+"""What became of a workload's jobs and of their deadlines; all runs of a job count together.
 
 A job that was killed and run again (``15``, then ``15#1``) is one job: its last run counts,
 and the runs before it are lost work, but for what was saved (``qos.checkpoint``).
@@ -47,7 +47,7 @@ _ENDED_BY_ITSELF = [
 
 @dataclass(frozen=True)
 class JobOutcomes:
-    """Outcomes of jobs: arrays of shape (jobs,), in the order of the workloads.
+    """What became of each job: arrays of shape (jobs,), in the order of the workloads.
 
     Identifiers have the workload's name in front (``"w0!15"``) where they come from files. Dates
     are in seconds; start and finish are NaN for a job that was refused, ``charged_time`` are the
@@ -95,24 +95,24 @@ class JobOutcomes:
         return late
 
     def with_deadlines_of(self, workload: Workload) -> JobOutcomes:
-        """Return the outcomes with the deadlines of an otherwise equal workload."""
+        """Return the outcomes with the deadlines of a workload that differs only in deadlines."""
         deadline, of_user = _deadlines(workload.columns)
         return replace(self, workloads=(workload,), deadline=deadline, of_user=of_user)
 
     @property
     def lasted(self) -> Floats:
-        """Length of each job's last run plus what earlier runs saved (seconds)."""
+        """Length of each job's last run, plus the work that earlier runs saved (seconds)."""
         return self.finish - self.start + self.saved
 
     @property
     def lost_work(self) -> float:
-        """Work of ``lost`` runs that was not saved (processor-seconds)."""
+        """Work of killed runs that no checkpoint saved (processor-seconds)."""
         begin, end, processors = self.lost.T
         return float(((end - begin) * processors).sum() - (self.saved * self.processors).sum())
 
     @cached_property
     def run_time(self) -> Floats:
-        """Time each job runs, or would have run, to its end or walltime (seconds).
+        """Seconds for which each job runs, or would have run, until its end or walltime.
 
         Only for jobs of type ``delay``; others are an :class:`~qops_batsim.errors.InputError`.
         """
@@ -125,27 +125,27 @@ def is_late(came: Any, promised: Any, grace: Any) -> Any:
 
 
 class EndedColumns(Protocol):
-    """Protocol of ended runs of jobs in columns, as the engine has them."""
+    """Protocol of ended runs of jobs as columns, one element a run, as the engine has them."""
 
     @property
     def ids(self) -> list[str]:
-        """Identifiers within the workload."""
+        """Identifier of each run's job within the workload."""
 
     @property
     def states(self) -> np.ndarray:
-        """Positions in :data:`~qops_batsim.jobs.FINAL_STATES`."""
+        """Final state of each run, as a position in :data:`~qops_batsim.jobs.FINAL_STATES`."""
 
     @property
     def starts(self) -> np.ndarray:
-        """Dates (seconds), NaN for rejected jobs."""
+        """Start of each run (seconds), NaN for rejected jobs."""
 
     @property
     def finishes(self) -> np.ndarray:
-        """Dates (seconds), NaN for rejected jobs."""
+        """End of each run (seconds), NaN for rejected jobs."""
 
 
 class _Runs(NamedTuple):
-    """Runs of jobs in columns: final states by position, dates, and seconds (NaN if rejected)."""
+    """Runs of jobs in columns: final state's position, dates, and length (s; NaN if rejected)."""
 
     ids: Sequence[str]
     states: np.ndarray
@@ -166,7 +166,7 @@ def _is_of_user(qos: QosRequest | None) -> bool:
 def outcomes_of_simulation(
     ended: EndedColumns, workload: Workload, promised: Mapping[str, float] | None = None
 ) -> JobOutcomes:
-    """Return the outcome of each job of a workload in a simulation; O(n log n).
+    """Return what became of each job of a workload in a simulation; O(n log n).
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def outcomes_of_simulation(
 
 
 def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
-    """Return the outcome of each job, from a run's files; O(n log n).
+    """Return what became of each job, from a run's files; O(n log n).
 
     The run needs its ``_qos.csv``; ``workloads`` are all that was run, by name (``"w0"``, …).
     """
@@ -202,7 +202,7 @@ def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> Job
 
 
 def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
-    """Return the outcome of each job, also in runs of schedulers without a ``_qos.csv``."""
+    """Return what became of each job, also for schedulers that write no ``_qos.csv``."""
     columns = result.columns("starting_time", "finish_time", "execution_time")
     promised: list[tuple[str, float]] = []
     if result.decisions is not None:
@@ -241,7 +241,7 @@ def _outcomes(
     *,
     only_known: bool,
 ) -> JobOutcomes:
-    """Combine what is known about the jobs of workloads, by the prefix of their identifiers."""
+    """Return what became of each job, from its runs and promises; keys are prefixes of ids."""
     columns = {prefix: each.columns for prefix, each in workloads.items()}
     ids = [prefix + job_id for prefix, each in columns.items() for job_id in each.ids]
     places = {job_id: place for place, job_id in enumerate(ids)}
@@ -313,14 +313,14 @@ def _deadlines(columns: JobColumns) -> tuple[Floats, Booleans]:
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """Number of jobs, and their work (processor-seconds), None unless all are of type delay."""
+    """A number of jobs, and their work (processor-seconds), None unless all are of type delay."""
 
     jobs: int
     work: float | None
 
 
 class DeadlineMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """The deadlines of users in one run.
+    """The deadlines that users set in one run: how many were met, missed, refused, …
 
     ``asked`` is the sum of ``refused``, ``met`` and ``missed``: the jobs that were rejected, that
     ended by the deadline asked for, and that did not. The scheduler ``promised`` a deadline, the
@@ -339,7 +339,7 @@ class DeadlineMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fates(NamedTuple):
-    """Outcomes of deadlines: refused, met or missed, and promises kept."""
+    """Which jobs' deadlines were refused, met, missed or promised, and which promises kept."""
 
     refused: Booleans
     met: Booleans
@@ -349,7 +349,7 @@ class Fates(NamedTuple):
 
 
 def fates(outcomes: JobOutcomes, grace: float = 0.0) -> Fates:
-    """Return the outcome of each job's deadline; ``grace`` in seconds. O(jobs)."""
+    """Return which jobs' deadlines were refused, met, …; ``grace`` in seconds. O(jobs)."""
     ended = ~outcomes.refused & ~np.isnan(outcomes.charged_time)
     met = outcomes.of_user & ended & ~outcomes.is_late(outcomes.finish, outcomes.deadline, grace)
     promised = outcomes.of_user & ~outcomes.refused & np.isfinite(outcomes.promised)
@@ -365,7 +365,7 @@ def fates(outcomes: JobOutcomes, grace: float = 0.0) -> Fates:
 def deadline_metrics(
     outcomes: JobOutcomes, *, grace: float = 0.0, renewed: int = 0
 ) -> DeadlineMetrics:
-    """Count the deadlines of users; O(jobs)."""
+    """Count the deadlines that users set, by what became of them; O(jobs)."""
     work, found = job_work(outcomes), fates(outcomes, grace)
 
     def tally(which: Booleans) -> Tally:
@@ -386,7 +386,7 @@ def deadline_metrics(
 def deadlines_of_run(
     result: RunResult, workloads: Mapping[str, Workload]
 ) -> DeadlineMetrics | None:
-    """Count users' deadlines in a run of these workloads, by name; None without any."""
+    """Count what became of users' deadlines in a run; None if no user set any."""
     if not any(map(has_user_deadlines, workloads.values())):
         return None
     renewed = (
@@ -404,7 +404,7 @@ def has_user_deadlines(workload: Workload) -> bool:
 
 
 def _with_drift(outcomes: JobOutcomes, result: RunResult) -> JobOutcomes:
-    """Return outcomes with the drift of promises that are late by more than the grace."""
+    """Return outcomes with the drift of each job that is later than promised by over the grace."""
     late = np.flatnonzero(outcomes.is_late(outcomes.finish, outcomes.promised, result.grace))
     if not (len(late) and result.grace) or (result.info and result.info.compute_sharing):
         return outcomes
@@ -421,7 +421,7 @@ def with_drift(
     runs: Integers,
     drift_of: Callable[[Integers], Floats],
 ) -> JobOutcomes:
-    """Return outcomes with the drift of late promises.
+    """Return outcomes with the drift (message delays that add up) of the late jobs.
 
     Of a job's ``runs``, which are places in ``ids``, the last one counts; ``drift_of`` tells that
     of some (seconds).
@@ -438,7 +438,7 @@ def with_drift(
 
 
 def _with_queues(outcomes: JobOutcomes, decisions: Decisions) -> JobOutcomes:
-    """Return outcomes with each job's queue and its price."""
+    """Return outcomes with the queue that each job was sent to, and the queue's price."""
     columns = decisions.ids, decisions.columns["queue"], decisions.numbers("price").tolist()
     told = {job_id: (queue, price) for job_id, queue, price in zip(*columns, strict=True) if queue}
     found = [told.get(job_id, ("", 1.0)) for job_id in outcomes.ids]

@@ -43,7 +43,7 @@ class SampleSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """The metrics of one run.
+    """The metrics of one run, each defined in ``docs/metrics.md``.
 
     Jobs are counted in all and by final state; ``jobs_killed`` are those that the scheduler killed
     for good, ``runs_killed`` its killed runs of jobs that were run again or went on later. Over
@@ -133,7 +133,7 @@ def compute_metrics(
     *,
     bounded_slowdown_threshold: float = BOUNDED_SLOWDOWN_THRESHOLD,
 ) -> Metrics:
-    """Compute the metrics of a run; O(n log n) in jobs, plus their hosts.
+    """Compute the metrics of a run; O(n log n) in its jobs and their hosts.
 
     The workloads that were run, by name, tell of deadlines.
     """
@@ -186,7 +186,7 @@ def compute_metrics(
 
 
 def _times(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return waiting, turnaround and run times (s) and slowdowns of the last runs' rows.
+    """Return waiting, turnaround and run time (s) and slowdown of each job, all runs together.
 
     A job that goes on where it was stopped waited only for its first run, and ran as
     long as all its runs together; one that was killed, for its last one, and ran as long as that
@@ -244,7 +244,7 @@ def utilization(busy: StepSeries, hosts: int, begin: float, end: float) -> float
 def loss_of_capacity(
     busy: StepSeries, queue: StepSeries, hosts: int, begin: float, end: float
 ) -> float:
-    """Return the share of the hosts' time between two dates that idled while jobs waited.
+    """Return the share of the hosts' time between two dates in which they idled while jobs waited.
 
     With dates t_i of all starts, ends and submissions, e_i idle hosts and δ_i = 1 if a job waits
     between t_i and t_{i+1} (else 0): Σ e_i δ_i (t_{i+1} − t_i) / (hosts × (end − begin)).

@@ -34,7 +34,7 @@ def draw_deadlines(
     grace: float = 0.0,
     calendar: Calendar | None = None,
 ) -> None:
-    """Draw the outcome of users' deadlines under one or several schedulers.
+    """Draw how many of users' deadlines were met, missed and refused, for one or more runs.
 
     Bars of jobs and of their work, and for each job the time that was left at its deadline.
     What is late by less than ``grace`` (seconds) is in time.
@@ -89,7 +89,7 @@ def draw_deadlines(
 
 
 def _shares(found: Fates, work: Floats | None) -> dict[str, float]:
-    """Return the outcomes of deadlines as shares (%) of the jobs or their work."""
+    """Return the percentages of jobs, or of their work, with deadlines met, missed, refused, …"""
     later = found.kept & ~found.met
     groups = (found.met, later, found.missed & ~later, found.refused)
     weights = np.ones(len(later)) if work is None else work
@@ -103,7 +103,7 @@ def _shares(found: Fates, work: Floats | None) -> dict[str, float]:
 def _bars(
     axes: Any, names: Sequence[str], shares: Sequence[dict[str, float]], jobs: int | None
 ) -> None:
-    """Draw one bar per scheduler, divided by the outcomes of deadlines."""
+    """Draw one bar for each scheduler, divided by what became of the deadlines."""
     for row, parts in enumerate(shares):
         left = 0.0
         for name, share in parts.items():
@@ -126,14 +126,14 @@ def _bars(
 
 
 def _unit(outcomes: Sequence[JobOutcomes]) -> tuple[str, float]:
-    """Return name and length (seconds) of a unit that suits the times to spare."""
+    """Return name and length (s) of the unit that suits the times left at deadlines."""
     spare = np.concatenate([each.deadline - each.finish for each in outcomes])
     most = float(np.nanmax(np.abs(spare), initial=0.0))
     return next(unit for unit in _UNITS if most >= 2 * unit[1] or unit[1] == 1)
 
 
 def _spare(axes: Any, outcomes: JobOutcomes, found: Fates, unit: tuple[str, float]) -> None:
-    """Draw each job's time to spare at its deadline over its submission."""
+    """Draw each job's time left at its deadline against its submission."""
     spare = (outcomes.deadline - outcomes.finish) / unit[1]
     few = int(outcomes.of_user.sum()) < 3000
     small = {"linewidth": 0, "alpha": 0.55 if few else 0.3}

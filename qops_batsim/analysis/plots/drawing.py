@@ -103,7 +103,7 @@ class _NotebookFigure(Figure):
 
 @contextmanager
 def picture(path: str | Path | None, width: float, height: float) -> Iterator[Figure]:
-    """Yield a figure to draw on (size in inches), then write it to ``path``, whole or not at all.
+    """Yield a figure (size in inches) to draw on, then write it to ``path``, whole or not at all.
 
     The ending of the path chooses the format; None writes nothing. The user's own matplotlib
     settings do not matter, so that a picture looks the same everywhere.
@@ -131,7 +131,7 @@ def legend_above(axes: Any, columns: int, **options: Any) -> None:
 
 
 def set_host_ticks(axes: Any, middles: Floats) -> None:
-    """Label some hosts on the vertical axis, given the middle of each."""
+    """Label some of the hosts on the vertical axis, given the middle of each host's row."""
     count = len(middles)
     ticks = MaxNLocator(nbins=12, integer=True).tick_values(0, count - 1)
     hosts = [int(tick) for tick in ticks if 0 <= tick < count]
@@ -146,7 +146,7 @@ def set_time_axis(
     calendar: Calendar | None = None,
     most_ticks: int = _MOST_TICKS,
 ) -> None:
-    """Give an axes whose data are in seconds a horizontal axis in dates or readable units.
+    """Label a horizontal axis in seconds with dates or with readable units of time.
 
     Without a calendar, ticks within a few days far from date 0 read like ``100 d 06:00``.
     """
@@ -173,7 +173,7 @@ def set_time_axis(
 
 
 def _set_dates(axes: Any, begin: float, end: float, calendar: Calendar, most: int) -> None:
-    """Give an axes the site's dates; the label tells what the ticks leave out."""
+    """Label an axis with dates at the site; the axis title tells what the labels leave out."""
     zone = ZoneInfo(calendar.time_zone)
     locator = AutoDateLocator(tz=zone, minticks=min(5, most // 2), maxticks=most)
     formatter = ConciseDateFormatter(locator, tz=zone)

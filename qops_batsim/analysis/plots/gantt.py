@@ -63,7 +63,7 @@ def to_jobset(result: RunResult, keep: Booleans | None = None) -> Any:
 
 
 class JobGroup(NamedTuple):
-    """Rows of a run that share a meaning and a colour."""
+    """Jobs of a run that are drawn in one colour, for one meaning in the legend."""
 
     text: str
     color: str
@@ -87,7 +87,7 @@ _SLACK = (
 
 
 def by_state(result: RunResult) -> list[JobGroup]:
-    """Return the executed jobs by final state."""
+    """Return the executed jobs grouped by final state."""
     return [
         JobGroup(text, color, result.ended_as(state)) for state, (text, color) in _STATES.items()
     ]
@@ -96,7 +96,7 @@ def by_state(result: RunResult) -> list[JobGroup]:
 def by_deadline(
     result: RunResult, workloads: Mapping[str, Workload]
 ) -> tuple[list[JobGroup], Booleans]:
-    """Return executed jobs by the outcome of their deadlines, and the refused rows.
+    """Return the executed jobs grouped by deadline met, missed, …, and the rows refused.
 
     What a job that met its deadline had to spare is counted in the time from its submission to
     the deadline.
@@ -126,7 +126,7 @@ def by_deadline(
 
 
 def colors_of(result: RunResult, groups: Sequence[JobGroup]) -> Floats:
-    """Return each job's colour (red, green, blue from 0 to 1), shape (jobs, 3)."""
+    """Return each job's colour as red, green and blue from 0 to 1: shape (jobs, 3)."""
     colors = np.ones((len(result.executed), 3))
     for _, color, found in groups:
         colors[found & result.executed] = to_rgb(color)
@@ -224,7 +224,7 @@ def gantt(
 def _groups(
     result: RunResult, color: str, workloads: Mapping[str, Workload] | None
 ) -> tuple[list[JobGroup], Booleans]:
-    """Return the jobs in groups of one colour, and which to mark as refused."""
+    """Return the jobs grouped by colour, and the rows to mark as refused."""
     if color != "state":
         known, why_not = (workloads, None) if workloads else workloads_with_deadlines(result)
         if any(map(has_user_deadlines, known.values())):
@@ -256,7 +256,7 @@ def _mark_refused(
 
 
 def _set_head(axes: Any, title: str, legend: Sequence[Any]) -> None:
-    """Put title and legend above the hosts, with as many rows as needed."""
+    """Put title and legend above the hosts; the legend has as many rows as it needs."""
     longest = max(len(each.get_label()) for each in legend)
     columns = max(1, min(len(legend), _LEGEND_WIDTH // (longest + 5)))
     rows = -(-len(legend) // columns)
@@ -281,7 +281,7 @@ def _part(result: RunResult, begin: float | None, end: float | None) -> tuple[fl
 
 
 def _told(result: RunResult, seconds: float) -> str:
-    """Return a date of a run in its calendar, or in seconds."""
+    """Return a date of a run as text: a calendar date if the run has them, else seconds."""
     return f"{seconds:g} s" if result.calendar is None else result.calendar.text(seconds)
 
 
@@ -360,7 +360,7 @@ def occupation_image(
     part: tuple[float, float],
     size: tuple[int, int],
 ) -> Floats:
-    """Return the mean colour of each cell of hosts × time.
+    """Return the mean colour of each cell of the picture's grid of hosts × time.
 
     ``colors`` are those of the jobs, the ``part`` dates of the left and right edge (seconds), the
     ``size`` numbers of cells of time and of hosts (at most their number; the first has host 0).
@@ -397,7 +397,7 @@ def occupation_image(
 
 
 def _accumulated(dates: Floats, paint: Floats, edges: Floats) -> Floats:
-    """Return Σ paint × (edge − date) over the dates before each edge, an integral."""
+    """Return Σ paint × (edge − date) over the dates before each edge: the integral of the paint."""
     order = np.argsort(dates, kind="stable")
     dates, paint = dates[order], paint[order]
     zero = np.zeros((1, paint.shape[1]))

@@ -112,7 +112,7 @@ def _count(count: int) -> str:
 
 
 def class_names(result: RunResult, workloads: Mapping[str, Workload]) -> list[str]:
-    """Return each job's class of service, :data:`UNKNOWN` if no file has it.
+    """Return each job's class of service, :data:`UNKNOWN` if no workload file names it.
 
     The rest of a stopped job (``15#2``) has the class of the job (``15``).
     """
@@ -126,7 +126,7 @@ def class_names(result: RunResult, workloads: Mapping[str, Workload]) -> list[st
 
 
 def lanes_of(hosts: Integers, start: Floats, finish: Floats) -> Integers:
-    """Return each task's lane on its host: the lowest that is free at its start.
+    """Return each task's lane on its host: the lowest one that is free when the task starts.
 
     A task that ends when another starts (dates in seconds) leaves its lane.
     """
@@ -150,7 +150,7 @@ def lanes_of(hosts: Integers, start: Floats, finish: Floats) -> Integers:
 
 
 def _edges(count: int, hosts: Integers, lanes: Integers) -> Floats:
-    """Return each host's lower edge and the last one's upper edge, in lanes.
+    """Return the lower edge of each host's lanes, and the upper edge of the last host's.
 
     A host has as many lanes as it needs, an idle one has one, and a gap above them.
     """

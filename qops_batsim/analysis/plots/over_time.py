@@ -84,14 +84,14 @@ def draw(results: Sequence[RunResult], path: str | Path) -> None:
 
 
 def _workload(results: Sequence[RunResult]) -> str:
-    """Return ", " and the name of the workload that all runs share, or ""."""
+    """Return ", " and the workload's name if all runs share it, else ""."""
     names = {str(each.info.workload) if each.info else "" for each in results}
     name = Path(names.pop()).name.removesuffix(".json") if len(names) == 1 else ""
     return f", {name}" if name else ""
 
 
 def _calendar(results: Sequence[RunResult]) -> Calendar | None:
-    """Return the calendar that all runs share."""
+    """Return the calendar if all runs share one, else None."""
     first, *others = [result.calendar for result in results]
     return first if all(each == first for each in others) else None
 
@@ -106,14 +106,14 @@ def _window(result: RunResult) -> tuple[float, float]:
 
 
 def _interval(span: float) -> float:
-    """Return the shortest readable interval that divides a span into few enough parts."""
+    """Return the shortest readable interval that divides a span into not too many parts."""
     return next((d for d in READABLE_DURATIONS if span / d <= _MOST_INTERVALS), span / 100)
 
 
 def _stairs(
     values: StepSeries, begin: float, end: float, origin: float, interval: float | None
 ) -> tuple[Floats, Floats]:
-    """Return edges and heights of the steps between two dates.
+    """Return the edges and heights of a series' steps between two dates, for drawing.
 
     Intervals count from ``origin``, so those of several runs coincide.
     """

@@ -16,7 +16,7 @@ from qops_batsim.tables import Texts
 
 
 class Allocations(NamedTuple):
-    """The hosts of jobs as maximal intervals, ascending by job and host."""
+    """The hosts of jobs as longest possible intervals, ascending by job and host."""
 
     rows: Integers  # of the job
     first: Integers
@@ -24,7 +24,7 @@ class Allocations(NamedTuple):
 
 
 class AllocationError(InputError):
-    """A row's allocation is not a set of hosts."""
+    """The text in a row's column of allocated hosts is not a set of hosts."""
 
     def __init__(self, row: int, problem: InputError) -> None:
         super().__init__(str(problem))
@@ -66,7 +66,7 @@ _DIGITS = len(str(MAX_HOST_ID))
 
 
 def _as_batsim_writes(texts: Texts) -> Allocations | None:
-    """Parse all allocations at once; None unless all are ascending maximal intervals."""
+    """Parse all texts at once; None unless each has ascending intervals that do not touch."""
     content = f"{texts.joined(chr(_END))}\n".encode() if len(texts) else b""
     if content.translate(None, _NUMBERS + b" -\n"):
         return None
@@ -91,12 +91,12 @@ def _as_batsim_writes(texts: Texts) -> Allocations | None:
 
 
 def on_all_hosts(allocations: Allocations) -> tuple[Integers, Integers]:
-    """Return every (row, host) pair; O(pairs)."""
+    """Return every pair (row, host) of a job and a host that it ran on; O(pairs)."""
     return on_hosts(allocations, np.arange(int(allocations.last.max(initial=-1)) + 1))
 
 
 def on_hosts(allocations: Allocations, hosts: Integers) -> tuple[Integers, Integers]:
-    """Return every (row, host) pair on some ascending hosts; O(intervals + pairs)."""
+    """Return the pairs (row, host) on the given ascending hosts; O(intervals + pairs)."""
     low = np.searchsorted(hosts, allocations.first)
     sizes = np.searchsorted(hosts, allocations.last, side="right") - low
     offsets = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)

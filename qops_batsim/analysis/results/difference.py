@@ -1,4 +1,4 @@
-"""Differences of two runs, job by job, ours or real Batsim's.
+"""Differences between two runs, job by job; each run is ours or real Batsim's.
 
 Dates in the files are rounded to six decimals, so two dates count as equal up to
 a tolerance plus one unit of the last decimal.
@@ -22,7 +22,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Value(msgspec.Struct, frozen=True):
-    """One value in which a job differs between runs A and B.
+    """One value in which a job differs between the runs A and B.
 
     ``field`` is one of :data:`~qops_batsim.analysis.results.difference.FIELDS`, or ``job``
     when only one run has the job. Values are seconds, processors or text; None for a job that
@@ -46,7 +46,7 @@ class JobDifference(msgspec.Struct, frozen=True):
 
 
 class DateDifference(msgspec.Struct, frozen=True):
-    """How many shared jobs have a date that differs by more than the tolerance.
+    """How many jobs differ in a date by more than the tolerance, of those in both runs.
 
     ``largest`` and ``mean`` are of the absolute differences over all jobs that ran in both
     (seconds); None when there is none.
@@ -58,7 +58,7 @@ class DateDifference(msgspec.Struct, frozen=True):
 
 
 class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """Differences of runs A and B; only ``only_a`` and ``only_b`` are about unshared jobs.
+    """Differences of runs A and B for the jobs in both; ``only_a``, ``only_b`` are other jobs.
 
     Dates closer than the ``tolerance`` (seconds), plus rounding, are equal. ``requests`` are
     processors and walltime; allocations are compared for jobs that ran in both. Mean waits are of
@@ -91,7 +91,7 @@ def compare_runs(
     ignore_hosts: bool = False,
     first: int = 10,
 ) -> RunDifference:
-    """Compare two runs job by job, matched by full identifier.
+    """Compare two runs job by job; jobs are matched by full identifier.
 
     O(n log n) in the number of jobs.
 
@@ -206,7 +206,7 @@ class PairedJobs:
         return left, right
 
     def differences(self, tolerance: float, *, hosts: bool) -> dict[str, Booleans]:
-        """Return, for each of :data:`FIELDS`, which shared jobs differ in it.
+        """Return, for each of :data:`FIELDS`, which jobs in both runs differ in that field.
 
         Dates and walltimes may be ``tolerance`` apart (seconds), and the rounding of the
         files; jobs are compared as to dates and, if ``hosts``, hosts where they ran in both.
@@ -222,12 +222,12 @@ class PairedJobs:
         }
 
     def text_differs(self, field: str) -> Booleans:
-        """Return which shared jobs have different texts."""
+        """Return which jobs in both runs have different texts in a field."""
         unequal: Booleans = (self._jobs[f"{field}_a"] != self._jobs[f"{field}_b"]).to_numpy()
         return unequal & self.both
 
     def number_differs(self, field: str, tolerance: float) -> Booleans:
-        """Return which shared jobs differ by more than the tolerance and rounding."""
+        """Return which jobs' numbers differ by more than the tolerance and rounding explain."""
         return differ(*self.numbers(field), planning=tolerance) & self.both
 
     def hosts_differ(self) -> Booleans:

@@ -15,7 +15,7 @@ from qops_batsim.timing import ROUND_TRIPS
 
 
 def message_drift(result: RunResult, rows: Integers) -> Floats:
-    """Return the sum of message delays while each of some jobs waited (seconds).
+    """Return the sum of message delays that held each of some jobs up (seconds).
 
     The platform's messages explain a time between the end of a job and the start of the next one
     on the same host up to :data:`~qops_batsim.timing.ROUND_TRIPS` round trips; hosts are not
@@ -31,7 +31,7 @@ def message_drift(result: RunResult, rows: Integers) -> Floats:
 def drift_behind(
     rows: Integers, stays: Stays, submitted: Floats, start: Floats, ends: Floats, round_trip: float
 ) -> Floats:
-    """Return the drift from all stays on hosts, their dates, and the longest message delay."""
+    """Return each job's drift, from stays on hosts, dates, and the longest delay of messages."""
     most = ROUND_TRIPS * round_trip + DATE_TOLERANCE
     return chain_gaps(
         np.ascontiguousarray(rows, np.int64),
@@ -44,7 +44,7 @@ def drift_behind(
 
 
 def _rows_before(stays: Stays, ends: Floats) -> Integers:
-    """Return the row of the last job to end on the same hosts before each job, -1 for none."""
+    """Return, for each job, the row of the last job that ended on its hosts before, -1 if none."""
     before: Integers = np.full(len(ends), -1)
     stays = stays.where(np.lexsort((stays.finish, stays.start, stays.hosts)))
     last = max(len(stays.hosts), 1) - 1
@@ -59,7 +59,7 @@ def _rows_before(stays: Stays, ends: Floats) -> Integers:
 def chain_gaps(
     rows: Integers, before: Integers, submitted: Floats, start: Floats, end: Floats, most: float
 ) -> Floats:
-    """Return the sum of the gaps in the chain of jobs that ends at each row (seconds).
+    """Return the summed gaps in the chain of waiting jobs that ends at each row (seconds).
 
     The chain is of jobs one ``before`` the other, no longer than ``most`` apart, back to the
     submission of the last one. O(rows × chain).

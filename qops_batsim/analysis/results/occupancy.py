@@ -27,7 +27,7 @@ _SPLITTER = 2.0**27 + 1
 
 
 class Occupancy(NamedTuple):
-    """Use of the hosts as jobs start and end.
+    """When the hosts of a run become busy and idle, as its jobs start and end.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Occupancy(NamedTuple):
 
 
 def occupancy(allocations: Allocations, start: Floats, finish: Floats, rows: Integers) -> Occupancy:
-    """Follow some rows of a run on their hosts; O(n log n), and their intervals of hosts.
+    """Compute from some jobs' rows when their hosts are busy; O(n log n) in the rows' intervals.
 
     ``start`` and ``finish`` are of all rows (seconds).
     """
@@ -75,7 +75,7 @@ def occupancy(allocations: Allocations, start: Floats, finish: Floats, rows: Int
 
 
 class _Hosts:
-    """Segments of neighbouring hosts with the same history.
+    """Hosts in segments: neighbours that have run the same jobs so far.
 
     Of a segment, what is known stands at its first host: where it ends, since when and until when
     it is busy, and with which row last. ``starts`` are those first hosts as bits, 32 a word.
@@ -103,7 +103,7 @@ class _Hosts:
         last: Integers,
         tolerance: float,
     ) -> None:
-        """Process rows in the order of their starts."""
+        """Let jobs (rows) start and end on their hosts, in the order of their starts."""
         for place in range(len(order)):
             row = order[place]
             for interval in range(offsets[row], offsets[row + 1]):
@@ -117,7 +117,7 @@ class _Hosts:
     def use(
         self, row: int, start: float, finish: float, host: int, last: int, tolerance: float
     ) -> None:
-        """Process one interval of a row's hosts."""
+        """Let a job (row) use one interval of hosts."""
         segment = self.segment_of(host)
         if segment < host:
             self.split(segment, host)
@@ -152,14 +152,14 @@ class _Hosts:
         return (word << _WORD) + highest
 
     def split(self, segment: int, host: int) -> None:
-        """Begin a new segment at a host within a segment."""
+        """Split a segment in two, so that the second one begins at a host."""
         self.starts[host >> _WORD] |= _ONE << (host & _BIT)
         self.ends[host], self.ends[segment] = self.ends[segment], host
         self.since[host], self.until[host] = self.since[segment], self.until[segment]
         self.holder[host] = self.holder[segment]
 
     def end_of_alike(self, host: int, behind: int) -> int:
-        """Join equal segments from one up to ``behind``; return where they end.
+        """Join equal segments from ``host`` up to ``behind``; return where the joined one ends.
 
         A segment that goes on behind is split there.
         """
@@ -174,7 +174,7 @@ class _Hosts:
         return min(end, behind)
 
     def close(self, host: int, end: int) -> None:
-        """Note that hosts with the same history are no longer busy."""
+        """Record that the busy period of hosts with the same history has ended."""
         row = self.holder[host]
         if row >= 0:
             self.closed[row] += end - host
@@ -185,7 +185,7 @@ class _Hosts:
             self.add((end - host) * (period - upper))
 
     def add(self, value: float) -> None:
-        """Add to the sum of the times."""
+        """Add a value to the sum of busy times, keeping what rounding loses."""
         before = self.busy
         after = before + value
         if abs(before) >= abs(value):

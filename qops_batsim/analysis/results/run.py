@@ -1,4 +1,4 @@
-"""The files of a run as a result, ours or real Batsim's: both have the same columns.
+"""The results of a run, read from its files: ours or real Batsim's, with the same columns.
 
 A run is named by its prefix: ``PREFIX_jobs.csv`` (one row a job), ``PREFIX_schedule.csv``
 (totals), ``PREFIX_machine_states.csv`` (hosts by state) and, for our own runs, ``PREFIX_qos.csv``
@@ -103,7 +103,7 @@ class RunResult:
 
     @property
     def cancellations(self) -> dict[str, float]:
-        """The known dates (seconds) of users' cancellations, by full id."""
+        """Known dates at which users cancelled jobs (seconds), by full id."""
         return {} if self.info is None else self.info.cancellations
 
     @cached_property
@@ -177,12 +177,12 @@ class RunResult:
         return jobs.assign(origin=origin).merge(told, how="left").drop(columns="origin")
 
     def column(self, name: str) -> Floats:
-        """Return a column of numbers, one value a job."""
+        """Return a column of numbers, one value for each row of a job."""
         found = self.table.numbers.get(name)
         return self.jobs[name].to_numpy(dtype=np.float64) if found is None else found
 
     def text(self, name: str) -> Sequence[str]:
-        """Return a column of text, one value a job."""
+        """Return a column of texts, one value for each row of a job."""
         return self._final_states if name == "final_state" else self.table.texts[name]
 
     @cached_property
@@ -208,7 +208,7 @@ class RunResult:
         return ~self.ended_as(REJECTED)
 
     def ended_as(self, *states: str) -> Booleans:
-        """Return which jobs ended in one of these final states."""
+        """Return which jobs ended in one of the given final states."""
         return np.isin(self.table.states, [FINAL_STATES.index(state) for state in states])
 
     @cached_property
@@ -230,7 +230,7 @@ class RunResult:
 
     @cached_property
     def allocations(self) -> Allocations:
-        """Allocated host intervals."""
+        """The hosts that each job ran on, as intervals."""
         try:
             return read_allocations(self.text("allocated_resources"))
         except AllocationError as error:
@@ -248,7 +248,7 @@ class RunResult:
 
     @cached_property
     def occupations(self) -> tuple[Integers, Integers]:
-        """Every (job row, host) pair of jobs with hosts, as two arrays.
+        """Every pair of a job's row and one of its hosts, as two arrays.
 
         More than :data:`MAX_OCCUPATIONS` pairs are an :class:`~qops_batsim.errors.InputError`.
         """
@@ -286,7 +286,7 @@ Run = Name | RunResult
 
 
 def load_run(run: Run, *, hosts: int | None = None) -> RunResult:
-    """Return a run, reading it if a name is given; ``hosts`` as for :func:`read_run`."""
+    """Return a run; if a name is given, the run is read. ``hosts`` as for :func:`read_run`."""
     if isinstance(run, RunResult):
         return run
     if not isinstance(run, (str, os.PathLike)):
@@ -329,7 +329,7 @@ def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
 
 
 def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
-    """Read a run from files already found; ``hosts`` as for :func:`read_run`."""
+    """Read a run from files found before; ``hosts`` as for :func:`read_run`."""
     of_batsim5 = files.schedule is not None and files.schedule.suffix == ".json"
     schedule = _read_if_any(read_totals if of_batsim5 else read_schedule, files.schedule)
     machine_states = _read_if_any(read_machine_states, files.machine_states)
@@ -354,7 +354,7 @@ def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
 
 
 def submitted_once(result: RunResult) -> RunResult:
-    """Return a Batsim 5 result in which a rerun has its job's original submission. O(jobs).
+    """Return a Batsim 5 result in which job reruns keep the original submission. O(jobs).
 
     Batsim 5 writes when ``15#1`` was registered, so its waiting time would leave out what its user
     had waited before.
@@ -407,14 +407,14 @@ def recorded_workloads(result: RunResult) -> list[Path]:
 
 
 def of_program(result: RunResult) -> bool:
-    """Return whether the run's workload came from a program, so that no file has it."""
+    """Return whether a program made the run's workload, so that no file holds it."""
     return result.info is not None and "workload" in result.info.python_objects
 
 
 def workloads_of_run(
     result: RunResult, given: Sequence[Path] | None = None
 ) -> tuple[dict[str, Workload], str | None]:
-    """Return the given workloads, else those in ``_run.json``, and doubts about them.
+    """Return the given workloads, else those named in ``_run.json``, and a warning if unsure.
 
     A file by that name with other content than the run had is not taken: only a given one is.
     """
@@ -429,7 +429,7 @@ def workloads_of_run(
 
 
 def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], str | None]:
-    """Return the workloads of a run, for their deadlines.
+    """Return the workloads of a run, from which its jobs' deadlines are read.
 
     None of them where ``_qos.csv`` says that there is no deadline; else, if they are not to be had
     as they were, why.

@@ -47,7 +47,7 @@ _WHAT = "the description of a run (JSON)"
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The description of a run of ours (``PREFIX_run.json``); unknown fields are ignored.
+    """The description of a run of ours (``PREFIX_run.json``); other fields are ignored.
 
     ``files`` are the SHA-256 of its other files by the ends of their names; ``replaced`` those of
     files that were filled in later: until that is done, these are of the run as well.
@@ -98,7 +98,7 @@ _descriptions = msgspec.json.Decoder(RunInfo)
 
 
 class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """Paths of a run's files (None if missing), and its description."""
+    """Paths of a run's files (None if missing), and the run's description."""
 
     name: str
     prefix: str
@@ -112,7 +112,7 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
     info: RunInfo | None = None
 
     def check_unchanged(self) -> None:
-        """Raise an InputError if another run has replaced this one since it was found."""
+        """Raise an InputError if another run's files have replaced the ones that were found."""
         if self.description is not None and _content(self.description) != self.described:
             raise InputError(f"{self.description}: was replaced as the run was read; read it again")
 
@@ -243,7 +243,7 @@ def _parsed(path: Path, content: bytes) -> RunInfo:
 
 
 def _check_files(prefix: str, info: RunInfo, digests: dict[str, str]) -> None:
-    """Check all files against the digests in the description. O(bytes)."""
+    """Check a run's files against the digests in its description. O(bytes)."""
     for name in RUN_FILES:
         path = _existing(prefix, name)
         if path is None:

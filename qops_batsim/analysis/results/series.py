@@ -33,7 +33,7 @@ class StepSeries:
         return np.concatenate([[0.0], self.values])[index]
 
     def primitive(self, dates: Floats) -> Floats:
-        """Return the integral from the first step to each date (value × seconds)."""
+        """Return the integral from the first step up to each date (value × seconds)."""
         if not len(self.dates):
             return np.zeros(len(dates))
         areas = np.concatenate([[0.0], np.cumsum(np.diff(self.dates) * self.values[:-1])])
@@ -68,7 +68,7 @@ def step_series(begins: Floats, ends: Floats, weights: Floats) -> StepSeries:
 
 
 def _summed(dates: Floats, changes: Floats) -> StepSeries:
-    """Return the running sum of changes; several may share a date."""
+    """Return the running sum of changes at dates; several changes may share a date."""
     order = np.argsort(dates, kind="stable")  # of dates that ascend in parts, it is fast
     dates = dates[order]
     last = np.flatnonzero(np.append(np.diff(dates) > 0, True)[: len(dates)])
@@ -84,7 +84,7 @@ def busy_hosts(result: RunResult) -> StepSeries:
 
 
 def busy_hosts_between(result: RunResult, slack: float, dates: Floats) -> tuple[Floats, Floats]:
-    """Return the bounds of :func:`busy_hosts` at ascending dates, given rounding.
+    """Return the least and most busy hosts at ascending dates, as rounded dates allow.
 
     Starts and ends may be so much earlier or later (seconds), and jobs that are written to have
     run for next to no time may have run for none.
@@ -109,7 +109,7 @@ def _busy(hosts: Occupancy, start: Floats, finish: Floats) -> StepSeries:
 
 
 def computing_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
-    """Return (host, begin, end) of each maximal period in which a host is busy and present (s).
+    """Return (host, begin, end) of each longest period in which a present host is busy (s).
 
     A job that ran when its hosts went away goes on there, but Batsim does not count them
     as computing.

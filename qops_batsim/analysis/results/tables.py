@@ -1,4 +1,4 @@
-"""Tables of a run, the precision of their numbers, and names of later runs of a job.
+"""Tables of a run, the precision of their numbers, and the ids of jobs' later runs.
 
 Every reader raises :class:`~qops_batsim.errors.InputError` that names file, row and column.
 Numbers have six decimals. ``15#1`` is job ``15`` once more, which was killed and run again,
@@ -67,7 +67,7 @@ def mean(values: Floats) -> float | None:
 
 
 class JobsFile(NamedTuple):
-    """A ``_jobs.csv`` in columns, one element a row.
+    """A ``_jobs.csv`` as columns, one element for each row.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class MachineStates(NamedTuple):
 
 
 class Decisions(NamedTuple):
-    """A ``_qos.csv`` in columns.
+    """A ``_qos.csv`` (the scheduler's decisions on jobs) as columns.
 
     ``ids`` are full identifiers, ``decisions`` positions in :data:`DECISIONS`; ``cancelled`` tells
     which jobs were rejected because their users cancelled them. ``columns`` are all of the file's
@@ -122,7 +122,7 @@ def _check_numbers(
     limit: float = MAX_SPAN,
     exempt: Booleans | None = None,
 ) -> Floats:
-    """Return a column after checking that all but ``exempt`` cells are numbers."""
+    """Return a column; InputError unless its cells are numbers, apart from the exempt ones."""
     values = table.numbers[column]
     wrong = ~(np.abs(values) <= limit)
     if exempt is not None:
@@ -278,7 +278,7 @@ _QOS = Form(
 
 
 def read_qos(path: Path) -> Decisions:
-    """Read a ``_qos.csv``; without new promises it lacks their column."""
+    """Read a ``_qos.csv``; the column of new promises is optional."""
     return read_table(path, _QOS, _decisions_of)
 
 
@@ -322,17 +322,17 @@ Its hosts are free again at the real end, up to this much before the written one
 
 
 def lasting(run_time: Floats) -> Booleans:
-    """Return which run times are real, not placeholders for 0; see :data:`NULL_RUN_TIME`."""
+    """Return which jobs ran for some time; a tiny run time stands for 0 (:data:`NULL_RUN_TIME`)."""
     return run_time > NULL_RUN_TIME + DATE_TOLERANCE
 
 
 def real_ends(start: Floats, finish: Floats) -> Floats:
-    """Return the earliest possible ends of jobs (seconds); see :data:`NULL_RUN_TIME`."""
+    """Return the earliest possible end of each job (seconds), given :data:`NULL_RUN_TIME`."""
     return np.where(lasting(finish - start - np.spacing(np.abs(finish))), finish, start)
 
 
 def tolerance(*dates: Floats, planning: float = PLAN_TOLERANCE) -> Floats:
-    """Return how far apart equal dates may be (seconds), for each element.
+    """Return by how much two equal dates may differ in files (seconds), for each element.
 
     The tolerance of planning and two roundings, plus a few units in the last place for
     dates so late that floats are coarse.
@@ -360,13 +360,13 @@ def first_run_id(job_id: str) -> str | None:
 
 
 def is_continuation(profile: str) -> bool:
-    """Return whether a run continues the previous one (its profile is ``work#15#1``)."""
+    """Return whether a run goes on where the last one stopped (its profile is ``work#15#1``)."""
     name, _, number = profile.rpartition("#")
     return number.isdecimal() and "#" in name
 
 
 def saved_times(run_times: Floats, checkpoints: Floats | float) -> Floats:
-    """Return how much of each killed run was saved, given checkpoint intervals (seconds).
+    """Return how many seconds of each killed run its checkpoints saved, given their intervals.
 
     Nothing where that is no finite number.
     """
@@ -377,7 +377,7 @@ def saved_times(run_times: Floats, checkpoints: Floats | float) -> Floats:
 
 
 def rows_before(job_ids: Sequence[str]) -> dict[int, int]:
-    """Return the row of the previous run for each row of a later run; O(rows)."""
+    """Return, for each row of a job's later run, the row of the run before it; O(rows)."""
     if not any("#" in name for name in job_ids):
         return {}
     row_of = {name: row for row, name in enumerate(job_ids)}
@@ -394,7 +394,7 @@ def rows_before(job_ids: Sequence[str]) -> dict[int, int]:
 
 
 def original_id(job_id: str, known: Container[str]) -> str | None:
-    """Return the id of the job that ``15#1`` or ``15`` is a run of, or None."""
+    """Return the known id of which ``15#1`` or ``15`` is a run; None if unknown."""
     if job_id in known:
         return job_id
     origin = first_run_id(job_id)

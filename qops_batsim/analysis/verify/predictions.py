@@ -1,4 +1,4 @@
-"""Run times that `run_times=predicted` can have predicted from earlier runs.
+"""Which run times `run_times=predicted` can have predicted from a user's earlier runs.
 
 A job is expected to run as long as the last two of its user that have ended did in the mean. What
 had ended when it arrived is known up to the time that news takes, and which run is the last of
@@ -16,7 +16,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class EndedRun(NamedTuple):
-    """An ended run: its end and length (seconds).
+    """A run of a job that has ended: its end and its length (seconds).
 
     Not ``certain`` is whether the scheduler learned from it: it does not from those it has killed.
     """
@@ -27,7 +27,7 @@ class EndedRun(NamedTuple):
 
 
 class PastRuns:
-    """The runs of one user, sorted by end.
+    """The ended runs of one user's jobs, sorted by end.
 
     News takes up to ``delay`` (seconds). Among the last ``needed`` runs whose news has arrived for
     certain are the last two from which the scheduler has learned.

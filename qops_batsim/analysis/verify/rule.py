@@ -1,4 +1,4 @@
-"""Rules of the schedule verifier, their needs and violations."""
+"""Rules of the schedule verifier, when they apply, and how they are violated."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Rule:
         return _in_words(self.needed)
 
     def lacks(self, subject: Subject) -> str:
-        """Return the unmet conditions in words; nothing if it applies or has nothing to check."""
+        """Return, in words, the conditions that are not met; empty if the rule can be checked."""
         unmet = [need for need in self.needed if not need.met(subject)]
         if not (unmet and all(need.words for need in unmet)):
             return ""
@@ -95,7 +95,7 @@ def _in_words(needs: Iterable[Need]) -> str:
 
 
 def rule(*needed: Need) -> Callable[[Check], Rule]:
-    """Make a rule of a function and name it: ``final_state`` becomes ``final-state``."""
+    """Make a rule of a function; the name of ``final_state`` becomes ``final-state``."""
 
     def make(check: Check) -> Rule:
         return Rule(check.__name__.replace("_", "-"), check.__module__, check, needed)
@@ -106,7 +106,7 @@ def rule(*needed: Need) -> Callable[[Check], Rule]:
 def violations(
     subject: Subject, wrong: Booleans, message: str, *, at: str | None = None, **columns: Any
 ) -> Iterator[Violation]:
-    """Yield a violation for each job row where ``wrong`` is true.
+    """Yield a violation for each row of a job at which ``wrong`` is true.
 
     ``message`` is a template (``"runs {run_time:.6f} s"``) for the row's values in
     ``columns``, arrays with one value a job; ``at`` is the column of ``_jobs.csv`` with the date.

@@ -211,7 +211,7 @@ def workload_run_time(subject: Subject) -> Iterator[Violation]:
 
 
 def _column(subject: Subject, values: Floats) -> Floats:
-    """Return values by job number as a column of rows; NaN for rows of earlier runs."""
+    """Return values by job number as one value a row; NaN for all but the last run of a job."""
     job_numbers = subject.job_numbers
     return np.where(job_numbers.latest, values[job_numbers.rows], np.nan)
 

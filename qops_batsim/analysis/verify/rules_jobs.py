@@ -177,7 +177,7 @@ def allocation_size(subject: Subject) -> Iterator[Violation]:
 
 
 def _any_size(subject: Subject) -> Booleans:
-    """Return which jobs may get another number of hosts than they request."""
+    """Return which jobs may get more or fewer hosts than they request."""
     flexible: Booleans = np.full(len(subject.executed), subject.any_allocation_size)
     total = {
         (name, key)
@@ -192,7 +192,7 @@ def _any_size(subject: Subject) -> Booleans:
 
 
 def _runs_on_any_size(profile: Mapping[str, Any], workload: Workload) -> bool:
-    """Return whether a profile runs on any number of hosts: totals, sequences of them."""
+    """Return whether a profile runs on any number of hosts: totals, or sequences of totals."""
     kinds = [profile["type"]]
     if kinds == ["composed"]:
         kinds = [workload.profiles[step]["type"] for step in profile["seq"]]
@@ -282,7 +282,7 @@ def _shared_hosts(subject: Subject) -> Integers:
 def _overlaps(
     subject: Subject, chosen: Integers, seen: set[tuple[int, int]]
 ) -> Iterator[Violation]:
-    """Yield pairs of overlapping jobs (rows) on some hosts that were not ``seen`` before."""
+    """Yield pairs of jobs (rows) that overlap on some hosts, except pairs ``seen`` before."""
     rows, hosts, start, finish = stays_by_host(subject.result, chosen)
     # On each host, a job must start after the latest finish among the earlier ones.
     before = running_latest(hosts, finish)[:-1]

@@ -160,7 +160,7 @@ def maintenance(subject: Subject) -> Iterator[Violation]:
 
 
 class Lateness(msgspec.Struct, frozen=True, kw_only=True):
-    """Greatest lateness of a run's promised deadlines and latest starts.
+    """The greatest lateness of a run's promised deadlines, and that of its latest starts.
 
     It is about the ``checked`` promises; the rules say why those of other jobs that ran are
     ``unchecked``. ``seconds`` is 0 if nothing is late, else ``job`` is the one that is so late. Up
@@ -178,7 +178,7 @@ class Lateness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def greatest_lateness(subject: Subject) -> Lateness | None:
-    """Return the greatest lateness of a promise; None without promises."""
+    """Return by how much the worst promises were late; None if nothing was promised."""
     qos = subject.result.decisions
     if qos is None or np.isnan([*map(qos.numbers, ("admitted_deadline", "latest_start"))]).all():
         return None
@@ -205,7 +205,7 @@ def greatest_lateness(subject: Subject) -> Lateness | None:
 
 @dataclass(frozen=True)
 class _Promises:
-    """Promised dates and their outcomes, one value a row of ``_jobs.csv`` (seconds)."""
+    """Promised dates and when the jobs really ended or started, by row of ``_jobs.csv`` (s)."""
 
     column: str
     promised: Floats
@@ -247,7 +247,7 @@ def _broken(subject: Subject, promises: _Promises, message: str) -> Iterator[Vio
 
 
 def _promises(subject: Subject, kept: str, promised: Floats) -> _Promises:
-    """Return promised dates by row, with their outcomes (a column)."""
+    """Return promised dates by row, with the real dates from a column."""
     real = subject.ends if kept == "finish_time" else subject.result.column(kept)
     if np.isnan(promised).all():
         return _Promises(kept, promised, real, np.zeros(len(real), np.bool_), 0 * promised)
@@ -269,7 +269,7 @@ def _promises(subject: Subject, kept: str, promised: Floats) -> _Promises:
 
 
 def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
-    """Return planned ends (s), which jobs ended later, and the sum of slight excesses."""
+    """Return planned ends (s), which jobs ended after them, and the sum of slight excesses."""
     start, finish = subject.result.column("starting_time"), subject.ends
     estimates = _estimates(subject)
     crowds = np.ones(len(estimates))
@@ -307,7 +307,7 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
 
 
 def _used_estimate(subject: Subject) -> Floats:
-    """Return the part of an uncertain estimate used up before each continued run."""
+    """Return how much of its estimate a job had used before each continued run (s)."""
     result, job_numbers = subject.result, subject.job_numbers
     done = np.zeros(len(subject.executed))
     if result.earlier_runs:
@@ -321,7 +321,7 @@ def _used_estimate(subject: Subject) -> Floats:
 
 
 def _estimates(subject: Subject) -> Floats:
-    """Return each job's estimate as known to planning (seconds)."""
+    """Return each job's estimate as the scheduler's plan knew it (seconds)."""
     walltimes = subject.result.column("requested_time")
     estimates: Floats = np.where(walltimes > 0, walltimes, np.inf)
     owners = subject.job_numbers.owners
@@ -420,7 +420,7 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
 
 
 def _differing(subject: Subject, before: int, row: int) -> list[str]:
-    """Return the columns in which two runs of a job differ although they must not."""
+    """Return the columns in which two runs of a job differ, of those that must be equal."""
     result = subject.result
     continued = is_continuation(result.text("profile")[row])
     texts = ["workload_name", "profile"][: 1 if continued else 2]
@@ -432,7 +432,7 @@ def _differing(subject: Subject, before: int, row: int) -> list[str]:
 
 
 def _promised_and_rejected(subject: Subject) -> tuple[Booleans, Booleans]:
-    """Return which jobs, by number, ``_qos.csv`` promises a deadline, and which it rejects."""
+    """Return which jobs have a promised deadline in ``_qos.csv``, and which are rejected."""
     promised, rejected = np.zeros((2, len(subject.job_numbers)), np.bool_)
     qos = subject.result.decisions
     if qos is not None:
@@ -470,7 +470,7 @@ def dedicated_alone(subject: Subject) -> Iterator[Violation]:
 
 
 def _overlapping(stays: Stays, place: int) -> list[int]:
-    """Return the stays that overlap with one of these on the same host."""
+    """Return the stays on the same host that overlap with the stay at ``place``."""
     _, _, start, finish = stays
     begin, end = np.full_like(start, start[place]), np.full_like(finish, finish[place])
     together: Booleans = (start < end - tolerance(start, end)) & (

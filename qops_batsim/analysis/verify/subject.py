@@ -28,7 +28,7 @@ from qops_batsim.workload.model import JobColumns, Workload
 
 
 class JobNumbers:
-    """Consecutive numbers of all jobs that the files' rows are about.
+    """Consecutive numbers for all jobs that occur in the files.
 
     Every full identifier has a number: jobs of the workloads from 0 on, in their order, what else
     the files name after them.
@@ -59,7 +59,7 @@ class JobNumbers:
         return self.known + len(self._others)
 
     def number(self, full_id: str) -> int | None:
-        """Return an identifier's number; None if neither files nor workload have it."""
+        """Return the number of an identifier; None if neither files nor workload have it."""
         found = self._numbers.get(full_id)
         return self._others.get(full_id) if found is None else found
 
@@ -70,7 +70,7 @@ class JobNumbers:
         return {full_id: number for number, full_id in enumerate(each)}
 
     def name(self, number: int) -> str:
-        """Return the full identifier of a number."""
+        """Return the full identifier of the job with a number."""
         for name, ids in self._ids.items():
             if number < len(ids):
                 return f"{name}!{ids[number]}"
@@ -88,7 +88,7 @@ class JobNumbers:
         return self._completed(self._in_bulk(ids, f"{next(iter(self._ids), '')}!"), ids)
 
     def _in_bulk(self, texts: Sequence[str], prefix: str = "") -> Integers:
-        """Return the numbers of identifiers with a prefix, -1 for those not found.
+        """Return the numbers of prefixed identifiers, all at once; -1 for those not found.
 
         Found are those of a long table, where there is one workload.
         """
@@ -101,7 +101,7 @@ class JobNumbers:
         return np.full(rows, -1)
 
     def _completed(self, found: Integers, full_ids: Sequence[str]) -> Integers:
-        """Look up what was not found in bulk, and number jobs that no workload has."""
+        """Look up identifiers not found in bulk; jobs that no workload has get new numbers."""
         for row in np.flatnonzero(found < 0).tolist():
             full_id = full_ids[row]
             number = self._numbers.get(full_id)
@@ -124,7 +124,7 @@ class JobNumbers:
         return owners
 
     def _origin(self, full_id: str) -> int | None:
-        """Return the number of the job that the rerun ``15#1`` belongs to."""
+        """Return the number of the job that was run again as ``15#1``."""
         origin = first_run_id(full_id)
         if origin is None:
             return None
@@ -137,7 +137,7 @@ class JobNumbers:
 
     @cached_property
     def first(self) -> Booleans:
-        """Rows that are the first of their identifier."""
+        """Whether each row is the first with its identifier."""
         first: Booleans = self._named[self.rows] == np.arange(len(self.rows))
         return first
 
@@ -150,7 +150,7 @@ class JobNumbers:
 
     @cached_property
     def latest(self) -> Booleans:
-        """Rows that are the last of their identifier."""
+        """Whether each row is the last with its identifier."""
         place = np.empty(len(self), np.int64)
         rows = np.arange(len(self.rows))
         place[self.rows] = rows
@@ -159,13 +159,13 @@ class JobNumbers:
 
     @cached_property
     def several(self) -> Booleans:
-        """Numbers of the jobs with several runs."""
+        """Which jobs, by number, have several runs."""
         several: Booleans = np.bincount(self.owners[self.latest], minlength=len(self)) > 1
         return several
 
     @cached_property
     def last_runs(self) -> Booleans:
-        """Rows that are the last run of their job."""
+        """Whether each row is the last run of its job."""
         last = self.latest & ~self.several[self.owners]
         for rows in self.runs(self.several):
             last[rows[-1]] = True
@@ -198,7 +198,7 @@ def stays_by_host(result: RunResult, hosts: Integers | None = None) -> Stays:
 
 
 def most_at_once(result: RunResult) -> Integers:
-    """Return, for each job, the most jobs that any of its hosts ran at once meanwhile.
+    """Return the most jobs that any of a job's hosts ran at once while it ran, for each job.
 
     1 for a job that was alone all the time, 0 for one that never ran. A job that
     starts when another one ends does not meet it. O(n log n) in the number of (job,
@@ -234,7 +234,7 @@ SAME_SPEED = 1e-6
 
 @dataclass(frozen=True)
 class Subject:
-    """A run and all known about it, for the rules."""
+    """A run with its workloads and options, as the verifier's rules need them."""
 
     result: RunResult
     workloads: dict[str, Workload]
@@ -270,11 +270,11 @@ class Subject:
 
     @cached_property
     def most_at_once(self) -> Integers:
-        """For each job, the most jobs that any of its hosts ran at once meanwhile."""
+        """For each job, the most jobs that any of its hosts ran at once while it ran."""
         return most_at_once(self.result)
 
     def asked(self, name: str) -> Floats:
-        """Return a column of the workloads by job number; NaN for jobs of no workload."""
+        """Return a column of the workloads by job number; NaN for jobs that no workload has."""
         return self.by_number(getattr(columns, name) for columns in self.columns)
 
     @cached_property
@@ -320,7 +320,7 @@ class Subject:
 
     @cached_property
     def told_predictions(self) -> Floats:
-        """Run times that the scheduler claims to have predicted (seconds), by number.
+        """Run times that the scheduler says it predicted (seconds), by number.
 
         NaN for what is no shorter than the estimate.
         """
@@ -333,7 +333,7 @@ class Subject:
 
     @cached_property
     def predictions(self) -> Floats:
-        """Those claimed predictions that options and earlier runs confirm, by number.
+        """Predicted run times that the options and users' earlier runs confirm (s), by number.
 
         What no file tells, the options or who the users are, contradicts none.
         """
@@ -361,7 +361,7 @@ class Subject:
         return of_jobs + [None] * (len(self.job_numbers) - self.job_numbers.known)
 
     def _past_runs(self) -> dict[str | None, PastRuns]:
-        """Return the runs of each user."""
+        """Return the ended runs of each user's jobs."""
         info, numbers = self.result.info, self.job_numbers.owners
         takes_time = info is None or info.message_delays is not False
         delay = least_grace(0.0 if info is None else info.round_trip) if takes_time else 0.0
@@ -379,6 +379,6 @@ class Subject:
         return {user: PastRuns(each, delay, needed) for user, each in runs.items()}
 
     def by_number(self, columns: Iterable[Numbers]) -> Floats:
-        """Return columns of the workloads by job number; NaN for jobs of no workload."""
+        """Return columns of the workloads by job number; NaN for jobs that no workload has."""
         further = np.full(len(self.job_numbers) - self.job_numbers.known, np.nan)
         return np.concatenate([*columns, further])

@@ -88,7 +88,7 @@ def verify(
 
 
 class Verification:
-    """Verification of a run that was read; parameters as for :func:`verify`.
+    """The check of a run that has been read; parameters as for :func:`verify`.
 
     What several rules need is computed once.
     """
@@ -120,7 +120,7 @@ class Verification:
         return found
 
     def rules_left_out(self) -> dict[str, list[str]]:
-        """Return the names of rules that do not apply, by unmet condition in words."""
+        """Return the names of rules that cannot be checked, by the condition that is not met."""
         missing: dict[str, list[str]] = {}
         for rule in RULES:
             lack = rule.lacks(self._subject)
@@ -129,7 +129,7 @@ class Verification:
         return missing
 
     def lateness(self) -> Lateness | None:
-        """Return the greatest lateness of the run's promises; None without any.
+        """Return by how much the run's worst promises were late; None without promises.
 
         The rules tell whether that is too late.
         """
