@@ -224,8 +224,8 @@ def engine_watched(simulator: Any) -> Iterator[None]:
             return  # batsim-py itself closes the simulation.
         how = f"exit code {end.si_status}" if exited else f"signal {end.si_status}"
         raise SimulationError(
-            f"at {simulator.current_time:.6f} s: batsim has ended with {how}; "
-            "it has told why on the standard error stream"
+            f"at {simulator.current_time:.6f} s: batsim has ended with {how}; its standard "
+            "error stream says why"
         )
 
     before = signal.signal(signal.SIGCHLD, child_has_changed)

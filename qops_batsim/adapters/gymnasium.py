@@ -181,7 +181,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         most = {"skip": self._last_skip, "seed": 1 << 62}
         for name, value in (options or {}).items():
             if name not in most:
-                raise InputError(f"option {name!r} of reset; skip and seed are accepted")
+                raise InputError(f"reset has no option {name!r}; skip and seed are accepted")
             fits = isinstance(value, (int, np.integer)) and bool(0 <= value <= most[name])
             require(fits, name, value, f"a whole number from 0 to {most[name]} is accepted")
         super().reset(seed=seed)
@@ -213,7 +213,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         ``refused``.
         """
         if self._thread is None:
-            raise gymnasium.error.ResetNeeded("an episode has to begin with reset")
+            raise gymnasium.error.ResetNeeded("no episode has begun; call reset() first")
         episode = self._episode
         episode.actions.put(checked_action(action))
         observation = self._next()
@@ -235,7 +235,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         ``bound``. Outages are not known to it.
         """
         if self._workload is None:
-            raise gymnasium.error.ResetNeeded("an episode has to begin with reset")
+            raise gymnasium.error.ResetNeeded("no episode has begun; call reset() first")
         limits = Limits(seconds=units, by_clock=False)
         (found,) = best_possible(self._workload, [self._objective], limits)
         # Jobs without a deadline are no requests, and every schedule may have them.
@@ -253,8 +253,9 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         total = sum(asked.values())
         if not total:
             raise InputError(
-                f"{workload.source}: no job of this stretch has a deadline of worth; a larger "
-                "share, or more jobs, are expected"
+                f"{workload.source}: no job of this stretch has a deadline that counts for "
+                "the reward; a larger share of jobs with deadlines (share), or more jobs "
+                "(jobs), are expected"
             )
         return {job_id: 100.0 * value / total for job_id, value in asked.items()}
 

@@ -77,7 +77,10 @@ class ModuleScheduler:
         with _errors_on_one_line():
             if bs.scheduler is not self:
                 # Its ValidatingMachine keeps onNoMoreEvents to itself: nothing would be decided.
-                raise InputError("schedulers of qops-batsim cannot run with pybatsim's --protect")
+                raise InputError(
+                    "schedulers of qops-batsim cannot run with pybatsim's --protect; start "
+                    "pybatsim without this option"
+                )
         self._events.append(
             e.SimulationBegins(
                 nb_resources=bs.nb_resources,

@@ -216,8 +216,8 @@ def _references(
         return reference_of_run(read_run(reference))
     if len(workloads) > 1:
         raise InputError(
-            f"{len(workloads)} workloads were run together; a run of them to take slowdowns from "
-            "(--reference PREFIX) is expected"
+            f"{len(workloads)} workloads were run together; a run of the same workloads, to "
+            "take the slowdowns from, is expected (--reference PREFIX)"
         )
     ((name, workload),) = workloads.items()
     return easy_references(workload, f"{name}!", of_all=False)

@@ -50,8 +50,9 @@ class ExpectedStarts:
                 ) from None
             if self._looks and look.date < self._looks[-1]:
                 raise InputError(
-                    f"{path}, line {number}: date is {look.date:.0f}, before the one above, "
-                    f"{self._looks[-1]:.0f}; looks in their order are expected"
+                    f"{path}, line {number}: date is {look.date:.0f}, before the date of "
+                    f"the line above, {self._looks[-1]:.0f}; lines in the order of their "
+                    "dates are expected"
                 )
             self._looks.append(look.date)
             for job, start in look.starts.items():

@@ -325,8 +325,8 @@ class DecisionHistory:
                 state.apply(event)
             except KeyError as error:
                 raise InputError(
-                    f"{self.path}: at {event.date:g} s something happens to job "
-                    f"{shown(str(error.args[0]))} that does not follow from what was before; an "
+                    f"{self.path}: at {event.date:g} s an event of job "
+                    f"{shown(str(error.args[0]))} contradicts the events before it; an "
                     "unchanged decision log is expected"
                 ) from None
         return state

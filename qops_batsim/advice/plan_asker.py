@@ -159,9 +159,10 @@ class PlanAsker:
             away = reduce(or_, (window.hosts for window in windows), HostSet())
             if windows and story.asked.processors > self._capacity.present - len(away):
                 raise InputError(
-                    f"{self.history.path}: job {story.name} was promised a start at {begin:g} s, "
-                    "and maintenance was announced later that moves it; a moment before that, or "
-                    "after the job's start, is expected"
+                    f"{self.history.path}: job {story.name} was promised a start at "
+                    f"{begin:g} s, and maintenance that was announced later moves this "
+                    "start; a moment before the announcement, or after the job's start, is "
+                    "expected"
                 )
 
     def _running_hosts(self) -> dict[str, HostSet]:

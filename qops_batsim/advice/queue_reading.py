@@ -76,12 +76,17 @@ def read_squeue(
     """
     if errors := data.get("errors"):
         # Without a controller it shows no jobs.
-        raise InputError(f"{source}: squeue failed ({shown(errors)}); its answer is expected")
+        raise InputError(
+            f"{source}: squeue failed ({shown(errors)}); the output of a squeue that succeeds "
+            "is expected"
+        )
     records = (each for each in data["jobs"] if isinstance(each, dict))
     clusters = {str(each["cluster"]) for each in records if each.get("cluster")}
     if len(clusters) > 1:
         told = ", ".join(map(printable, sorted(clusters)))
-        raise InputError(f"{source}: has jobs of clusters {told}; those of one are expected")
+        raise InputError(
+            f"{source}: has jobs of clusters {told}; the jobs of one cluster are expected"
+        )
     jobs: list[QueuedJob] = []
     blocked: list[QueuedJob] = []
     for index, record in enumerate(data["jobs"]):
@@ -218,7 +223,7 @@ def _id(record: dict[str, Any], where: str) -> str:
 def _running(record: dict[str, Any], where: str) -> QueuedJob:
     common, start = _common(record, where), _of(record, "start_time", where)
     if start is None:
-        raise InputError(f"{where}: runs without a start_time; one is expected")
+        raise InputError(f"{where}: the job runs, but has no start_time; a date is expected")
     estimate = common["estimate"]
     return QueuedJob(
         id=_id(record, where),
@@ -328,21 +333,23 @@ def read_queue(
         )
     elif any(selection.values()):
         raise InputError(
-            f"{source}: is no output of squeue; partitions, QOS, accounts and reservations can be "
-            "chosen of that only"
+            f"{source}: is not the output of squeue; only there can partitions, QOS, "
+            "accounts and reservations be chosen"
         )
     else:
         jobs, size, told = _own_form(data, source)
     size = size if processors is None else processors
     if size is None:
         raise InputError(
-            f"{source}: says nothing of the machine's processors; their number is expected "
-            "(--processors N)"
+            f"{source}: does not tell how many processors the machine has; their number is "
+            "expected (--processors N)"
         )
     check_processors(size)
     date = next((each for each in (now, told, written_at) if each is not None), None)
     if date is None:
-        raise InputError(f"{source}: says nothing of its date; one is expected (--now DATE)")
+        raise InputError(
+            f"{source}: does not tell the date of the queue; a date is expected (--now DATE)"
+        )
     if now is None and told is None:
         # The date is of this machine's clock, the jobs' dates of another one.
         dates = [each for job in jobs for each in (job.start, job.submission) if each is not None]
@@ -450,7 +457,7 @@ def _checked(
         if job.start is not None and job.start > now:
             raise InputError(
                 f"{where}: runs since {job.start:.0f}, after the queue's date {now:.0f}; an "
-                "earlier one is expected (of a job that waits, planned_start)"
+                "earlier start is expected (a job that waits has planned_start instead)"
             )
         if job.start is None and job.processors > processors:
             blocked.append(msgspec.structs.replace(job, reason=TOO_WIDE))
@@ -461,8 +468,9 @@ def _checked(
         kept.append(job)
     if used > processors:
         raise InputError(
-            f"{source}: the running jobs use {used:,} processors of {processors:,}; the machine's "
-            "number in the same unit is expected (--processors N)"
+            f"{source}: the running jobs use {used:,} processors, more than the "
+            f"{processors:,} of the machine; the machine's size in the unit of the queue is "
+            "expected (--processors N)"
         )
     return QueueState(
         source=source,

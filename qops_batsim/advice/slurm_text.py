@@ -115,7 +115,10 @@ def _of_scontrol(text: str, source: str) -> Iterator[tuple[str, dict[str, str]]]
         where = f"{source}: job {number}"
         parts = _NAMED.match(f"{record.rstrip()}\n")
         if parts is None:
-            raise InputError(f"{where} is {shown(record)}; what `scontrol show job` says of one")
+            raise InputError(
+                f"{where} is {shown(record)}; the text of `scontrol show job` for one job is "
+                "expected"
+            )
         first, of_line, name, rest = parts.groups()
         told = {
             _HEADS.get(field, field.upper()): "" if value == "(null)" else value

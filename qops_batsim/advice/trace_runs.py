@@ -113,8 +113,8 @@ def prepare(workload: Workload) -> Prepared:
     unfit = len(workload.jobs) - len(fit)
     if not fit:
         raise InputError(
-            f"{workload.source}: no job fits the {workload.processors} processors; at least one is "
-            "expected"
+            f"{workload.source}: no job fits the {workload.processors} processors; at least "
+            "one job of that size or less is expected"
         )
     if unfit:
         workload = derived(workload, fit, None, {"step": "jobs that fit", "left_out": unfit})

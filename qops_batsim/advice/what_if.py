@@ -85,8 +85,8 @@ def parse_what_if(text: str, cores_per_node: float | None = None) -> WhatIf:
             )
         elif name == "nodes" and cores_per_node is None:
             raise InputError(
-                f"{where}: the cores of a node are not known; a list of the nodes (--nodes FILE), "
-                "--by nodes, or processors=+N in place of it is expected"
+                f"{where}: the cores of a node are not known; a list of the nodes (--nodes "
+                "FILE), --by nodes, or processors=+N instead of nodes=+N is expected"
             )
         else:
             each = cores_per_node or 1.0 if name == "nodes" else 1.0

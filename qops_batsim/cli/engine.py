@@ -260,7 +260,9 @@ def _engine_options(options: BatsimOptions, workloads: Sequence[Workload]) -> En
 
     switches = options.switches
     if "--enable-profile-reuse" in switches and "--enable-dynamic-jobs" not in switches:
-        raise InputError("--enable-profile-reuse is given without --enable-dynamic-jobs")
+        raise InputError(
+            "--enable-profile-reuse is given without --enable-dynamic-jobs; both are expected"
+        )
     limits = [workload.processors for workload in workloads]
     hosts = max(limits, default=0) if "--mmax-workload" in switches else 0
     mmax = options.whole_number("--mmax", 0)
@@ -320,7 +322,10 @@ def _simulate_unscheduled(
     from qops_batsim.engine.simulation import simulation_without_scheduler
 
     if options.external_events is not None:
-        raise InputError("--no-sched is given with --events; there is nothing to tell of them")
+        raise InputError(
+            "--no-sched is given with --events; without a decision process, nobody can be told "
+            "of events: leave one of the options out"
+        )
     simulation = simulation_without_scheduler(platform, workloads, options)
     simulation.run()
     if verbosity in ("information", "debug"):

@@ -21,7 +21,9 @@ def install(path: Path, release: str) -> None:
     from qops_batsim.files import write_text
 
     if path.is_symlink() or (path.exists() and not _is_ours(path)):
-        raise InputError(f"{path}: exists and is not of qops-batsim; another FILE is expected")
+        raise InputError(
+            f"{path}: exists, and was not written by qops-batsim; another FILE is expected"
+        )
     # -P: files of the working directory must not pass for Python's own modules.
     command = f'exec {shlex.quote(sys.executable)} -P -m qops_batsim.cli.engine --as {release} "$@"'
     write_text(path, f"#!/bin/sh\n{MARK}\n{command}\n")

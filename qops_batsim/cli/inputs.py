@@ -154,5 +154,8 @@ def moment(text: str, option: str, calendar: Calendar | None) -> float:
             "with a unit s, m, h or d (100d), or a date (1996-12-24 12:00) is expected"
         ) from None
     if calendar is None:
-        raise InputError(f"{option} {text}: the run does not tell the date of its second 0")
+        raise InputError(
+            f"{option} {text}: the run does not tell the date of its second 0; seconds since "
+            "its start are expected"
+        )
     return calendar.seconds(date)

@@ -237,7 +237,8 @@ def release_all(
             note(f"{error}; jobs are known by their marks")
         if about is not None and about.mode != LIVE:
             raise InputError(
-                f"{journal}: nothing was held with it; one of live decisions is expected"
+                f"{journal}: is the journal of a shadow, which holds no job; the journal of "
+                "a scheduler that decides is expected"
             )
         partition = partition or (about.partition if about is not None else None)
         config: dict[str, str] = {}

@@ -97,7 +97,10 @@ def _calendar(begins: str | None, time_zone: str | None) -> Calendar | None:
     from qops_batsim.workload.model import plain_number
 
     if begins is None and time_zone is not None:
-        raise InputError(f"--time-zone is {shown(time_zone)}, without the date (--begins)")
+        raise InputError(
+            f"--time-zone is {shown(time_zone)}, but --begins, the date of second 0, is not "
+            "given; both are expected"
+        )
     if begins is None:
         return None
     utc = Calendar(0, time_zone or "UTC")

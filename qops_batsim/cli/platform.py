@@ -73,7 +73,9 @@ def cluster(
     from qops_batsim.platform.units import parse_bandwidth, parse_size, parse_speed, parse_time
 
     if latency is not None and bandwidth is None:
-        raise InputError(f"--latency is {latency!r}, but there is no --bandwidth to go with it")
+        raise InputError(
+            f"--latency is {latency!r}, but --bandwidth is not given; both are expected"
+        )
     platform = make_cluster(
         hosts,
         speed=parse_speed(speed, where="--speed"),

@@ -367,7 +367,10 @@ def starts(
     )
 
     if out is not None and job:
-        raise InputError("--out: a page is of the jobs that wait; one without --job is expected")
+        raise InputError(
+            "--out writes a page about the waiting jobs, and --job asks about another; one of "
+            "the two options is expected"
+        )
     if what_if and not job:
         raise InputError("--what-if: a job that is asked about (--job) is expected with it")
     asks = [
@@ -543,7 +546,10 @@ def backtest(
     expected = span = None
     if slurm_estimates is not None:
         if starts == "simulated":
-            raise InputError("--slurm-estimates are of the starts that the history tells (logged)")
+            raise InputError(
+                "--slurm-estimates are compared with the starts in the history; --starts "
+                "logged is expected"
+            )
         expected = ExpectedStarts(slurm_estimates)
     trace = _trace(history, given, given["processors"], by="binding")
     past, calendar = past_of(trace), trace.calendar
@@ -666,7 +672,9 @@ def serve(
         with _served():
             from qops_batsim.forecast.latest import LatestForecast
         if str(queue) == "-":
-            raise InputError("--history: a file of a queue is expected, which can be read again")
+            raise InputError(
+                "--history needs a queue that can be read again; a file in place of - is expected"
+            )
         begin = partial(_watch, queue, history, given)
         forecasts = LatestForecast(begin, source.check_age, on_line=note)
     serve_quotes(source, listen, any_interface=any_interface, forecasts=forecasts)

@@ -146,7 +146,9 @@ def _engine(engine: str, delays: bool, again: str | None) -> tuple[str, str | No
     if path is not None:
         engine = ENGINES[0] if again else ENGINES[1]
     if engine == "batsim" and not delays:
-        raise InputError("--no-message-delays: the real Batsim always has them")
+        raise InputError(
+            "--no-message-delays: the real Batsim always has message delays; leave the option out"
+        )
     return engine, path
 
 
@@ -193,7 +195,10 @@ def _run(
         given = [f"--{name}" for name, value in choices.items() if value != unset.get(name)]
         if scheduler or given:
             beside = (scheduler or ", ".join(given)).replace("settings", "set").replace("_", "-")
-            raise InputError(f"--again with {beside}: the description tells that already")
+            raise InputError(
+                f"--again with {beside}: the description of the run tells this already; leave "
+                "the option out"
+            )
         return run_again(again, out=out, batsim=batsim, progress=progress, code=code)
     except BatsimError as error:
         print_error(str(error))

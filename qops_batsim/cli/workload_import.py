@@ -243,7 +243,7 @@ def _form(given: Mapping[str, Any], found: str) -> tuple[str, CsvForm | None]:
         form = site.CsvForm(mapping, units, given.get("--delimiter", ""))
         return "csv" if own else kind, form
     if units or "--delimiter" in given:
-        raise InputError("--unit and --delimiter are of use with --map only; it is expected")
+        raise InputError("--unit and --delimiter are of use with --map only; --map is expected")
     return kind, None
 
 

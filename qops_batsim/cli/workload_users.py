@@ -114,7 +114,10 @@ def _found(
     if is_users:
         if processors is not None or time_zone is not None:
             given = "--processors" if time_zone is None else "--time-zone"
-            raise InputError(f"{source}: is a file of users, which tells that; {given} is for logs")
+            raise InputError(
+                f"{source}: is a file of users, which holds this already; {given} is accepted "
+                "for logs only"
+            )
         found = replace(read_users(source), seed=seed)
         for name in ("think_limit", "gap_limit"):
             asked, fitted = getattr(chosen, name), getattr(found.sessions, name)

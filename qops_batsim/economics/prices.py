@@ -72,8 +72,8 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         priced = [self.currency, self.core_hour]
         if None in priced and [*priced, self.qos_charge] != [None] * 3:
             raise InputError(
-                f"{where}: a price is expected with what it is in: currency and core_hour, also "
-                "with qos_charge"
+                f"{where}: a price needs its currency and the price of a core-hour; "
+                "currency and core_hour are expected, also with qos_charge"
             )
         self.categories.check()
 

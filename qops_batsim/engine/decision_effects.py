@@ -109,7 +109,7 @@ def change_power_state(world: World, decision: ChangePowerState) -> None:
 def _state(world: World, decision: SetResourceState) -> int:
     text = decision.state
     if not decision.resources:
-        raise world.error("SET_RESOURCE_STATE names no host")
+        raise world.error("SET_RESOURCE_STATE names no host; at least one is expected")
     if not (text.isascii() and text.isdigit() and len(text) < 10):
         raise world.error(
             f"SET_RESOURCE_STATE asks for state {text[:40]!r}; the number of a power state, as "
@@ -223,7 +223,7 @@ def _execute(world: World, decision: ExecuteJob) -> None:
             f"({str(hosts) or 'none'})"
         )
     if not hosts.mask:
-        raise world.error(f"job {job.id!r} was given no host")
+        raise world.error(f"job {job.id!r} was given no host; at least one is expected")
     check_hosts(world, job, hosts)
     placement = None
     if decision.mapping is not None:
@@ -285,7 +285,7 @@ def _reject(world: World, decision: RejectJob) -> None:
 
 def _kill(world: World, decision: KillJob) -> None:
     if not decision.job_ids:
-        raise world.error("KILL_JOB names no job")
+        raise world.error("KILL_JOB names no job; at least one is expected")
     victims: list[JobRecord] = []
     for job_id in decision.job_ids:
         record = _known(world, job_id, "KILL_JOB")

@@ -54,13 +54,14 @@ def read_traces(name: object, directory: Path | None, label: str) -> Traces:
         raise InputError(f"{label}: trace is {shown(name)}; the name of a file is expected")
     if directory is None:
         raise InputError(
-            f"{label}: trace {shown(name)} is a file next to the workload's, and this workload "
-            "comes from none"
+            f"{label}: trace {shown(name)} is a file in the folder of the workload's file, "
+            "and this workload was not read from a file; write it to a file there and read "
+            "it"
         )
     path = _beside(directory, directory, name, label)
     ranks = [line.rstrip() for line in _trace_text(path, "a list of traces").splitlines()]
     if not ranks:
-        raise InputError(f"{path}: names no trace; a file for each rank is expected")
+        raise InputError(f"{path}: names no trace; a line with the file of each rank is expected")
     known: dict[Path, dict[str, _TraceLines]] = {}
     traces: list[tuple[tuple[float, float], ...]] = []
     pieces = 0
@@ -100,7 +101,10 @@ def _trace_lines(path: Path) -> dict[str, _TraceLines]:
     """Return a file's lines by rank: it may hold several."""
     text = _trace_text(path, "a usage trace")
     if text and not text.endswith("\n"):
-        raise InputError(f"{path}: the last line has no end; SimGrid would leave it out")
+        raise InputError(
+            f"{path}: the last line does not end with a line feed, so SimGrid would leave it "
+            "out; a line feed is expected"
+        )
     found: dict[str, _TraceLines] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split(maxsplit=4)[:4]

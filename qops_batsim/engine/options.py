@@ -275,8 +275,8 @@ def _read_maintenance(
     every, until = (_date(fields, name, where) for name in ("every", "until"))
     if every < end - start or (until - start) / every > MAX_WINDOWS:
         raise InputError(
-            f"{where}: every is {every:g} s and until {until:g} s; the length of the window or "
-            f"more, and up to {MAX_WINDOWS} windows, are accepted"
+            f"{where}: every is {every:g} s and until is {until:g} s; a period (every) of "
+            f"at least the window's length, and at most {MAX_WINDOWS} windows, are accepted"
         )
     return maintenance_events(notice, hosts, start, end, every=every, until=until)
 

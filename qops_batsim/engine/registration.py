@@ -39,7 +39,9 @@ def register_profile(world: World, decision: RegisterProfile) -> None:
     if decision.profile_name in profiles:
         raise world.error(f"REGISTER_PROFILE: {name} already exists")
     if decision.profile.get("type") == "usage_trace":
-        raise world.error(f"{name} is of type 'usage_trace'; only a workload's file can have such")
+        raise world.error(
+            f"{name} is of type 'usage_trace'; only the file of a workload can have such profiles"
+        )
     if decision.profile.get("type") not in RUNNABLE_TYPES:
         raise world.error(
             f"{name}: the embedded engine cannot run profiles of type "

@@ -127,8 +127,8 @@ class Machine:
             except InputError as error:
                 if self._platform.has_latencies:
                     raise InputError(
-                        f"{error}; Batsim's own messages take it unless they take no time "
-                        "(--no-message-delays)"
+                        f"{error}; messages between host and master take this route, unless "
+                        "messages take no time (--no-message-delays)"
                     ) from None
                 links, latency = [], 0.0
             uses: dict[Resource, float] = {}

@@ -53,7 +53,10 @@ def comparison_of(
         estimates = ESTIMATES.default if bound is None else EXACT
     require_one_of(ESTIMATES.name, estimates, (EXACT, USERS))
     if bound is not None and estimates != EXACT:
-        raise InputError(f"bound with estimates {estimates}: bounds know run times")
+        raise InputError(
+            f"bound with estimates {estimates}: a bound is computed from real run times; leave "
+            "the bound or the estimates out"
+        )
     study = Study(
         name="comparison",
         logs=(StudyLog(name=Path(log).name.partition(".")[0], file=log),),

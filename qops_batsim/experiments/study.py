@@ -273,7 +273,8 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
             model.check()
             if model.seed != SEED.default:
                 raise InputError(
-                    f"seed of estimates is {model.seed}; the seeds of the study draw them"
+                    f"seed of estimates is {model.seed}; the seeds of the study draw the "
+                    "estimates: leave this seed out"
                 )
         for point in self.points():
             _scenario(point, Window(), 1, self).choices.check()
@@ -296,14 +297,14 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
         require_solver()
         if self.platform:
             raise InputError(
-                f"bound with platform {self.platform}: bounds are for as many equal hosts as the "
-                "log is for"
+                f"bound with platform {self.platform}: a bound assumes as many equal hosts "
+                "as the log has processors; leave one of the two out"
             )
         for each in self.schedulers:
             if each.name in LINES:
                 raise InputError(
-                    f"scheduler is named {each.name!r}, as a line of bounds is; "
-                    "another name is expected"
+                    f"scheduler is named {each.name!r}, which is the name of a bound's line "
+                    "in tables; another name is expected"
                 )
 
     def _listed(self) -> Iterable[tuple[str, Iterable[object]]]:
@@ -445,7 +446,10 @@ def read_study(
     if "cases" in given:
         return _with_cases(given, Path(path), seed, quick)
     if quick or seed is not None:
-        raise InputError(f"{path}: lists no cases; --quick and --seed are of use for such a study")
+        raise InputError(
+            f"{path}: lists no cases; --quick and --seed are accepted only for a study that "
+            "lists cases"
+        )
     return study_of(given, source=str(path), code=code)
 
 

@@ -202,8 +202,8 @@ def backtest(
         if np.isnan(past.starts).all():
             why = "this history tells of no job how long it waited"
         raise InputError(
-            f"{why}, so no forecast can be compared; --starts simulated has a scheduler start its "
-            "jobs"
+            f"{why}, so no forecast can be compared; with --starts simulated, a scheduler "
+            "starts the jobs of the history"
         )
     ended = np.argsort(past.ends, kind="stable")
     ended = ended[~np.isnan(past.ends[ended])]

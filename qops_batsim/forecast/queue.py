@@ -476,8 +476,9 @@ def _with_queue(
     now = state.now - calendar.unix_start
     if now < past.submissions[past.history - 1]:
         raise InputError(
-            f"{state.source}: is of {now:.0f} s of the history's clock, before the last job of the "
-            "history; a queue of the same machine, after its history, is expected"
+            f"{state.source}: its date is {now:.0f} s by the clock of the history, before "
+            "the last job of the history; a queue of the same machine, after its history, "
+            "is expected"
         )
     running = [job for job in state.jobs if job.start is not None]
     queued = [*running, *line_of(state)[0], *(_submitted(job, state.now) for job in asked)]

@@ -144,7 +144,10 @@ class LiveCentre:
     def _begin(self, about: About | None) -> SimulationBegins:
         """Begin a journal: record the nodes and the date of second 0."""
         if about is None:
-            raise InputError(f"{self._journal.path}: has not begun; a scheduler is expected")
+            raise InputError(
+                f"{self._journal.path}: is a new journal; the name of the scheduler that "
+                "decides is expected"
+            )
         nodes = sorted(self._manager.nodes(), key=natural_key)
         if not nodes:
             raise InputError(f"no nodes in {about.partition or 'any partition'}; some are expected")
@@ -189,7 +192,7 @@ class LiveCentre:
         try:
             jobs, nodes = self._manager.jobs(), self._manager.nodes()
             if not nodes:  # As of a partition that is gone, whose jobs are not told either.
-                raise Unreachable("Slurm tells of no node")
+                raise Unreachable("Slurm tells of no node; at least one node is expected")
         except Unreachable as error:
             self._note_outage(error)
             return
@@ -446,8 +449,8 @@ def replay(
         decisions = driver.decisions_on(told.now, events)
         if decisions != before:
             raise InputError(
-                f"{journal.path}: message {number}: the scheduler decides otherwise than it did "
-                f"then; {OTHER_VERSION}"
+                f"{journal.path}: message {number}: the scheduler now decides otherwise "
+                f"than when this message was written; {OTHER_VERSION}"
             )
         if book is not None:
             book.recall(events, decisions)

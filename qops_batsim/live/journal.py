@@ -198,7 +198,7 @@ class Journal:
                     # SQLite takes so short a file for a new one.
                     is_cut = self.path.exists() and self.path.stat().st_size < _LEAST_PAGE
                     if is_cut and os.fstat(self._lock).st_size:
-                        raise sqlite3.DatabaseError("is empty, and has been a journal")
+                        raise sqlite3.DatabaseError("is empty, although it was a journal before")
                     _close_to_others(self.path)
                 self._open(writes)
                 found = "SELECT value FROM about WHERE name='about'"
@@ -466,7 +466,7 @@ def locked(path: str | Path, busy: str, *, shared: bool = False) -> int:
         fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError:
         os.close(lock)
-        raise InUse(f"{busy}; one at a time is expected") from None
+        raise InUse(f"{busy}; one process at a time is expected") from None
     return lock
 
 

@@ -137,7 +137,9 @@ class QueueSource:
         try:
             found = self.path.stat()
         except OSError as error:
-            raise InputError(f"{self.path}: {error.strerror}; a queue is expected") from None
+            raise InputError(
+                f"{self.path}: {error.strerror}; a file that holds a queue is expected"
+            ) from None
         # A pipe can be opened once.
         is_file = S_ISREG(found.st_mode)
         if is_file and (of_journal := self._of_journal(self.path)) is not None:

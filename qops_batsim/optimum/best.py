@@ -355,7 +355,10 @@ def _best(
 def _real_bound(bound: float, real: Floats, best: float) -> float:
     """Return a bound for worths that are floats, allowing for errors in their last bits."""
     if bound < best * (1 - ROUNDING):
-        raise AssertionError(f"a schedule is worth {best}, and the bound is {bound}")
+        raise AssertionError(
+            f"a schedule is worth {best}, more than the bound {bound}, which no schedule can "
+            "exceed: an error of qops-batsim; please report it"
+        )
     return max(best, min(bound, math.fsum(real)))
 
 

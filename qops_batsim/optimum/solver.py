@@ -355,5 +355,6 @@ def _result(
         # Where time was too short to begin, the solver tells a bound of 0.
         return SolverResult(None, 0, everything, False)
     raise InputError(
-        f"the solver calls the model {solver.status_name(status)}; dates and sizes are too large"
+        f"the solver calls the model {solver.status_name(status)}; smaller dates and sizes "
+        "of jobs are expected"
     )

@@ -133,6 +133,4 @@ class RedisDescriptions:
             return self._server.execute_command(*command)
         except self._errors as error:
             place = f"{self._where['redis_hostname']}:{self._where['redis_port']}"
-            raise SimulationError(
-                f"the Redis server at {place} does not do what it should: {error}"
-            ) from None
+            raise SimulationError(f"the Redis server at {place} failed: {error}") from None

@@ -426,7 +426,10 @@ class ListeningSocket(MessageSocket):
         """Return the text of a request whose first frame has been read."""
         if delimiter or not _option(self.socket, zmq.RCVMORE):
             self._skip_frames()
-            raise InputError("message without an empty frame before it; a request is expected")
+            raise InputError(
+                "message without an empty frame before it; a message from a ZeroMQ REQ socket "
+                "is expected"
+            )
         return self._whole(_receive(self.socket, 0))
 
     def _refuse(self, answer: bytes, reason: str) -> None:

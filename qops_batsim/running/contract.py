@@ -266,7 +266,9 @@ def _check_case(
         first, module = _run(make(), case, sharing)
         again, _ = _run(make(), case, sharing)
     if format_jobs(first.ended_jobs) != format_jobs(again.ended_jobs):
-        raise SchedulerContractError("two runs differ on the same input")
+        raise SchedulerContractError(
+            "two runs on the same input differ; equal decisions are expected"
+        )
     for record in first.ended:
         fits = 1 <= record.job.processors <= hosts
         if not fits and record.state != REJECTED:

@@ -532,8 +532,8 @@ def run_again(
     refused = f"{description}: cannot be run again"
     if before.python_objects:
         raise InputError(
-            f"{refused}: {' and '.join(before.python_objects)} came from a program; registered "
-            "names and files are expected"
+            f"{refused}: {' and '.join(before.python_objects)} were Python objects of a "
+            "program; only a run from registered names and files can be repeated"
         )
     try:
         digest = before.sha256.get("scheduler")

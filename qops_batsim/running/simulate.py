@@ -230,7 +230,9 @@ def writing_what_ended(files: FileSet, described: Mapping[str, Any]) -> Iterator
     except Deadlock as error:
         prefix = f"{files.prefix}{DEADLOCK}"
         write_run(error.simulation, prefix, **described)
-        raise SimulationError(f"{error}; {prefix}_jobs.csv has what ended before") from None
+        raise SimulationError(
+            f"{error}; {prefix}_jobs.csv has the jobs that ended before"
+        ) from None
 
 
 def describe_run(

@@ -91,7 +91,8 @@ class AvailabilityProfile:
         if self._profile.highest_free() > self.processors:
             self._profile.reserve(start, end, processors)
             raise NotFreeError(
-                f"{processors} processors from {start:g} s for {duration:g} s were not all reserved"
+                f"{processors} processors from {start:g} s for {duration:g} s cannot be "
+                "given back: they were not all reserved"
             )
 
     def trim(self, now: float) -> None:

@@ -128,8 +128,8 @@ def check_needs(module: SchedulerModule, event: SimulationBegins, *, any_engine:
     """Raise an InputError unless an engine has the options that a scheduler needs."""
     if event.config.redis_enabled:
         raise InputError(
-            "the engine was started with --enable-redis: it describes its jobs there only, and "
-            "our schedulers read messages; start it without"
+            "the engine was started with --enable-redis: it then describes jobs in Redis "
+            "only, which our schedulers do not read; start it without --enable-redis"
         )
     needs = module.needs
     missing = missing_options(needs, event)

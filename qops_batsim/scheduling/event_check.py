@@ -185,7 +185,7 @@ class EventCheck:
     def _killed(self, event: JobKilled) -> None:
         for job_id in event.job_ids:
             if job_id not in self._to_kill:
-                raise InputError(f"job_ids has {shown(job_id)}, which was not to be killed")
+                raise InputError(f"job_ids has {shown(job_id)}, which the scheduler did not kill")
             if isinstance(self._jobs.get(job_id), HostSet):
                 raise InputError(f"job_ids has {shown(job_id)}, whose JOB_COMPLETED has not come")
         for job_id, progress in event.job_progress.items():

@@ -95,15 +95,15 @@ def scheduler_of_data(scheduler: str, code: AllowedCode, *, sha256: str | None =
     is_allowed, before = code is True or path in named, _loaded(path)
     if not (is_allowed or before):
         raise InputError(
-            f"scheduler {scheduler!r} is a Python file, and reading data runs none; "
-            f"--code {told} (in Python code=[...]) is expected from who trusts it"
+            f"scheduler {scheduler!r} is a Python file, and commands that read data run no "
+            f"such file unasked; if you trust it, give --code {told} (in Python code=[...])"
         )
     _time_of_change(scheduler, path)
     digest = read_stored(path, what="a Python file with a scheduler").sha256
     if digest != (sha256 or digest) or not (is_allowed or digest == before):
         raise InputError(
-            f"scheduler {scheduler!r} has changed since, and may answer otherwise; its file as it "
-            "was, or a new run, is expected"
+            f"scheduler {scheduler!r} has changed since the run, and may answer otherwise; "
+            "its file as it was then, or a new run, is expected"
         )
     return f"{path}:{name}" if text else str(path)
 

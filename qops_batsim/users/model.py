@@ -279,8 +279,8 @@ class Users(
             self.deadlines.check()
             if self.deadlines.mix.hours and self.calendar is None:
                 raise InputError(
-                    "deadlines by working hours need the calendar; one, or a mix without hours, "
-                    "is expected"
+                    "deadlines by working hours need dates; a workload with a calendar, or "
+                    "a mix without hours, is expected"
                 )
         names = {user.name for user in self.users}
         accepted = "one or more users of different names are accepted"

@@ -291,7 +291,10 @@ class EstimateChoices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
                 accepted = " or ".join(models)
                 require(self.model in models, "model", self.model, f"{field} is for {accepted}")
         if self.risk is not None and self.margin != 1:
-            raise InputError(f"margin is {self.margin:g}; with a risk, it is learned")
+            raise InputError(
+                f"margin is {self.margin:g}; with a risk, the margin is learned: leave one of "
+                "the two out"
+            )
 
 
 def with_estimates(
@@ -428,7 +431,10 @@ def _modal(
 def _known(workload: Workload, ends: Mapping[str, float] | None) -> list[float]:
     """Return the date at which each job's run time becomes known: its end (seconds)."""
     if ends is None or not all(job.id in ends for job in workload.jobs):
-        raise InputError(f"{workload.source}: predictions need the date when each job has ended")
+        raise InputError(
+            f"{workload.source}: predictions need the date at which each job ends; one "
+            "for each job is expected"
+        )
     return [ends[job.id] for job in workload.jobs]
 
 

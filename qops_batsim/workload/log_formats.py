@@ -74,7 +74,9 @@ def table_names(content: bytes) -> list[str]:
         try:
             return list(pl.read_parquet_schema(io.BytesIO(content)))
         except pl.exceptions.PolarsError as error:
-            raise InputError(f"the table is not whole in Parquet ({error})") from None
+            raise InputError(
+                f"the Parquet file is truncated or damaged ({error}); a whole file is expected"
+            ) from None
     header = content[:_BEGIN].removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0].decode("latin-1")
     return [name.strip().strip('"') for name in header.split(mark_of(header))]
 

@@ -154,8 +154,9 @@ def _expanded(workload: Workload, load: float, step: dict[str, Any]) -> Workload
     for job, seconds in zip(workload.jobs, run_times(workload), strict=True):
         if job.qos is not None and job.qos.deadline is not None:
             raise InputError(
-                f"{workload.source}: job {shown(job.id)} has a deadline, which says nothing about "
-                "a longer job; jobs without deadlines are expected (first scale, then set them)"
+                f"{workload.source}: job {shown(job.id)} has a deadline, which does not fit "
+                "the longer job; jobs without deadlines are expected (first scale the "
+                "load, then set deadlines)"
             )
         fields: dict[str, Any] = {"profile": profiles.name(job.profile, times(seconds) or 0.0)}
         if job.walltime is not None:

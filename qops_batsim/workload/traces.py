@@ -187,9 +187,9 @@ def read_partitions(
         loaded = {name: log for name, log in parts.items() if name not in small}
         if processors is not None and len(loaded) > 1:
             raise InputError(
-                f"{source}: has jobs of several partitions ({', '.join(loaded)}), so processors "
-                f"{processors} could be of any; one partition is expected with it, or a list of "
-                "nodes instead"
+                f"{source}: has jobs of several partitions ({', '.join(loaded)}), so "
+                f"processors {processors} could be of any; one partition (--partition), or "
+                "a list of nodes instead (--nodes), is expected"
             )
         found_in = {name: convert_log(log, processors=processors) for name, log in loaded.items()}
         for name, trace in found_in.items() if processors is None else ():

@@ -211,7 +211,7 @@ def test_wrong_parameters_are_told(arguments: dict[str, Any], said: str) -> None
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"skp": 3}, "option 'skp' of reset; skip and seed are accepted"),
+        ({"skp": 3}, "reset has no option 'skp'; skip and seed are accepted"),
         ({"skip": 991}, "skip is 991; a whole number from 0 to 990 is accepted"),
         ({"skip": "3"}, "skip is '3'; a whole number"),
         ({"seed": -1}, "seed is -1; a whole number"),

@@ -241,7 +241,9 @@ def test_a_decision_that_pybatsim_cannot_send_ends_it(scheduler: Any, decision: 
 
 def test_a_wrapped_scheduler_ends_at_once(scheduler: Any) -> None:
     scheduler.bs.scheduler = "a ValidatingMachine"
-    with pytest.raises(SystemExit, match="cannot run with pybatsim's --protect"):
+    with pytest.raises(
+        SystemExit, match="cannot run with pybatsim's --protect; start pybatsim without this option"
+    ):
         scheduler.onSimulationBegins()
 
 

@@ -164,7 +164,7 @@ HEADER = (
         (3, "[" * 100_000, "line 4: "),
         (0, HEADER % 10**9, r"line 1: Expected `int` <= 1000000 - at `\$.processors`"),
         (3, '{"event": "resized", "date": 0, "present": -1}', "line 4: Expected `int` >= 0"),
-        (3, '{"event": "withdrawn", "date": 0, "job": "w0!A"}', "at 0 s something happens to job"),
+        (3, '{"event": "withdrawn", "date": 0, "job": "w0!A"}', "at 0 s an event of job"),
         (3, '{"event": "danced", "date": 1}', "line 4: Invalid value 'danced'"),
         (3, '{"event": "ended", "job": "w0!A"}', "line 4: .*missing required field `date`"),
         (4, '{"event": "ended", "job": "w0!A", "date": -5}', "line 5: date -5 after"),
@@ -211,7 +211,7 @@ def test_a_log_of_another_version(version: int, more: str, tmp_path) -> None:
 def test_a_log_that_does_not_add_up(history: DecisionHistory) -> None:
     kept = [event for event in history.events if not isinstance(event, Started)]
     assert any(isinstance(event, Ended) for event in kept)
-    with pytest.raises(InputError, match="at 4 s something happens to job 'w0!A' that does not"):
+    with pytest.raises(InputError, match="at 4 s an event of job 'w0!A' contradicts"):
         DecisionHistory("run", history.path, history.header, kept)
 
 

@@ -228,7 +228,7 @@ def test_an_answer_of_squeue_with_errors_is_no_queue() -> None:
 
 def test_a_queue_is_of_one_cluster() -> None:
     jobs = [record(new_number, ["PENDING"], job_id=at) | {"cluster": f"c{at}"} for at in (1, 2)]
-    with pytest.raises(InputError, match="has jobs of clusters c1, c2; those of one"):
+    with pytest.raises(InputError, match="has jobs of clusters c1, c2; the jobs of one cluster"):
         read({"meta": {}, "jobs": jobs}, processors=8, now=NOW)
     assert len(read({"meta": {}, "jobs": jobs[:1]}, processors=8, now=NOW).jobs) == 1
 
@@ -285,7 +285,7 @@ def test_jobs_of_squeue_are_chosen_by_partition_account_and_reservation() -> Non
     assert ids(partition=("gpu",)) == ["1", "2"]
     assert ids(account=("b",), reservation=("all",)) == ["4"]
     assert ids(reservation=("course",)) == ["4"]
-    with pytest.raises(InputError, match="no output of squeue"):
+    with pytest.raises(InputError, match="not the output of squeue"):
         read_queue(b'{"jobs": []}', "q", processors=8, now=9.0, selection={"partition": ("a",)})
 
 
@@ -353,8 +353,8 @@ def test_dates_have_an_offset_and_may_be_numbers() -> None:
     [
         ([], "a JSON object with a list of jobs is expected"),
         ({"jobs": {}}, "a JSON object with a list of jobs"),
-        ({"jobs": []}, r"says nothing of the machine's processors.*--processors N"),
-        ({"jobs": [], "processors": 4}, r"says nothing of its date.*--now DATE"),
+        ({"jobs": []}, r"how many processors the machine has.*--processors N"),
+        ({"jobs": [], "processors": 4}, r"the date of the queue.*--now DATE"),
         ({"jobs": [], "processors": 0, "now": 1}, "processors is 0; a whole number from 1"),
         ({"jobs": [], "processors": 4, "now": "2026-01-01"}, "now is '2026-01-01'; seconds"),
         ({"jobs": [], "processors": 4, "now": -1}, "now is -1; a date from 0"),
@@ -372,7 +372,7 @@ def test_queues_that_cannot_be() -> None:
     running = {"id": 1, "processors": 5, "estimate": 9, "start": NOW}
     with pytest.raises(InputError, match="'1': is given twice"):
         ours(running, running)
-    with pytest.raises(InputError, match="use 10 processors of 8"):
+    with pytest.raises(InputError, match="use 10 processors, more than the 8 of"):
         ours(running, {**running, "id": 2})
     with pytest.raises(InputError, match="runs since .* after the queue's date"):
         ours({**running, "start": NOW + 1})

@@ -136,10 +136,10 @@ DEFAULT = "             JOBID PARTITION     NAME     USER ST       TIME  NODES N
         (SQUEUE.replace("|10:00|", "|long|"), "line 4: TIME_LIMIT is 'long'; a time as"),
         (SQUEUE.replace("3|PENDING", "three|PENDING"), "line 3: JOBID is 'three'; an id as"),
         (SQUEUE.replace("7|PENDING", "7|LOST"), "job_state is 'LOST'; a state of Slurm"),
-        (SQUEUE.replace("|8|1|5:00", "|64|1|5:00"), "use 65 processors of 32"),
+        (SQUEUE.replace("|8|1|5:00", "|64|1|5:00"), "use 65 processors, more than the 32 of"),
         (SQUEUE.replace("1779999950", "1780999950"), "runs since 1780999950, after the queue's"),
         (SCONTROL.replace("NumCPUs=8", ""), r"job 1 \('1'\) tells no CPUS"),
-        ("JobId=1\n   JobState=RUNNING\n", "job 1 is '1.*what `scontrol show job` says"),
+        ("JobId=1\n   JobState=RUNNING\n", "job 1 is '1.*text of `scontrol show job`"),
         ("slurm_load_jobs error: Unable to contact slurm controller\n", "Slurm failed .*Unable"),
     ],
 )

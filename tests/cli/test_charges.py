@@ -205,8 +205,8 @@ def test_a_price_of_ones_own_that_fails(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("core_hour = 1", "a price is expected with what it is in: currency and core_hour"),
-        ('currency = "EUR"', "currency and core_hour, also with qos_charge"),
+        ("core_hour = 1", "a price needs its currency and the price of a core-hour"),
+        ('currency = "EUR"', "core_hour are expected, also with qos_charge"),
         ("penalty = -2", "prices.toml: penalty is -2; a number from 0 up"),
         ('currency = "EUR"\ncore_hour = nan', "core_hour is nan"),
         ("weights = [1, 2]", "unknown field `weights`"),

@@ -104,7 +104,9 @@ def test_what_is_left_out_or_replaced_is_said(cli, tmp_path: Path) -> None:
     assert told["summaries"] != exact["summaries"]
     assert told["summaries"][0]["metrics"]["met_deadlines"]["mean"] > 0
     wrong = cli(*given, "--estimates", "users", "--bound", 1)
-    assert "bounds know run times" in wrong.err
+    assert (
+        "a bound is computed from real run times; leave the bound or the estimates out" in wrong.err
+    )
     assert "estimates" in cli(*given, "--estimates", "mine").err
     few = cli(*given, "--first", 30, "--skip", 15)
     assert "has 40 usable jobs, too few for window {skip = 0, first = 45}" in few.err

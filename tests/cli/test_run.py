@@ -177,10 +177,13 @@ def test_message_delays_can_be_left_out_and_are_so_again(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("easy", "--no-message-delays", "--engine", "batsim"), "the real Batsim always has them"),
+        (
+            ("easy", "--no-message-delays", "--engine", "batsim"),
+            "the real Batsim always has message delays; leave the option out",
+        ),
         (("--again", "x_run.json", "--no-message-delays"), "--again with --message-delays"),
         ((), "no scheduler; its name, FILE.py:CLASS or --again is expected"),
-        (("easy", "--again", "x_run.json"), "--again with easy: the description tells that"),
+        (("easy", "--again", "x_run.json"), "--again with easy: the description of the run"),
         (("--again", "x_run.json", "--hosts", "3"), "--again with --hosts"),
         (("--again", "x_run.json", "--set", "a=1"), "--again with --set"),
         (("--again", "x_run.json"), "x_run.json: no such file"),

@@ -544,7 +544,7 @@ def refused_beginning(engine, sharing=False, **config):
         (
             ("easy", "--any-engine"),
             {"redis_enabled": True},
-            "the engine was started with --enable-redis: it describes its jobs there only",
+            "the engine was started with --enable-redis: it then describes jobs in Redis only",
         ),
     ],
 )

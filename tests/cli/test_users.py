@@ -75,7 +75,7 @@ def test_a_file_of_users_is_changed(cli: Any, tmp_path: Path) -> None:
         ("think_limit = 600", "think_limit is 600, but the users of"),
         ("[reactions]\nhopes = 2", "unknown field `hopes`"),
         ("[reactions", "choices about users (TOML) are expected"),
-        ("[deadlines.mix]\nhours = 1", "deadlines by working hours need the calendar"),
+        ("[deadlines.mix]\nhours = 1", "deadlines by working hours need dates"),
     ],
 )
 def test_choices_that_are_none(cli: Any, tmp_path: Path, text: str, message: str) -> None:
@@ -123,7 +123,7 @@ def test_what_does_not_go_together(cli: Any, tmp_path: Path, log: Path) -> None:
     assert "one of both is expected" in said(done)
     done = cli("workload", "users", users, str(tmp_path / "b.json"), "--processors", "3")
     assert done.exit_code == 2
-    assert "--processors is for logs" in said(done)
+    assert "--processors is accepted for logs" in said(done)
     done = cli("workload", "users", str(log), str(log))
     assert done.exit_code == 2
     assert "is the input itself" in said(done)

@@ -236,7 +236,7 @@ def test_what_easy_meets_by_construction_is_told(cli: Cli, tmp_path: Path) -> No
         (("--by", "need", "--days", "monday"), "days is 'monday'; did you mean 'mon'?"),
         (("--by", "need", "--slack", "0"), "--slack is 0; more than 0 is expected"),
         (("--by", "need", "--begins", "May"), "--begins: 'may' is not accepted; a date as 1996-"),
-        (("--by", "need", "--time-zone", "UTC"), "--time-zone is 'UTC', without the date (--beg"),
+        (("--by", "need", "--time-zone", "UTC"), "--time-zone is 'UTC', but --begins, "),
         (("--by", "need", "--begins", "1996-06-26", "--time-zone", "x"), "--time-zone is 'x', whi"),
     ],
 )

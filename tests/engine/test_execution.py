@@ -109,7 +109,10 @@ def test_profiles_that_cannot_be_resolved(name: str, processors: int, message: s
         ({"type": "smpi", "trace": "t"}, "cannot run profiles of type 'smpi'"),
         ({"type": "send", "msg": {}}, "cannot run profiles of type 'send'"),
         ({"type": "usage_trace"}, "trace is null; the name of a file"),
-        ({"type": "usage_trace", "trace": "t"}, "trace 't' is a file next to the workload's"),
+        (
+            {"type": "usage_trace", "trace": "t"},
+            "trace 't' is a file in the folder of the workload's",
+        ),
         ({"type": "data_staging"}, "from is null; a text"),
         ({"type": "data_staging", "from": "a", "to": "b"}, "nb_bytes is null; a number from 0"),
         ({"type": "parallel_homogeneous_pfs"}, "neither bytes_to_read nor bytes_to_write is given"),

@@ -298,7 +298,7 @@ EXECUTE = ExecuteJob("w0!1", HOSTS)
             [ExecuteJob("w0!1", HostSet.parse("0-1"), additional_io_job={"alloc": "0"})],
             "job 'w0!1' is started with an additional_io_job, which is not supported",
         ),
-        ([KillJob([])], "KILL_JOB names no job"),
+        ([KillJob([])], "KILL_JOB names no job; at least one is expected"),
         ([CallMeLater(0.0)], "CALL_ME_LATER asks for 0.000000 s; a finite date later than now"),
         ([CallMeLater(float("inf"))], "CALL_ME_LATER asks for inf s"),
         ([CallMeLater(float("nan"))], "CALL_ME_LATER asks for nan s"),

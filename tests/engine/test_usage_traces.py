@@ -175,7 +175,12 @@ def test_letters_of_many_ranks_may_have_no_way(tmp_path: Path) -> None:
         ("t/ranks", "r0\nr9\n", "t/r9: no such file; a usage trace is expected"),
         ("t/ranks", "r0\n/dev/zero\n", "t//?dev/zero: no such file"),
         ("t/ranks", "r0\n\0\n", "no such file"),
-        ("t/r0", "0 m_usage 1 1", "r0: the last line has no end; SimGrid would leave it out"),
+        (
+            "t/r0",
+            "0 m_usage 1 1",
+            "r0: the last line does not end with a line feed, so SimGrid would leave it out; a "
+            "line feed is expected",
+        ),
         ("t/r0", "\n0 compute 5\n", "r0, line 2: .*compute.* was found; action m_usage"),
         ("t/r0", "0\n", "r0, line 1: .* action m_usage is expected"),
         ("t/r0", "0 m_usage 1.5 5\n", "line 1: '1.5' was found; a share of the cores from 0 to 1"),
@@ -213,5 +218,5 @@ def test_traces_come_with_a_workload_only(tmp_path: Path) -> None:
             return Message(message.now, [Stamped(message.now, decision)])
 
     simulation = simulation_of(tmp_path, peer=Registering(), dynamic_jobs=True)
-    with pytest.raises(SimulationError, match="profile w0!new is of type 'usage_trace'; only a"):
+    with pytest.raises(SimulationError, match="profile w0!new is of type 'usage_trace'; only the"):
         simulation.run()

@@ -355,7 +355,7 @@ def test_without_bounds_the_table_says_what_is_missing(
 
 
 def test_only_a_study_with_listed_cases_is_quick(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="lists no cases; --quick and --seed are of use"):
+    with pytest.raises(InputError, match="lists no cases; --quick and --seed are accepted"):
         read_study("example", quick=True)
     wrong = tmp_path / "wrong.toml"
     wrong.write_text("cases = []")

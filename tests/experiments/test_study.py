@@ -459,7 +459,7 @@ def test_the_best_possible_stands_beside_the_schedulers(tmp_path: Path) -> None:
 def test_a_scheduler_is_not_called_as_a_line_of_bounds() -> None:
     pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")
     named = Contestant(name="bound", scheduler="qops")
-    with pytest.raises(InputError, match="named 'bound', as a line of bounds is"):
+    with pytest.raises(InputError, match="named 'bound', which is the name of a bound's line"):
         study(schedulers=(named,), baseline="", bound=1.0).check()
     with pytest.raises(InputError, match="bound is 0"):
         study(bound=0.0).check()

@@ -490,7 +490,7 @@ def test_no_node_at_all_is_no_news(site: Site) -> None:
     jobs, site.fake.all = site.fake.all, {}
     site.pass_time(3)
     assert site.entry(job.id).phase == "running"
-    assert "no news: Slurm tells of no node" in site.lines
+    assert "no news: Slurm tells of no node; at least one node is expected" in site.lines
     site.fake.all = jobs
 
 

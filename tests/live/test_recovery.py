@@ -169,7 +169,7 @@ def test_a_module_that_decides_otherwise_is_refused(site: Site) -> None:
     assert replay(ModuleDriver(module, any_engine=True), site.journal) == 2
     site.journal._db.execute("UPDATE messages SET decisions=replace(decisions, '0-3', '1-3')")
     module = make_scheduler("qops", {})
-    with pytest.raises(InputError, match="message 2: the scheduler decides otherwise"):
+    with pytest.raises(InputError, match="message 2: the scheduler now decides otherwise"):
         replay(ModuleDriver(module, any_engine=True), site.journal)
 
 

@@ -121,7 +121,9 @@ def test_one_process_decides_for_a_partition(
     config = CONFIG | {"statesavelocation": str(tmp_path)}
     with sole_decider(config, first):
         told = (
-            pytest.raises(InUse, match=r"decides for .*partition.* of cluster c/1; one at a time")
+            pytest.raises(
+                InUse, match=r"decides for .*partition.* of cluster c/1; one process at a time"
+            )
             if fights
             else nullcontext()
         )

@@ -153,7 +153,7 @@ def test_hosts_go_away_and_that_is_recorded() -> None:
     assert format_jobs(direct.ended_jobs) == Path("away_jobs.csv").read_text()
     run("easy", "tiny_8", events=events, out="object")
     assert description("object")["python_objects"] == ["events"]
-    with pytest.raises(InputError, match="events came from a program"):
+    with pytest.raises(InputError, match="events were Python objects of a program"):
         run_again("object_run.json")
     Path("away.txt").write_text(AWAY.replace("0-1", "0-9"))
     with pytest.raises(InputError, match="the file of the events has changed"):
@@ -284,7 +284,7 @@ def test_what_cannot_be_run_again_is_refused(tmp_path: Path) -> None:
     ):
         run_again("y_run.json")
     run(Mine, read_workload(find_input("tiny_8", "workloads")), make_cluster(4), out="y")
-    message = "y_run.json: .* scheduler and workload and platform came from a program"
+    message = "y_run.json: .* scheduler and workload and platform were Python objects of a program"
     with pytest.raises(InputError, match=message):
         run_again("y_run.json")
     with pytest.raises(InputError, match="no such file"):
@@ -308,7 +308,7 @@ class Lazy(Fcfs):
 def test_a_deadlock_leaves_an_earlier_run_and_the_files_of_what_ended() -> None:
     run("easy", "tiny_8", out="out/lazy")
     before = contents("out/lazy")
-    message = "deadlock: 5 jobs .*; out/lazy_deadlock_jobs.csv has what ended"
+    message = "deadlock: 5 jobs .*; out/lazy_deadlock_jobs.csv has the jobs that ended"
     with pytest.raises(SimulationError, match=message):
         run(Lazy, "tiny_8", out="out/lazy")
     after = contents("out/lazy")

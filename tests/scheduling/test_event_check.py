@@ -70,7 +70,7 @@ BAD_EVENTS = [
     (completed("1", "0-2"), "alloc is '0-2'; '0-1', where job 'w0!1' was started, is expected"),
     (completed("1", "7"), "alloc is '7'; hosts 0 to 3 are expected"),
     (completed("1", state="REJECTED"), "job_state is 'REJECTED'; one of COMPLETED_FAILED, "),
-    (("JOB_KILLED", {"job_ids": ["w0!1"]}), "job_ids has 'w0!1', which was not to be killed"),
+    (("JOB_KILLED", {"job_ids": ["w0!1"]}), "job_ids has 'w0!1', which the scheduler did not kill"),
     (
         ("JOB_KILLED", {"job_ids": [], "job_progress": {"x": {"progress": 2}}}),
         "job_progress of job 'x': progress is 2; a number from 0 to 1 is expected",

@@ -111,7 +111,9 @@ def test_files_of_one_name_are_kept_apart(tmp_path: Path, monkeypatch: pytest.Mo
     assert scheduler_of_data("c/own.py:Own", both) == "a/own.py:Own"
     assert scheduler_of_data("easy", []) == "easy"
     for code in ([], ["a/other.py"], False):
-        with pytest.raises(InputError, match="'b/own.py:Own' is a Python file, and reading data"):
+        with pytest.raises(
+            InputError, match="'b/own.py:Own' is a Python file, and commands that read data"
+        ):
             scheduler_of_data("b/own.py:Own", code)
 
 

@@ -237,7 +237,10 @@ def test_a_workload_that_lacks_what_is_needed_is_told() -> None:
     users = workload([Row(0, None, 10, 20, 10)])
     with pytest.raises(InputError, match="job '1' has no user; model predicted expects"):
         with_estimates(users, EstimateChoices(model="predicted"), ends=ends)
-    with pytest.raises(InputError, match="predictions need the date when each job has ended"):
+    with pytest.raises(
+        InputError,
+        match="predictions need the date at which each job ends",
+    ):
         with_estimates(users, EstimateChoices(model="predicted"))
     with pytest.raises(InputError, match="no job has a walltime; model modal expects some"):
         with_estimates(exact_estimates(users), EstimateChoices(model="modal"))

@@ -183,7 +183,7 @@ def test_an_id_that_looks_like_a_duplicate_is_told() -> None:
 
 
 def test_jobs_with_deadlines_are_not_expanded() -> None:
-    with pytest.raises(InputError, match="job '1' has a deadline, which says nothing"):
+    with pytest.raises(InputError, match="job '1' has a deadline, which does not fit"):
         scale_load(dated(0, deadline=70), 1.2, method="expansion")
 
 

@@ -305,7 +305,7 @@ def fill_qos_file(files: RunFiles, charged: Iterable[JobCharge]) -> Path:
     known = {each.id: each for each in charged}
     path = files.qos
     if path is None:
-        raise InputError(f"{files.prefix}_qos.csv: no such file; a run with one is expected")
+        raise InputError(f"{files.prefix}_qos.csv: no such file; a run with this file is expected")
     text = read_text(path, what="a _qos.csv")
     reader = csv.DictReader(io.StringIO(text))
     columns = list(reader.fieldnames or [])

@@ -190,7 +190,7 @@ def read_schedule(path: Path) -> dict[str, float]:
 
     def values_of(table: Table) -> dict[str, float]:
         if table.size != 1:
-            raise InputError(f"{path}: {table.size} rows; a _schedule.csv has one")
+            raise InputError(f"{path}: {table.size} rows; one row is expected in a _schedule.csv")
         for column in TOTALS:
             _check_numbers(table, column)
         return {

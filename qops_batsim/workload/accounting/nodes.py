@@ -72,8 +72,9 @@ class NodeSizes(dict[str, dict[str, int]]):
         for pool in pools_of(self.spans):
             if chosen.intersection(pool) and not chosen.issuperset(pool):
                 raise InputError(
-                    f"partitions {', '.join(pool)} share nodes, so that jobs of each take those of "
-                    f"the others; all of them are expected with {', '.join(sorted(chosen))}"
+                    f"partitions {', '.join(pool)} share nodes, so that the jobs of one "
+                    "take nodes of the others; all these partitions are expected with "
+                    f"{', '.join(sorted(chosen))}"
                 )
         kinds = {frozenset(self._nodes.get(name, {}).items()) for name in chosen}
         if alike and (len(kinds) != 1 or frozenset() in kinds):
@@ -140,8 +141,8 @@ def nodes_of(text: str, path: str) -> NodeSizes:
         raise InputError(f"{path}: names no partition; {_EXPECTED}")
     if len(sizes) > 1 and any(not name for _, (name, *_) in nodes):
         raise InputError(
-            f"{path}: does not tell which nodes partitions {', '.join(sizes)} have, and they may "
-            f"have the same; {_EXPECTED}"
+            f"{path}: does not tell which nodes partitions {', '.join(sizes)} have, and "
+            f"they may share nodes; {_EXPECTED}"
         )
     return sizes
 

@@ -139,7 +139,9 @@ def windows_of(
     """
     records, calendar, of_jobs = trace.records, trace.calendar, trace.workload.calendar
     if calendar is None or of_jobs is None:
-        raise InputError(f"{trace.workload.source}: has no dates; those of a log are expected")
+        raise InputError(
+            f"{trace.workload.source}: does not tell dates; a log with dates is expected"
+        )
     ends = records["submit_time"] + np.maximum(records["wait_time"], 0) + records["run_time"]
     begin, last = (calendar.unix_start + each for each in (trace.first_submission, ends.max()))
     left_out: Counter[str] = Counter()
@@ -189,8 +191,9 @@ def _hosts(reservation: Reservation, choices: Choices, size: int) -> int:
         total, all_known = of[unit], of[known]
         if not all_known:
             raise InputError(
-                f"{reservation.where}: TRES tells no {unit} of reservation "
-                f"{shown(reservation.name)}; those, or a list of nodes (--nodes), are expected"
+                f"{reservation.where}: TRES does not tell how many {unit} reservation "
+                f"{shown(reservation.name)} has; their number, or a list of nodes "
+                "(--nodes), are expected"
             )
         amount *= total / all_known
     return min(math.ceil(amount), size)

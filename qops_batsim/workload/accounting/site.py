@@ -77,10 +77,13 @@ class CsvForm:
             raise InputError("columns of id and submit are not both given; both are expected")
         if "run_time" not in columns and not {"start", "end"} <= columns.keys():
             raise InputError(
-                "no column of run_time, or of start and end, is given; one is expected"
+                "no column of run_time, or of start and end, is given; run_time, or start "
+                "and end, is expected"
             )
         if not {"processors", "nodes", "gpus"} & columns.keys():
-            raise InputError("no column of processors is given; one is expected")
+            raise InputError(
+                "no column of processors is given; processors, nodes or gpus is expected"
+            )
 
 
 @cache
@@ -151,7 +154,10 @@ def csv_rows(content: bytes, source: str, choices: Choices, form: CsvForm) -> Ro
         rows.tell("in_nodes", told, rows.lines.tolist())
     size = form.columns.get(unit)
     if size is None:
-        raise InputError(f"{source}: no column is mapped to the count of {choices.by}")
+        raise InputError(
+            f"{source}: no column tells how many {choices.by} a job has; one is expected (--map "
+            f"{unit}=COLUMN), or another --by"
+        )
     factor = form.units.get(unit)
     rows.processors = (
         table.counts(size) if factor is None else np.ceil(_amounts(table, size) * factor)

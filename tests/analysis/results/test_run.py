@@ -128,7 +128,9 @@ def test_unusable_files_are_refused(write_run, mixed_run, tmp_path):
     refused(text + "1,2\n", "row 7 .*is ''")
     schedule = tmp_path / "run_schedule.csv"
     refused("nb_jobs\n1\n", "columns nb_jobs_finished, .* missing", schedule)
-    refused(schedule.read_text() + "x\n", "2 rows; a _schedule.csv has one", schedule)
+    refused(
+        schedule.read_text() + "x\n", "2 rows; one row is expected in a _schedule.csv", schedule
+    )
     refused(
         "time,nb_idle,nb_computing\n0,a,1\n", "nb_idle is 'a'", tmp_path / "run_machine_states.csv"
     )
