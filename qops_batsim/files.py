@@ -388,7 +388,7 @@ def _resolved(path: Path) -> Path:
 
 
 def _locked_beside(target: Path, make: Callable[[Path], int]) -> tuple[Path, int]:
-    """Make a temporary file or directory next to a target, and lock it; return both."""
+    """Make and lock a temporary file or directory next to a target; return path and handle."""
     for _ in range(20):
         temporary = beside(target)
         try:

@@ -166,7 +166,7 @@ class PlanAsker:
                 )
 
     def _running_hosts(self) -> dict[str, HostSet]:
-        """Return the hosts of running jobs by full id."""
+        """Return the hosts of each running job, by its full id (``w0!15``)."""
         running = [story.name for story in self.state.held if story.outcome == RUNNING]
         try:
             return {name: self.history.allocations[name] for name in (*running, *self.state.dying)}

@@ -166,7 +166,7 @@ class DecisionLog:
         self.jobs.append((job.id, job.submission_time, job.processors, job.estimate, job.qos))
 
     def predicted(self, job: Job) -> None:
-        """Replace the estimate of a new job by its predicted run time."""
+        """Log the predicted run time of a new job in place of its estimate."""
         job_id, date, processors, _, asked = self.jobs[job.number]
         self.jobs[job.number] = (job_id, date, processors, job.duration, asked)
 

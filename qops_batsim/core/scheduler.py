@@ -310,7 +310,7 @@ class Scheduler:
         """Decide, after all events of a message."""
 
     def finished(self) -> None:
-        """The run is over."""
+        """Hear that the run is over."""
 
     def planned_starts(self) -> dict[str, float]:
         """Return the planned starts (seconds) of the waiting jobs that have one, by id."""

@@ -301,7 +301,7 @@ def _last_finishes(jobs: EndedJobs, hosts: int) -> np.ndarray:
 
 
 def _last_cover(first: np.ndarray, last: np.ndarray, job: np.ndarray, hosts: int) -> np.ndarray:
-    """Return the last job whose interval of hosts covers each host, -1 where there is none.
+    """Return the last job on each host, -1 for none; each job has the hosts first to last.
 
     O(intervals + hosts log hosts): an interval is covered by two, which may overlap, whose
     length is the largest power of 2 that it holds. The last job of each of these is handed down

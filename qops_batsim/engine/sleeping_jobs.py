@@ -67,7 +67,7 @@ class DelayJobs(NamedTuple):
 
     @property
     def submitted(self) -> int:
-        """Number of jobs."""
+        """Number of jobs that were submitted."""
         return len(self.places)
 
     def local_ids(self) -> list[str]:

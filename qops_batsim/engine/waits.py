@@ -201,7 +201,7 @@ class SteppedWaits(Waits):
         return True
 
     def due(self) -> list[Wait]:
-        """Return the waits with nothing left, in order."""
+        """Return the waits that end now, in the order in which they began."""
         due: list[Wait] = [wait for wait in self._near if not wait.remains]
         timers = self._timers
         while timers and timers[0][0] <= self.now:

@@ -110,7 +110,7 @@ class World:
         return Waits()
 
     def _occupation(self) -> HostOccupation:
-        """Return the occupation of the hosts; with energy, also create their meter."""
+        """Make the record of which hosts are used, and the energy meter if energy is on."""
         sharing, count = self.options.compute_sharing, len(self.hosts)
         if not self.options.energy:
             return HostOccupation(count, sharing=sharing)

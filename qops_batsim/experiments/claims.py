@@ -338,7 +338,7 @@ def claim_with_parts(name: str, section: str, text: str, parts: Iterable[Claim])
 
 
 def _chance(claim: Claim) -> float:
-    """Return a part's p-value; 1 if it is unknown."""
+    """Return the p-value of a claim; 1 if it is unknown."""
     return 1.0 if claim.chance is None else claim.chance
 
 

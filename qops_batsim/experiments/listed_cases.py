@@ -198,7 +198,7 @@ class CaseList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return StudyLog(name=made, file="", processors=about.processors, generated=generated)
 
     def _drawn(self, seed: int) -> list[int]:
-        """Draw the first job of each twin's window; windows of a log share no jobs."""
+        """Draw for each listed case the first job of another window of its log, sharing no jobs."""
         generator = random.Random(f"windows {seed}")
         left: dict[str, list[int]] = {}
         for name, log in self.logs.items():

@@ -194,7 +194,7 @@ class _Maker(Generic[CaseT, RunT]):
             yield case, run
 
     def keep(self, case: CaseT, run: RunT | Failure) -> None:
-        """Keep a run or a failure."""
+        """Store the run of a case, or its failure."""
         if isinstance(run, Failure):
             if self.failures is not None:
                 self.failures.add(case, run)

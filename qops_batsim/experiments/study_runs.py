@@ -366,7 +366,7 @@ class _Stores:
         self.bounds: KeptRuns[Any] = KeptRuns(directory / "bounds", bound, MADE_OF)
 
     def runs_of(self, found: Description) -> StudyRuns:
-        """Return the finished and failed runs of a study."""
+        """Return the finished and failed runs of a study, given its description."""
 
         def outcome(case: DeadlineCase) -> Any:
             return self.kept.find(case) or self.failures.find(case)

@@ -117,7 +117,7 @@ about what it takes in seconds."""
 def improved(
     problem: Problem, worth: Ints, starts: Ints, budget: Budget, *, seed: int, enough: int
 ) -> Ints:
-    """Return a schedule worth at least as much; stop as soon as one is worth ``enough``."""
+    """Search for a schedule of more worth, until the budget is spent or ``enough`` is reached."""
     rng = np.random.default_rng(seed)
     tasks, machine = problem.strict, problem.machine
     order, first = order_by_density(tasks, worth), starts

@@ -285,7 +285,7 @@ class MessageSocket:
         return frame
 
     def _skip_frames(self) -> int:
-        """Skip the rest of a message; return its number of frames."""
+        """Skip the remaining frames of a message; return how many these were."""
         skipped = 0
         while _option(self.socket, zmq.RCVMORE):
             self.socket.recv(copy=False)

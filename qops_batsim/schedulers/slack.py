@@ -247,7 +247,7 @@ class AverageWait:
         self.sums = [0.0] * classes
 
     def class_of(self, estimate: float) -> int:
-        """Return the class of an estimate (seconds)."""
+        """Return the number of the class that holds an estimate (seconds)."""
         return bisect_right(self.edges, estimate)
 
     def at(self, estimate: float, now: float) -> float:

@@ -115,7 +115,7 @@ def amount_of(amount: Any) -> int | str:
 
 
 def read_amount(amount: int | str, machine_size: int) -> int | HostBits:
-    """Return the amount written by :func:`amount_of`."""
+    """Read processors, or hosts as text, from a snapshot: the inverse of :func:`amount_of`."""
     if isinstance(amount, str):
         return HostBits.of(HostSet.parse(amount).mask, machine_size)
     return amount

@@ -296,7 +296,7 @@ class Planner:
         return Refusal(kind=RefusalKind.HOSTS_LOST, date=now, hosts=lost) if lost else None
 
     def _map_anew(self, loss: Refusal | None) -> None:
-        """Map planned applications again that cannot stay, the most important class first.
+        """Map again the planned applications that cannot stay, the most important class first.
 
         What was promised to it and cannot be kept any more, because an estimate was wrong or
         hosts have gone (``loss`` says so), is from now on the earliest end that is possible.
