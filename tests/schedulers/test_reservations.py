@@ -308,7 +308,7 @@ def test_the_file_repeats_a_window(tmp_path: Path) -> None:
         ('"start": 10, "end": 10', "from 10 s to 10 s, announced at 5 s; hosts, a start"),
         ('"start": 4, "end": 10', "a start from then on, and a later end are expected"),
         ('"start": 10', "end is None; a number of seconds"),
-        ('"start": 10, "end": 20, "every": 9, "until": 50', "every is 9 s and until is 50 s; a period"),
+        ('"start": 10, "end": 20, "every": 9, "until": 50', "every is 9 s and until is 50 s; a"),
         ('"start": 10, "end": 20, "every": 10, "until": 9e9', "at most 100000 windows"),
         ('"start": 10, "end": 20, "every": 10', "until is None"),
     ],
