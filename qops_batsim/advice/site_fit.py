@@ -61,7 +61,7 @@ class WaitsCase(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Waits:
-    """Protocol: computes each job's wait under a scheduler (seconds), in the order of the trace."""
+    """Simulates a trace; called with a case, it returns each job's wait (seconds)."""
 
     trace: Workload
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from qops_batsim.advice.queue_state import QueueState
     from qops_batsim.forecast.latest import LatestForecast, Watch
     from qops_batsim.forecast.promise import LikelyEnd
-    from qops_batsim.forecast.queue import AskedJob, QueueForecast, StartForecast
+    from qops_batsim.forecast.queue import AskedJob, ForecastBasis, QueueForecast, StartForecast
     from qops_batsim.live.queue_source import QueueSource
     from qops_batsim.schedulers.slurm.config import SlurmConfig
     from qops_batsim.workload.conversion import Conversion
@@ -246,9 +246,9 @@ def quote(
         from qops_batsim.economics.prices import read_prices
         from qops_batsim.forecast.promise import likely_ends
 
-        model = _model(history, asker.state.processors, given, is_live=is_live)
-        model |= {"user": user, "prices": read_prices(prices), "draws": given["draws"] or DRAWS}
-        likely = likely_ends(asker.state, answers=answers, **model)
+        basis = _basis(history, asker.state.processors, given, is_live=is_live)
+        draws, costs = given["draws"] or DRAWS, read_prices(prices)
+        likely = likely_ends(asker.state, basis, answers, draws=draws, user=user, prices=costs)
     if as_json:
         state = {"now": asker.state.now, "left_out": asker.state.not_planned(), "late": asker.late}
         unsure = {"unsure": asker.state.unsure} if asker.state.unsure else {}
@@ -272,7 +272,7 @@ def quote(
     if likely:
         rows = [_likely_row(answer, each) for answer, each in zip(answers, likely, strict=True)]
         print_table(
-            f"Under {model['scheduler']}, which promises nothing",
+            f"Under {basis.scheduler}, which promises nothing",
             [*rows[0]],
             [[*row.values()] for row in rows],
         )
@@ -385,32 +385,32 @@ def starts(
     if out is not None:
         check_writable(out)
     state = _source(queue, given, _date(now)).state()
-    model = _model(history, state.processors, given, is_live=queue is None)
+    basis = _basis(history, state.processors, given, is_live=queue is None)
     if what_if:
         asks = [each for ask in asks for each in variants(ask, state.processors)]
     if asks:
         draws = given["draws"] or FEWER_DRAWS
-        asked = forecast_asked(state, asked=asks, draws=draws, **model)
+        asked = forecast_asked(state, basis, asks, draws=draws)
         if as_json:
             print_json({"now": state.now, "draws": draws, "seed": given["seed"], "jobs": asked})
             return
         say(
             f"{state.source} at {date_text(state.now)}: {draws} simulations of each job by "
-            f"{model['scheduler']}, as the last of the queue"
+            f"{basis.scheduler}, as the last of the queue"
         )
         _note_doubts(state.not_planned(), state.unsure)
         _print_asked(asked, state.now, as_grids=what_if)
         return
     draws = given["draws"] or DRAWS
     with progress_bar(draws, "simulations") as bar:
-        found = forecast_queue(state, draws=draws, on_progress=bar, **model)
+        found = forecast_queue(state, basis, draws=draws, on_progress=bar)
     if given["anonymous"]:
         found = anonymous(found, Aliases())
     if out is not None:
         from qops_batsim.forecast.pages import queue_page
 
         made_by = command_line(anonymous=given["anonymous"])
-        write_text(out, queue_page(found, state, model["calendar"], made_by))
+        write_text(out, queue_page(found, state, basis.calendar, made_by))
         note(f"wrote {out}")
     if as_json:
         print_json(found)
@@ -435,12 +435,10 @@ def starts(
         print_table("Jobs that wait without a date", heads, rows)
 
 
-def _model(
-    history: str, processors: int, given: dict[str, Any], *, is_live: bool
-) -> dict[str, Any]:
-    """Return what forecasts of a machine need: its past, its scheduler, and corrections."""
+def _basis(history: str, processors: int, given: dict[str, Any], *, is_live: bool) -> ForecastBasis:
+    """Return what forecasts of a machine rest on: its past, its scheduler, and corrections."""
     from qops_batsim.forecast.past import past_of
-    from qops_batsim.forecast.queue import read_corrections
+    from qops_batsim.forecast.queue import ForecastBasis, read_corrections
 
     calibration, scheduler = given["calibration"], given["by_scheduler"]
     corrections = [] if calibration is None else read_corrections(calibration, scheduler)
@@ -451,14 +449,7 @@ def _model(
             "and TimeZoneString there or --time-zone"
         )
     name, settings = _decider(given, is_live=is_live)
-    return {
-        "past": past_of(trace),
-        "calendar": trace.calendar,
-        "scheduler": name,
-        "settings": settings,
-        "seed": given["seed"],
-        "corrections": corrections,
-    }
+    return ForecastBasis(past_of(trace), trace.calendar, name, settings, given["seed"], corrections)
 
 
 def _print_starts(jobs: Sequence[StartForecast], now: float) -> None:
@@ -690,15 +681,15 @@ def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
 
     source, draws = _source(queue, given), given["draws"]
     aliases = Aliases()
-    model = _model(history, source.state().processors, given, is_live=queue is None)
+    basis = _basis(history, source.state().processors, given, is_live=queue is None)
 
     def forecast(state: QueueState) -> QueueForecast:
-        found = forecast_queue(state, draws=draws or DRAWS, **model)
+        found = forecast_queue(state, basis, draws=draws or DRAWS)
         return anonymous(found, aliases) if given["anonymous"] else found
 
     def ask(state: QueueState, jobs: Sequence[AskedJob]) -> list[StartForecast]:
         asked = [msgspec.structs.replace(job, partition=_partition(given)) for job in jobs]
-        return forecast_asked(state, asked=asked, draws=draws or FEWER_DRAWS, **model)
+        return forecast_asked(state, basis, asked, draws=draws or FEWER_DRAWS)
 
     return Watch(source.state, forecast, ask)
 

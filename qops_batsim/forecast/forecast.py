@@ -35,7 +35,8 @@ TOGETHER = 0.5
 
 
 _MARGIN = 0.5
-"""So much longer than all jobs of a draw waited, arrivals are simulated in the next one first."""
+"""Arrivals are first simulated for as long as all jobs of the draw before waited, and this share
+more."""
 
 
 class Moment(NamedTuple):
@@ -224,10 +225,10 @@ class Simulator:
             # Who comes after the last of these has started changes nothing.
             known = arrivals and self._coming_by(arrivals, until)
             starts = self.starts(moment, run_times, known, cancelled)
-            last = np.where(np.isnan(starts), cancelled, starts).max(initial=moment.now)
+            last = _last_wait(starts, cancelled, moment.now)
             if last > until:
                 starts = self.starts(moment, run_times, arrivals, cancelled)
-                last = np.where(np.isnan(starts), cancelled, starts).max(initial=moment.now)
+                last = _last_wait(starts, cancelled, moment.now)
             found[draw], until = starts, last + _MARGIN * (last - moment.now)
         return found
 
@@ -314,6 +315,11 @@ class Simulator:
             chosen = shares[(levels[:, place] * len(shares)).astype(np.int64)]
             drawn[:, place] = np.maximum(chosen * limit - gone, 1.0)
         return drawn
+
+
+def _last_wait(starts: np.ndarray, cancelled: np.ndarray, now: float) -> float:
+    """Return when the last job started or was cancelled (seconds), at least ``now``."""
+    return float(np.where(np.isnan(starts), cancelled, starts).max(initial=now))
 
 
 def quantiles(starts: np.ndarray, levels: Sequence[float]) -> np.ndarray:

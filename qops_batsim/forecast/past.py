@@ -218,7 +218,7 @@ class Habits:
                 known[group].append(share)
 
     def _latest(self, level: int, group: int) -> list[float]:
-        """Return which share of its limit each latest job of a group used, by end."""
+        """Return the shares of their limits that the latest jobs of a group used, by end."""
         later = list(self._used[level].get(group, ()))
         groups, shares = self._before[level]
         first, last = np.searchsorted(groups, group), np.searchsorted(groups, group, side="right")
@@ -228,16 +228,16 @@ class Habits:
     def shares(self, groups: Sequence[int], beyond: float = 0.0) -> np.ndarray:
         """Return which shares of their limits similar jobs used, in ascending order.
 
-        Where few jobs are as like it as can be, those of wider groups fill up; a job counts in each
-        of the groups that it is in, and the most alike ones several times.
+        Where the narrowest group has few jobs, those of wider groups follow; a job counts in each
+        of its groups, and the most similar ones several times.
 
         Parameters
         ----------
         groups
-            Its groups, the narrowest first.
+            Groups of the job in question, the narrowest first.
         beyond
-            What it has used already: only larger shares are returned. Where no job used more, it
-            is expected to use up its limit, or is about to end if it has outlived that.
+            The share that it has used already: only larger ones are returned. Where no job used
+            more, it is expected to use up its limit, or to end now if it has outlived that.
         """
         found: list[float] = []
         for level, group in enumerate(groups):
@@ -250,10 +250,10 @@ class Habits:
 
 
 HOURS = (1.0, 4.0, 12.0, 24.0)
-"""Where classes of waits begin (hours) but the first, by which cancellations are counted."""
+"""Borders of the classes of waits (hours) by which cancellations are counted."""
 
 WIDER = 2.0
-"""Number of cancellations as which the rate of a wider group of jobs counts."""
+"""Weight of the rate of a wider group of jobs, as a number of cancellations."""
 
 
 class Patience:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -11,12 +11,11 @@ import numpy as np
 from qops_batsim.advice.charges import JobPrice, PriceList
 from qops_batsim.advice.queue_quote import QueueAnswer
 from qops_batsim.advice.queue_state import QueueState, date_text
-from qops_batsim.dates import Calendar
 from qops_batsim.economics.charges import ReferenceJob, SlowdownTable, category_slowdowns
 from qops_batsim.economics.prices import Prices
-from qops_batsim.forecast.backtest import LEVELS, TOLERANCE, Correction, PastForecast
+from qops_batsim.forecast.backtest import LEVELS, TOLERANCE, PastForecast
 from qops_batsim.forecast.past import Past
-from qops_batsim.forecast.queue import AskedJob, starts_of_asked
+from qops_batsim.forecast.queue import AskedJob, ForecastBasis, starts_of_asked
 
 KEPT = 0.95
 """The chance with which such a promise is kept."""
@@ -51,15 +50,10 @@ class LikelyEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 def likely_ends(
     state: QueueState,
-    past: Past,
-    calendar: Calendar,
+    basis: ForecastBasis,
     answers: Sequence[QueueAnswer],
     *,
-    scheduler: str = "easy",
-    settings: Mapping[str, object] | None = None,
     draws: int = 200,
-    seed: int = 1,
-    corrections: Sequence[Correction] = (),
     user: str = "",
     prices: Prices = Prices(),  # noqa: B008 - it is frozen
 ) -> list[LikelyEnd]:
@@ -69,25 +63,15 @@ def likely_ends(
     :func:`~qops_batsim.forecast.queue.forecast_queue`.
     """
     asked = [AskedJob(processors=each.processors, limit=each.time, user=user) for each in answers]
-    charges, now = PriceList(_slowdowns(past, prices), "", prices), state.now
-    found = []
-    simulated = starts_of_asked(
-        state,
-        past,
-        calendar,
-        asked,
-        scheduler=scheduler,
-        settings=settings,
-        draws=draws,
-        seed=seed,
-        corrections=corrections,
-    )
+    charges, now = PriceList(_slowdowns(basis.past, prices), "", prices), state.now
+    found, to_date = [], basis.calendar.unix_start
+    simulated = starts_of_asked(state, basis, asked, draws)
     for answer, each in zip(answers, simulated, strict=True):
-        starts = each.starts + calendar.unix_start
+        starts = each.starts + to_date
         chance = None
         if answer.deadline is not None:
             chance = float((starts + each.run_times <= answer.deadline + TOLERANCE).mean())
-        end = each.levels[_PLACE] + calendar.unix_start + answer.time
+        end = each.levels[_PLACE] + to_date + answer.time
         is_known = end < math.inf
         width, limit = answer.processors, answer.time
         found.append(

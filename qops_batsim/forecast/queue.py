@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -31,7 +32,7 @@ from qops_batsim.schedulers.slurm.slurm_options import SlurmOptions
 from qops_batsim.scheduling.registry import read_options
 
 _IN_TIME = 60.0
-"""A job starts at a date if it does by so much later (seconds)."""
+"""A start counts as in time if it is later than a date by at most this (seconds)."""
 
 _CLASSES = len(HORIZONS) + 1
 
@@ -97,16 +98,34 @@ class AskedJob(msgspec.Struct, frozen=True, kw_only=True):
     partition: str = ""
 
 
+class ForecastBasis(NamedTuple):
+    """What forecasts of a machine's queue rest on.
+
+    Attributes
+    ----------
+    past, calendar
+        The machine's history, and the dates of its seconds.
+    scheduler, settings
+        The scheduler that decides on the machine, and its options.
+    seed
+        The number that random choices begin with.
+    corrections
+        Those of a back-test; without, quantiles are as drawn.
+    """
+
+    past: Past
+    calendar: Calendar
+    scheduler: str = "easy"
+    settings: Mapping[str, Any] = MappingProxyType({})
+    seed: int = 1
+    corrections: Sequence[Correction] = ()
+
+
 def forecast_queue(
     state: QueueState,
-    past: Past,
-    calendar: Calendar,
+    basis: ForecastBasis,
     *,
-    scheduler: str = "easy",
-    settings: Mapping[str, object] | None = None,
     draws: int = 200,
-    seed: int = 1,
-    corrections: Sequence[Correction] = (),
     on_progress: Callable[[int], None] | None = None,
 ) -> QueueForecast:
     """Forecast when each waiting job of a queue will start.
@@ -115,20 +134,16 @@ def forecast_queue(
     ----------
     state
         The queue. Waiting jobs stand in line by priority, planned start and submission.
-    past, calendar
-        The machine's history, and the dates of its seconds.
-    scheduler, settings
-        The scheduler that decides on the machine, and its options.
-    draws, seed
-        How many simulations are made, and what their chances begin with.
-    corrections
-        Of a back-test; without, quantiles are as drawn.
+    basis
+        History, scheduler and corrections of the queue's machine.
+    draws
+        Number of simulations.
     on_progress
         Gets how many simulations are done.
     """
-    model = _Model(state, past, calendar, (), scheduler, settings, corrections)
+    model = _Model(state, basis, ())
     moment, simulator = model.moment, model.simulator
-    drawn = model.draw(draws, seed)
+    drawn = model.draw(draws)
     starts, plan = simulator.starts_by_draw(moment, drawn, on_progress), simulator.planned(moment)
     waiting, blocked = line_of(state)
     told = [
@@ -141,11 +156,11 @@ def forecast_queue(
         processors=state.processors,
         running=len(moment.running),
         left_out=state.left_out,
-        unsure={**state.unsure, **_strangers(state, past)},
-        scheduler=scheduler,
+        unsure={**state.unsure, **_strangers(state, basis.past)},
+        scheduler=basis.scheduler,
         draws=draws,
-        seed=seed,
-        calibrated=bool(corrections),
+        seed=basis.seed,
+        calibrated=bool(basis.corrections),
         jobs=[*told, *map(_without_date, blocked)],
     )
 
@@ -227,16 +242,7 @@ def _without_date(job: QueuedJob) -> StartForecast:
 
 
 def forecast_asked(
-    state: QueueState,
-    past: Past,
-    calendar: Calendar,
-    asked: Sequence[AskedJob],
-    *,
-    scheduler: str = "easy",
-    settings: Mapping[str, object] | None = None,
-    draws: int = 50,
-    seed: int = 1,
-    corrections: Sequence[Correction] = (),
+    state: QueueState, basis: ForecastBasis, asked: Sequence[AskedJob], *, draws: int = 50
 ) -> list[StartForecast]:
     """Forecast the starts of jobs submitted now, each as if no other were submitted.
 
@@ -244,18 +250,7 @@ def forecast_asked(
     are drawn once for all of them. See :func:`forecast_queue`. InputError for a job that is wider
     than the machine.
     """
-    simulated = starts_of_asked(
-        state,
-        past,
-        calendar,
-        asked,
-        scheduler=scheduler,
-        settings=settings,
-        draws=draws,
-        seed=seed,
-        corrections=corrections,
-    )
-    return [each.told for each in simulated]
+    return [each.told for each in starts_of_asked(state, basis, asked, draws)]
 
 
 class SimulatedStart(NamedTuple):
@@ -272,26 +267,17 @@ class SimulatedStart(NamedTuple):
 
 
 def starts_of_asked(
-    state: QueueState,
-    past: Past,
-    calendar: Calendar,
-    asked: Sequence[AskedJob],
-    *,
-    scheduler: str,
-    settings: Mapping[str, object] | None,
-    draws: int,
-    seed: int,
-    corrections: Sequence[Correction],
+    state: QueueState, basis: ForecastBasis, asked: Sequence[AskedJob], draws: int
 ) -> Iterator[SimulatedStart]:
     """Yield the simulated starts of each job to be submitted: see :func:`forecast_asked`."""
     for job in asked:
         most = state.processors
         accepted = f"a whole number from 1 to {most}, the size of the machine, is accepted"
         require(1 <= job.processors <= most, "processors", job.processors, accepted)
-    model = _Model(state, past, calendar, asked, scheduler, settings, corrections)
+    model = _Model(state, basis, asked)
     running, waiting = model.moment.running, model.moment.waiting
     queue, ours = np.split(waiting, [len(waiting) - len(asked)])
-    drawn = model.draw(draws, seed)
+    drawn = model.draw(draws)
     for place, (row, job) in enumerate(zip(ours.tolist(), asked, strict=True)):
         moment = Moment(model.moment.now, running, np.append(queue, row))
         of_job = drawn.of_job(place, len(running), len(queue))
@@ -337,21 +323,13 @@ def anonymous(found: QueueForecast, aliases: Aliases) -> QueueForecast:
 
 
 class _Model:
-    """What is simulated: the history, then the queue, then the jobs to be submitted."""
+    """The jobs of a simulation (history, queue, jobs to be submitted) and how to forecast them."""
 
-    def __init__(
-        self,
-        state: QueueState,
-        past: Past,
-        calendar: Calendar,
-        asked: Sequence[AskedJob],
-        scheduler: str,
-        settings: Mapping[str, object] | None,
-        corrections: Sequence[Correction],
-    ) -> None:
+    def __init__(self, state: QueueState, basis: ForecastBasis, asked: Sequence[AskedJob]) -> None:
+        past, calendar, settings = basis.past, basis.calendar, basis.settings
         bases: dict[str, float] = {}
-        if scheduler == "slurm":
-            bases, settings = told_priorities(state, settings or {})
+        if basis.scheduler == "slurm":
+            bases, settings = told_priorities(state, settings)
         everything, self.moment = _with_queue(past, state, calendar, asked, bases)
         now, ends = self.moment.now, past.ends
         if not (ends <= now).any():
@@ -361,14 +339,15 @@ class _Model:
             )
         ended = np.argsort(ends, kind="stable")
         self.habits = Habits(everything, ended[ends[ended] <= now])
-        self.simulator = Simulator(everything, scheduler, settings)
+        self.simulator = Simulator(everything, basis.scheduler, settings)
         self._patience, until = Patience(everything), past.waited_until
         self._patience.learn(np.flatnonzero(until <= now))
-        self._to_date, self._corrections = calendar.unix_start, corrections
+        self._to_date, self._corrections = calendar.unix_start, basis.corrections
+        self._seed = basis.seed
 
-    def draw(self, draws: int, seed: int) -> Drawn:
+    def draw(self, draws: int) -> Drawn:
         """Draw random futures of the queue."""
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(self._seed)
         return self.simulator.draw(self.moment, self.habits, draws, rng, self._patience)
 
     def levels(self, starts: np.ndarray) -> tuple[float, ...]:
@@ -437,11 +416,11 @@ def read_corrections(path: Path, scheduler: str) -> list[Correction]:
 def told_priorities(
     state: QueueState, settings: Mapping[str, Any]
 ) -> tuple[dict[str, float], Mapping[str, Any]]:
-    """Return waiting jobs' priorities without age where known, and settings for others.
+    """Return the known priorities of waiting jobs, without age, and settings for all others.
 
-    What a queue tells is the sum of all factors. From now on age is added to that. The others, as
-    those that come, have what the median job has beyond age and size in place of shares, QOS and
-    partition, which a queue does not tell of them.
+    A queue has the sum of all factors of a job; the simulation adds age to the rest of it. Of other
+    jobs, as those that arrive later, shares, QOS and partition are unknown: they get what the
+    median job has beyond age and size.
     """
     told = [job for job in state.jobs if job.start is None and job.priority > 0]
     if not told:

@@ -18,7 +18,7 @@ from qops_batsim.forecast.pages import (
     shares_before,
 )
 from qops_batsim.forecast.promise import KeptPromises
-from qops_batsim.forecast.queue import QueueForecast, forecast_queue
+from qops_batsim.forecast.queue import ForecastBasis, QueueForecast, forecast_queue
 from support.pasts import history
 
 BEGIN = 1_780_000_000
@@ -39,7 +39,7 @@ def queue(waiting: int) -> QueueState:
 
 
 def forecast(state: QueueState) -> QueueForecast:
-    return forecast_queue(state, history(), CALENDAR, draws=10)
+    return forecast_queue(state, ForecastBasis(history(), CALENDAR), draws=10)
 
 
 @pytest.fixture(scope="module")

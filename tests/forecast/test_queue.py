@@ -9,7 +9,7 @@ import pytest
 from qops_batsim.advice.queue_state import QueuedJob, QueueState
 from qops_batsim.dates import Calendar
 from qops_batsim.forecast.forecast import WEEK
-from qops_batsim.forecast.queue import forecast_queue, line_of, told_priorities
+from qops_batsim.forecast.queue import ForecastBasis, forecast_queue, line_of, told_priorities
 from support.pasts import past
 
 NOW = 4 * WEEK
@@ -69,10 +69,9 @@ def test_slurm_starts_jobs_in_the_order_of_told_priorities(first: str) -> None:
     told = [waiting("b", priority=900.0), waiting("c", 5, submission=NOW - 60.0, priority=500.0)]
     if first == "c":
         told[1] = waiting("c", 5, submission=NOW - 60.0, priority=1000.0)
-    found = forecast_queue(
-        queue(*told), past(8, rows), Calendar(0, "UTC"), scheduler="slurm",
-        settings={**WEIGHTS, **NO_OTHERS, "bf_interval": 1.0}, draws=10,
-    )  # fmt: skip
+    settings = {**WEIGHTS, **NO_OTHERS, "bf_interval": 1.0}
+    basis = ForecastBasis(past(8, rows), Calendar(0, "UTC"), "slurm", settings)
+    found = forecast_queue(queue(*told), basis, draws=10)
     planned = {job.id: job.planned for job in found.jobs}
     assert planned[first] == pytest.approx(NOW + 3600.0, abs=1.0)
     assert sorted(planned.values())[1] == pytest.approx(NOW + 7200.0, abs=2.0)

@@ -30,6 +30,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from qops_batsim.live.record import Recorder
 from qops_batsim.live.slurm import Slurm
+from support.needs import shared_data
 from support.slurm_cluster import SlurmCluster, missing
 
 FACTOR = 240
@@ -184,16 +185,15 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("dir", type=Path)
-    parser.add_argument(
-        "--log", type=Path, default=Path("/work/shared/traces/KTH-SP2-1996-2.swf.gz")
-    )
+    parser.add_argument("--log", type=Path, help="default: KTH's, from QOPS_SHARED")
     parser.add_argument("--first", type=int, default=FIRST)
     parser.add_argument("--jobs", type=int, default=COUNT)
     given = parser.parse_args()
     if why := missing():
         parser.error(why)
+    log = given.log or Path(shared_data().required(), "traces", "KTH-SP2-1996-2.swf.gz")
     given.dir.mkdir(parents=True, exist_ok=True)
-    replay(given.dir, given.log, given.first, given.jobs)
+    replay(given.dir, log, given.first, given.jobs)
 
 
 if __name__ == "__main__":

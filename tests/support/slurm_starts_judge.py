@@ -29,7 +29,7 @@ from qops_batsim.forecast.backtest import (
     coverage,
 )
 from qops_batsim.forecast.forecast import Simulator
-from qops_batsim.forecast.queue import forecast_queue
+from qops_batsim.forecast.queue import ForecastBasis, forecast_queue
 from qops_batsim.schedulers.slurm.config import read_slurm_config
 from qops_batsim.workload.traces import read_partitions
 from support.slurm_starts import FACTOR
@@ -53,10 +53,8 @@ def judge(base: Path, draws: int, scheduler: str) -> list[PastForecast]:
         path = base / f"queue-{number}.json"
         state = read_queue(path.read_bytes(), path.name, processors=past.processors)
         assert trace.calendar is not None
-        told = forecast_queue(
-            state, past, trace.calendar, scheduler=scheduler, settings=settings, draws=draws,
-            seed=number,
-        )  # fmt: skip
+        basis = ForecastBasis(past, trace.calendar, scheduler, settings, seed=number)
+        told = forecast_queue(state, basis, draws=draws)
         calibration.come_to(state.now)
         corrections = calibration.corrections()
         dated = [job for job in told.jobs if job.no_date is None]
