@@ -532,7 +532,7 @@ def simulated(scheduler: str, number: int, folder: Path) -> Outcome:
     """Simulate a case; return what came of it, or the name of the error."""
     from qops_batsim import simulate
     from qops_batsim.engine.simulation import Simulation
-    from qops_batsim.platform.generate import make_cluster
+    from qops_batsim.platform.equal_hosts import make_cluster
     from qops_batsim.running.simulate import default_engine
     from qops_batsim.scheduling.driver import ModuleDriver
     from qops_batsim.scheduling.qos_log import format_qos

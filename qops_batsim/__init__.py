@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from qops_batsim.advice.quote import quote as quote
     from qops_batsim.analysis.metrics.run_metrics import metrics as metrics
     from qops_batsim.analysis.plots.gantt import gantt as gantt
-    from qops_batsim.analysis.results.run import read_run as read_run
+    from qops_batsim.analysis.results.run_result import read_run as read_run
     from qops_batsim.analysis.verify.verifier import verify as verify
     from qops_batsim.core.needs import EngineNeeds as EngineNeeds
     from qops_batsim.core.options import SchedulerOptions as SchedulerOptions
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from qops_batsim.running.simulate import simulate as simulate
     from qops_batsim.schedulers.deadline import DeadlineScheduler as DeadlineScheduler
     from qops_batsim.schedulers.easy import Easy as Easy
-    from qops_batsim.schedulers.queue import QueueScheduler as QueueScheduler
+    from qops_batsim.schedulers.queue_scheduler import QueueScheduler as QueueScheduler
     from qops_batsim.scheduling.availability import AvailabilityProfile as AvailabilityProfile
     from qops_batsim.workload import read_workload as read_workload
     from qops_batsim.workload.swf import read_swf as read_swf
@@ -65,7 +65,7 @@ else:
             "advice.quote": "quote",
             "analysis.metrics.run_metrics": "metrics",
             "analysis.plots.gantt": "gantt",
-            "analysis.results.run": "read_run",
+            "analysis.results.run_result": "read_run",
             "analysis.verify.verifier": "verify",
             "compiled": "is_compiled",
             "core.needs": "EngineNeeds",
@@ -81,7 +81,7 @@ else:
             "schedulers.deadline": "DeadlineScheduler",
             "scheduling.availability": "AvailabilityProfile",
             "schedulers.easy": "Easy",
-            "schedulers.queue": "QueueScheduler",
+            "schedulers.queue_scheduler": "QueueScheduler",
             "version": "__version__",
             "workload": "read_workload",
             "workload.swf": "read_swf",

@@ -19,12 +19,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.advice.charges import PriceList
+from qops_batsim.advice.charge_report import PriceList
 from qops_batsim.advice.explain import explain
 from qops_batsim.advice.history import read_history
 from qops_batsim.advice.queue_reading import read_queue
 from qops_batsim.advice.quote import quote
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.engine.execution import read_traces
 from qops_batsim.errors import QopsError
 from qops_batsim.experiments import study_report

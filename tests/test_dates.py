@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qops_batsim import run
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.workload import format_workload, read_workload, write_workload

@@ -47,7 +47,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "economics": set(),
     "scheduling": {"platform", "protocol", "economics"},
     "schedulers": {"platform", "economics", "scheduling"},
-    "engine": {"platform", "protocol", "workload.model", "scheduling.capacity", "scheduling.port"},
+    "engine": {
+        "platform",
+        "protocol",
+        "workload.workload_model",
+        "scheduling.capacity",
+        "scheduling.port",
+    },
     "analysis": {"platform", "workload", "economics"},
     "users": {"workload"},
     "running": _BELOW_RUNNING,
@@ -187,7 +193,7 @@ def work():
         "line 10: qops_batsim.workload.Workload",
         "line 11: qops_batsim.simulate",
     ]
-    assert forbidden("engine", "from qops_batsim.workload.model import Workload") == []
+    assert forbidden("engine", "from qops_batsim.workload.workload_model import Workload") == []
     assert forbidden("engine", "from qops_batsim.workload.swf import SwfLog") != []
 
 

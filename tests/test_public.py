@@ -12,7 +12,7 @@ import pytest
 
 import qops_batsim
 from qops_batsim.errors import InputError
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import read_workload
 

@@ -13,7 +13,7 @@ from qops_batsim.cli.main import COMMANDS
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.renamed import RENAMED
 from qops_batsim.schedulers.deadline import DeadlineScheduler
-from qops_batsim.schedulers.queue import QueueScheduler
+from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 from qops_batsim.scheduling.registry import scheduler_names
 
 CHANGELOG = Path(__file__).resolve().parent.parent / "CHANGELOG.md"

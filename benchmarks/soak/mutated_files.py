@@ -26,9 +26,9 @@ from mutations import mutated
 
 from qops_batsim.advice.history import read_history
 from qops_batsim.analysis.metrics.run_metrics import compute_metrics
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.analysis.verify.verifier import verify
-from qops_batsim.engine.options import read_external_events
+from qops_batsim.engine.engine_options import read_external_events
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.conversion import convert_log

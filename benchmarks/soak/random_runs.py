@@ -18,7 +18,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.scheduling import registry
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_class, scheduler_names
 from qops_batsim.workload.batsim_json import write_workload
-from qops_batsim.workload.generate import PRESETS, DeadlineRule, generate_workload
+from qops_batsim.workload.synthetic import PRESETS, DeadlineRule, generate_workload
 from support import random_platforms, random_simulations
 
 if TYPE_CHECKING:

@@ -45,7 +45,7 @@ from qops_batsim.running.inputs import AnyEvents, AnyWorkload, load_workload
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 ENVIRONMENT = "qops_batsim/Deadlines-v0"
 

@@ -21,7 +21,6 @@ from qops_batsim.advice.advise import (
     refused_work,
     utilization,
 )
-from qops_batsim.advice.fit import HIGH, LEAST_WAIT, LOW, wait_quantiles
 from qops_batsim.advice.recommendations import (
     CANNOT_SAY,
     advice_earliness,
@@ -39,6 +38,7 @@ from qops_batsim.advice.trace_runs import (
     add_up,
     reason_of,
 )
+from qops_batsim.advice.wait_fit import HIGH, LEAST_WAIT, LOW, wait_quantiles
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.charges import Categories
 from qops_batsim.economics.prices import Prices

@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.advice.fit import UNKNOWN_FIT, ModelFit, model_fit
 from qops_batsim.advice.plan_asker import EarliestPromises, watched_scheduler
 from qops_batsim.advice.site_fit import site_fit
 from qops_batsim.advice.trace_runs import (
@@ -33,6 +32,7 @@ from qops_batsim.advice.trace_runs import (
     shared_work,
     sized_windows,
 )
+from qops_batsim.advice.wait_fit import UNKNOWN_FIT, ModelFit, model_fit
 from qops_batsim.advice.what_if import WhatIf
 from qops_batsim.economics.charges import BreakEven, Charge, break_even, total
 from qops_batsim.economics.prices import Prices
@@ -48,8 +48,8 @@ from qops_batsim.experiments.statistics import (
 )
 from qops_batsim.parameters import EXACT
 from qops_batsim.workload.conversion import Conversion
-from qops_batsim.workload.model import Workload
 from qops_batsim.workload.traces import read_trace
+from qops_batsim.workload.workload_model import Workload
 
 HOUR = 3600.0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from qops_batsim.advice.charges import JobPrice, PriceList, price_list
+from qops_batsim.advice.charge_report import JobPrice, PriceList, price_list
 from qops_batsim.advice.history import (
     ENDED,
     DecisionHistory,
@@ -23,14 +23,14 @@ from qops_batsim.advice.history import (
 )
 from qops_batsim.advice.plan_asker import Commitment, PlanAsker, job_of, logged_scheduler
 from qops_batsim.advice.quote import PossibleDeadline, PricedDeadlines
-from qops_batsim.analysis.results.run import (
+from qops_batsim.analysis.results.result_tables import Booleans, original_id
+from qops_batsim.analysis.results.run_files import find_run
+from qops_batsim.analysis.results.run_result import (
     RunResult,
     jobs_by_id,
     read_files,
     workloads_of_run,
 )
-from qops_batsim.analysis.results.run_files import find_run
-from qops_batsim.analysis.results.tables import Booleans, original_id
 from qops_batsim.dates import Calendar
 from qops_batsim.economics.tolerance import FactorTolerance
 from qops_batsim.scheduling.decision_events import Submitted

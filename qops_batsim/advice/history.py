@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from qops_batsim.analysis.results.run import read_files
 from qops_batsim.analysis.results.run_files import RunFiles, RunInfo, find_run
+from qops_batsim.analysis.results.run_result import read_files
 from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, did_you_mean, shown

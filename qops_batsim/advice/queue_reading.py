@@ -25,7 +25,7 @@ from qops_batsim.errors import InputError, printable, require, shown
 from qops_batsim.limits import MAX_PROCESSORS, MAX_SECONDS
 from qops_batsim.workload.accounting.rows import ENDED, elsewhere, task_numbers
 from qops_batsim.workload.accounting.slurm import slurm_number
-from qops_batsim.workload.model import check_processors
+from qops_batsim.workload.workload_model import check_processors
 
 MAX_QUEUE_BYTES = 256 << 20
 """Largest queue that is read (bytes)."""

@@ -6,7 +6,7 @@ from os import PathLike
 
 import msgspec
 
-from qops_batsim.advice.charges import JobPrice, PriceList, price_list
+from qops_batsim.advice.charge_report import JobPrice, PriceList, price_list
 from qops_batsim.advice.history import RUNNING, WAITING, DecisionHistory, or_infinite, read_history
 from qops_batsim.advice.plan_asker import ANY_OFFER, PlanAnswer, PlanAsker
 from qops_batsim.dates import Calendar

@@ -18,8 +18,8 @@ from qops_batsim.advice.advise import (
     refused_work,
     utilization,
 )
-from qops_batsim.advice.fit import ClassFit, ModelFit, sizes_of
 from qops_batsim.advice.trace_runs import EarliestPromise
+from qops_batsim.advice.wait_fit import ClassFit, ModelFit, sizes_of
 from qops_batsim.economics.charges import PROCESSOR_CLASSES, Categories
 from qops_batsim.experiments.deadline_runs import Contestant
 from qops_batsim.experiments.statistics import LEAST, Interval

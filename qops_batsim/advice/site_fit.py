@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from qops_batsim.advice.fit import HIGH, LEAST_WAIT, LOW, ModelFit, fit_of_waits
+from qops_batsim.advice.wait_fit import HIGH, LEAST_WAIT, LOW, ModelFit, fit_of_waits
 from qops_batsim.economics.charges import Categories
 from qops_batsim.experiments.deadline_runs import (
     ChangedOptions,
@@ -21,11 +21,11 @@ from qops_batsim.experiments.deadline_runs import (
     outcomes_of,
 )
 from qops_batsim.experiments.pool import Workers, run_cases
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.tables import Floats
-from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import subset
+from qops_batsim.workload.workload_model import Workload
 
 _NO_WEIGHT = dict.fromkeys(
     ("weight_age", "weight_size", "weight_partition", "weight_qos", "weight_fairshare"), 0.0

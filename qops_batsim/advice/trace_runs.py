@@ -25,7 +25,7 @@ from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import ChangedOptions, outcomes_of
 from qops_batsim.parameters import EXACT, USERS
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.scheduling.registry import make_scheduler
@@ -33,8 +33,8 @@ from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.deadlines import DAY, users_with_deadline, without_deadlines
 from qops_batsim.workload.delay_jobs import derived, exact_estimates, with_deadline
 from qops_batsim.workload.estimates import estimates_sentence, users_estimates
-from qops_batsim.workload.model import Workload, plain_number
 from qops_batsim.workload.scale import subset
+from qops_batsim.workload.workload_model import Workload, plain_number
 
 
 class TraceWindow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

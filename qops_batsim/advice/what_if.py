@@ -12,8 +12,8 @@ from qops_batsim.limits import MAX_PROCESSORS
 from qops_batsim.platform.units import parse_time
 from qops_batsim.workload.delay_jobs import changed_job, derived, jobs_until_killed
 from qops_batsim.workload.estimates import EstimateChoices, with_estimates
-from qops_batsim.workload.model import Workload, delay_profile, plain_number
 from qops_batsim.workload.scale import scale_load
+from qops_batsim.workload.workload_model import Workload, delay_profile, plain_number
 
 RISK = 0.05
 """Share of jobs that may outlive a learned estimate."""

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from qops_batsim.analysis.plots.drawing import MARKERS as MARKERS
     from qops_batsim.analysis.plots.drawing import picture as picture
     from qops_batsim.analysis.plots.gantt import to_jobset as to_jobset
-    from qops_batsim.analysis.results.tables import mean as mean
-    from qops_batsim.analysis.results.tables import original_id as original_id
+    from qops_batsim.analysis.results.result_tables import mean as mean
+    from qops_batsim.analysis.results.result_tables import original_id as original_id
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
@@ -33,6 +33,6 @@ else:
             "metrics.run_metrics": "BOUNDED_SLOWDOWN_THRESHOLD",
             "plots.drawing": "COLORS MARKERS picture",
             "plots.gantt": "to_jobset",
-            "results.tables": "mean original_id",
+            "results.result_tables": "mean original_id",
         },
     )

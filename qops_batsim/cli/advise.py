@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from qops_batsim.cli import console, options
-from qops_batsim.cli.inputs import prices_in, selection
-from qops_batsim.cli.options import Accounts, NodesFile, Qos, manual
+from qops_batsim.cli import common_options, console
+from qops_batsim.cli.command_inputs import prices_in, selection
+from qops_batsim.cli.common_options import Accounts, NodesFile, Qos, manual
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def advise(
     time_zone: Annotated[str | None, _about("--time-zone")] = None,
     scheduler: Annotated[list[str] | None, _about("--scheduler")] = None,
     by_scheduler: Annotated[str | None, _about("--by-scheduler")] = None,
-    prices: options.PricesFile = None,
+    prices: common_options.PricesFile = None,
     windows: Annotated[str | None, _about("--windows")] = None,
     what_if: Annotated[str | None, _about("--what-if")] = None,
     anonymous: Annotated[bool, _about("--anonymous")] = False,
@@ -95,8 +95,8 @@ def advise(
     from qops_batsim.advice.what_if import WhatIf, parse_what_if
     from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.files import check_writable, write_text
-    from qops_batsim.workload.model import shortage_warning
     from qops_batsim.workload.traces import read_partitions
+    from qops_batsim.workload.workload_model import shortage_warning
 
     count, size = _windows(windows)
     choices = AdviceChoices(prices=prices_in(prices), windows=count, window_jobs=size)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from qops_batsim.cli import console, options
-from qops_batsim.cli.options import manual
+from qops_batsim.cli import common_options, console
+from qops_batsim.cli.common_options import manual
 from qops_batsim.errors import require_one_of
 
 if TYPE_CHECKING:
     from qops_batsim.optimum.best import Best, Limits
-    from qops_batsim.workload.model import Workload
+    from qops_batsim.workload.workload_model import Workload
 
 OBJECTIVES = ("jobs", "work", "charge")
 
@@ -40,7 +40,7 @@ def bound(
     seed: Annotated[int, _about("--seed", min=0)] = 1,
     workers: Annotated[int, _about("--workers", min=1)] = 1,
     out: Annotated[str, _about("--out")] = "out/clairvoyant",
-    as_json: options.AsJson = False,
+    as_json: common_options.AsJson = False,
 ) -> None:
     """Bound what any scheduler could admit, and search for the best schedule.
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qops_batsim.cli.command_inputs import prices_in, run_name
+from qops_batsim.cli.common_options import AsJson, PricesFile, Run, WorkloadsOfRun, manual
 from qops_batsim.cli.console import note, print_json, print_table, say
-from qops_batsim.cli.inputs import prices_in, run_name
-from qops_batsim.cli.options import AsJson, PricesFile, Run, WorkloadsOfRun, manual
 from qops_batsim.cli.texts import number_text
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
-    from qops_batsim.advice.charges import ChargeComparison
+    from qops_batsim.advice.charge_report import ChargeComparison
     from qops_batsim.analysis.metrics.charge_totals import CategoryCharges
     from qops_batsim.economics.charges import BreakEven
 
@@ -71,7 +71,7 @@ def charges(
     """
     from msgspec.structs import replace
 
-    from qops_batsim.advice.charges import charge_runs
+    from qops_batsim.advice.charge_report import charge_runs
     from qops_batsim.analysis.metrics.charge_totals import fill_qos_file
     from qops_batsim.analysis.results.run_files import find_run
 

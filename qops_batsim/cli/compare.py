@@ -6,8 +6,8 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated
 
-from qops_batsim.cli import options
-from qops_batsim.cli.options import manual
+from qops_batsim.cli import common_options
+from qops_batsim.cli.common_options import manual
 from qops_batsim.cli.study import tell_study
 from qops_batsim.errors import InputError
 from qops_batsim.parameters import (
@@ -49,22 +49,22 @@ def compare(
     workload: Annotated[str, _about("--workload")] = DEFAULT_WORKLOAD,
     loads: Annotated[str, _about("--loads")] = "1.0:1.6:0.1",
     seeds: Annotated[int, _about("--seeds", min=1)] = SEEDS,
-    first: options.First = 0,
-    skip: options.Skip = 0,
-    stringency: options.Stringency = STRINGENCY.default,
-    deadline_share: options.DeadlineShare = SHARE.default,
-    artificial: options.Artificial = ARTIFICIAL.default,
-    relaxation: options.Relaxation = RELAXATION.default,
-    method: options.LoadMethod = METHOD.default,
+    first: common_options.First = 0,
+    skip: common_options.Skip = 0,
+    stringency: common_options.Stringency = STRINGENCY.default,
+    deadline_share: common_options.DeadlineShare = SHARE.default,
+    artificial: common_options.Artificial = ARTIFICIAL.default,
+    relaxation: common_options.Relaxation = RELAXATION.default,
+    method: common_options.LoadMethod = METHOD.default,
     estimates: Annotated[str | None, _about("--estimates", show_default="users")] = None,
-    platform: options.Platform = None,
+    platform: common_options.Platform = None,
     baseline: Annotated[str | None, _about("--baseline", show_default=False)] = None,
     bound: Annotated[float | None, _about("--bound", min=0.1, show_default=False)] = None,
-    on_broken_promise: options.OnBrokenPromise = COUNT,
+    on_broken_promise: common_options.OnBrokenPromise = COUNT,
     out: Annotated[Path, _about("--out")] = Path("out/compare"),
     page: Annotated[Path | None, _about("--html", show_default=False)] = None,
-    workers: options.Processes = 1,
-    dask: options.Dask = None,
+    workers: common_options.Processes = 1,
+    dask: common_options.Dask = None,
 ) -> None:
     """Compare schedulers on deadline workloads over loads and seeds (Islam et al. 2003).
 

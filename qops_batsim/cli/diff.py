@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qops_batsim.cli.command_inputs import run_name
+from qops_batsim.cli.common_options import A_RUN, AsJson, manual, rows_to_list
 from qops_batsim.cli.console import print_json, print_table, say
-from qops_batsim.cli.inputs import run_name
-from qops_batsim.cli.options import A_RUN, AsJson, manual, rows_to_list
 from qops_batsim.cli.texts import number_text
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def diff(
           --tolerance 1
     """
     from qops_batsim.analysis.results.difference import compare_runs
-    from qops_batsim.analysis.results.run import read_run
+    from qops_batsim.analysis.results.run_result import read_run
 
     compared = compare_runs(
         read_run(run_name(a)),

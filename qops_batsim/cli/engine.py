@@ -28,12 +28,12 @@ from qops_batsim.signals import EXIT_CODES, EndingSignal, ending_signals_raise
 from qops_batsim.version import __version__
 
 if TYPE_CHECKING:
-    from qops_batsim.engine.options import EngineOptions
+    from qops_batsim.engine.engine_options import EngineOptions
     from qops_batsim.engine.simulation import Simulation
     from qops_batsim.file_set import FileSet
-    from qops_batsim.platform.model import Platform
+    from qops_batsim.platform.platform_model import Platform
     from qops_batsim.protocol.redis_descriptions import RedisDescriptions
-    from qops_batsim.workload.model import Workload
+    from qops_batsim.workload.workload_model import Workload
 
 ENDPOINT = "tcp://localhost:28000"
 """Endpoint at which Batsim looks for a decision process by default."""
@@ -255,7 +255,7 @@ def _read_inputs(options: BatsimOptions) -> tuple[Platform, list[Workload]]:
 
 
 def _engine_options(options: BatsimOptions, workloads: Sequence[Workload]) -> EngineOptions:
-    from qops_batsim.engine.options import EngineOptions, read_external_events
+    from qops_batsim.engine.engine_options import EngineOptions, read_external_events
     from qops_batsim.files import read_text
 
     switches = options.switches

@@ -16,12 +16,12 @@ import msgspec
 from qops_batsim.errors import InputError, require_utf8, shown
 
 if TYPE_CHECKING:
-    from qops_batsim.engine.options import EngineOptions, ExternalEvent
+    from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
     from qops_batsim.engine.simulation import Simulation
-    from qops_batsim.platform.model import Platform
+    from qops_batsim.platform.platform_model import Platform
     from qops_batsim.protocol.v5.components import Component
     from qops_batsim.protocol.v5.engine_side import EngineSide
-    from qops_batsim.workload.model import Workload
+    from qops_batsim.workload.workload_model import Workload
 
 BATSIM5_VERSION = "5.0.0-rc2"
 """Version of Batsim whose options, protocol and files these are."""
@@ -147,7 +147,7 @@ def read_workload5(path: str | Path) -> Workload:
 
 def engine_options5(given: argparse.Namespace, workloads: Sequence[Workload]) -> EngineOptions:
     """Return the options of the simulation that the command line gives."""
-    from qops_batsim.engine.options import BATSIM_5, EngineOptions
+    from qops_batsim.engine.engine_options import BATSIM_5, EngineOptions
 
     if given.mmax < 0:
         raise InputError(f"--mmax is {given.mmax}; a whole number from 0 up is expected")
@@ -166,7 +166,7 @@ def engine_options5(given: argparse.Namespace, workloads: Sequence[Workload]) ->
 
 def read_events5(path: str, name: str) -> tuple[ExternalEvent, ...]:
     """Read Batsim 5's external events, all generic, sorted by date."""
-    from qops_batsim.engine.options import events_in_order, listed_events
+    from qops_batsim.engine.engine_options import events_in_order, listed_events
 
     found = []
     for number, event in enumerate(listed_events(path, forward_unknown=True)[0]):

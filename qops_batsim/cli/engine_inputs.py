@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from qops_batsim.errors import InputError, shown
 
 if TYPE_CHECKING:
-    from qops_batsim.platform.model import Platform
-    from qops_batsim.workload.model import Workload
+    from qops_batsim.platform.platform_model import Platform
+    from qops_batsim.workload.workload_model import Workload
 
 
 def read_inputs(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
-from qops_batsim.cli.console import note, print_answer, print_json, print_table, say
-from qops_batsim.cli.inputs import prices_in, run_name
-from qops_batsim.cli.options import (
+from qops_batsim.cli.command_inputs import prices_in, run_name
+from qops_batsim.cli.common_options import (
     AsJson,
     Code,
     PricedWorkload,
@@ -15,6 +14,7 @@ from qops_batsim.cli.options import (
     Run,
     manual,
 )
+from qops_batsim.cli.console import note, print_answer, print_json, print_table, say
 from qops_batsim.cli.texts import (
     date_text,
     duration_text,
@@ -75,7 +75,7 @@ def explain(
     """
     from msgspec.structs import replace
 
-    from qops_batsim.advice.charges import price_list
+    from qops_batsim.advice.charge_report import price_list
     from qops_batsim.advice.explain import explain_from_files, explain_job
     from qops_batsim.advice.history import read_history_if_kept
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qops_batsim.cli.command_inputs import duration
+from qops_batsim.cli.common_options import AsJson, Scheduler, Settings, manual
 from qops_batsim.cli.console import (
     note,
     print_error,
@@ -18,8 +20,6 @@ from qops_batsim.cli.console import (
     say,
     warn,
 )
-from qops_batsim.cli.inputs import duration
-from qops_batsim.cli.options import AsJson, Scheduler, Settings, manual
 from qops_batsim.errors import InputError, QopsError, require
 from qops_batsim.version import __version__
 
@@ -123,7 +123,7 @@ def _run(
     from qops_batsim.live.centre import hand_back
     from qops_batsim.live.daemon import JOURNAL_FAILED
     from qops_batsim.live.journal import JournalFailure
-    from qops_batsim.live.slurm import Slurm
+    from qops_batsim.live.slurm_manager import Slurm
 
     try:
         _follow(path, about, poll, kept, dry_run=dry_run)
@@ -142,7 +142,7 @@ def _follow(path: Path, about: About, poll: float, kept: dict[str, bool], *, dry
     from qops_batsim.live.daemon import effect_time, follow, settings_when_told, sole_decider
     from qops_batsim.live.journal import Journal
     from qops_batsim.live.shadow import ShadowManager
-    from qops_batsim.live.slurm import Slurm
+    from qops_batsim.live.slurm_manager import Slurm
 
     manager: ResourceManager = Slurm(about.partition)
     with ExitStack() as stack:
@@ -222,7 +222,7 @@ def release_all(
     from qops_batsim.live.centre import LIVE, hand_back
     from qops_batsim.live.daemon import sole_decider
     from qops_batsim.live.journal import InUse, Journal
-    from qops_batsim.live.slurm import Slurm, read_config
+    from qops_batsim.live.slurm_manager import Slurm, read_config
 
     found = about = None
     with ExitStack() as stack:
@@ -357,7 +357,7 @@ def record(
     """
     from qops_batsim.live.record import Recorder
     from qops_batsim.live.record import record as go_on
-    from qops_batsim.live.slurm import Slurm
+    from qops_batsim.live.slurm_manager import Slurm
 
     step = duration(poll, "--poll", zero=False)
     with Recorder(file, Slurm(partition)) as recorder:
@@ -384,7 +384,7 @@ def report(
     """
     from qops_batsim.experiments.deadline_runs import contestant_of
     from qops_batsim.live.journal import Journal
-    from qops_batsim.live.report import report as read_report
+    from qops_batsim.live.journal_report import report as read_report
 
     asked, options = scheduler, None
     if scheduler is not None:

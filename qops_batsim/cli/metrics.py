@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from qops_batsim.cli.command_inputs import read_runs, warn_of_other_workloads
+from qops_batsim.cli.common_options import AsJson, Hosts, Runs, WorkloadsOfRun, manual
 from qops_batsim.cli.console import note, print_json, print_table, say
-from qops_batsim.cli.inputs import read_runs, warn_of_other_workloads
-from qops_batsim.cli.options import AsJson, Hosts, Runs, WorkloadsOfRun, manual
 from qops_batsim.cli.texts import number_text
 
 if TYPE_CHECKING:
     from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics, Tally
     from qops_batsim.analysis.metrics.run_metrics import Metrics
-    from qops_batsim.analysis.results.run import RunResult
-    from qops_batsim.workload.model import Workload
+    from qops_batsim.analysis.results.run_result import RunResult
+    from qops_batsim.workload.workload_model import Workload
 
 _about = manual(
     """
@@ -68,7 +68,7 @@ def metrics(
 
 def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Workload]:
     """Return the workloads from which a run's deadlines are counted; none if unknown."""
-    from qops_batsim.analysis.results.run import read_workloads, workloads_with_deadlines
+    from qops_batsim.analysis.results.run_result import read_workloads, workloads_with_deadlines
 
     if given:
         return read_workloads(given)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
+from qops_batsim.cli.common_options import manual
 from qops_batsim.cli.console import print_json, print_table, say
-from qops_batsim.cli.options import manual
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
-    from qops_batsim.platform.model import HostGroup, Platform
+    from qops_batsim.platform.platform_model import HostGroup, Platform
 
 app = typer.Typer(no_args_is_help=True, help="Make and show platforms (SimGrid XML).")
 
@@ -68,7 +68,7 @@ def cluster(
         qops-batsim platform cluster net.xml --hosts 128 --bandwidth 125MBps \\
           --latency 50us
     """
-    from qops_batsim.platform.generate import make_cluster
+    from qops_batsim.platform.equal_hosts import make_cluster
     from qops_batsim.platform.simgrid_write import write_platform
     from qops_batsim.platform.units import parse_bandwidth, parse_size, parse_speed, parse_time
 
@@ -112,7 +112,7 @@ def show(
             raise InputError("--json is given without a platform; its name or file is expected")
         _print_shipped()
         return
-    from qops_batsim.platform.model import host_groups
+    from qops_batsim.platform.platform_model import host_groups
     from qops_batsim.platform.simgrid_read import read_platform
     from qops_batsim.shipped import find_input
 

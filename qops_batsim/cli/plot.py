@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from qops_batsim.cli.command_inputs import moment, read_runs, warn_of_other_workloads
+from qops_batsim.cli.common_options import Hosts, Runs, WorkloadsOfRun, manual
 from qops_batsim.cli.console import say, warn
-from qops_batsim.cli.inputs import moment, read_runs, warn_of_other_workloads
-from qops_batsim.cli.options import Hosts, Runs, WorkloadsOfRun, manual
 from qops_batsim.errors import InputError, require_one_of
 
 if TYPE_CHECKING:
-    from qops_batsim.analysis.results.run import RunResult
+    from qops_batsim.analysis.results.run_result import RunResult
 
 _about = manual(
     """
@@ -97,7 +97,7 @@ def _gantt(
     color: str | None,
 ) -> None:
     from qops_batsim.analysis.plots.gantt import gantt
-    from qops_batsim.analysis.results.run import read_workloads
+    from qops_batsim.analysis.results.run_result import read_workloads
 
     workloads = read_workloads(workload) if workload else None
     gantt(result, out, color=color or "auto", workloads=workloads, begin=begin, end=end)
@@ -140,7 +140,7 @@ def _deadlines(results: Sequence[RunResult], out: Path, workload: list[Path] | N
 
 def _workloads(result: RunResult, given: list[Path] | None) -> dict[str, Any]:
     """Return those workloads of a run whose files still exist."""
-    from qops_batsim.analysis.results.run import workloads_of_run
+    from qops_batsim.analysis.results.run_result import workloads_of_run
 
     workloads, doubt = workloads_of_run(result, given)
     if doubt is not None:

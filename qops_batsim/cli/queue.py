@@ -11,6 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qops_batsim.cli.command_inputs import duration
+from qops_batsim.cli.common_options import (
+    A_JOB,
+    Accounts,
+    AsJson,
+    Qos,
+    Reservations,
+    manual,
+    with_options,
+)
 from qops_batsim.cli.console import (
     command_line,
     note,
@@ -19,8 +29,6 @@ from qops_batsim.cli.console import (
     progress_bar,
     say,
 )
-from qops_batsim.cli.inputs import duration
-from qops_batsim.cli.options import A_JOB, Accounts, AsJson, Qos, Reservations, manual, with_options
 from qops_batsim.cli.texts import duration_text
 from qops_batsim.errors import InputError
 from qops_batsim.files import check_writable, write_text
@@ -32,7 +40,12 @@ if TYPE_CHECKING:
     from qops_batsim.advice.queue_state import QueueState
     from qops_batsim.forecast.latest import LatestForecast, Watch
     from qops_batsim.forecast.promise import LikelyEnd
-    from qops_batsim.forecast.queue import AskedJob, ForecastBasis, QueueForecast, StartForecast
+    from qops_batsim.forecast.queue_forecast import (
+        AskedJob,
+        ForecastBasis,
+        QueueForecast,
+        StartForecast,
+    )
     from qops_batsim.live.queue_source import QueueSource
     from qops_batsim.schedulers.slurm.config import SlurmConfig
     from qops_batsim.workload.conversion import Conversion
@@ -358,7 +371,7 @@ def starts(
     from qops_batsim.advice.queue_quote import parse_job
     from qops_batsim.advice.queue_state import date_text
     from qops_batsim.experiments.page import Aliases
-    from qops_batsim.forecast.queue import (
+    from qops_batsim.forecast.queue_forecast import (
         AskedJob,
         anonymous,
         forecast_asked,
@@ -438,7 +451,7 @@ def starts(
 def _basis(history: str, processors: int, given: dict[str, Any], *, is_live: bool) -> ForecastBasis:
     """Return what forecasts of a machine rest on: its past, its scheduler, and corrections."""
     from qops_batsim.forecast.past import past_of
-    from qops_batsim.forecast.queue import ForecastBasis, read_corrections
+    from qops_batsim.forecast.queue_forecast import ForecastBasis, read_corrections
 
     calibration, scheduler = given["calibration"], given["by_scheduler"]
     corrections = [] if calibration is None else read_corrections(calibration, scheduler)
@@ -528,7 +541,7 @@ def backtest(
     from qops_batsim.forecast.pages import backtest_page, coverage_table
     from qops_batsim.forecast.past import past_of
     from qops_batsim.forecast.promise import kept_promises
-    from qops_batsim.workload.model import shortage_warning
+    from qops_batsim.workload.workload_model import shortage_warning
 
     if starts not in ("logged", "simulated"):
         raise InputError(f"--starts is {starts!r}; logged or simulated is accepted")
@@ -606,7 +619,7 @@ def _trace(
 
     Jobs are counted by cores, as in queues, or else by what binds.
     """
-    from qops_batsim.cli.inputs import selection
+    from qops_batsim.cli.command_inputs import selection
     from qops_batsim.workload.accounting import Choices
     from qops_batsim.workload.traces import read_partitions
 
@@ -677,7 +690,7 @@ def _watch(queue: Path | None, history: str, given: dict[str, Any]) -> Watch:
 
     from qops_batsim.experiments.page import Aliases
     from qops_batsim.forecast.latest import Watch
-    from qops_batsim.forecast.queue import anonymous, forecast_asked, forecast_queue
+    from qops_batsim.forecast.queue_forecast import anonymous, forecast_asked, forecast_queue
 
     source, draws = _source(queue, given), given["draws"]
     aliases = Aliases()

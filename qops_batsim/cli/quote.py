@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
+from qops_batsim.cli.command_inputs import duration, moment, prices_in
+from qops_batsim.cli.common_options import A_JOB, AsJson, Code, PricedWorkload, PricesFile, manual
 from qops_batsim.cli.console import note, print_answer, print_json
-from qops_batsim.cli.inputs import duration, moment, prices_in
-from qops_batsim.cli.options import A_JOB, AsJson, Code, PricedWorkload, PricesFile, manual
 from qops_batsim.cli.texts import duration_text, moment_text, names_text, possible_text, reason_text
 from qops_batsim.errors import InputError
 
@@ -51,7 +51,7 @@ def quote(
         qops-batsim run qops
         qops-batsim quote out/qops@2d 64x2h --deadline 6h
     """
-    from qops_batsim.advice.charges import price_list
+    from qops_batsim.advice.charge_report import price_list
     from qops_batsim.advice.history import read_history
     from qops_batsim.advice.queue_quote import parse_job
     from qops_batsim.advice.quote import quote as ask

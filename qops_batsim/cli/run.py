@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qops_batsim.cli import options
+from qops_batsim.cli import common_options
+from qops_batsim.cli.common_options import manual
 from qops_batsim.cli.console import (
     Bar,
     note,
@@ -21,7 +22,6 @@ from qops_batsim.cli.console import (
     say,
     warn,
 )
-from qops_batsim.cli.options import manual
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import PICTURE
 from qops_batsim.garbage import without_garbage_collection
@@ -75,9 +75,9 @@ _about = manual(
 def run(
     scheduler: Annotated[str | None, _about("scheduler")] = None,
     workload: Annotated[str | None, _about("--workload")] = None,
-    platform: options.Platform = None,
+    platform: common_options.Platform = None,
     out: Annotated[str | None, _about("--out")] = None,
-    settings: options.Settings = None,
+    settings: common_options.Settings = None,
     hosts: Annotated[int | None, _about("--hosts", min=1)] = None,
     smaller_machine: Annotated[bool, _about("--smaller-machine")] = False,
     compute_sharing: Annotated[
@@ -85,15 +85,15 @@ def run(
     ] = None,
     events: Annotated[str | None, _about("--events")] = None,
     users: Annotated[str | None, _about("--users")] = None,
-    message_delays: options.MessageDelays = True,
+    message_delays: common_options.MessageDelays = True,
     engine: Annotated[str, _about("--engine")] = "embedded",
     timeout: Annotated[float, _about("--timeout", min=0.001)] = 300.0,
     again: Annotated[str | None, _about("--again")] = None,
-    code: options.Code = None,
+    code: common_options.Code = None,
     picture: Annotated[bool | None, _about("--picture/--no-picture")] = None,
-    on_broken_promise: options.OnBrokenPromise = COUNT,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
+    on_broken_promise: common_options.OnBrokenPromise = COUNT,
+    as_json: common_options.AsJson = False,
+    quiet: common_options.Quiet = False,
 ) -> None:
     """Run a scheduler on a workload, with the embedded engine or the real Batsim.
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_
 
 import typer
 
+from qops_batsim.cli.common_options import AsJson, OnBrokenPromise
 from qops_batsim.cli.console import print_json, print_table, say, warn
-from qops_batsim.cli.options import AsJson, OnBrokenPromise
 from qops_batsim.errors import InputError
 from qops_batsim.parameters import COUNT
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qops_batsim.cli.common_options import Quiet, Scheduler, manual
 from qops_batsim.cli.console import (
     note,
     print_error,
     print_failure,
     print_table,
 )
-from qops_batsim.cli.options import Quiet, Scheduler, manual
 from qops_batsim.errors import QopsError
 from qops_batsim.signals import EndingSignal
 

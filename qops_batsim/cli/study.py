@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qops_batsim.cli import console, options
-from qops_batsim.cli.options import manual
+from qops_batsim.cli import common_options, console
+from qops_batsim.cli.common_options import manual
 from qops_batsim.errors import require_one_of
 from qops_batsim.parameters import is_strict
 
@@ -77,11 +77,11 @@ def run(
     schedulers: Annotated[list[str] | None, _about("SCHEDULER...", show_default=False)] = None,
     quick: Annotated[bool, _about("--quick")] = False,
     seed: Annotated[int | None, _about("--seed", min=0, show_default=False)] = None,
-    workers: options.Processes = 1,
-    dask: options.Dask = None,
+    workers: common_options.Processes = 1,
+    dask: common_options.Dask = None,
     retry: Annotated[bool, _about("--retry")] = False,
     on_broken_promise: Annotated[str | None, _about("--on-broken-promise")] = None,
-    code: options.Code = None,
+    code: common_options.Code = None,
 ) -> None:
     """Make the missing runs of a study, and print its table.
 
@@ -178,7 +178,7 @@ def _tell_cost(jobs: Sequence[float]) -> None:
 
 
 @app.command("status")
-def status(directory: _Directory, as_json: options.AsJson = False) -> None:
+def status(directory: _Directory, as_json: common_options.AsJson = False) -> None:
     """Tell the progress of a study, also while it runs, and what failed.
 
     Examples:
@@ -214,7 +214,7 @@ def report(
     ending: Annotated[str, _about("--format")] = "png",
     page: Annotated[Path | None, _about("--html", show_default=False)] = None,
     others: Annotated[Path | None, _of_report("--with", show_default=False)] = None,
-    as_json: options.AsJson = False,
+    as_json: common_options.AsJson = False,
 ) -> None:
     """Print the table of the finished runs, or write it with its pictures to files.
 

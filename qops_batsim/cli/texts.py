@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from qops_batsim.timing import PLAN_TOLERANCE
 
 if TYPE_CHECKING:
-    from qops_batsim.advice.charges import JobPrice
+    from qops_batsim.advice.charge_report import JobPrice
     from qops_batsim.advice.quote import PossibleDeadline
     from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics
     from qops_batsim.analysis.verify.rules_qos import Lateness

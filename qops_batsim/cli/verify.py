@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qops_batsim.cli.command_inputs import read_runs
+from qops_batsim.cli.common_options import Hosts, Run, WorkloadsOfRun, manual, rows_to_list
 from qops_batsim.cli.console import note, progress_bar, say, warn
-from qops_batsim.cli.inputs import read_runs
-from qops_batsim.cli.options import Hosts, Run, WorkloadsOfRun, manual, rows_to_list
 from qops_batsim.cli.texts import lateness_text
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def verify(
         qops-batsim verify out/kth_easy
         qops-batsim verify out/expe --workload kth.json --hosts 100
     """
-    from qops_batsim.analysis.results.run import workloads_of_run
+    from qops_batsim.analysis.results.run_result import workloads_of_run
     from qops_batsim.analysis.verify.verifier import Verification
 
     with progress_bar(None, "reading"):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from qops_batsim.cli import need, options
+from qops_batsim.cli import common_options, need_options
+from qops_batsim.cli.command_inputs import duration, read_source
+from qops_batsim.cli.common_options import manual
 from qops_batsim.cli.console import announce_slow, note, progress_bar, say, warn
-from qops_batsim.cli.inputs import duration, read_source
-from qops_batsim.cli.options import manual
 from qops_batsim.cli.texts import load_text
 from qops_batsim.cli.workload_import import import_log
 from qops_batsim.cli.workload_users import users
@@ -27,7 +27,7 @@ from qops_batsim.parameters import (
 )
 
 if TYPE_CHECKING:
-    from qops_batsim.workload.model import Workload
+    from qops_batsim.workload.workload_model import Workload
 
 EASY, NEED, SCALED = "easy", "need", "scaled"
 
@@ -60,7 +60,7 @@ _of_generate = manual(
 
 @app.command("generate")
 def generate(
-    out: options.WorkloadOut,
+    out: common_options.WorkloadOut,
     preset: Annotated[str, _of_generate("--preset")] = "sdsc-sp2",
     jobs: Annotated[int | None, _of_generate("--jobs")] = None,
     seed: Annotated[int, _of_generate("--seed")] = 1,
@@ -94,7 +94,7 @@ def generate(
         qops-batsim workload generate mixed.json --preset mixed --jobs 200
     """
     from qops_batsim.workload.batsim_json import write_workload
-    from qops_batsim.workload.generate import DeadlineRule, generate_workload
+    from qops_batsim.workload.synthetic import DeadlineRule, generate_workload
 
     if preset == MIXED:
         given = {"--load": load, "--exact-estimates": exact_estimates}
@@ -180,13 +180,13 @@ _of_deadlines = manual(
 
 @app.command("scale")
 def scale(
-    source: options.WorkloadIn,
-    out: options.WorkloadOut,
+    source: common_options.WorkloadIn,
+    out: common_options.WorkloadOut,
     load: Annotated[float, _of_scale("--load")] = 1.0,
-    method: options.LoadMethod = METHOD.default,
+    method: common_options.LoadMethod = METHOD.default,
     seed: Annotated[int, _of_scale("--seed")] = 1,
-    first: options.First = 0,
-    skip: options.Skip = 0,
+    first: common_options.First = 0,
+    skip: common_options.Skip = 0,
     same_time: Annotated[bool, _of_scale("--same-time")] = False,
 ) -> None:
     """Take a part of a workload and change its load (Islam et al. 2003).
@@ -227,25 +227,25 @@ def scale(
 
 @app.command("deadlines")
 def deadlines(
-    source: options.WorkloadIn,
-    out: options.WorkloadOut,
+    source: common_options.WorkloadIn,
+    out: common_options.WorkloadOut,
     by: Annotated[str, _of_deadlines("--by")] = EASY,
-    stringency: options.Stringency = STRINGENCY.default,
-    deadline_share: options.DeadlineShare = SHARE.default,
-    relaxation: options.Relaxation = RELAXATION.default,
-    artificial: options.Artificial = ARTIFICIAL.default,
+    stringency: common_options.Stringency = STRINGENCY.default,
+    deadline_share: common_options.DeadlineShare = SHARE.default,
+    relaxation: common_options.Relaxation = RELAXATION.default,
+    artificial: common_options.Artificial = ARTIFICIAL.default,
     seed: Annotated[int, _of_deadlines("--seed")] = 1,
     reaction: Annotated[str, _of_deadlines("--reaction")] = "60s",
     reference: Annotated[str, _of_deadlines("--reference")] = SCALED,
     estimates: Annotated[str, _of_deadlines("--estimates")] = ESTIMATES.default,
     at_least: Annotated[str | None, _of_deadlines("--at-least", show_default=False)] = None,
-    mix: need.Mix = None,
-    factors: need.Factors = None,
-    at: need.At = None,
-    days: need.Days = None,
-    slack: need.Slack = None,
-    begins: need.Begins = None,
-    time_zone: need.TimeZone = None,
+    mix: need_options.Mix = None,
+    factors: need_options.Factors = None,
+    at: need_options.At = None,
+    days: need_options.Days = None,
+    slack: need_options.Slack = None,
+    begins: need_options.Begins = None,
+    time_zone: need_options.TimeZone = None,
 ) -> None:
     """Give jobs deadlines: from EASY's schedule (Islam et al. 2003), or by users' needs.
 
@@ -304,7 +304,7 @@ def deadlines(
     users = estimates == USERS
     if by == NEED:
         _refuse(by, stringency=stringency != STRINGENCY.default, reference=reference != SCALED)
-        needs = need.need_choices(texts, others)
+        needs = need_options.need_choices(texts, others)
         workload = read_source(source, out)
         if needs.calendar is not None and workload.calendar is not None:
             raise InputError(
@@ -368,8 +368,8 @@ _of_estimates = manual(
 
 @app.command("estimates")
 def estimates(
-    source: options.WorkloadIn,
-    out: options.WorkloadOut,
+    source: common_options.WorkloadIn,
+    out: common_options.WorkloadOut,
     model: Annotated[str, _of_estimates("--model")],
     margin: Annotated[float, _of_estimates("--margin")] = 1.0,
     risk: Annotated[float | None, _of_estimates("--risk")] = None,
@@ -458,8 +458,8 @@ _of_classes = manual(
 
 @app.command("classes")
 def classes(
-    source: options.WorkloadIn,
-    out: options.WorkloadOut,
+    source: common_options.WorkloadIn,
+    out: common_options.WorkloadOut,
     log: Annotated[Path | None, _of_classes("--log", exists=True, dir_okay=False)] = None,
     cpu_time: Annotated[str, _of_classes("--cpu-time")] = RUN_TIME,
     every: Annotated[str | None, _of_classes("--every")] = None,

@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from msgspec import to_builtins
 
+from qops_batsim.cli.command_inputs import duration, refuse_same_file, selection
+from qops_batsim.cli.common_options import (
+    Accounts,
+    NodesFile,
+    Qos,
+    Reservations,
+    manual,
+    with_options,
+)
 from qops_batsim.cli.console import print_json, print_table, say, warn
-from qops_batsim.cli.inputs import duration, refuse_same_file, selection
-from qops_batsim.cli.options import Accounts, NodesFile, Qos, Reservations, manual, with_options
 from qops_batsim.cli.texts import load_text
 from qops_batsim.errors import InputError, did_you_mean, require_one_of, shown
 
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
     from qops_batsim.workload.accounting.site import CsvForm
     from qops_batsim.workload.conversion import Conversion, Repairs
     from qops_batsim.workload.log_records import RepairCount
-    from qops_batsim.workload.model import Workload
+    from qops_batsim.workload.workload_model import Workload
 
 FORMATS = {
     "swf": "a log in the Standard Workload Format",
@@ -397,7 +404,7 @@ def _events_of(
     """Return the events of reservations, perhaps with notices ahead, and a report on them."""
     from qops_batsim.platform.hostset import HostSet
     from qops_batsim.workload.accounting.reservations import windows_of
-    from qops_batsim.workload.model import plain_number
+    from qops_batsim.workload.workload_model import plain_number
 
     windows, left_out = windows_of(reservations, conversion, choices)
     first, lines = conversion.workload.jobs[0].submission_time, []

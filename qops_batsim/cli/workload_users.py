@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qops_batsim.cli.command_inputs import refuse_same_file
+from qops_batsim.cli.common_options import AsJson, manual
 from qops_batsim.cli.console import print_json, print_table, say
-from qops_batsim.cli.inputs import refuse_same_file
-from qops_batsim.cli.options import AsJson, manual
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
-    from qops_batsim.users.fit import UsersSummary
-    from qops_batsim.users.model import Users
+    from qops_batsim.users.user_fit import UsersSummary
+    from qops_batsim.users.user_model import Users
 
 _about = manual(
     """
@@ -39,7 +39,7 @@ _FILE_OF_USERS = re.compile(rb'\s*\{\s*"type":\s*"users"')
 
 def _print_example(wanted: bool) -> None:
     if wanted:
-        from qops_batsim.users.model import EXAMPLE
+        from qops_batsim.users.user_model import EXAMPLE
 
         typer.echo(EXAMPLE.read_text("utf-8"), nl=False)
         raise typer.Exit
@@ -77,8 +77,8 @@ def users(
         # Another sample of the same users:
         qops-batsim workload users kth-users.json other.json --rotate --seed 2
     """
-    from qops_batsim.users.fit import summary
-    from qops_batsim.users.model import more_users, rotated, write_users
+    from qops_batsim.users.user_fit import summary
+    from qops_batsim.users.user_model import more_users, rotated, write_users
 
     refuse_same_file(source, out, "input")
     found = _found(source, processors, time_zone, choices, seed)
@@ -105,8 +105,8 @@ def _found(
     from msgspec.structs import replace
 
     from qops_batsim.files import read_stored
-    from qops_batsim.users.fit import fit_users
-    from qops_batsim.users.model import Sessions, UserChoices, read_choices, read_users
+    from qops_batsim.users.user_fit import fit_users
+    from qops_batsim.users.user_model import Sessions, UserChoices, read_choices, read_users
     from qops_batsim.workload.traces import read_trace
 
     chosen = read_choices(choices)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.engine.host_states import SwitchableHosts
-from qops_batsim.platform.model import Host
+from qops_batsim.platform.platform_model import Host
 
 JOB_STARTS, JOB_ENDS, POWER_STATES = "s", "e", "p"
 """Kinds of entries in ``_consumed_energy.csv``."""

@@ -28,7 +28,7 @@ from qops_batsim.errors import InputError, printable, shown
 from qops_batsim.files import read_text
 from qops_batsim.job_fields import is_amount, is_whole_number
 from qops_batsim.limits import MAX_AMOUNT, MAX_NESTING, MAX_SECONDS, MAX_STEPS, MAX_TRACE_BYTES
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 ACTION = "m_usage"
 

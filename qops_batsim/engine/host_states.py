@@ -17,7 +17,7 @@ import numpy as np
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.platform.model import Host, Platform
+from qops_batsim.platform.platform_model import Host, Platform
 
 
 class HostOccupation:

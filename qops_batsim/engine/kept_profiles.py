@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from qops_batsim.engine.records import JobRecord
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 _Name = tuple[str, str]
 """Workload and name of a profile."""

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from qops_batsim.engine.conversation import Conversation
+from qops_batsim.engine.engine_options import ExternalEvent
 from qops_batsim.engine.loop import EmbeddedManager, Loop, Submissions
-from qops_batsim.engine.options import ExternalEvent
 from qops_batsim.engine.sleeping_jobs import DelayJobs, Outcome, submission_order
 from qops_batsim.jobs import Job
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.protocol.events import Notify
-from qops_batsim.workload.model import JobColumns
+from qops_batsim.workload.workload_model import JobColumns
 
 
 class SubmittedFields:

@@ -10,8 +10,8 @@ import numpy as np
 
 from qops_batsim.engine.ended_jobs import STATE_CODES, EndedJobs, HostChanges, ended_jobs_of
 from qops_batsim.engine.energy import format_consumed_energy, sum_in_order
+from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.engine.host_states import NAMES, format_power_state_changes
-from qops_batsim.engine.options import outages_of
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import SimulationError, shown
 from qops_batsim.file_set import FileSet, run_files

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from qops_batsim.engine.execution import Amounts, AnyAmounts
 from qops_batsim.engine.fluid import Computation, HostResource, Resource
 from qops_batsim.errors import InputError, shown
-from qops_batsim.platform.model import Host, Link, Platform
 from qops_batsim.platform.network import Network
+from qops_batsim.platform.platform_model import Host, Link, Platform
 
 TCP_WINDOW = 4194304.0
 """SimGrid's bound on unacknowledged data (bytes): latency bounds the rate of a transfer."""

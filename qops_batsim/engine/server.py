@@ -23,16 +23,16 @@ from typing import Any, NamedTuple
 
 from qops_batsim.engine.conversation import Exchange
 from qops_batsim.engine.decision_effects import apply_decision
+from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent, Rules
 from qops_batsim.engine.execution import Amounts
 from qops_batsim.engine.fluid import Computation
-from qops_batsim.engine.options import EngineOptions, ExternalEvent, Rules
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.sleeping_jobs import submission_order
 from qops_batsim.engine.waits import SteppedWaits, Wait, Waits
 from qops_batsim.engine.world import World
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
-from qops_batsim.platform.model import Platform
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.protocol.decisions import Decision, RegisterJob, StopSimulation
 from qops_batsim.protocol.events import (
     NO_MORE_EXTERNAL_EVENTS,

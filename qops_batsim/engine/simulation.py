@@ -28,14 +28,14 @@ import msgspec
 import numpy as np
 
 from qops_batsim.engine.conversation import Conversation
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.server import NetworkedWorld, Server
 from qops_batsim.engine.world import World
 from qops_batsim.errors import SimulationError
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.jobs import RUNNING, SUBMITTED, Job
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.platform.model import Host, Platform
+from qops_batsim.platform.platform_model import Host, Platform
 from qops_batsim.protocol.decisions import Decision, ExecuteJob
 from qops_batsim.protocol.events import (
     EngineConfig,
@@ -45,7 +45,7 @@ from qops_batsim.protocol.events import (
     SimulationBegins,
 )
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,8 +166,8 @@ class Simulation:
     --------
     >>> from qops_batsim import simulate
     >>> from qops_batsim.jobs import Job
-    >>> from qops_batsim.platform.generate import make_cluster
-    >>> from qops_batsim.workload.model import Workload, delay_profile
+    >>> from qops_batsim.platform.equal_hosts import make_cluster
+    >>> from qops_batsim.workload.workload_model import Workload, delay_profile
     >>> name, profile = delay_profile(60)
     >>> jobs = [Job("1", 0.0, 2, name), Job("2", 5.0, 3, name)]
     >>> workload = Workload(jobs=jobs, profiles={name: profile}, processors=4)

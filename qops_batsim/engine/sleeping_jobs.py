@@ -30,7 +30,7 @@ from qops_batsim.jobs import (
 )
 from qops_batsim.platform.host_intervals import HostIntervals
 from qops_batsim.tables import Words
-from qops_batsim.workload.model import JobColumns
+from qops_batsim.workload.workload_model import JobColumns
 
 
 class DelayJobs(NamedTuple):

@@ -15,6 +15,13 @@ from typing import Any
 import msgspec
 
 from qops_batsim.engine.energy import JOB_ENDS, JOB_STARTS, EnergyMeter
+from qops_batsim.engine.engine_options import (
+    AVAILABLE,
+    UNAVAILABLE,
+    EngineOptions,
+    ExternalEvent,
+    outages_of,
+)
 from qops_batsim.engine.execution import (
     WALLTIME_RETURN_CODE,
     Execution,
@@ -33,13 +40,6 @@ from qops_batsim.engine.host_states import (
     limited_hosts,
 )
 from qops_batsim.engine.kept_profiles import KeptProfiles
-from qops_batsim.engine.options import (
-    AVAILABLE,
-    UNAVAILABLE,
-    EngineOptions,
-    ExternalEvent,
-    outages_of,
-)
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.engine.resources import Machine
 from qops_batsim.engine.waits import Wait, Waits
@@ -54,9 +54,9 @@ from qops_batsim.jobs import (
     Job,
 )
 from qops_batsim.platform.hostset import HostSet, WrittenHosts
-from qops_batsim.platform.model import Platform
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.protocol.events import Event, JobCompleted, JobKilled, JobSubmitted, RequestedCall
-from qops_batsim.workload.model import JobColumns, Workload
+from qops_batsim.workload.workload_model import JobColumns, Workload
 
 MANY_HOSTS = 1_000
 """On more hosts than that, those of jobs that have ended are kept as texts."""

@@ -21,7 +21,7 @@ from qops_batsim.analysis.metrics.charge_totals import References, reference_of_
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes, outcomes_of_simulation, with_drift
 from qops_batsim.analysis.results.allocations import Allocations, Stays, on_all_hosts
 from qops_batsim.analysis.results.message_drift import drift_behind
-from qops_batsim.analysis.results.tables import Floats, Integers
+from qops_batsim.analysis.results.result_tables import Floats, Integers
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.engine.ended_jobs import EndedJobs
 from qops_batsim.engine.simulation import Simulation
@@ -39,9 +39,9 @@ from qops_batsim.parameters import (
     USERS,
     is_strict,
 )
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.platform.model import Platform
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.network import longest_round_trip
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.inputs import AnyEvents
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.plugins import digest_of_file, short_name
@@ -50,9 +50,9 @@ from qops_batsim.scheduling.registry import make_scheduler, parse_settings
 from qops_batsim.timing import least_grace
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.estimates import EstimateChoices, users_estimates, with_estimates
-from qops_batsim.workload.model import Workload
 from qops_batsim.workload.need import NeedChoices
 from qops_batsim.workload.scale import PAPER_JOBS
+from qops_batsim.workload.workload_model import Workload
 
 BLIND = ("fcfs", "easy", "conservative")
 """Schedulers that do not look at deadlines."""

@@ -16,9 +16,9 @@ from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.deadlines import DeadlineChoices, assign_deadlines, without_deadlines
 from qops_batsim.workload.delay_jobs import derived, exact_estimates, run_times_until_killed
 from qops_batsim.workload.estimates import EstimateChoices, users_estimates, with_estimates
-from qops_batsim.workload.model import Workload
 from qops_batsim.workload.need import NeedChoices, assign_deadlines_by_need
 from qops_batsim.workload.scale import origin_of_duplicate, originals, scale_load, subset
+from qops_batsim.workload.workload_model import Workload
 
 REFERENCES = ("scaled", "unscaled")
 

@@ -17,7 +17,7 @@ import numpy as np
 from qops_batsim.analysis.metrics.admission import PromiseMetrics, promise_metrics
 from qops_batsim.analysis.metrics.charge_totals import References
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes, fates
-from qops_batsim.analysis.results.tables import Booleans, Floats
+from qops_batsim.analysis.results.result_tables import Booleans, Floats
 from qops_batsim.economics.charges import SlowdownTable, category_slowdowns
 from qops_batsim.experiments.deadline_runs import (
     DeadlineCase,
@@ -28,10 +28,10 @@ from qops_batsim.experiments.deadline_runs import (
 from qops_batsim.experiments.listed_cases import outages_of_case
 from qops_batsim.optimum.best import Limits, best_possible
 from qops_batsim.optimum.problem import OBJECTIVES, problem_of, worth_of
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.running.reference import easy_references
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 UNITS = 0.5
 """Units of deterministic time for which a workload is searched, for each objective."""

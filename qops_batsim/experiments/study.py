@@ -70,9 +70,9 @@ from qops_batsim.parameters import (
 )
 from qops_batsim.scheduling.plugins import AllowedCode, scheduler_of_data
 from qops_batsim.workload.estimates import RANDOM, EstimateChoices
-from qops_batsim.workload.model import check_counts, check_seed
 from qops_batsim.workload.need import NeedChoices
 from qops_batsim.workload.scale import METHODS
+from qops_batsim.workload.workload_model import check_counts, check_seed
 
 
 class Point(msgspec.Struct, frozen=True, kw_only=True):

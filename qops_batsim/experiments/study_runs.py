@@ -48,12 +48,12 @@ from qops_batsim.experiments.study import (
 from qops_batsim.files import decoded, read_bytes, write_text
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
 from qops_batsim.parameters import EXACT, LOAD, USERS
-from qops_batsim.platform.model import Platform
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.inputs import load_platform
 from qops_batsim.version import __version__
 from qops_batsim.workload.estimates import estimates_sentence
-from qops_batsim.workload.model import Workload, stretch_of
 from qops_batsim.workload.traces import read_trace
+from qops_batsim.workload.workload_model import Workload, stretch_of
 
 if TYPE_CHECKING:
     import pandas as pd

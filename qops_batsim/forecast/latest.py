@@ -21,7 +21,7 @@ from qops_batsim.advice.queue_quote import Ask
 from qops_batsim.advice.queue_state import QueueState, date_text
 from qops_batsim.advice.quote_server import Problem
 from qops_batsim.errors import QopsError, shown
-from qops_batsim.forecast.queue import AskedJob, QueueForecast, StartForecast
+from qops_batsim.forecast.queue_forecast import AskedJob, QueueForecast, StartForecast
 from qops_batsim.running.processes import WorkerContext
 
 EVERY = 10.0

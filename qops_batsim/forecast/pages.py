@@ -32,7 +32,7 @@ from qops_batsim.forecast.backtest import (
     PastForecast,
 )
 from qops_batsim.forecast.promise import KeptPromises
-from qops_batsim.forecast.queue import QueueForecast, StartForecast
+from qops_batsim.forecast.queue_forecast import QueueForecast, StartForecast
 
 WIDTH = 5.2
 """Inches of a picture, whose letters can be read on a phone then."""

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from qops_batsim.advice.charges import JobPrice, PriceList
+from qops_batsim.advice.charge_report import JobPrice, PriceList
 from qops_batsim.advice.queue_quote import QueueAnswer
 from qops_batsim.advice.queue_state import QueueState, date_text
 from qops_batsim.economics.charges import ReferenceJob, SlowdownTable, category_slowdowns
 from qops_batsim.economics.prices import Prices
 from qops_batsim.forecast.backtest import LEVELS, TOLERANCE, PastForecast
 from qops_batsim.forecast.past import Past
-from qops_batsim.forecast.queue import AskedJob, ForecastBasis, starts_of_asked
+from qops_batsim.forecast.queue_forecast import AskedJob, ForecastBasis, starts_of_asked
 
 KEPT = 0.95
 """The chance with which such a promise is kept."""
@@ -60,7 +60,7 @@ def likely_ends(
     """Return likely ends of jobs, with a deadline scheduler's answers to the same jobs.
 
     Slowdowns that charges follow from are those of the history. See
-    :func:`~qops_batsim.forecast.queue.forecast_queue`.
+    :func:`~qops_batsim.forecast.queue_forecast.forecast_queue`.
     """
     asked = [AskedJob(processors=each.processors, limit=each.time, user=user) for each in answers]
     charges, now = PriceList(_slowdowns(basis.past, prices), "", prices), state.now

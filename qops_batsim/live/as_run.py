@@ -15,7 +15,7 @@ import numpy as np
 
 from qops_batsim.dates import Calendar
 from qops_batsim.engine.ended_jobs import EndedJobs
-from qops_batsim.engine.options import ExternalEvent, outages_of
+from qops_batsim.engine.engine_options import ExternalEvent, outages_of
 from qops_batsim.engine.outputs import format_jobs
 from qops_batsim.file_set import run_files
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED
@@ -33,7 +33,7 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.tables import Words
 from qops_batsim.timing import ROUND_TRIPS, SHORTEST
 from qops_batsim.workload.batsim_json import format_workload
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.workload_model import Workload, delay_profile
 
 
 def export_run(journal: Journal, prefix: Path, *, code: AllowedCode = ()) -> list[Path]:

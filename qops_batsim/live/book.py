@@ -52,7 +52,7 @@ from qops_batsim.protocol.events import (
 )
 from qops_batsim.scheduling.refusal import Refusal, RefusalKind, sentence
 from qops_batsim.timing import SHORTEST
-from qops_batsim.workload.model import Workload, delay_profile, read_jobs
+from qops_batsim.workload.workload_model import Workload, delay_profile, read_jobs
 
 WORKLOAD = "w0"
 """Name of the workload whose jobs these are in the protocol."""

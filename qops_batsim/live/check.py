@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from qops_batsim.errors import InputError
-from qops_batsim.live.slurm import Run, read_config, run_command
+from qops_batsim.live.slurm_manager import Run, read_config, run_command
 from qops_batsim.workload.accounting.nodes import NodeSizes
 
 SWEEP = 30.0

@@ -17,7 +17,7 @@ from msgspec import to_builtins
 from qops_batsim.live.centre import LiveCentre, deciding_module
 from qops_batsim.live.journal import About, locked
 from qops_batsim.live.manager import CommandFailed, Unreachable
-from qops_batsim.live.slurm import read_config
+from qops_batsim.live.slurm_manager import read_config
 from qops_batsim.scheduling.registry import parse_settings
 
 JOURNAL_FAILED = 74

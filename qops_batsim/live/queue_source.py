@@ -21,7 +21,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.files import read_bytes
 from qops_batsim.live.journal import Journal, is_journal
 from qops_batsim.live.manager import CommandFailed, Unreachable
-from qops_batsim.live.slurm import Run, read_priorities, read_queue_text, run_command
+from qops_batsim.live.slurm_manager import Run, read_priorities, read_queue_text, run_command
 from qops_batsim.schedulers.slurm.config import SlurmConfig, read_slurm_config
 from qops_batsim.workload.accounting.nodes import NodeSizes, nodes_of
 

@@ -12,7 +12,7 @@ import msgspec
 from qops_batsim.advice.expected_starts import Look
 from qops_batsim.live.journal import locked
 from qops_batsim.live.manager import Unreachable
-from qops_batsim.live.slurm import Slurm
+from qops_batsim.live.slurm_manager import Slurm
 
 
 class Recorder:

@@ -46,11 +46,11 @@ from qops_batsim.optimum.solver import (
     require_solver,
     solve,
 )
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import run_times_until_killed
-from qops_batsim.workload.model import Workload, check_seed
+from qops_batsim.workload.workload_model import Workload, check_seed
 
 WINDOW = 500
 """Jobs in a window of a long log, about."""

@@ -12,9 +12,9 @@ from qops_batsim.errors import SimulationError
 from qops_batsim.optimum.best import ROUNDING, Best
 from qops_batsim.optimum.problem import worth_of
 from qops_batsim.running.run import Run, run
-from qops_batsim.schedulers.queue import QueueScheduler
+from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 from qops_batsim.timing import PLAN_TOLERANCE
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 
 class Clairvoyant(QueueScheduler):

@@ -28,7 +28,7 @@ from qops_batsim.economics.charges import category_slowdowns, islam2004, served_
 from qops_batsim.running.reference import easy_references
 from qops_batsim.timing import DEADLINE_TOLERANCE, PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import derived, jobs_until_killed, run_times_until_killed
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 from qops_batsim.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from qops_batsim.platform.generate import make_cluster as make_cluster
+    from qops_batsim.platform.equal_hosts import make_cluster as make_cluster
     from qops_batsim.platform.hostset import HostSet as HostSet
-    from qops_batsim.platform.model import Host as Host
-    from qops_batsim.platform.model import Link as Link
-    from qops_batsim.platform.model import Platform as Platform
-    from qops_batsim.platform.model import Zone as Zone
+    from qops_batsim.platform.platform_model import Host as Host
+    from qops_batsim.platform.platform_model import Link as Link
+    from qops_batsim.platform.platform_model import Platform as Platform
+    from qops_batsim.platform.platform_model import Zone as Zone
     from qops_batsim.platform.simgrid_read import read_platform as read_platform
     from qops_batsim.platform.simgrid_write import write_platform as write_platform
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            "generate": "make_cluster",
+            "equal_hosts": "make_cluster",
             "hostset": "HostSet",
-            "model": "Host Link Platform Zone",
+            "platform_model": "Host Link Platform Zone",
             "simgrid_read": "read_platform",
             "simgrid_write": "write_platform",
         },

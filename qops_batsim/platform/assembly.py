@@ -12,8 +12,8 @@ from functools import cached_property
 import msgspec
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.platform.model import ROLES, Cluster, Host, Link, Platform, Route, Zone
 from qops_batsim.platform.network import linked_names
+from qops_batsim.platform.platform_model import ROLES, Cluster, Host, Link, Platform, Route, Zone
 
 
 class PendingRoute(msgspec.Struct, kw_only=True):

@@ -16,7 +16,7 @@ import math
 import msgspec
 
 from qops_batsim.errors import InputError
-from qops_batsim.platform.model import Cluster, Coordinates, Link, Platform, Route, Zone
+from qops_batsim.platform.platform_model import Cluster, Coordinates, Link, Platform, Route, Zone
 
 LOOPBACK = Link(name="__loopback__", bandwidth=10e9, latency=0.0, sharing_policy="FATPIPE")
 """A host's link to itself where the platform names none, as in SimGrid's models."""
@@ -66,7 +66,7 @@ class Network:
     The values are the platform's own: the correction factors of SimGrid's
     TCP models are not applied, as Batsim's parallel-task model has none.
 
-    >>> from qops_batsim.platform.generate import make_cluster
+    >>> from qops_batsim.platform.equal_hosts import make_cluster
     >>> way = Network(make_cluster(4, bandwidth=1e9, latency=1e-5)).path("host0", "host3")
     >>> [link.name for link in way.links], way.latency, way.bandwidth
     (['link_host0_UP', 'link_host3_DOWN'], 2e-05, 1000000000.0)

@@ -19,7 +19,7 @@ from qops_batsim.errors import InputError, did_you_mean, shown
 from qops_batsim.files import read_stored
 from qops_batsim.limits import MAX_HOSTS, MAX_PLATFORM_BYTES
 from qops_batsim.platform.assembly import PendingHostLink, PendingRoute, PlatformParts
-from qops_batsim.platform.model import (
+from qops_batsim.platform.platform_model import (
     ROUTINGS,
     SHARING_POLICIES,
     Cluster,

@@ -12,7 +12,15 @@ import msgspec
 
 from qops_batsim.errors import InputError
 from qops_batsim.files import write_text
-from qops_batsim.platform.model import Cluster, Coordinates, Host, Link, Platform, Route, Zone
+from qops_batsim.platform.platform_model import (
+    Cluster,
+    Coordinates,
+    Host,
+    Link,
+    Platform,
+    Route,
+    Zone,
+)
 from qops_batsim.platform.units import format_bandwidth, format_speed, format_time
 
 _HEADER = """\

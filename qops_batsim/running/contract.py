@@ -15,26 +15,26 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.analysis.verify.rule import Violation
 from qops_batsim.analysis.verify.rules_qos import PROMISE_RULES
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.core.scheduler import Scheduler
+from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.engine.loop import MESSAGES_PER_REPORT
-from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE, ExternalEvent
 from qops_batsim.engine.outputs import add_outputs, format_jobs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import QopsError
 from qops_batsim.file_set import run_files
 from qops_batsim.jobs import REJECTED, Job, QosRequest
 from qops_batsim.parameters import COUNT, is_strict
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import default_engine, publish_run, simulate
 from qops_batsim.scheduling.interface import InterfaceError
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.workload_model import Workload, delay_profile
 
 CaseRow = (
     tuple[float, int, float, float | None] | tuple[float, int, float, float | None, QosRequest]

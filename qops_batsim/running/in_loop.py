@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from qops_batsim.engine.engine_options import AVAILABLE, UNAVAILABLE
 from qops_batsim.engine.loop import EmbeddedManager
-from qops_batsim.engine.options import AVAILABLE, UNAVAILABLE
 from qops_batsim.engine.simulation import Simulation, ignore
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_ACCEPTED, QOS_REJECTED
@@ -18,7 +18,7 @@ from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.qos_log import QosLog, ToldJobs
 from qops_batsim.tables import Words
 from qops_batsim.users.reacting import Reacting
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 if TYPE_CHECKING:
     from qops_batsim.engine.sleeping_jobs import DelayJobs, Outcome

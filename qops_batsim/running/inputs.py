@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from qops_batsim.engine.options import (
+from qops_batsim.engine.engine_options import (
     EngineOptions,
     ExternalEvent,
     events_in_order,
     read_events_file,
 )
 from qops_batsim.errors import InputError
-from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip, unlinked_hosts
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.schedulers.fqops import FqopsOptions
 from qops_batsim.scheduling.port import SchedulerModule
@@ -34,7 +34,7 @@ from qops_batsim.shipped import (
 from qops_batsim.timing import GRACE, least_grace
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import early_deadlines_warning
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 AnyWorkload = Workload | str | PathLike[str]
 """A workload, the path of its file, or the name of a shipped one."""
@@ -56,7 +56,7 @@ def load_workload(given: AnyWorkload) -> Workload:
 def load_platform(given: AnyPlatform | None, workload: Workload) -> Platform:
     """Return a platform, reading its file if named; None: as many equal hosts as jobs expect."""
     if given is None:
-        from qops_batsim.platform.generate import make_cluster
+        from qops_batsim.platform.equal_hosts import make_cluster
 
         return make_cluster(workload.processors)
     if isinstance(given, Platform):

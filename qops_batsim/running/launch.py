@@ -20,11 +20,11 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.engine.options import EngineOptions, check_cancellations, outages_of
+from qops_batsim.engine.engine_options import EngineOptions, check_cancellations, outages_of
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import WORKING_DIRECTORY, FileSet
 from qops_batsim.files import errors_of_writing, pending_directory
-from qops_batsim.platform.model import Platform
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.protocol.events import JobCompleted, SimulationBegins, SimulationEnds
 from qops_batsim.protocol.zeromq import ConnectionLost, listen
 from qops_batsim.running.installation import Batsim, BatsimError
@@ -35,7 +35,7 @@ from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.session import EngineTalk
 from qops_batsim.signals import ending_signals_raise
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 
 class BatsimRun(msgspec.Struct, frozen=True, kw_only=True):

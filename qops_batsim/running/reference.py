@@ -16,12 +16,12 @@ from qops_batsim.analysis.metrics.outcomes import (
     outcomes_of_simulation,
 )
 from qops_batsim.economics.charges import ReferenceJob
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.errors import InputError, shown
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.platform.model import Platform
+from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.simulate import simulate
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 
 class RunInputs(NamedTuple):

@@ -16,19 +16,19 @@ from typing import Any, NamedTuple
 import msgspec
 
 from qops_batsim.analysis.metrics.run_metrics import Metrics, compute_metrics
-from qops_batsim.analysis.results.run import RunResult, read_files
 from qops_batsim.analysis.results.run_files import find_written
+from qops_batsim.analysis.results.run_result import RunResult, read_files
 from qops_batsim.analysis.verify.rule import Violation
 from qops_batsim.analysis.verify.rules_qos import PROMISE_RULES, Lateness
 from qops_batsim.analysis.verify.verifier import Verification
-from qops_batsim.engine.options import outages_of
+from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.file_set import run_files
 from qops_batsim.files import decoded, read_bytes, read_stored
 from qops_batsim.garbage import without_garbage_collection
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES
-from qops_batsim.platform.model import Platform
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.running.inputs import (
     AnyEvents,
     AnyPlatform,
@@ -60,10 +60,10 @@ from qops_batsim.scheduling.plugins import (
 )
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import AnyScheduler, make_scheduler
-from qops_batsim.users.model import Users, read_users
 from qops_batsim.users.reacting import Reacting, format_wishes
+from qops_batsim.users.user_model import Users, read_users
 from qops_batsim.workload.batsim_json import format_workload
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 ENGINES = ("embedded", "batsim")
 

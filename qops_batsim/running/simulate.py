@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.engine.options import (
+from qops_batsim.engine.engine_options import (
     AVAILABLE,
     UNAVAILABLE,
     EngineOptions,
@@ -24,8 +24,8 @@ from qops_batsim.engine.simulation import Deadlock, Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.file_set import DEADLOCK, FileSet, document_with_digests, run_files
 from qops_batsim.garbage import without_garbage_collection
-from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.renamed import note_successor
 from qops_batsim.running.in_loop import run_simulation
 from qops_batsim.running.inputs import (
@@ -42,7 +42,7 @@ from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.qos_log import format_qos
 from qops_batsim.scheduling.registry import AnyScheduler, make_scheduler
 from qops_batsim.version import __version__
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 
 def simulate(

@@ -1,7 +1,7 @@
 cimport cython
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
-from qops_batsim.schedulers.queue cimport Queue, QueueScheduler
+from qops_batsim.schedulers.queue_scheduler cimport Queue, QueueScheduler
 
 cdef double INFINITY, _PLAN_TOLERANCE, _GRID_TOLERANCE, _MAX_SECONDS
 cdef int FCFS, SJF, LJF, SAF, F1, F2, F3, F4, LXF, WFP3, UNICEF, OWN

@@ -12,7 +12,7 @@ from qops_batsim.core.options import PlannerOptions, SchedulerOptions, seconds
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import InputError, SimulationError, python_text, shown
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.schedulers.queue import BLOCK, Queue, QueueScheduler
+from qops_batsim.schedulers.queue_scheduler import BLOCK, Queue, QueueScheduler
 from qops_batsim.schedulers.user_past import UserPast
 from qops_batsim.timing import GRID_TOLERANCE, PLAN_TOLERANCE
 

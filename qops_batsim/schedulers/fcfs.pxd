@@ -1,6 +1,6 @@
 cimport cython
 from qops_batsim.core.job cimport Job
-from qops_batsim.schedulers.queue cimport Queue, QueueScheduler
+from qops_batsim.schedulers.queue_scheduler cimport Queue, QueueScheduler
 
 cdef int _WAITING
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qops_batsim.core.job import WAITING
-from qops_batsim.schedulers.queue import QueueScheduler
+from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 
 _WAITING = WAITING
 

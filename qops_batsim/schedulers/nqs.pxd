@@ -1,7 +1,7 @@
 cimport cython
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.scheduler cimport ResourceManager, Scheduler
-from qops_batsim.schedulers.queue cimport QueueScheduler
+from qops_batsim.schedulers.queue_scheduler cimport QueueScheduler
 
 cdef int _WAITING
 

@@ -19,7 +19,7 @@ from qops_batsim.core.job import WAITING, Job
 from qops_batsim.core.options import SchedulerOptions, seconds
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
 from qops_batsim.errors import InputError, shown
-from qops_batsim.schedulers.queue import QueueScheduler
+from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 
 SDSC_QUEUES = ("express", "high", "normal", "low", "standby")
 """Batch queues of the SDSC SP2, the dearest first, as its log names them."""

@@ -1,7 +1,7 @@
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.scheduler cimport ResourceManager
 from qops_batsim.schedulers.easy cimport Easy
-from qops_batsim.schedulers.queue cimport QueueScheduler
+from qops_batsim.schedulers.queue_scheduler cimport QueueScheduler
 
 cdef class PricedQueues(Easy):
     cdef dict ranks, chosen

@@ -32,7 +32,7 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import QosRequest
 from qops_batsim.limits import MAX_SECONDS, MAX_WHOLE_NUMBER
 from qops_batsim.schedulers.easy import Easy
-from qops_batsim.schedulers.queue import QueueScheduler
+from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 
 NAME = "priced-queues"
 

@@ -23,7 +23,7 @@ OVERDUE = 1.0
 """A job that runs longer than its estimate is expected to run for so much longer (seconds)."""
 
 Starter = Any
-"""A :class:`~qops_batsim.schedulers.queue.QueueScheduler`, which uses this module."""
+"""A :class:`~qops_batsim.schedulers.queue_scheduler.QueueScheduler`, which uses this module."""
 
 INFINITY = math.inf
 _DEADLINE_TOLERANCE, _GRID_TOLERANCE = DEADLINE_TOLERANCE, GRID_TOLERANCE

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from qops_batsim.jobs import Job
-from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import longest_round_trip
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.timing import GRACE, GRID_TOLERANCE, PLAN_TOLERANCE, least_grace
 
 Options = TypeVar("Options", bound=msgspec.Struct)

@@ -39,7 +39,7 @@ from qops_batsim.scheduling.qos_log import QosLog
 from qops_batsim.timing import SHORTEST_CALL_DELAY, on_grid
 
 if TYPE_CHECKING:
-    from qops_batsim.platform.model import Platform
+    from qops_batsim.platform.platform_model import Platform
 
 
 class System(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,9 +25,15 @@ from qops_batsim.job_fields import QosRequest
 from qops_batsim.jobs import COMPLETED_KILLED
 from qops_batsim.tables import format_rows, shielded_column
 from qops_batsim.timing import SAME_DATE
-from qops_batsim.users.model import AskedJob, Batch, User, Users, WeekClock
-from qops_batsim.workload.model import JobColumns, JobTable, Workload, WrittenJobs, plain_number
+from qops_batsim.users.user_model import AskedJob, Batch, User, Users, WeekClock
 from qops_batsim.workload.need import needed_by
+from qops_batsim.workload.workload_model import (
+    JobColumns,
+    JobTable,
+    Workload,
+    WrittenJobs,
+    plain_number,
+)
 
 WORKLOAD = "w0"
 

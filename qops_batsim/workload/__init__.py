@@ -26,11 +26,7 @@ if TYPE_CHECKING:
     from qops_batsim.workload.estimates import EstimateModel as EstimateModel
     from qops_batsim.workload.estimates import fit_estimates as fit_estimates
     from qops_batsim.workload.estimates import sample_estimates as sample_estimates
-    from qops_batsim.workload.generate import PRESETS as PRESETS
-    from qops_batsim.workload.generate import generate_workload as generate_workload
     from qops_batsim.workload.log_records import Records as Records
-    from qops_batsim.workload.model import Workload as Workload
-    from qops_batsim.workload.model import delay_profile as delay_profile
     from qops_batsim.workload.need import NeedChoices as NeedChoices
     from qops_batsim.workload.need import NeedMix as NeedMix
     from qops_batsim.workload.scale import subset as subset
@@ -43,7 +39,11 @@ if TYPE_CHECKING:
     from qops_batsim.workload.service_classes import name_queues as name_queues
     from qops_batsim.workload.swf import SwfLog as SwfLog
     from qops_batsim.workload.swf import read_swf as read_swf
+    from qops_batsim.workload.synthetic import PRESETS as PRESETS
+    from qops_batsim.workload.synthetic import generate_workload as generate_workload
     from qops_batsim.workload.traces import read_trace as read_trace
+    from qops_batsim.workload.workload_model import Workload as Workload
+    from qops_batsim.workload.workload_model import delay_profile as delay_profile
 else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
@@ -53,9 +53,9 @@ else:
             "deadlines": "DAY DeadlineChoices",
             "delay_jobs": "exact_estimates",
             "estimates": "EstimateChoices EstimateModel fit_estimates sample_estimates",
-            "generate": "PRESETS generate_workload",
+            "synthetic": "PRESETS generate_workload",
             "log_records": "Records",
-            "model": "Workload delay_profile",
+            "workload_model": "Workload delay_profile",
             "need": "NeedChoices NeedMix",
             "scale": "subset",
             "service_classes": (

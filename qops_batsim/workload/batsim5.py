@@ -19,7 +19,7 @@ import msgspec
 
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
-from qops_batsim.workload.model import Profile, Workload
+from qops_batsim.workload.workload_model import Profile, Workload
 
 SPREAD = "DefinedAmountsSpreadUniformly"
 """Strategy by which a homogeneous task has its amounts in all, not for each host."""

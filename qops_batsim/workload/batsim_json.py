@@ -35,7 +35,7 @@ from qops_batsim.limits import (
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim5 import as_batsim4
 from qops_batsim.workload.log_formats import log_format, refuse_others
-from qops_batsim.workload.model import (
+from qops_batsim.workload.workload_model import (
     JobColumns,
     JobTable,
     Profile,

@@ -38,7 +38,7 @@ from qops_batsim.workload.log_records import (
     RepairCount,
     names_of,
 )
-from qops_batsim.workload.model import (
+from qops_batsim.workload.workload_model import (
     JobColumns,
     JobTable,
     Workload,

@@ -19,7 +19,7 @@ from qops_batsim.errors import InputError, require, require_one_of, shown
 from qops_batsim.jobs import Job
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import changed_job, derived, jobs_until_killed, with_deadline
-from qops_batsim.workload.model import Workload, check_seed, check_share, plain_number
+from qops_batsim.workload.workload_model import Workload, check_seed, check_share, plain_number
 
 ARTIFICIAL = ("run-time", "turnaround", "none")
 

@@ -12,7 +12,7 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.version import __version__
-from qops_batsim.workload.model import Profile, Workload, delay_profile, plain_number
+from qops_batsim.workload.workload_model import Profile, Workload, delay_profile, plain_number
 
 
 def run_times(workload: Workload) -> list[float]:

@@ -51,7 +51,7 @@ from qops_batsim.workload.delay_jobs import (
     run_times_until_killed,
 )
 from qops_batsim.workload.lublin import random_stream
-from qops_batsim.workload.model import Workload, check_seed, plain_number
+from qops_batsim.workload.workload_model import Workload, check_seed, plain_number
 
 Integers = NDArray[np.int64]
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qops_batsim.errors import InputError
-from qops_batsim.workload.model import check_seed
+from qops_batsim.workload.workload_model import check_seed
 
 SECONDS_A_DAY = 86_400
 BUCKETS_A_DAY = 48

@@ -42,7 +42,7 @@ from qops_batsim.workload.deadlines import (
     users_with_deadline,
 )
 from qops_batsim.workload.delay_jobs import derived, jobs_until_killed, with_deadline
-from qops_batsim.workload.model import Workload, plain_number
+from qops_batsim.workload.workload_model import Workload, plain_number
 
 ARTIFICIAL_BY_NEED = ("run-time", "none")
 """Deadlines of jobs whose users set none that need no schedule."""

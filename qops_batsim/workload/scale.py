@@ -18,7 +18,7 @@ from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_LOAD, MIN_EXPANSION
 from qops_batsim.workload.delay_jobs import ProfileTable, changed_job, derived, run_times
 from qops_batsim.workload.lublin import random_stream
-from qops_batsim.workload.model import Workload, plain_number, stretch_of
+from qops_batsim.workload.workload_model import Workload, plain_number, stretch_of
 
 METHODS = ("duplication", "expansion")
 

@@ -28,8 +28,14 @@ from qops_batsim.limits import MAX_APPLICATIONS
 from qops_batsim.version import __version__
 from qops_batsim.workload.delay_jobs import changed_job, derived, jobs_until_killed
 from qops_batsim.workload.lublin import random_stream
-from qops_batsim.workload.model import Profile, Workload, check_processors, check_seed, plain_number
 from qops_batsim.workload.swf import SwfLog
+from qops_batsim.workload.workload_model import (
+    Profile,
+    Workload,
+    check_processors,
+    check_seed,
+    plain_number,
+)
 
 CLASS_OF_QUEUE = {
     "express": "high_priority",

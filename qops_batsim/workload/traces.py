@@ -37,9 +37,9 @@ from qops_batsim.workload.log_formats import (
     table_names,
 )
 from qops_batsim.workload.log_records import RECORD, Log, Records, RepairCount
-from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import subset
 from qops_batsim.workload.swf import swf_in
+from qops_batsim.workload.workload_model import Workload
 
 if TYPE_CHECKING:
     from qops_batsim.workload.accounting.site import CsvForm

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from qops_batsim.experiments import ENOUGH
-from qops_batsim.schedulers.aroma.scheduler import AromaOptions
+from qops_batsim.schedulers.aroma.aroma_scheduler import AromaOptions
 from qops_batsim.workload import APART, QOS_CLASSES, TOGETHER
 from studies.logs import SDSC, jobs_before
 from studies.specification import read_specification

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.jobs import Job
 from qops_batsim.protocol.events import (
     EngineConfig,

@@ -31,7 +31,7 @@ from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
 from qops_batsim.workload.delay_jobs import changed_job, derived, exact_estimates
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 CHOICES = AdviceChoices(
     others=(contestant_of("msb"),),

@@ -16,9 +16,9 @@ from qops_batsim import run
 from qops_batsim.advice.advice_page import advice_document, advice_page
 from qops_batsim.advice.advice_tables import windows_table
 from qops_batsim.advice.advise import Advice, AdviceChoices, advise
-from qops_batsim.advice.fit import HIGH, LEAST_WAIT, LOW, model_fit
 from qops_batsim.advice.recommendations import CANNOT_SAY, recommended, summary
 from qops_batsim.advice.trace_runs import AdviceCase, TraceRuns, choose_windows, sized_windows
+from qops_batsim.advice.wait_fit import HIGH, LEAST_WAIT, LOW, model_fit
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_runs import contestant_of
 from qops_batsim.workload.accounting import Choices

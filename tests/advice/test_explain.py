@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from qops_batsim.advice.charges import PriceList, price_list
+from qops_batsim.advice.charge_report import PriceList, price_list
 from qops_batsim.advice.explain import (
     Explanation,
     PlainExplanation,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.advice.charges import PriceList
+from qops_batsim.advice.charge_report import PriceList
 from qops_batsim.advice.explain import Explanation, explain
 from qops_batsim.advice.quote import quote
 from qops_batsim.errors import InputError

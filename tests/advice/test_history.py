@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qops_batsim.advice.charges import PriceList
+from qops_batsim.advice.charge_report import PriceList
 from qops_batsim.advice.explain import explain_job
 from qops_batsim.advice.history import (
     RUNNING,
@@ -22,7 +22,7 @@ from qops_batsim.advice.history import (
     read_history,
     read_history_if_kept,
 )
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.errors import InputError
 from qops_batsim.scheduling.decision_events import Ended, Killed, Started
 from support.changed_runs import allow_changes

@@ -11,9 +11,9 @@ import pytest
 
 from qops_batsim.advice.plan_asker import EarliestPromises, PlanAsker, watched_scheduler
 from qops_batsim.errors import InputError
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.running.simulate import simulate
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 from support.decision_runs import exact, history_of, random_workload, workload_of
 
 

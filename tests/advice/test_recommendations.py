@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from qops_batsim.advice.advise import Advice, AdviceChoices
-from qops_batsim.advice.fit import ClassFit, ModelFit
 from qops_batsim.advice.recommendations import (
     best_offer,
     best_scheduler,
@@ -36,6 +35,7 @@ from qops_batsim.advice.trace_runs import (
     TraceWindow,
     run_easy,
 )
+from qops_batsim.advice.wait_fit import ClassFit, ModelFit
 from qops_batsim.analysis.metrics.charge_totals import CategoryCharges
 from qops_batsim.economics.charges import Charge
 from qops_batsim.economics.prices import Prices

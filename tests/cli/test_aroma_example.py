@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload

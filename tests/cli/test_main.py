@@ -11,9 +11,9 @@ import typer
 
 import qops_batsim
 from qops_batsim.cli import console, schedulers
+from qops_batsim.cli.common_options import manual
 from qops_batsim.cli.main import COMMANDS as SECTIONS
 from qops_batsim.cli.main import command_line
-from qops_batsim.cli.options import manual
 from qops_batsim.errors import InputError, SimulationError
 
 Cli = Callable[..., Any]

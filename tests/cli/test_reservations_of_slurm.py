@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.engine.options import read_external_events
+from qops_batsim.engine.engine_options import read_external_events
 from qops_batsim.workload.accounting import Choices
 from qops_batsim.workload.accounting.reservations import read_reservations
 

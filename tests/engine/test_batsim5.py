@@ -13,7 +13,7 @@ import zmq
 
 from qops_batsim.cli.engine5 import arguments5, simulate5
 from qops_batsim.errors import QopsError, SimulationError
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.protocol.v5.components import Component
 from qops_batsim.protocol.v5.engine_side import EngineSide

@@ -8,7 +8,7 @@ from qops_batsim.engine.execution import Execution
 from qops_batsim.engine.kept_profiles import KeptProfiles
 from qops_batsim.engine.records import JobRecord
 from qops_batsim.jobs import Job
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 DELAY = {"type": "delay", "delay": 1.0}
 PROFILES: dict[str, dict[str, Any]] = {

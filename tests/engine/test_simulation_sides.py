@@ -11,7 +11,7 @@ from qops_batsim.engine import world as engine
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import SimulationError
 from qops_batsim.jobs import Job
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import (
     CallMeLater,
@@ -24,7 +24,7 @@ from qops_batsim.protocol.decisions import (
 from qops_batsim.protocol.events import JobCompleted, Notify
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.port import System
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 from support.only_texts import OnlyTexts
 from support.scripted_module import ScriptedModule
 

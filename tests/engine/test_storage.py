@@ -12,7 +12,7 @@ from qops_batsim.platform import HostSet, Platform
 from qops_batsim.protocol.decisions import ExecuteJob
 from qops_batsim.protocol.events import Event, JobSubmitted
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 from support.platform_text import parse_zone
 
 PROFILES = {

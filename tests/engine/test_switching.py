@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.engine.options import EngineOptions, ExternalEvent
+from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError
@@ -17,7 +17,7 @@ from qops_batsim.platform import Host, HostSet, Platform
 from qops_batsim.protocol.decisions import Decision, ExecuteJob, Query, RejectJob, SetResourceState
 from qops_batsim.protocol.events import Answer, Event, JobSubmitted, ResourceStateChanged
 from qops_batsim.protocol.messages import Message, Stamped
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 MASTER = Host(name="master_host", speeds=(1e8,), role="master")
 Script = dict[float, list[Decision]]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.platform import HostSet

@@ -20,7 +20,7 @@ from qops_batsim.experiments.study_runs import CellOutcome, StudyRuns, run_study
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from qops_batsim.experiments.deadline_workload import (
 )
 from qops_batsim.experiments.study import InputIdentities, case_of, study_of
 from qops_batsim.jobs import Job
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.running.reference import easy_response_times
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.registry import make_scheduler
@@ -24,11 +24,11 @@ from qops_batsim.workload.conversion import convert_log
 from qops_batsim.workload.deadlines import DeadlineChoices, count_deadlines
 from qops_batsim.workload.delay_jobs import exact_estimates, run_times
 from qops_batsim.workload.estimates import estimates_sentence
-from qops_batsim.workload.generate import generate_workload
-from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.need import NeedChoices, NeedMix
 from qops_batsim.workload.scale import origin_of_duplicate, scale_load, subset
 from qops_batsim.workload.swf import read_swf
+from qops_batsim.workload.synthetic import generate_workload
+from qops_batsim.workload.workload_model import Workload, delay_profile
 from studies.islam2003.packed import packed_workload
 
 

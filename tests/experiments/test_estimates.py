@@ -28,7 +28,7 @@ from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.delay_jobs import run_times
 from qops_batsim.workload.estimates import EstimateChoices
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 GRID = {
     "name": "small",

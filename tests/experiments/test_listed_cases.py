@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
-from qops_batsim.engine.options import outages_of
+from qops_batsim.engine.engine_options import outages_of
 from qops_batsim.errors import InputError
 from qops_batsim.experiments import study as module
 from qops_batsim.experiments import study_runs
@@ -56,8 +56,8 @@ from qops_batsim.experiments.study_runs import (
     with_others,
 )
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.need import FactorClass, NeedChoices, NeedMix
+from qops_batsim.workload.workload_model import Workload, delay_profile
 from studies.shared import deadlines_text, with_deadlines
 from support.listed_cases import few_cases
 

@@ -17,7 +17,7 @@ from qops_batsim.advice.quote_server import Problem
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.page import Aliases
 from qops_batsim.forecast.latest import LatestForecast
-from qops_batsim.forecast.queue import anonymous
+from qops_batsim.forecast.queue_forecast import anonymous
 from support.forecasts import NOW, begun_wrongly, forecast_of, watched
 
 

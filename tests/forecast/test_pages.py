@@ -18,7 +18,7 @@ from qops_batsim.forecast.pages import (
     shares_before,
 )
 from qops_batsim.forecast.promise import KeptPromises
-from qops_batsim.forecast.queue import ForecastBasis, QueueForecast, forecast_queue
+from qops_batsim.forecast.queue_forecast import ForecastBasis, QueueForecast, forecast_queue
 from support.pasts import history
 
 BEGIN = 1_780_000_000

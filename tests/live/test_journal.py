@@ -14,7 +14,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.live.as_run import export_run
 from qops_batsim.live.centre import LiveCentre
 from qops_batsim.live.journal import Journal, JournalFailure
-from qops_batsim.live.report import report
+from qops_batsim.live.journal_report import report
 from support.live_site import Site
 
 PAGE = 4096

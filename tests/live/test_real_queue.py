@@ -13,7 +13,7 @@ from qops_batsim.advice.queue_reading import read_queue
 from qops_batsim.advice.queue_state import QueueState
 from qops_batsim.advice.slurm_text import FORMAT
 from qops_batsim.live.queue_source import QueueSource, live_config
-from qops_batsim.live.slurm import run_command
+from qops_batsim.live.slurm_manager import run_command
 from support.slurm_cluster import SlurmCluster
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("slurm")]

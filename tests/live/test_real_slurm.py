@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.live.as_run import export_run
 from qops_batsim.live.centre import SHADOW, LiveCentre, hand_back
@@ -21,7 +21,7 @@ from qops_batsim.live.fates import decided_fates
 from qops_batsim.live.journal import About, Journal
 from qops_batsim.live.manager import CommandFailed, JobPhase
 from qops_batsim.live.shadow import ShadowManager
-from qops_batsim.live.slurm import Slurm, run_command
+from qops_batsim.live.slurm_manager import Slurm, run_command
 from support.slurm_cluster import SlurmCluster
 
 pytestmark = [pytest.mark.sweep, pytest.mark.usefixtures("slurm")]

@@ -14,7 +14,7 @@ from qops_batsim.errors import QopsError
 from qops_batsim.live import record as recording
 from qops_batsim.live.manager import CommandFailed
 from qops_batsim.live.record import Recorder, record
-from qops_batsim.live.slurm import Slurm
+from qops_batsim.live.slurm_manager import Slurm
 from support.slurm_cluster import SlurmCluster
 
 NOW = 1_780_000_000.0

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.errors import InputError, SimulationError
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 from support.rows_of_jobs import Row, workload_of
 
 pytest.importorskip("ortools", reason="the extra bound (OR-tools) is not installed")

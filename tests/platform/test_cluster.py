@@ -6,7 +6,7 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_HOSTS
-from qops_batsim.platform.model import Cluster, parse_radical
+from qops_batsim.platform.platform_model import Cluster, parse_radical
 
 
 def test_radical() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from qops_batsim.errors import InputError
-from qops_batsim.platform.model import Link
+from qops_batsim.platform.platform_model import Link
 from qops_batsim.platform.simgrid_read import parse_platform, read_platform
 from support.platform_text import HEADER, TREE, parse, parse_zone
 

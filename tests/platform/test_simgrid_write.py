@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
 from qops_batsim.platform.assembly import PendingHostLink, PendingRoute, PlatformParts
-from qops_batsim.platform.model import SHARING_POLICIES, Cluster, Host, Link, Platform, Route, Zone
+from qops_batsim.platform.platform_model import (
+    SHARING_POLICIES,
+    Cluster,
+    Host,
+    Link,
+    Platform,
+    Route,
+    Zone,
+)
 from qops_batsim.platform.simgrid_read import parse_platform, read_platform
 from qops_batsim.platform.simgrid_write import format_platform, write_platform
 from support.platform_text import TREE, parse

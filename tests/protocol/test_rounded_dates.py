@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.analysis.verify.verifier import Verification, verify
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform import read_platform

@@ -10,12 +10,12 @@ from threading import Thread, Timer
 import pytest
 import zmq
 
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.errors import InputError, SimulationError
 from qops_batsim.platform import Platform, read_platform
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.protocol.zeromq import ConnectionLost, RemoteDecisionSide, connect, listen
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from qops_batsim import run
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.scheduling.registry import scheduler_names
 from qops_batsim.workload import read_workload, write_workload
 from qops_batsim.workload.accounting import Choices

@@ -20,7 +20,7 @@ from qops_batsim.running.contract import SchedulerContractError
 from qops_batsim.schedulers.deadline import DeadlineScheduler
 from qops_batsim.schedulers.easy import Easy
 from qops_batsim.schedulers.fcfs import Fcfs
-from qops_batsim.schedulers.queue import QueueScheduler
+from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 from qops_batsim.scheduling.interface import InterfaceError, scheduler_problem
 from qops_batsim.scheduling.registry import make_scheduler, scheduler_names
 

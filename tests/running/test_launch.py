@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.engine.options import EngineOptions, read_external_events
+from qops_batsim.engine.engine_options import EngineOptions, read_external_events
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import run_files
 from qops_batsim.platform import read_platform
-from qops_batsim.platform.generate import make_cluster
-from qops_batsim.platform.model import Host, Platform
+from qops_batsim.platform.equal_hosts import make_cluster
+from qops_batsim.platform.platform_model import Host, Platform
 from qops_batsim.running.installation import Batsim
 from qops_batsim.running.launch import (
     BatsimError,

@@ -17,7 +17,7 @@ from qops_batsim.core.scheduler import Scheduler
 from qops_batsim.engine.outputs import add_outputs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.running.in_loop import run_simulation
 from qops_batsim.running.simulate import default_engine
@@ -28,8 +28,8 @@ from qops_batsim.scheduling.qos_log import format_qos
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import read_workload
-from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.scale import subset
+from qops_batsim.workload.workload_model import Workload, delay_profile
 from support.aroma_oracles import machine, work
 from support.only_texts import OnlyTexts
 

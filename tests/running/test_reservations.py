@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qops_batsim.engine.options import UNAVAILABLE, outages_of
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.engine.engine_options import UNAVAILABLE, outages_of
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import JOB_CANCELLED, MAINTENANCE
 from qops_batsim.running.run import run

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.jobs import REJECTED, Job
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.running.simulate import simulate
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.workload_model import Workload, delay_profile
 from support import backfilling_oracles as oracles
 from support.backfilling_oracles import SmallJob
 from support.easy_oracle import Request, easy_starts

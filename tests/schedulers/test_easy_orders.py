@@ -10,12 +10,12 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED, Job
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.easy import ORDERS, Easy, key_in
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.traces import read_trace
+from qops_batsim.workload.workload_model import Workload, delay_profile
 from support.easy_oracle import KEYS, Request, easy_starts
 
 every_order = pytest.mark.parametrize("order", KEYS)

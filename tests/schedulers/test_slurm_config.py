@@ -6,7 +6,7 @@ import pytest
 
 from qops_batsim.errors import InputError
 from qops_batsim.schedulers.slurm.config import read_slurm_config
-from qops_batsim.schedulers.slurm.scheduler import Slurm
+from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
 from qops_batsim.scheduling.registry import read_options
 
 CONFIG = """\

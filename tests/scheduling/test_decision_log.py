@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from qops_batsim.advice.charges import PriceList
+from qops_batsim.advice.charge_report import PriceList
 from qops_batsim.advice.explain import explain_job
 from qops_batsim.advice.history import DecisionHistory
 from qops_batsim.advice.plan_asker import PlanAsker
 from qops_batsim.core import plan_log as rows
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_SUCCESSFULLY, Job, QosRequest
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.events import (
     EngineConfig,
@@ -35,7 +35,7 @@ from qops_batsim.scheduling.decision_events import Event as LogEvent
 from qops_batsim.scheduling.decision_log import DecisionLog
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 from support.decision_runs import exact, random_workload, run_files, workload_of
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import ExecuteJob, KillJob, RegisterJob, RejectJob
 from qops_batsim.protocol.events import (
@@ -26,7 +26,7 @@ from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.qos_log import QOS_COLUMNS, QosLog, QosRecord, write_qos_log
 from qops_batsim.scheduling.refusal import free_text, missed_deadline, sentence
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.workload_model import Workload, delay_profile
 from support.scripted_module import ScriptedModule
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import qops_batsim
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.deadline import DeadlineScheduler
 from qops_batsim.scheduling.decision_events import Event, refusal_of
@@ -30,7 +30,7 @@ from qops_batsim.scheduling.refusal import (
     sentences,
 )
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.workload_model import Workload, delay_profile
 
 K = RefusalKind
 

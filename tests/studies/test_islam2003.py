@@ -19,8 +19,8 @@ from qops_batsim.experiments.report import StudyReport
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
-from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import subset
+from qops_batsim.workload.workload_model import Workload
 from studies.islam2003 import paper as islam2003
 from studies.islam2003.claims import Judge, claims
 from studies.islam2003.paper import figures

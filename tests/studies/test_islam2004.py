@@ -19,9 +19,9 @@ from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.conversion import convert_log
-from qops_batsim.workload.model import Workload
 from qops_batsim.workload.scale import subset
 from qops_batsim.workload.swf import read_swf
+from qops_batsim.workload.workload_model import Workload
 from studies.islam2004 import paper as islam2004
 from studies.islam2004 import runs as islam2004_runs
 from studies.islam2004.claims import claims

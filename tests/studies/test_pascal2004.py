@@ -20,7 +20,7 @@ from qops_batsim.experiments.report import StudyReport
 from qops_batsim.jobs import QOS_CLASSES, REJECTED, Job, QosRequest
 from qops_batsim.schedulers.nqs import Nqs
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 from studies.pascal2004 import paper as pascal2004
 from studies.pascal2004 import runs as pascal2004_runs
 from studies.pascal2004.claims import claims as judged

@@ -7,12 +7,12 @@ import random
 from pathlib import Path
 
 from qops_batsim.advice.history import DecisionHistory, parse_log
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.workload_model import Workload, delay_profile
 
 Row = tuple[float, int, float, float | None, float]
 """Arrival, processors, run time, deadline, estimate."""

@@ -18,7 +18,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.engine.outputs import write_outputs
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform import HostSet, read_platform

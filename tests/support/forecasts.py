@@ -10,7 +10,7 @@ from qops_batsim.advice.queue_state import QueueState
 from qops_batsim.advice.waiting_reasons import Cause
 from qops_batsim.errors import InputError
 from qops_batsim.forecast.latest import Watch
-from qops_batsim.forecast.queue import AskedJob, QueueForecast, StartForecast
+from qops_batsim.forecast.queue_forecast import AskedJob, QueueForecast, StartForecast
 
 NOW = 1_780_000_000.0
 

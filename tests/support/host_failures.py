@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from qops_batsim.engine.options import (
+from qops_batsim.engine.engine_options import (
     AVAILABLE,
     UNAVAILABLE,
     ExternalEvent,
@@ -15,10 +15,10 @@ from qops_batsim.engine.options import (
     maintenance_events,
 )
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.run import Run, run
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.workload_model import Workload, delay_profile
 
 Events = tuple[ExternalEvent, ...]
 Case = tuple[int, Workload, Events]

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from qops_batsim.analysis.results.difference import RunDifference, compare_runs
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.errors import QopsError
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.running.processes import ChildProcess
 from qops_batsim.running.releases import batsim_arguments

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qops_batsim.platform.model import Platform
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.platform.simgrid_read import parse_platform
 
 HEADER = """<?xml version='1.0'?>

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from qops_batsim.engine.options import EngineOptions, read_external_events
+from qops_batsim.engine.engine_options import EngineOptions, read_external_events
 from qops_batsim.engine.simulation import Simulation
 from qops_batsim.platform import Host, Platform, read_platform
 from qops_batsim.protocol.decisions import Decision

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.workload_model import Workload, delay_profile
 
 Row = tuple[float, int, float, float | None]
 """Submission (s), processors, run time (s), deadline (s)."""

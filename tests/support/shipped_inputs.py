@@ -13,15 +13,15 @@ import msgspec
 
 from qops_batsim.jobs import Job
 from qops_batsim.platform.assembly import PendingRoute, PlatformParts
-from qops_batsim.platform.generate import MASTER_HOST, make_cluster
-from qops_batsim.platform.model import Cluster, Host, Link, Platform, Route, Zone
+from qops_batsim.platform.equal_hosts import MASTER_HOST, make_cluster
+from qops_batsim.platform.platform_model import Cluster, Host, Link, Platform, Route, Zone
 from qops_batsim.platform.simgrid_write import write_platform
 from qops_batsim.platform.units import parse_bandwidth, parse_size, parse_speed, parse_time
 from qops_batsim.shipped import shipped_directory
 from qops_batsim.workload.batsim_json import write_workload
-from qops_batsim.workload.generate import DeadlineRule, generate_workload
-from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.service_classes import mixed_workload
+from qops_batsim.workload.synthetic import DeadlineRule, generate_workload
+from qops_batsim.workload.workload_model import Workload, delay_profile
 
 
 def shipped_workloads() -> dict[str, Callable[[], Workload]]:

@@ -29,7 +29,7 @@ from qops_batsim.forecast.backtest import (
     coverage,
 )
 from qops_batsim.forecast.forecast import Simulator
-from qops_batsim.forecast.queue import ForecastBasis, forecast_queue
+from qops_batsim.forecast.queue_forecast import ForecastBasis, forecast_queue
 from qops_batsim.schedulers.slurm.config import read_slurm_config
 from qops_batsim.workload.traces import read_partitions
 from support.slurm_starts import FACTOR

@@ -8,8 +8,9 @@ from typing import Any
 
 from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.users.fit import LoggedJob
-from qops_batsim.users.model import (
+from qops_batsim.users.reacting import Reacting, Wish
+from qops_batsim.users.user_fit import LoggedJob
+from qops_batsim.users.user_model import (
     HOUR,
     WEEK,
     AskedJob,
@@ -20,7 +21,6 @@ from qops_batsim.users.model import (
     Users,
     WeekClock,
 )
-from qops_batsim.users.reacting import Reacting, Wish
 from qops_batsim.workload.need import NeedChoices, NeedMix
 
 LATE = 1e7
@@ -48,7 +48,7 @@ def crowd(*users: User, processors: int = 4, stay: float = 1.0, **more: Any) -> 
 
 def only(answer: str, **more: Any) -> Reactions:
     """Return reactions of users who have one answer."""
-    from qops_batsim.users.model import Answers
+    from qops_batsim.users.user_model import Answers
 
     shares = dict.fromkeys(Answers.__struct_fields__, 0.0) | {answer: 1.0}
     return Reactions(answers=Answers(**shares), answer_after=10.0, **more)

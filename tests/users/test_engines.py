@@ -9,14 +9,14 @@ import msgspec
 import pytest
 
 from qops_batsim.engine.simulation import Simulation
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.running.run import BatsimCall, Run, run, with_users
 from qops_batsim.running.simulate import default_engine, simulate
 from qops_batsim.scheduling.driver import ModuleDriver
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.users.fit import users_of
-from qops_batsim.users.model import Reactions, Users
 from qops_batsim.users.reacting import ELSEWHERE, LEFT
+from qops_batsim.users.user_fit import users_of
+from qops_batsim.users.user_model import Reactions, Users
 from qops_batsim.workload.need import NeedChoices, NeedMix
 from support.live_engines import difference
 from support.needs import batsim4, real_batsim5

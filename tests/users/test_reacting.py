@@ -14,8 +14,8 @@ from qops_batsim.errors import InputError
 from qops_batsim.running.run import run, run_again
 from qops_batsim.running.simulate import simulate
 from qops_batsim.schedulers.fcfs import Fcfs
-from qops_batsim.users.model import Reactions, Users, read_users, write_users
 from qops_batsim.users.reacting import DONE, ELSEWHERE, LEFT, Reacting
+from qops_batsim.users.user_model import Reactions, Users, read_users, write_users
 from support.users import BY_SLACK, batch, crowd, only, reacted, submissions, user
 
 LONG = batch((0.0, 4, 1000.0))

@@ -13,9 +13,9 @@ from qops_batsim.workload.deadlines import (
     users_with_deadline,
     without_deadlines,
 )
-from qops_batsim.workload.generate import generate_workload
-from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.scale import origin_of_duplicate, scale_load
+from qops_batsim.workload.synthetic import generate_workload
+from qops_batsim.workload.workload_model import Workload, delay_profile
 
 HOUR = 3600
 

@@ -22,7 +22,7 @@ from qops_batsim.workload.estimates import (
     predictions,
     with_estimates,
 )
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.workload_model import Workload, delay_profile
 
 
 class Row(NamedTuple):

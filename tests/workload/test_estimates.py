@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.workload.estimates import EstimateModel, nearest_value, sample_estimates
-from qops_batsim.workload.generate import PRESETS
 from qops_batsim.workload.lublin import random_stream
+from qops_batsim.workload.synthetic import PRESETS
 
 HOUR = 3600
 

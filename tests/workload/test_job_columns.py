@@ -18,7 +18,7 @@ from qops_batsim.jobs import Job
 from qops_batsim.shipped import find_input
 from qops_batsim.workload import Workload, batsim_json, format_workload
 from qops_batsim.workload.batsim_json import parse_workload, read_workload_file
-from qops_batsim.workload.model import JobColumns, JobTable
+from qops_batsim.workload.workload_model import JobColumns, JobTable
 
 DELAY = {"type": "delay", "delay": 10}
 JOB = {"id": "1", "subtime": 0, "res": 2, "profile": "d"}

@@ -14,7 +14,6 @@ from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job
 from qops_batsim.workload.batsim_json import format_workload, parse_workload
 from qops_batsim.workload.deadlines import DAY, users_with_deadline
-from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.need import (
     WEEKDAYS,
     FactorClass,
@@ -24,6 +23,7 @@ from qops_batsim.workload.need import (
     next_working_time,
 )
 from qops_batsim.workload.scale import origin_of_duplicate, scale_load
+from qops_batsim.workload.workload_model import Workload, delay_profile
 
 HOUR = 3600
 

@@ -14,7 +14,6 @@ from qops_batsim.jobs import QOS_CLASSES, Job, QosRequest
 from qops_batsim.workload.batsim_json import format_workload, parse_workload
 from qops_batsim.workload.conversion import Repairs, convert_log
 from qops_batsim.workload.log_records import RECORD
-from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.scale import subset
 from qops_batsim.workload.service_classes import (
     CLASS_OF_QUEUE,
@@ -28,6 +27,7 @@ from qops_batsim.workload.service_classes import (
     name_queues,
 )
 from qops_batsim.workload.swf import SwfHeader, SwfLog, read_swf
+from qops_batsim.workload.workload_model import Workload, delay_profile
 
 NAMES = {"1": "express", "2": "high", "3": "normal", "4": "low", "5": "standby"}
 

@@ -8,8 +8,8 @@ from qops_batsim.workload.delay_jobs import (
     run_times,
     run_times_until_killed,
 )
-from qops_batsim.workload.model import Workload, delay_profile
 from qops_batsim.workload.scale import subset
+from qops_batsim.workload.workload_model import Workload, delay_profile
 
 
 def workload(*rows: tuple[str, float, float, float | None]) -> Workload:

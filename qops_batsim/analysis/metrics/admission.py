@@ -22,7 +22,7 @@ import numpy as np
 from qops_batsim.analysis.metrics.charge_totals import References, charge_jobs
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.analysis.metrics.run_metrics import BOUNDED_SLOWDOWN_THRESHOLD, bounded_slowdown
-from qops_batsim.analysis.results.tables import Booleans, Floats, mean
+from qops_batsim.analysis.results.result_tables import Booleans, Floats, mean
 from qops_batsim.economics.charges import SlowdownTable
 from qops_batsim.errors import InputError, shown
 from qops_batsim.timing import PLAN_TOLERANCE

@@ -20,9 +20,9 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
-from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.result_tables import read_qos
 from qops_batsim.analysis.results.run_files import RunFiles
-from qops_batsim.analysis.results.tables import read_qos
+from qops_batsim.analysis.results.run_result import RunResult
 from qops_batsim.economics.charges import (
     Charge,
     PriceFunction,
@@ -38,7 +38,7 @@ from qops_batsim.errors import InputError, QopsError, shown
 from qops_batsim.files import read_text
 from qops_batsim.job_fields import is_number
 from qops_batsim.workload.delay_jobs import run_times_until_killed
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 References = Mapping[str, ReferenceJob]
 """The jobs of the reference run by identifier, as in the accounts."""

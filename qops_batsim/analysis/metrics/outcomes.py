@@ -16,8 +16,7 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.results.message_drift import message_drift
-from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import (
+from qops_batsim.analysis.results.result_tables import (
     Booleans,
     Decisions,
     Floats,
@@ -25,6 +24,7 @@ from qops_batsim.analysis.results.tables import (
     original_id,
     saved_times,
 )
+from qops_batsim.analysis.results.run_result import RunResult
 from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -37,7 +37,7 @@ from qops_batsim.jobs import (
 )
 from qops_batsim.timing import PLAN_TOLERANCE
 from qops_batsim.workload.delay_jobs import run_times_until_killed
-from qops_batsim.workload.model import JobColumns, Workload
+from qops_batsim.workload.workload_model import JobColumns, Workload
 
 _ENDED_BY_ITSELF = [
     FINAL_STATES.index(state)

@@ -15,9 +15,14 @@ import msgspec
 import numpy as np
 
 from qops_batsim.analysis.metrics.outcomes import DeadlineMetrics, deadlines_of_run
-from qops_batsim.analysis.results.run import Run, RunResult, load_run, workloads_with_deadlines
+from qops_batsim.analysis.results.result_tables import Floats, is_continuation, original_id
+from qops_batsim.analysis.results.run_result import (
+    Run,
+    RunResult,
+    load_run,
+    workloads_with_deadlines,
+)
 from qops_batsim.analysis.results.series import StepSeries, busy_hosts, queue_length, window
-from qops_batsim.analysis.results.tables import Floats, is_continuation, original_id
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -27,7 +32,7 @@ from qops_batsim.jobs import (
     FINAL_STATES,
     REJECTED,
 )
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 BOUNDED_SLOWDOWN_THRESHOLD = 10.0
 """Default run time under which a job's slowdown is bounded (seconds)."""

@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter
 
 from qops_batsim.analysis.metrics.outcomes import Fates, JobOutcomes, fates, job_work
 from qops_batsim.analysis.plots.drawing import MET, MISSED, REFUSED, picture, set_time_axis
-from qops_batsim.analysis.results.tables import Floats
+from qops_batsim.analysis.results.result_tables import Floats
 from qops_batsim.dates import Calendar
 
 _LATER = "kept a later promise"

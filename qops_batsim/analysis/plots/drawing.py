@@ -17,7 +17,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, num2date
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator
 
-from qops_batsim.analysis.results.tables import Floats
+from qops_batsim.analysis.results.result_tables import Floats
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.files import atomic_write

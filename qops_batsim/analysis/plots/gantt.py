@@ -28,9 +28,14 @@ from qops_batsim.analysis.plots.drawing import (
     set_host_ticks,
     set_time_axis,
 )
-from qops_batsim.analysis.results.run import Run, RunResult, load_run, workloads_with_deadlines
+from qops_batsim.analysis.results.result_tables import Booleans, Floats, original_id
+from qops_batsim.analysis.results.run_result import (
+    Run,
+    RunResult,
+    load_run,
+    workloads_with_deadlines,
+)
 from qops_batsim.analysis.results.series import window
-from qops_batsim.analysis.results.tables import Booleans, Floats, original_id
 from qops_batsim.errors import InputError, did_you_mean
 from qops_batsim.jobs import (
     COMPLETED_FAILED,
@@ -38,7 +43,7 @@ from qops_batsim.jobs import (
     COMPLETED_SUCCESSFULLY,
     COMPLETED_WALLTIME_REACHED,
 )
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 
 def to_jobset(result: RunResult, keep: Booleans | None = None) -> Any:

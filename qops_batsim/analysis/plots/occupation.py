@@ -25,12 +25,12 @@ from qops_batsim.analysis.plots.drawing import (
     set_time_axis,
 )
 from qops_batsim.analysis.results.allocations import Stays
-from qops_batsim.analysis.results.run import RunResult, jobs_by_id
+from qops_batsim.analysis.results.result_tables import Floats, Integers, original_id
+from qops_batsim.analysis.results.run_result import RunResult, jobs_by_id
 from qops_batsim.analysis.results.series import step_series, window
-from qops_batsim.analysis.results.tables import Floats, Integers, original_id
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import QOS_CLASSES
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 MOST_TASKS = 50_000
 """Most tasks drawn one by one."""

@@ -18,9 +18,9 @@ from qops_batsim.analysis.plots.drawing import (
     picture,
     set_time_axis,
 )
-from qops_batsim.analysis.results.run import RunResult
+from qops_batsim.analysis.results.result_tables import Floats
+from qops_batsim.analysis.results.run_result import RunResult
 from qops_batsim.analysis.results.series import StepSeries, busy_hosts, queue_length, window
-from qops_batsim.analysis.results.tables import Floats
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 

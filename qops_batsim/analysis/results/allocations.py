@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qops_batsim.analysis.results.tables import Booleans, Floats, Integers
+from qops_batsim.analysis.results.result_tables import Booleans, Floats, Integers
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_HOST_ID
 from qops_batsim.platform.hostset import HostSet

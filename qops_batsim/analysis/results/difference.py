@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 import pandas as pd
 
-from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import Booleans, Floats, differ, mean
+from qops_batsim.analysis.results.result_tables import Booleans, Floats, differ, mean
+from qops_batsim.analysis.results.run_result import RunResult
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import REJECTED
 from qops_batsim.platform.hostset import HostSet

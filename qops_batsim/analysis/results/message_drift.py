@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from qops_batsim.analysis.results.allocations import Stays
-from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import DATE_TOLERANCE, Floats, Integers, real_ends
+from qops_batsim.analysis.results.result_tables import DATE_TOLERANCE, Floats, Integers, real_ends
+from qops_batsim.analysis.results.run_result import RunResult
 from qops_batsim.timing import ROUND_TRIPS
 
 

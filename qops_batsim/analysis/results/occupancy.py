@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qops_batsim.analysis.results.allocations import Allocations
-from qops_batsim.analysis.results.tables import DATE_TOLERANCE, Floats, Integers
+from qops_batsim.analysis.results.result_tables import DATE_TOLERANCE, Floats, Integers
 
 _ONE = 1
 """One as a C integer of 64 bits, for shifts."""

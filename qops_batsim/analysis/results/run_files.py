@@ -31,7 +31,7 @@ from qops_batsim.files import (
 from qops_batsim.job_fields import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_HOST_ID
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.platform.model import Maintenance, Outage
+from qops_batsim.platform.platform_model import Maintenance, Outage
 from qops_batsim.timing import least_grace
 
 Name = str | PathLike[str]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qops_batsim.analysis.results.occupancy import Occupancy, occupancy
-from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import Booleans, Floats, Integers, real_ends
+from qops_batsim.analysis.results.result_tables import Booleans, Floats, Integers, real_ends
+from qops_batsim.analysis.results.run_result import RunResult
 from qops_batsim.platform.hostset import HostSet
 
 

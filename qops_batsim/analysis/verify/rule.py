@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from qops_batsim.analysis.results.tables import Booleans
+from qops_batsim.analysis.results.result_tables import Booleans
 from qops_batsim.analysis.verify.subject import Subject
 
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from qops_batsim.analysis.results.series import busy_hosts, busy_hosts_between, computing_periods
-from qops_batsim.analysis.results.tables import (
+from qops_batsim.analysis.results.result_tables import (
     AVERAGED,
     DATE_TOLERANCE,
     NULL_RUN_TIME,
     Floats,
     lasting,
 )
+from qops_batsim.analysis.results.series import busy_hosts, busy_hosts_between, computing_periods
 from qops_batsim.analysis.verify.rule import (
     MACHINE_STATES,
     NO_OUTAGES,

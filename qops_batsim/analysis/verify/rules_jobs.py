@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from qops_batsim.analysis.results.occupancy import occupancy
-from qops_batsim.analysis.results.series import running_latest
-from qops_batsim.analysis.results.tables import (
+from qops_batsim.analysis.results.result_tables import (
     DATE_TOLERANCE,
     EXECUTION_COLUMNS,
     ROUNDING,
@@ -19,6 +18,7 @@ from qops_batsim.analysis.results.tables import (
     lasting,
     tolerance,
 )
+from qops_batsim.analysis.results.series import running_latest
 from qops_batsim.analysis.verify.rule import (
     CANCELLATIONS,
     NO_SHARING,
@@ -30,7 +30,7 @@ from qops_batsim.analysis.verify.rule import (
 from qops_batsim.analysis.verify.subject import Subject, stays_by_host
 from qops_batsim.jobs import COMPLETED_SUCCESSFULLY, COMPLETED_WALLTIME_REACHED
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 _HOSTS = "allocated_resources"
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from qops_batsim.analysis.results.allocations import Stays
 from qops_batsim.analysis.results.message_drift import message_drift
-from qops_batsim.analysis.results.tables import (
+from qops_batsim.analysis.results.result_tables import (
     DATE_TOLERANCE,
     DECISIONS,
     NULL_RUN_TIME,

@@ -11,8 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qops_batsim.analysis.results.allocations import Stays
-from qops_batsim.analysis.results.run import RunResult
-from qops_batsim.analysis.results.tables import (
+from qops_batsim.analysis.results.result_tables import (
     Booleans,
     Floats,
     Integers,
@@ -20,11 +19,12 @@ from qops_batsim.analysis.results.tables import (
     real_ends,
     tolerance,
 )
+from qops_batsim.analysis.results.run_result import RunResult
 from qops_batsim.analysis.verify.predictions import EndedRun, PastRuns
 from qops_batsim.jobs import COMPLETED_KILLED
 from qops_batsim.tables import Texts
 from qops_batsim.timing import least_grace
-from qops_batsim.workload.model import JobColumns, Workload
+from qops_batsim.workload.workload_model import JobColumns, Workload
 
 
 class JobNumbers:

@@ -4,7 +4,7 @@ It reads what a run wrote, ours or real Batsim's, and trusts nothing else. Each
 rule is independent; ``docs/verification.md`` lists them.
 
 Dates in the files are rounded to six decimals;
-:mod:`~qops_batsim.analysis.results.tables` tells which of them are equal.
+:mod:`~qops_batsim.analysis.results.result_tables` tells which of them are equal.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from qops_batsim.analysis.results.run import Run, RunResult, load_run, workloads_of_run
+from qops_batsim.analysis.results.run_result import Run, RunResult, load_run, workloads_of_run
 from qops_batsim.analysis.verify import rules_files, rules_jobs, rules_qos
 from qops_batsim.analysis.verify.rule import Rule, Violation
 from qops_batsim.analysis.verify.rules_qos import Lateness, greatest_lateness
 from qops_batsim.analysis.verify.subject import Subject
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 _MODULES = (rules_jobs, rules_files, rules_qos)
 

@@ -16,7 +16,7 @@ from qops_batsim.errors import InputError, shown
 from qops_batsim.jobs import Job
 from qops_batsim.limits import MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.platform.model import Host
+from qops_batsim.platform.platform_model import Host
 from qops_batsim.protocol import decisions as d
 from qops_batsim.protocol import events as e
 from qops_batsim.protocol.messages import Message, MessageDecoder, Stamped, check_now, rounded_value

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import Protocol
 
 from qops_batsim.errors import InputError, shown
-from qops_batsim.platform.model import Platform
 from qops_batsim.platform.network import Network, longest_round_trip
+from qops_batsim.platform.platform_model import Platform
 from qops_batsim.platform.units import parse_speed
 from qops_batsim.schedulers.aroma.application import Host
 

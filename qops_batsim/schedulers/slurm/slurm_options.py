@@ -37,7 +37,7 @@ class QosRules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class SlurmOptions(SchedulerOptions, frozen=True, kw_only=True):
-    """Options of :class:`~qops_batsim.schedulers.slurm.scheduler.Slurm`."""
+    """Options of :class:`~qops_batsim.schedulers.slurm.slurm_scheduler.Slurm`."""
 
     weight_age: Annotated[
         Weight, Meta(description="PriorityWeightAge: of the time waited, up to max_age")

@@ -16,13 +16,13 @@ from qops_batsim.analysis.metrics.outcomes import (
     outcomes_of_simulation,
 )
 from qops_batsim.analysis.metrics.run_metrics import compute_metrics
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 from support.ended_runs import EndedRun, ended_columns
 
 ROWS = (

@@ -20,8 +20,8 @@ from qops_batsim.analysis.metrics.charge_totals import (
     reference_of_workload,
 )
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run, outcomes_of_simulation
-from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.run_files import RunFiles, find_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.economics.charges import (
     Charge,
     ReferenceJob,
@@ -32,14 +32,14 @@ from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError
 from qops_batsim.experiments.deadline_workload import deadline_workload
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.running.reference import easy_response_times
 from qops_batsim.running.simulate import simulate, write_run
 from qops_batsim.scheduling.registry import make_scheduler
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
 from qops_batsim.workload.deadlines import DeadlineChoices
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.workload_model import Workload, delay_profile
 from support.ended_runs import ended_columns
 from support.qos_files import by_workload
 

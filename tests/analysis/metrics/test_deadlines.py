@@ -18,11 +18,11 @@ from qops_batsim.analysis.metrics.outcomes import (
     outcomes_with_deadlines,
 )
 from qops_batsim.analysis.metrics.run_metrics import metrics
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.running.run import run
 from qops_batsim.workload.batsim_json import write_workload
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 from support.ended_runs import EndedRun, ended_columns
 
 ROWS = (

@@ -11,7 +11,7 @@ from qops_batsim.analysis.metrics.admission import broken_rule, expected_risks, 
 from qops_batsim.analysis.metrics.outcomes import JobOutcomes
 from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 #        run time, walltime, estimate, deadline, start, finish: kept, late by 6, killed, refused
 ROWS = [

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qops_batsim.analysis.metrics.run_metrics import compute_metrics, metrics
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.errors import InputError
 

@@ -5,7 +5,7 @@ import pytest
 
 from qops_batsim.analysis import to_jobset
 from qops_batsim.analysis.metrics.run_metrics import compute_metrics
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.analysis.results.series import busy_hosts, step_series
 
 

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.analysis.plots import occupation
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 # Host 0, lane 1 |    bbbb
 #         lane 0 |aaaaaaccccc

@@ -8,7 +8,7 @@ from qops_batsim.analysis.plots import gantt
 from qops_batsim.analysis.plots import over_time as plots
 from qops_batsim.analysis.plots.drawing import duration_text, picture, set_time_axis
 from qops_batsim.analysis.plots.gantt import by_deadline, by_state, colors_of
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.running.run import run

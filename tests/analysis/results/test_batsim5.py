@@ -12,9 +12,9 @@ import pytest
 
 from qops_batsim.analysis.metrics.run_metrics import compute_metrics
 from qops_batsim.analysis.results.difference import compare_runs
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.result_tables import read_totals
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.analysis.results.series import busy_hosts
-from qops_batsim.analysis.results.tables import read_totals
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.errors import InputError
 from qops_batsim.file_set import run_files

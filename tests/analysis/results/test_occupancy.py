@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from analysis.conftest import Ran
 from qops_batsim.analysis.results.allocations import on_hosts, read_allocations
 from qops_batsim.analysis.results.occupancy import occupancy
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.analysis.results.series import busy_hosts, computing_periods, step_series
 from qops_batsim.platform.hostset import HostSet
 

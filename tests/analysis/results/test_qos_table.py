@@ -13,14 +13,14 @@ import pytest
 from qops_batsim import tables
 from qops_batsim.analysis.metrics.charge_totals import charge_jobs, fill_qos_file
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
-from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.run_files import find_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.economics.charges import ReferenceJob, category_slowdowns
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.running.run import run
 from qops_batsim.scheduling.qos_log import QOS_COLUMNS
-from qops_batsim.workload.model import Workload, delay_profile
+from qops_batsim.workload.workload_model import Workload, delay_profile
 from support.changed_runs import allow_changes
 
 # One processor. A (10 s) may end by 30; at 2 B wants 3 s by 6; C (4 s by 5) is refused.

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.analysis.results.run import read_run
 from qops_batsim.analysis.results.run_files import find_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.errors import InputError
 from qops_batsim.running.run import run
 

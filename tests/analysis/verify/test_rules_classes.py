@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.analysis.results.run import read_run
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.analysis.verify.subject import most_at_once
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.workload.batsim_json import parse_workload

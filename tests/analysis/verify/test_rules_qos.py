@@ -13,7 +13,7 @@ import pytest
 from qops_batsim.analysis.metrics.charge_totals import charge_jobs
 from qops_batsim.analysis.metrics.outcomes import deadlines_of_run, outcomes_of_run
 from qops_batsim.analysis.results.message_drift import chain_gaps
-from qops_batsim.analysis.results.run import RunResult, read_run
+from qops_batsim.analysis.results.run_result import RunResult, read_run
 from qops_batsim.analysis.verify.rules_qos import Lateness
 from qops_batsim.analysis.verify.verifier import Verification, verify
 from qops_batsim.economics.charges import ReferenceJob, category_slowdowns

@@ -11,8 +11,8 @@ import pytest
 
 from qops_batsim.analysis.metrics.admission import admission_metrics, broken_rule
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
-from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.results.tables import first_run_id, original_id
+from qops_batsim.analysis.results.result_tables import first_run_id, original_id
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.workload.batsim_json import parse_workload
 from support.qos_files import by_workload

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.conftest import Ran, Writer
-from qops_batsim.analysis.results.run import read_run
-from qops_batsim.analysis.results.tables import first_run_id, original_id
+from qops_batsim.analysis.results.result_tables import first_run_id, original_id
+from qops_batsim.analysis.results.run_result import read_run
 from qops_batsim.analysis.verify.subject import JobNumbers
 from qops_batsim.workload.batsim_json import parse_workload
 

@@ -7,7 +7,7 @@ import pytest
 from qops_batsim import read_run, run
 from qops_batsim.analysis.verify.verifier import verify
 from qops_batsim.jobs import Job, QosRequest
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 
 def tiny_jobs(seed: int, since: float, seconds: float) -> Workload:

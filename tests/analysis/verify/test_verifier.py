@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.analysis.results.run import (
+from qops_batsim.analysis.results.run_result import (
     read_run,
     read_workloads,
     recorded_workloads,

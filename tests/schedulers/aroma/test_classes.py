@@ -7,13 +7,13 @@ import math
 import msgspec
 import pytest
 
-from qops_batsim.engine.options import EngineOptions, ExternalEvent
+from qops_batsim.engine.engine_options import EngineOptions, ExternalEvent
 from qops_batsim.jobs import Job, QosRequest
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.protocol.decisions import ExecuteJob, KillJob, RegisterJob
 from qops_batsim.protocol.events import HostDescription, JobCompleted
 from qops_batsim.running.simulate import simulate
-from qops_batsim.schedulers.aroma import scheduler
+from qops_batsim.schedulers.aroma import aroma_scheduler
 from qops_batsim.schedulers.aroma.mapping import Mapper
 from qops_batsim.schedulers.aroma.work import can_be_stopped, remainder
 from qops_batsim.scheduling.port import System
@@ -345,7 +345,7 @@ def test_equal_parts_are_not_tried_where_the_one_before_found_no_place(monkeypat
             asked.append(after)
             return super().map(application, after, before)
 
-    monkeypatch.setattr(scheduler, "Mapper", Noting)
+    monkeypatch.setattr(aroma_scheduler, "Mapper", Noting)
     # The first part starts at 10 s, the next ones can only start later; the last is another.
     parts = [dedicated(at=1, application="d")] * 3
     parts.append(dedicated(at=1, application="d", seconds=5))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qops_batsim.core.scheduler import ResourceManager, Scheduler
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.jobs import Job
 from qops_batsim.platform.hostset import HostSet
 from qops_batsim.running.simulate import simulate

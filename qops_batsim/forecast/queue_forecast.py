@@ -27,8 +27,8 @@ from qops_batsim.forecast.backtest import (
 from qops_batsim.forecast.forecast import Drawn, Moment, Simulator, quantiles
 from qops_batsim.forecast.past import FIELDS, LEAST_LIMIT, Habits, Past, Patience, groups_of
 from qops_batsim.jobs import Job
-from qops_batsim.schedulers.slurm.scheduler import Slurm
 from qops_batsim.schedulers.slurm.slurm_options import SlurmOptions
+from qops_batsim.schedulers.slurm.slurm_scheduler import Slurm
 from qops_batsim.scheduling.registry import read_options
 
 _IN_TIME = 60.0

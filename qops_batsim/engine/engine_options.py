@@ -16,12 +16,12 @@ from qops_batsim.files import read_stored, text_of
 from qops_batsim.job_fields import is_number
 from qops_batsim.limits import MAX_DESCRIPTION_BYTES, MAX_SECONDS
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.platform.model import Maintenance, Outage
+from qops_batsim.platform.platform_model import Maintenance, Outage
 from qops_batsim.protocol.events import JOB_CANCELLED, MAINTENANCE, Notify, told_in_text
 from qops_batsim.timing import TOLD_DECIMALS
 
 if TYPE_CHECKING:
-    from qops_batsim.workload.model import Workload
+    from qops_batsim.workload.workload_model import Workload
 
 UNAVAILABLE = "machine_unavailable"
 AVAILABLE = "machine_available"

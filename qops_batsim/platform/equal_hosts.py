@@ -6,7 +6,7 @@ import msgspec
 
 from qops_batsim.errors import InputError
 from qops_batsim.limits import MAX_HOSTS
-from qops_batsim.platform.model import Host, Link, Platform, Zone
+from qops_batsim.platform.platform_model import Host, Link, Platform, Zone
 
 MASTER_HOST = "master_host"
 """Name by which Batsim knows the master. Its role is not written down: Batsim adds

@@ -7,8 +7,8 @@ from contextlib import suppress
 from datetime import datetime, time
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from qops_batsim.cli.inputs import duration
-from qops_batsim.cli.options import manual
+from qops_batsim.cli.command_inputs import duration
+from qops_batsim.cli.common_options import manual
 from qops_batsim.errors import InputError, require_one_of, shown
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _time(text: str) -> time:
 
 def _calendar(begins: str | None, time_zone: str | None) -> Calendar | None:
     from qops_batsim.dates import Calendar
-    from qops_batsim.workload.model import plain_number
+    from qops_batsim.workload.workload_model import plain_number
 
     if begins is None and time_zone is not None:
         raise InputError(

@@ -311,7 +311,7 @@ class HostGroup(msgspec.Struct, frozen=True, kw_only=True):
 def host_groups(platform: Platform) -> list[HostGroup]:
     """Return the hosts in groups of equal ones: compute, storage, master. O(hosts).
 
-    >>> from qops_batsim.platform.generate import make_cluster
+    >>> from qops_batsim.platform.equal_hosts import make_cluster
     >>> [(group.first_id, group.last_id) for group in host_groups(make_cluster(9))]
     [(0, 8), (None, None)]
     """

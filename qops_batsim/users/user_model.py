@@ -36,8 +36,8 @@ from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError, require
 from qops_batsim.files import decoded, read_bytes, read_text, write_text
 from qops_batsim.limits import MAX_SECONDS
-from qops_batsim.workload.model import Workload, check_processors, check_seed
 from qops_batsim.workload.need import NeedChoices
+from qops_batsim.workload.workload_model import Workload, check_processors, check_seed
 
 HOUR, WEEK = 3600.0, 604_800.0
 HOURS = 168

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qops_batsim.analysis.results.run import load_run, read_run
 from qops_batsim.analysis.results.run_files import find_run
+from qops_batsim.analysis.results.run_result import load_run, read_run
 from qops_batsim.errors import InputError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qops_batsim.advice.charges import charge_runs
+from qops_batsim.advice.charge_report import charge_runs
 from qops_batsim.economics.prices import Prices
 from qops_batsim.errors import InputError
 

@@ -23,8 +23,8 @@ from qops_batsim.analysis.metrics.charge_totals import (
     reference_of_run,
 )
 from qops_batsim.analysis.metrics.outcomes import outcomes_of_run
-from qops_batsim.analysis.results.run import read_run, workloads_of_run
 from qops_batsim.analysis.results.run_files import RunInfo
+from qops_batsim.analysis.results.run_result import read_run, workloads_of_run
 from qops_batsim.economics.charges import (
     BreakEven,
     ReferenceJob,
@@ -39,7 +39,7 @@ from qops_batsim.errors import InputError
 from qops_batsim.running.reference import easy_references
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import read_workload
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 
 class JobPrice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

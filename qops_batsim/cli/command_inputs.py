@@ -14,11 +14,11 @@ from qops_batsim.cli.console import copies, note, warn
 from qops_batsim.errors import InputError
 
 if TYPE_CHECKING:
-    from qops_batsim.analysis.results.run import RunResult
+    from qops_batsim.analysis.results.run_result import RunResult
     from qops_batsim.dates import Calendar
     from qops_batsim.economics.prices import Prices
     from qops_batsim.scheduling.plugins import AllowedCode
-    from qops_batsim.workload.model import Workload
+    from qops_batsim.workload.workload_model import Workload
 
 
 _copies: list[TemporaryDirectory[str]] = []
@@ -50,7 +50,7 @@ def read_runs(runs: Sequence[str], hosts: int | None) -> list[RunResult]:
     """Read runs and print what is assumed; runs of one name are told apart by their paths."""
     from dataclasses import replace
 
-    from qops_batsim.analysis.results.run import read_run
+    from qops_batsim.analysis.results.run_result import read_run
 
     results = [read_run(run_name(run), hosts=hosts) for run in runs]
     names = Counter(result.name for result in results)

@@ -17,7 +17,7 @@ from qops_batsim.running.simulate import simulate
 from qops_batsim.scheduling.plugins import scheduler_of_data
 from qops_batsim.scheduling.port import SchedulerModule
 from qops_batsim.scheduling.registry import make_scheduler
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 
 class LiveReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from qops_batsim.jobs import COMPLETED_KILLED, COMPLETED_WALLTIME_REACHED
-from qops_batsim.live import slurm
+from qops_batsim.live import slurm_manager
 from qops_batsim.live.check import check_slurm, unfiltered
 from qops_batsim.live.manager import CommandFailed, JobPhase, NodeState, Unreachable, natural_key
-from qops_batsim.live.slurm import MOST_ARRAYS, Slurm, read_config, run_command
+from qops_batsim.live.slurm_manager import MOST_ARRAYS, Slurm, read_config, run_command
 from qops_batsim.workload.accounting.nodes import node_names
 
 
@@ -20,7 +20,7 @@ def row(text: str, **other: str) -> dict[str, str]:
     usual = "1 PENDING 1 1:00 1795640343 N/A N/A 0 1 0 42 None N/A root |N/A|(null)|(null)|(null)"
     cells = [each.strip() for each in usual.replace(" ", "|").split("|")]
     cells[: text.count("|") + 1] = [each.strip() for each in text.split("|")]
-    return dict(zip(slurm._COLUMNS, cells, strict=True)) | other
+    return dict(zip(slurm_manager._COLUMNS, cells, strict=True)) | other
 
 
 ROWS = [
@@ -343,7 +343,7 @@ def test_the_check_derives_margin_and_grace() -> None:
 
 
 def test_all_jobs_are_held_though_some_have_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slurm, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(slurm_manager, "MOST_AT_ONCE", 2)
     run = Recorded(scontrol=CommandFailed("Job has already finished for job 1"))
     with pytest.raises(CommandFailed, match="already finished"):
         Slurm(run=run).hold(["1", "2", "3"])

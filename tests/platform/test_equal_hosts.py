@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from qops_batsim.engine.options import EngineOptions
+from qops_batsim.engine.engine_options import EngineOptions
 from qops_batsim.errors import InputError
-from qops_batsim.platform.generate import make_cluster
+from qops_batsim.platform.equal_hosts import make_cluster
 from qops_batsim.platform.network import Network
 from qops_batsim.platform.simgrid_read import read_platform
 from qops_batsim.platform.simgrid_write import format_platform, write_platform

@@ -27,14 +27,7 @@ from qops_batsim.analysis.results.allocations import (
     read_allocations,
 )
 from qops_batsim.analysis.results.occupancy import Occupancy, occupancy
-from qops_batsim.analysis.results.run_files import (
-    BATSIM5_JOBS,
-    Name,
-    RunFiles,
-    RunInfo,
-    find_run,
-)
-from qops_batsim.analysis.results.tables import (
+from qops_batsim.analysis.results.result_tables import (
     AVERAGED,
     Booleans,
     Decisions,
@@ -50,15 +43,22 @@ from qops_batsim.analysis.results.tables import (
     read_totals,
     rows_before,
 )
+from qops_batsim.analysis.results.run_files import (
+    BATSIM5_JOBS,
+    Name,
+    RunFiles,
+    RunInfo,
+    find_run,
+)
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
 from qops_batsim.jobs import COMPLETED_KILLED, FINAL_STATES, REJECTED, Job
 from qops_batsim.limits import MAX_OCCUPATIONS
-from qops_batsim.platform.model import Outage
+from qops_batsim.platform.platform_model import Outage
 from qops_batsim.shipped import find_input
 from qops_batsim.tables import Texts
 from qops_batsim.workload.batsim_json import read_workload
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 
 if TYPE_CHECKING:
     import pandas as pd

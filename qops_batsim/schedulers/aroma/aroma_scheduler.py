@@ -32,7 +32,7 @@ from qops_batsim.scheduling.refusal import Refusal, RefusalKind
 from qops_batsim.timing import PLAN_TOLERANCE
 
 if TYPE_CHECKING:
-    from qops_batsim.platform.model import Platform
+    from qops_batsim.platform.platform_model import Platform
 
 
 class AromaOptions(PlannerOptions, frozen=True, kw_only=True):

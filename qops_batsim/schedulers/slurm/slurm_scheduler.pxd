@@ -2,7 +2,7 @@ cimport cython
 from qops_batsim.core.host_bits cimport HostBits
 from qops_batsim.core.job cimport Job
 from qops_batsim.core.scheduler cimport ResourceManager
-from qops_batsim.schedulers.queue cimport QueueScheduler
+from qops_batsim.schedulers.queue_scheduler cimport QueueScheduler
 from qops_batsim.schedulers.slurm.fair_share cimport FairTree, User
 from qops_batsim.timing cimport end_of, up_to_grid
 

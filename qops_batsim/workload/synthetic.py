@@ -34,7 +34,7 @@ from qops_batsim.workload.lublin import (
     SizeModel,
     random_stream,
 )
-from qops_batsim.workload.model import (
+from qops_batsim.workload.workload_model import (
     Profile,
     Workload,
     check_processors,
@@ -98,7 +98,7 @@ def generate_workload(
     Parameters
     ----------
     preset
-        One of :data:`~qops_batsim.workload.generate.PRESETS`.
+        One of :data:`~qops_batsim.workload.synthetic.PRESETS`.
     jobs
         Number of jobs.
     seed

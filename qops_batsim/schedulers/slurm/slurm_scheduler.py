@@ -13,7 +13,7 @@ from qops_batsim.core.job import WAITING, Job
 from qops_batsim.core.options import SchedulerOptions
 from qops_batsim.core.scheduler import ResourceManager
 from qops_batsim.platform.hostset import HostSet
-from qops_batsim.schedulers.queue import QueueScheduler
+from qops_batsim.schedulers.queue_scheduler import QueueScheduler
 from qops_batsim.schedulers.slurm.fair_share import FairTree, User
 from qops_batsim.schedulers.slurm.slurm_options import QosRules, SlurmOptions
 from qops_batsim.scheduling.refusal import Refusal, free_text, no_time

@@ -13,7 +13,7 @@ import numpy as np
 
 from qops_batsim.dates import Calendar
 from qops_batsim.errors import InputError
-from qops_batsim.users.model import (
+from qops_batsim.users.user_model import (
     HOUR,
     HOURS,
     WEEK,
@@ -26,7 +26,7 @@ from qops_batsim.users.model import (
 )
 from qops_batsim.version import __version__
 from qops_batsim.workload.conversion import Conversion
-from qops_batsim.workload.model import plain_number
+from qops_batsim.workload.workload_model import plain_number
 
 SHORTEST = 1.0
 """Think times and breaks that are typical are no shorter (seconds)."""

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from qops_batsim.errors import InputError
 from qops_batsim.shipped import find_input
 from qops_batsim.workload.batsim_json import format_workload, parse_workload, read_workload
-from qops_batsim.workload.generate import (
+from qops_batsim.workload.synthetic import (
     PRESETS,
     DeadlineRule,
     generate_workload,
 )
-from qops_batsim.workload.model import Workload
+from qops_batsim.workload.workload_model import Workload
 from support.shipped_inputs import shipped_workloads
 
 LOGS = {
