@@ -7,6 +7,7 @@ the column. Unless said otherwise estimates are exact.
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -622,3 +623,25 @@ def test_a_packed_set_is_admitted_whole(scheduler: str, seed: int, laxity: float
     simulation = simulate(scheduler, packed.workload, make_cluster(8))
     found = {record.local_id: record.start for record in simulation.ended}
     assert found == packed.starts
+
+
+def test_the_picture_of_an_admission_shows_what_qops_does() -> None:
+    # docs/pictures/admission.svg; its jobs R, A, B, C are A, B, C, D here:
+    #   before         B late in order of laxity     B before A
+    #   ...AAAA...      ..CCCAAAA...                  ..CCC.AAAA
+    #   ...AAAA...      ..CCCAAAA...                  ..CCC.AAAA
+    #   RRRAAAABBB      RRR..AAAABBB                  RRRBBBAAAA
+    #   RRRAAAABBB      RRR..AAAABBB                  RRRBBBAAAA
+    #   0      7        0    5   9                    0  3  6
+    picture = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "admission.svg"
+    text, names = picture.read_text(), dict(zip("RABC", "ABCD", strict=True))
+    drawn = [
+        {names[job]: int(start) for job, start in re.findall(r"<title>(\w):.*? hours (\d+)", each)}
+        for each in text.split("<g ")[1:]
+    ]
+    rows = [Row(0, 2, 3), Row(1, 4, 4, 11), Row(1, 2, 3, 10), Row(2, 2, 3, 9)]
+    assert run("qops", 4, rows[:3]).starts == drawn[0] == {"A": 0, "B": 3, "C": 7}
+    assert run("qops", 4, rows).starts == drawn[2] == {"A": 0, "B": 6, "C": 3, "D": 2}
+    unrepaired = run("qops", 4, rows, k_factor=0, on_failure="reject")
+    assert "w0!C" in unrepaired.reasons["D"]
+    assert drawn[1] == {"A": 0, "B": 5, "C": 9, "D": 2}
