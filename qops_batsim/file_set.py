@@ -53,9 +53,10 @@ WORKING_DIRECTORY = "_batsim"
 
 
 class FileSet:
-    """Files ``PREFIX + NAME`` published together; a context that removes obsolete ones.
+    """The files ``PREFIX + NAME`` of a run or report, put into place together or not at all.
 
-    Errors of writing are found when it is made, as far as they can be known before.
+    Files are written under temporary names until :meth:`publish`; a ``with`` block that ends before
+    removes them. Paths that cannot be written raise an InputError when the set is made.
 
     Parameters
     ----------
@@ -106,28 +107,28 @@ class FileSet:
 
     @contextmanager
     def open(self, name: str) -> Iterator[IO[bytes]]:
-        """Open a file of the set for writing."""
+        """Open one file of the set for writing, under a temporary name."""
         each = self._pending[name] = PendingFile(self.path(name))
         self._digests.pop(name, None)
         with errors_of_writing(each.path):
             yield each.stream
 
     def adopt(self, name: str, path: Path) -> None:
-        """Add a file that another program has written on the same file system."""
+        """Add a file that another program has written; it is moved into place with the others."""
         self._pending[name] = PendingFile(self.path(name), path)
         self._digests.pop(name, None)
 
     def digests(self) -> dict[str, str]:
-        """Return each file's SHA-256, computed once. O(bytes)."""
+        """Return the SHA-256 of each file by its name. O(bytes) at the first call."""
         for name, each in self._pending.items():
             if name not in self._digests:
                 self._digests[name] = each.digest()
         return dict(self._digests)
 
     def publish(self, record: bytes, *, stays: bool = True) -> list[Path]:
-        """Publish all files, the record first; return their paths.
+        """Put all files into place, the record with their digests first; return their paths.
 
-        A record that does not stay is there only until all others are.
+        Unless it ``stays``, the record is removed once all others are in place.
         """
         others = [*self._pending.values()]
         with self.open(self.record) as stream:
@@ -154,7 +155,7 @@ class FileSet:
         return [each.path for each in (others if not stays else [*others, first])]
 
     def publish_alone(self) -> list[Path]:
-        """Publish all files; the record exists only while they are being published."""
+        """Put all files into place, and no record; return their paths."""
         return self.publish(document_with_digests(self, {}), stays=False)
 
     def _sync_directory(self) -> None:
@@ -174,7 +175,7 @@ class FileSet:
 
 
 def run_files(prefix: str | Path, *, room: int = 0, lasting: bool = True) -> FileSet:
-    """Return the set of files that a run will write: see :class:`FileSet`."""
+    """Return the set of files that a run with this prefix will write; ``room`` in bytes."""
     files = FileSet(prefix, DESCRIPTION, (*RUN_FILES, PICTURE), room=room, lasting=lasting)
     for name in RUN_FILES:
         packed = Path(f"{prefix}{name}.gz")
@@ -189,9 +190,14 @@ def run_files(prefix: str | Path, *, room: int = 0, lasting: bool = True) -> Fil
 def write_report(
     directory: Path, record: str, document: Mapping[str, Any], contents: Mapping[str, bytes]
 ) -> list[Path]:
-    """Write the files of a report into a directory, published together; return their paths.
+    """Write a report into a directory, all files or none; return their paths.
 
-    These are a record (JSON), which gets the digests of the others, and these by name.
+    Parameters
+    ----------
+    record
+        Name of the JSON file that gets ``document`` and the SHA-256 of each other file.
+    contents
+        Content of each other file by name.
     """
     with FileSet(f"{directory}{os.sep}", record, contents) as files:
         for name, content in contents.items():
@@ -203,7 +209,7 @@ def write_report(
 
 
 def document_with_digests(files: FileSet, document: Mapping[str, Any]) -> bytes:
-    """Return the JSON of a record: a document, and the digests of the set's other files."""
+    """Return a document as JSON, with the digests of the set's files added as ``files``."""
     content = {**document, "files": files.digests()}
     return msgspec.json.format(msgspec.json.encode(content)) + b"\n"
 

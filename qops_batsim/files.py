@@ -53,14 +53,25 @@ class Stored(NamedTuple):
 def read_bytes(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES) -> bytes:
     """Return the content of a plain or gzip-compressed file.
 
-    Compression is recognised by content, not by name; ``max_bytes`` counts after
-    decompression. ``what`` the file should be ("a workload") is for the message.
+    Compression is recognised by content, not by name.
+
+    Parameters
+    ----------
+    what
+        What the file should be ("a Batsim workload"), for error messages.
+    max_bytes
+        Most bytes accepted, after decompression.
+
+    Raises
+    ------
+    InputError
+        If the file is missing, damaged, too large or cannot be read.
     """
     return b"".join(read_parts(path, max_bytes + 1, what=what, max_bytes=max_bytes))
 
 
 def read_stored(path: str | Path, *, what: str, max_bytes: int = MAX_INPUT_BYTES) -> Stored:
-    """Return a file's content and digest, reading it once; see :func:`read_bytes`."""
+    """Read a file once; return its content and its SHA-256. Arguments as for :func:`read_bytes`."""
     from hashlib import sha256
 
     digest = sha256()
@@ -76,9 +87,9 @@ def read_parts(
     max_bytes: int = MAX_INPUT_BYTES,
     digest: hashlib._Hash | None = None,
 ) -> Iterator[bytes]:
-    """Yield a file's content in parts of a given size; see :func:`read_bytes`.
+    """Yield a file's content in parts of ``size`` bytes; see :func:`read_bytes`.
 
-    A ``digest`` gets the bytes as they are stored.
+    ``digest`` is updated with the bytes as they are stored (compressed).
     """
     total = 0
     try:
@@ -114,7 +125,7 @@ def read_parts(
 
 
 class _StoredBytes:
-    """A stored file or pipe, read once; its bytes are counted and digested on the way."""
+    """Reads a file or pipe once, counting its stored bytes and updating their digest."""
 
     def __init__(self, raw: IO[bytes], digest: hashlib._Hash | None) -> None:
         self._raw = raw
@@ -129,7 +140,7 @@ class _StoredBytes:
 
     @property
     def read_at_once(self) -> int:
-        """Number of bytes to read at once; content may be much larger than the file."""
+        """Number of bytes to read at once: the whole file, but parts of a compressed one."""
         # Python makes room for all that is asked for.
         return _PART if self.is_compressed else max(_PART, self._size + 1)
 
@@ -169,7 +180,7 @@ def text_of(content: bytes, path: str | Path, *, what: str) -> str:
 def decoded(
     content: bytes, decoder: msgspec.json.Decoder[_Kind], where: object, what: str
 ) -> _Kind:
-    """Decode JSON; messages name its place, ``where``, and ``what`` was expected."""
+    """Decode JSON; an InputError names its place (``where``) and what was expected (``what``)."""
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -297,7 +308,7 @@ def _make_directory(path: Path) -> int:
 
 
 def beside(target: Path) -> Path:
-    """Return a new name for a temporary file or directory next to a target."""
+    """Return a new, random name for a temporary file or directory next to ``target``."""
     return target.with_name(f".{target.name}.qops-{os.urandom(4).hex()}.part")
 
 
@@ -305,7 +316,7 @@ _TEMPORARY = re.compile(r"\..+\.qops-[0-9a-f]{8}\.part")
 
 
 def sweep(directory: Path) -> None:
-    """Remove the temporary files of killed writers from a directory. O(entries)."""
+    """Remove from a directory the temporary files of processes that were killed. O(entries)."""
     with suppress(OSError), os.scandir(directory) as entries:
         for entry in entries:
             if _TEMPORARY.fullmatch(entry.name):
@@ -313,10 +324,7 @@ def sweep(directory: Path) -> None:
 
 
 def check_writable(path: str | Path, room: int = 0) -> None:
-    """Raise an InputError if it is known already that a file cannot be written.
-
-    ``room`` are the bytes that it will need at least.
-    """
+    """Raise an InputError if a file cannot be written, or the disk has less than ``room`` bytes."""
     with PendingFile(path) as probe, errors_of_writing(path):
         probe.stream.write(bytes(4096))
         probe.stream.flush()
@@ -330,7 +338,7 @@ def check_writable(path: str | Path, room: int = 0) -> None:
 
 @contextmanager
 def errors_of_writing(path: str | Path) -> Iterator[None]:
-    """Turn the system's errors of writing a file into an InputError that names it."""
+    """Turn an OSError in this block into an InputError that says ``path`` cannot be written."""
     try:
         yield
     except OSError as error:
@@ -338,7 +346,7 @@ def errors_of_writing(path: str | Path) -> Iterator[None]:
 
 
 def final_target(path: Path) -> Path:
-    """Return the target of symbolic links; InputError if no file can be there."""
+    """Follow symbolic links to the file to write; InputError if no file can be there."""
     try:
         if path.is_dir():
             raise InputError(f"{path}: is a directory; the name of a file to write was expected")
@@ -352,7 +360,7 @@ def final_target(path: Path) -> Path:
 
 
 def _resolved(path: Path) -> Path:
-    """Return a path without symbolic links; refuse links that another user may have made.
+    """Follow all symbolic links of a path; InputError for links that another user may have made.
 
     That is any link in a directory that all users can write, sticky or not; and one of another user
     in a directory that is theirs, or which a group can write.
@@ -388,7 +396,10 @@ def _resolved(path: Path) -> Path:
 
 
 def _locked_beside(target: Path, make: Callable[[Path], int]) -> tuple[Path, int]:
-    """Make and lock a temporary file or directory next to a target; return path and handle."""
+    """Make a temporary file or directory next to ``target`` and lock it; return path and handle.
+
+    ``make`` creates it at the path that it is given, and returns a handle.
+    """
     for _ in range(20):
         temporary = beside(target)
         try:

@@ -80,7 +80,7 @@ class QosRequest(
     start: float | None = None
 
     def problem(self) -> str | None:
-        """Return what is wrong with the request's values, or None."""
+        """Check all values of the request; return the first problem, None if all are valid."""
         found = (problem_in(name, getattr(self, name)) for name in CHECKED)
         return next(filter(None, found), None)
 
@@ -94,7 +94,7 @@ CHECKED = ("service_class", *_DATES, *_DURATIONS, *_AMOUNTS, *_PRIORITIES, *_NAM
 
 
 def problem_in(name: str, value: Any) -> str | None:
-    """Return what is wrong with the value of a request's field, or None."""
+    """Check the value of one field of a :class:`QosRequest`; return the problem, None if valid."""
     if value is None or value is msgspec.UNSET:
         return None
     if name == "service_class" and value not in QOS_CLASSES:

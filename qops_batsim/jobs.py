@@ -33,12 +33,12 @@ QOS_REJECTED = "rejected"
 
 
 def restarted_id(job_id: str, number: int) -> str:
-    """Return a job's identifier after some restarts; without any, the submitted one."""
+    """Return the id of a job's run after ``number`` restarts; for 0, the submitted id."""
     return f"{job_id}#{number}" if number else job_id
 
 
 def rest_of(job: Job, new_id: str, saved: float) -> Job:
-    """Return a killed job for its next run, shorter by the seconds that were saved."""
+    """Return the job that repeats a killed one, its run time shorter by ``saved`` seconds."""
     if saved == 0:
         return job.renamed(new_id)
     profile = rest_profile(job.profile, new_id.partition("!")[2])
@@ -54,6 +54,6 @@ def rest_of(job: Job, new_id: str, saved: float) -> Job:
 
 
 def rest_profile(profile: str, local_id: str) -> str:
-    """Return the name of the profile for what remains of a job in its next run."""
+    """Return the name of the profile of a restarted job: the part of ``profile`` not done yet."""
     # As AROMA's: so what is read back is seen to go on.
     return f"{profile.partition('#')[0]}#{local_id}"

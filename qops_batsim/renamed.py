@@ -63,14 +63,14 @@ def successor(name: str) -> str | None:
 
 
 def note_successor(error: AttributeError) -> None:
-    """If an error is about a former name, add the name that replaced it to the error."""
+    """Add to an error about a former name the name that replaced it."""
     for entry in RENAMED:
         if re.match(rf"self\.{re.escape(str(error.name))}\b", entry):
             error.add_note(f"{entry} of before: {successor(entry)}")
 
 
 def hooks_before() -> dict[str, tuple[str, list[str]]]:
-    """Return each former hook's entry in :data:`RENAMED`, and the names of its arguments."""
+    """Return, for each former hook of schedulers, its new name and its former arguments."""
     found = {}
     for entry in RENAMED:
         name, _, arguments = entry.rstrip(")").partition("(")

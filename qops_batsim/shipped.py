@@ -55,7 +55,7 @@ def find_input(name: str | Path, kind: str) -> Path:
 
 
 def resolve_path(name: str | Path, kind: str) -> Path:
-    """Return a path, or the shipped file that it names below ``platforms/``, …
+    """Return the path of a user's file, or of a shipped one named ``platforms/NAME``, …
 
     For commands that take paths only: nothing is looked up by a bare name, and a file that
     does not exist is not complained about here. An existing path wins.

@@ -307,7 +307,7 @@ class Texts(Sequence[str]):
         return bool((self.series == text).all())
 
     def places(self, known: Sequence[str], prefix: str = "") -> Integers:
-        """Return, for each cell, the index in ``known`` of its text after ``prefix``, or -1."""
+        """Return the index in ``known`` of each cell, without its ``prefix``; -1 if unknown."""
         return _places(self.series, known, prefix)
 
     def __len__(self) -> int:
@@ -382,7 +382,7 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """What a kind of CSV file has to contain: required columns, and what each column holds.
+    """The form of a kind of CSV file: its required columns, and the type of each column.
 
     ``choices`` are columns of certain words, ``others`` tells whether all further columns
     are read as texts.
@@ -396,7 +396,7 @@ class Form:
     others: bool = False
 
     def kinds(self, header: list[str]) -> tuple[list[str], dict[str, tuple[str, ...]], list[str]]:
-        """Return which of a file's columns hold numbers, repeated words, and free texts."""
+        """Sort the columns of a file by type: numbers, repeated words, free texts."""
         texts = [
             name
             for name in header
@@ -422,11 +422,11 @@ def read_table(path: Path, form: Form, make: Callable[[Table], _Content]) -> _Co
 
 
 class _Unusable(Exception):
-    """A cell cannot be used; the slow reader will find which one and raise the error."""
+    """The fast reader met a bad cell; the slow reader will find it and raise the error."""
 
 
 def _parsed_long(content: bytes, form: Form) -> pl.DataFrame | None:
-    """Parse a table with Polars; None if it is not in the usual form."""
+    """Parse a CSV table with Polars; None if only the slow reader can read it."""
     import polars as pl
     from polars.exceptions import PolarsError
 
@@ -497,7 +497,7 @@ def _unshielded_series(series: pl.Series) -> pl.Series:
 
 
 def _is_out_of_proportion(columns: int, lines: int, letters: int) -> bool:
-    """Return whether a text would have far more cells than it has characters."""
+    """Return whether a table has so many cells for its letters that most must be empty."""
     return lines > _FEW_LINES and columns * lines > _CELLS_OF_LETTER * letters
 
 
@@ -512,7 +512,7 @@ def _positions(series: pl.Series, words: Sequence[str]) -> Choices:
 
 
 def _read_short(path: Path, text: str, form: Form) -> Table:
-    """Read a table in plain Python, in any usual form, or say what is wrong with the table."""
+    """Read a CSV table in plain Python; an InputError names the bad row and column."""
     if not text.strip():
         raise InputError(f"{path}: empty (did the simulation abort?); {form.what} is expected")
     header = next(csv.reader(io.StringIO(text[:_LONGEST_HEADER], newline="")), [])

@@ -65,7 +65,7 @@ _GRID, _GRID_END, _SAME_DATE, _SHORTEST = GRID, GRID_END, SAME_DATE, SHORTEST
 
 
 def least_grace(round_trip: float) -> float:
-    """Return the least lateness to allow (s) so that message delays break no promise.
+    """Return the least grace (seconds) with which message delays break no promise.
 
     ``round_trip`` is the platform's longest one, from the master to a host and back (seconds).
 

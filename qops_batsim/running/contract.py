@@ -115,7 +115,7 @@ _AWAY = (
 
 
 class ContractCase(NamedTuple):
-    """A test case: name, number of hosts, workload, and when hosts leave or return."""
+    """A test case for schedulers: hosts, workload, and events at which hosts leave or return."""
 
     name: str
     hosts: int
@@ -124,7 +124,7 @@ class ContractCase(NamedTuple):
 
 
 def cases() -> Iterator[ContractCase]:
-    """Yield the test cases."""
+    """Yield the small adversarial workloads on which schedulers are checked."""
     for name, (hosts, rows) in _CASES.items():
         yield ContractCase(name, hosts, _workload(hosts, rows))
     for seed in range(3):
@@ -168,7 +168,7 @@ class SchedulerContractError(QopsError):
 
 
 class _Endless(BaseException):
-    """A scheduler took over :data:`CASE_SECONDS`; no ``except Exception`` catches this error."""
+    """A scheduler took over :data:`CASE_SECONDS`; no ``except Exception`` can catch this error."""
 
 
 def check_scheduler(
@@ -241,7 +241,7 @@ def check_scheduler(
 
 @contextmanager
 def _named(case: str) -> Iterator[None]:
-    """Name the case in every error of the block."""
+    """Add the name of the test case to errors of this block."""
     try:
         yield
     except SchedulerContractError as error:
@@ -260,7 +260,10 @@ def _named(case: str) -> Iterator[None]:
 def _check_case(
     make: Callable[[], SchedulerModule], case: ContractCase, sharing: bool | None, strict: bool
 ) -> list[Violation]:
-    """Run a case twice and verify its schedule; return broken promises, or raise if ``strict``."""
+    """Simulate a test case twice and verify its schedule; return the broken promises.
+
+    ``make`` makes a fresh scheduler; if ``strict``, a broken promise raises an error.
+    """
     hosts = case.hosts
     with _time_limit():
         first, module = _run(make(), case, sharing)
@@ -320,7 +323,7 @@ def _run(
 
 @contextmanager
 def _time_limit() -> Iterator[None]:
-    """Raise an error after :data:`CASE_SECONDS`, where the system has such signals."""
+    """Raise :class:`_Endless` if this block takes over :data:`CASE_SECONDS` (Unix only)."""
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
         yield
         return

@@ -54,7 +54,10 @@ def load_workload(given: AnyWorkload) -> Workload:
 
 
 def load_platform(given: AnyPlatform | None, workload: Workload) -> Platform:
-    """Return a platform, reading its file if named; None: as many equal hosts as jobs expect."""
+    """Return a platform, read from its file if a path or name is given.
+
+    For None, it is a cluster of as many equal hosts as the workload has processors.
+    """
     if given is None:
         from qops_batsim.platform.equal_hosts import make_cluster
 
@@ -65,7 +68,7 @@ def load_platform(given: AnyPlatform | None, workload: Workload) -> Platform:
 
 
 def load_events(given: AnyEvents | None) -> tuple[tuple[ExternalEvent, ...] | None, str | None]:
-    """Return external events, reading their file if one is named, and its digest."""
+    """Return external events, and the SHA-256 of their file if they are read from one."""
     if given is None:
         return None, None
     if isinstance(given, (str, PathLike)):
@@ -97,10 +100,10 @@ def names_of(
     platform: AnyPlatform | None,
     events: AnyEvents | None = None,
 ) -> tuple[dict[str, str | None], list[str]]:
-    """Return the inputs' names for a run's description, and which are Python objects.
+    """Return the name of each input for ``PREFIX_run.json``, and which are Python objects.
 
-    Names are as given; an object is called what it was read from, but never by the path at
-    which the package lies.
+    A name is as the user gave it; that of an object is the file that it was read from. Shipped
+    files are named without the path of the package.
     """
     name = scheduler if isinstance(scheduler, str) else registered_name(type(module.scheduler))
     names: dict[str, str | None] = {
@@ -127,7 +130,7 @@ def _name(given: AnyWorkload | AnyPlatform, kind: str) -> str:
 
 
 def as_file(given: object, kind: str) -> Path | None:
-    """Return the given file; None for an object and for a pipe, which can be read only once."""
+    """Return the path of a given input; None for a Python object, or a pipe, read only once."""
     path = find_input(Path(given), kind) if isinstance(given, (str, PathLike)) else None
     return path if path is not None and path.is_file() else None
 
@@ -135,7 +138,7 @@ def as_file(given: object, kind: str) -> Path | None:
 def input_warnings(
     module: SchedulerModule, workload: Workload, platform: Platform, engine: EngineOptions
 ) -> Iterator[str]:
-    """Yield warnings about a scheduler, workload and platform that do not fit well."""
+    """Yield warnings about a scheduler, workload and platform that fit together badly."""
     grace = getattr(module.options, "grace", None)
     if engine.message_delays and isinstance(grace, float) and grace != GRACE:
         round_trip = longest_round_trip(platform)
@@ -169,7 +172,7 @@ def input_warnings(
 
 
 def _sender(workload: Workload) -> str | None:
-    """Return a job of several processors that communicates; None if there is none."""
+    """Return the id of a job whose processors send messages; None if no job does."""
     profiles, columns = workload.profiles, workload.columns
 
     def sends(name: str) -> bool:
@@ -204,7 +207,7 @@ def _deadline_warnings(module: SchedulerModule, workload: Workload) -> Iterator[
 
 
 def _measured_speed(provenance: Mapping[str, Any]) -> float | None:
-    """Return the speed (flop/s) with which `workload classes` made computations, if it did."""
+    """Return the host speed (flop/s) that `workload classes` wrote; None for other workloads."""
     at: Any = provenance
     while isinstance(at, Mapping):
         speed = at.get("speed")

@@ -60,7 +60,7 @@ def run_batsim(
     log_level: str = "information",
     on_log_line: Callable[[str], None] | None = None,
 ) -> BatsimRun:
-    """Run one simulation with the real Batsim; ``driver`` decides.
+    """Run one simulation with the real Batsim, in which ``driver`` makes the decisions.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def run_batsim(
 def check_machine(
     workload: Workload, platform: Platform, options: EngineOptions, *, allow_smaller_machine: bool
 ) -> None:
-    """Check that Batsim can run a workload on a platform's hosts, given outages."""
+    """Raise an InputError if a platform has no master, or too few hosts for a workload."""
     if platform.master is None:
         raise InputError(
             f"{platform.source}: no master; for Batsim, a host named master_host or one with "
@@ -124,7 +124,7 @@ def check_machine(
 
 
 class _BatsimListener:
-    """Our side of the exchange: answers Batsim on a free loopback port."""
+    """The scheduler's side of Batsim's protocol, on a free loopback port."""
 
     def __init__(self, driver: ModuleDriver, release: Release, timeout: float) -> None:
         self._talk = EngineTalk(driver, asked=release.asked)
@@ -183,7 +183,7 @@ class _BatsimListener:
             raise BatsimError(f"batsim sent a wrong {error}") from None
 
     def _look_after_child(self) -> None:
-        """Raise an error if Batsim has ended, after reading its last messages."""
+        """If Batsim has ended, read its last messages and raise a BatsimError."""
         assert self._child is not None
         code = self._child.exit_code()
         if code is not None:
@@ -220,7 +220,7 @@ def write_batsim_run(
     machine: Platform | None = None,
     further: Mapping[str, Any] | None = None,
 ) -> list[Path]:
-    """Write our files next to Batsim's, as :func:`~qops_batsim.running.simulate.write_run` does."""
+    """Put Batsim's output files into place, with ours (promises, decisions, description)."""
     description = describe_run(
         *(scheduler, module, workload, platform, run.hosts, options or EngineOptions()), machine
     )

@@ -52,7 +52,7 @@ _RELEASE = b"."
 
 
 class ChildProcess:
-    """A running program, as a context that ends it.
+    """A running program, ended with its children at the end of the ``with`` block.
 
     The program has a session of its own, so that Ctrl-C reaches us alone and
     whatever it starts itself can be ended with it. Its output and errors are one
@@ -139,7 +139,7 @@ class ChildProcess:
                 self._process.stdout.close()
 
     def last_words(self) -> str:
-        """Return the first line marked CRITICAL (as by SimGrid), else the last; may be "".
+        """Return the log line that explains a failure: the first CRITICAL one, else the last.
 
         To be asked after the end: the log is read up to there.
         """
@@ -147,7 +147,7 @@ class ChildProcess:
         return self._first_critical or self._last_line
 
     def _release(self) -> None:
-        """Release the watching process before the program's id can be reused."""
+        """End the process that watches the program, before the program's id can be reused."""
         assert self._process.stdin is not None
         with suppress(OSError):  # It has gone already.
             self._process.stdin.write(_RELEASE)
@@ -183,7 +183,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Worker(SpawnProcess):
-    """A process that only its parent ends: signals to the group are left to the parent."""
+    """A worker process that ignores Ctrl-C and SIGTERM; only its parent ends it."""
 
     def start(self) -> None:
         with _deaf():
@@ -212,7 +212,7 @@ class WorkerContext(SpawnContext):
         return process
 
     def kill(self) -> None:
-        """Kill the processes at once."""
+        """Kill all worker processes at once."""
         for process in self._processes:
             if process.pid is not None:
                 process.kill()

@@ -12,15 +12,16 @@ class ProgressListener:
     def phase(
         self, title: str, steps: int | None = None
     ) -> AbstractContextManager[Callable[[int], None] | None]:
-        """Return a context for a phase of work, with a function to report steps, if any.
+        """Called when a phase of work begins; return a context that ends with the phase.
 
-        The parts are reading, simulating (a step is a job that ended), writing, reading back,
-        and verifying (a step is a rule).
+        The context gives a function that is called with the number of steps done, or None. The
+        phases are reading, simulating (a step is a job that ended), writing, reading back and
+        verifying (a step is a rule).
         """
         return nullcontext()
 
     def warning(self, text: str) -> None:
-        """Hear a warning, before the simulation, of input that is probably not meant."""
+        """Called before the simulation with a warning about input that is probably a mistake."""
 
     def batsim_says(self, line: str) -> None:
         """Called with each line of the real Batsim's log, in another thread."""

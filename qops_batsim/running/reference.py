@@ -34,7 +34,7 @@ class RunInputs(NamedTuple):
 
     @property
     def workloads(self) -> dict[str, Workload]:
-        """The workload by its name in the run."""
+        """The workload, by the name that prefixes its job ids (``w0``)."""
         return {"w0": self.workload}
 
 
@@ -47,7 +47,7 @@ class EasyReference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def easy_reference(inputs: RunInputs, grace: float = 0.0) -> EasyReference:
-    """Simulate EASY on the same jobs and machine, with a grace (s); write nothing."""
+    """Simulate EASY on a run's jobs and machine; deadlines missed by up to ``grace`` s are met."""
     workload, platform, engine, smaller_machine = inputs
     simulation = simulate(
         "easy",

@@ -57,7 +57,7 @@ class Release(ABC):
     def write_inputs(
         self, platform: AnyMachine, workload: AnyJobs, options: EngineOptions, directory: Path
     ) -> list[str]:
-        """Write inputs that Batsim can read; return the arguments for them."""
+        """Write platform, workload and events for Batsim; return the arguments that name them."""
         machine = self._machine(platform, directory / "platform.xml")
         jobs = self._jobs(workload, directory / "workload.json")
         arguments = ["-p", str(machine), "-w", str(jobs)]
@@ -80,7 +80,7 @@ class Release(ABC):
 
     @abstractmethod
     def adopt(self, files: FileSet, directory: Path, options: EngineOptions) -> None:
-        """Add Batsim's output to the files of a run."""
+        """Add Batsim's output in ``directory`` to the files of a run, in our formats."""
 
     def _machine(self, platform: AnyMachine, path: Path) -> Path:
         if isinstance(platform, Platform):
@@ -194,14 +194,14 @@ class _Batsim5(Release):
         return path
 
     def _event(self, event: ExternalEvent) -> ExternalEvent:
-        """Return an event whose text has its type: Batsim 5 knows only generic events."""
+        """Return an event as a generic one, the only kind of Batsim 5; its text tells its type."""
         fields = {name: each for name, each in event.fields.items() if name != "timestamp"}
         told = {"data": msgspec.json.encode(fields).decode()}
         return msgspec.structs.replace(event, type="generic", fields=told)
 
 
 def release_of(major: int) -> Release:
-    """Return the release for a version's first number; releases below 5 are like Batsim 4."""
+    """Return the release of Batsim with this major version; 3 and 4 are alike."""
     return _RELEASES.get(major, _RELEASES[4])
 
 

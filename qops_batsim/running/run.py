@@ -156,7 +156,7 @@ class Run:
 
     @cached_property
     def measured(self) -> Metrics:
-        """The metrics as an object."""
+        """The metrics of docs/metrics.md as a typed object."""
         return compute_metrics(self.result, self.inputs.workloads)
 
     @cached_property
@@ -287,7 +287,7 @@ def with_users(module: SchedulerModule, users: Users) -> SchedulerModule:
 def _to_run(
     module: SchedulerModule, workload: AnyWorkload | None, platform: AnyPlatform | None
 ) -> tuple[AnyWorkload, AnyPlatform | None]:
-    """Return workload and platform, by default the shipped ones for the scheduler."""
+    """Return the given workload and platform, or the shipped ones that suit the scheduler."""
     if workload is not None:
         return workload, platform
     workload, shipped = default_inputs(module)
@@ -349,7 +349,7 @@ class _RunInProgress:
         self.files = run_files(self.prefix, room=len(self.jobs.jobs) * _LEAST_BYTES)
 
     def note_users(self, file: str | PathLike[str] | None) -> None:
-        """Name the file of users in the description; the workload is an output of this run."""
+        """Add the users' file to the run's description, whose workload is an output of the run."""
         further, objects = self.described["further"], self.described["further"]["python_objects"]
         objects[:] = [each for each in objects if each != "workload"]
         if file is None:
@@ -373,7 +373,7 @@ class _RunInProgress:
             stream.writelines(format_wishes(self.reacting.wishes))
 
     def expect(self, sha256: Mapping[str, str]) -> None:
-        """Refuse files whose digests differ, and events that contradict each other."""
+        """Raise an InputError if inputs differ from these digests, or outages overlap."""
         known = self.sha256
         changed = [what for what, digest in sha256.items() if known.get(what, digest) != digest]
         if changed:

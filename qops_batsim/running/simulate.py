@@ -145,7 +145,7 @@ def default_engine(
 
 
 def _about_events(events: AnyEvents | None) -> dict[str, Any]:
-    """Return the engine options implied by external events."""
+    """Return the engine options that external events need, by name."""
     loaded = load_events(events)[0]
     # The real Batsim knows hosts only, and forwards all else if it is told to.
     forwards = any(each.type not in (AVAILABLE, UNAVAILABLE) for each in loaded or ())
@@ -153,7 +153,7 @@ def _about_events(events: AnyEvents | None) -> dict[str, Any]:
 
 
 def tell_platform(module: SchedulerModule, platform: Platform, engine: EngineOptions) -> None:
-    """Tell a scheduler the platform, and how the engine's news reaches it."""
+    """Give a scheduler the platform, and whether news of one date may come in several messages."""
     delays = engine.message_delays and platform.master is not None and platform.delays_messages
     module.news_in_parts = delays and not platform.has_latencies
     module.use_platform(platform)
@@ -221,9 +221,9 @@ def write_run(
 
 @contextmanager
 def writing_what_ended(files: FileSet, described: Mapping[str, Any]) -> Iterator[None]:
-    """Write the jobs that ended, as Batsim does, if a simulation in this block deadlocks.
+    """If a simulation in this block deadlocks, write the jobs that ended before, as Batsim does.
 
-    It is no run: it goes to files of its own, and an earlier run stays as it was.
+    They go to ``PREFIX_deadlock_jobs.csv`` ...: files of an earlier run stay as they are.
     """
     try:
         yield
@@ -244,9 +244,9 @@ def describe_run(
     options: EngineOptions,
     machine: Platform | None = None,
 ) -> dict[str, Any]:
-    """Return the description of a run of any engine; names of inputs are as the user gave them.
+    """Return the description of a run for ``PREFIX_run.json``, for any engine.
 
-    ``machine`` is the platform itself, where it is known.
+    Inputs are named as the user gave them; ``machine`` is the platform itself, where known.
     """
     description = {
         "scheduler": scheduler,
@@ -273,10 +273,10 @@ def describe_run(
 def publish_run(
     files: FileSet, module: SchedulerModule, scheduler: str, description: Mapping[str, Any]
 ) -> list[Path]:
-    """Add the files that no engine writes, and move all files of a run into place.
+    """Add the promises, decisions and description of a run, and put all its files into place.
 
-    That is what was decided about jobs, and how the run was made. The run's identifier is a
-    digest of the latter and of the engine's files: the same run again has the same.
+    The run's identifier is a digest of its description and of the engine's files, so that a
+    repeated run has the same one.
     """
     made = msgspec.json.encode([description, files.digests()])
     run_id = hashlib.sha256(made).hexdigest()[:16]
