@@ -26,13 +26,13 @@ class Unadmitted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BoundSearch:
-    """Finds what the best known schedule of a workload, and its bound, leave unadmitted."""
+    """Searches a workload for its best known schedules and for bounds on what can be admitted."""
 
     def __init__(self, runs: DeadlineRuns) -> None:
         self._runs = runs
 
     def __call__(self, case: BoundCase) -> dict[str, Unadmitted]:
-        """Search the workload of one case."""
+        """Search a case's workload; return what the best known schedule and the bound leave out."""
         limits = Limits(seconds=case.units, by_clock=False)
         jobs, work = best_possible(self._runs.workload(case.scenario), ["jobs", "work"], limits)
         return {

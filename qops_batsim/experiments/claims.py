@@ -154,7 +154,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Statement(NamedTuple):
-    """A verdict on a claim, with its p-value."""
+    """A verdict, with its p-value."""
 
     leaning: Verdict
     chance: float
@@ -246,7 +246,7 @@ def _verdict(leaning: Verdict, chance: float) -> Verdict:
 
 
 def ends_of(sign: int) -> tuple[float, float]:
-    """Return the ends of the range of positive (sign +1) or negative (-1) numbers."""
+    """Return the range (0, inf) of positive numbers for sign +1, (-inf, 0) for -1."""
     return (0.0, math.inf) if sign > 0 else (-math.inf, 0.0)
 
 
@@ -332,7 +332,7 @@ def _combined(parts: Sequence[Claim]) -> tuple[Claim, dict[str, object]]:
 
 
 def claim_with_parts(name: str, section: str, text: str, parts: Iterable[Claim]) -> list[Claim]:
-    """Return a claim that holds if all its parts hold, and after it the parts."""
+    """Return a claim that holds if all its parts hold, followed by the parts as claims."""
     found = list(parts)
     return [combined_claim(name, text, found, section=section), *found]
 
@@ -343,7 +343,7 @@ def _chance(claim: Claim) -> float:
 
 
 def whole_claims(claims: Sequence[Claim], *, ours: bool | None = None) -> list[Claim]:
-    """Return claims that are no part of another claim: the paper's, ours, or both (None)."""
+    """Return the claims that are no part of another: the paper's, our checks, or both (None)."""
     of_parts = {part for claim in claims for part in claim.parts}
     return [each for each in claims if each.id not in of_parts and ours in (None, each.ours)]
 

@@ -100,7 +100,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         return by_need or 0 < self.share < 1 or (self.method == "duplication" and self.load > 1)
 
     def canonical(self) -> Scenario:
-        """Return the same scenario for all scenarios that have the same workload.
+        """Return the representative of all scenarios that have the same workload.
 
         The seed matters only where jobs are drawn, to be submitted again or to have a deadline;
         the artificial deadlines only where there are any.
@@ -115,7 +115,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **changes)
 
     def without_deadlines(self) -> Scenario:
-        """Return the same scenario for all scenarios that differ only in deadlines.
+        """Return the representative of all scenarios that differ from this one only in deadlines.
 
         It has them for all jobs: so the seed matters only where jobs are submitted again.
         """
@@ -123,7 +123,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, share=1.0, **by_easy).canonical()
 
     def without_estimates(self) -> Scenario:
-        """Return the same scenario for all that differ only in estimates and deadlines."""
+        """Return the representative of the scenarios that differ only in estimates, deadlines."""
         return msgspec.structs.replace(self.without_deadlines(), estimates=msgspec.UNSET)
 
     @property
@@ -161,13 +161,13 @@ class DeadlineCase(msgspec.Struct, frozen=True, kw_only=True):
     outages: int | msgspec.UnsetType = msgspec.UNSET
 
     def canonical(self) -> DeadlineCase:
-        """Return the same case for all cases that have the same run."""
+        """Return the representative of all cases that have the same run."""
         return msgspec.structs.replace(self, scenario=self.scenario.canonical())
 
 
 @dataclass
 class DeadlineRuns:
-    """Runs cases on logs of ``delay`` jobs; each log is found by its digest and processors.
+    """Simulates cases on logs of ``delay`` jobs, which it keeps by digest and processors.
 
     Without platform there are as many equal hosts as a log is for. Remembered are the last
     workload, the one that it was made of with its EASY schedule, and what schedulers that do not
@@ -202,7 +202,7 @@ class DeadlineRuns:
         return self._outcomes(case, workload)
 
     def _seen(self, case: DeadlineCase, workload: Workload) -> tuple[JobOutcomes, int]:
-        """Return the outcomes under a scheduler that ignores deadlines, run only once."""
+        """Return the outcomes under a scheduler that ignores deadlines, simulated only once."""
         same = msgspec.structs.replace(case, scenario=case.scenario.without_deadlines())
         if same not in self._blind:
             self._blind[same] = self._outcomes(case, workload)
@@ -273,7 +273,7 @@ class DeadlineRuns:
 
 
 def shared_steps(case: DeadlineCase) -> Scenario:
-    """Return a scenario that is equal for all cases that can share steps of their work."""
+    """Return the part of a case's scenario that, if equal, lets cases share steps of their work."""
     return case.scenario.without_estimates()
 
 
@@ -325,7 +325,7 @@ def checked_outcomes(
 def _with_drift(
     outcomes: JobOutcomes, ended: EndedJobs, grace: float, round_trip: float
 ) -> JobOutcomes:
-    """Return outcomes with the drift of each job that is later than promised by over the grace."""
+    """Return outcomes with each job's drift: lateness beyond the grace that messages explain."""
     late = outcomes.is_late(outcomes.finish, outcomes.promised, grace)
     if outcomes.latest_start is not None:
         late |= outcomes.is_late(outcomes.start, outcomes.latest_start, grace)
@@ -402,7 +402,10 @@ class Contestant(msgspec.Struct, frozen=True, kw_only=True):
         code: str,
         on_broken_promise: str = COUNT,
     ) -> DeadlineCase:
-        """Return the case that runs the contestant on a scenario, given its :meth:`identity`."""
+        """Return the case that runs the contestant on a scenario.
+
+        ``settings`` and ``code`` are the two values of :meth:`identity`.
+        """
         return DeadlineCase(
             scenario=scenario,
             scheduler=self.scheduler,

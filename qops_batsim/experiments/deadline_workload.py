@@ -134,7 +134,7 @@ class DeadlineFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def by_construction(self) -> int:
-        """How many deadlines EASY meets only because they come from EASY's schedule."""
+        """Number of deadlines that EASY meets only because they were made from its schedule."""
         return self.met if self.made_by == "easy" else 0
 
     @property
@@ -193,7 +193,7 @@ def deadline_facts(
 
 
 def _made_by(provenance: Any) -> str:
-    """Return how a workload's deadlines were made, as its provenance tells."""
+    """Return from a workload's provenance how its deadlines were made."""
     while isinstance(provenance, dict):
         if provenance.get("step") == "deadlines":
             return str(provenance.get("by", "easy"))
@@ -204,7 +204,7 @@ def _made_by(provenance: Any) -> str:
 def measure(
     workload: Workload, *, reference: str = "scaled", keep_estimates: bool = True
 ) -> Measured:
-    """Return a workload with its schedule under EASY; options as for :func:`give_deadlines`."""
+    """Simulate EASY on a workload; arguments as for :func:`give_deadlines`."""
     require_one_of("reference", reference, REFERENCES)
     prepared = _prepared(workload, keep_estimates)
     respond = _original_response_times if reference == "unscaled" else easy_response_times
@@ -242,7 +242,7 @@ def deadline_workload(
     reference: str = "scaled",
     keep_estimates: bool = True,
 ) -> Workload:
-    """Make an experiment's workload from a trace: take a part, scale the load, set deadlines.
+    """Make the workload of an experiment from a log: take a window, scale the load, set deadlines.
 
     Deadlines that the trace has are left out. The seed of ``choices`` also chooses the
     duplicates. For the other parameters see :func:`~qops_batsim.workload.scale.subset`,
@@ -266,7 +266,7 @@ def scaled_workload(
     first: int | None = None,
     seed: int = 1,
 ) -> Workload:
-    """Make an experiment's workload without deadlines: see :func:`deadline_workload`."""
+    """Make a workload without deadlines; arguments as for :func:`deadline_workload`."""
     part = subset(trace, first=first, skip=skip)
     if any(job.qos is not None and job.qos.deadline is not None for job in part.jobs):
         part = without_deadlines(part)
@@ -274,7 +274,7 @@ def scaled_workload(
 
 
 def _original_response_times(workload: Workload) -> dict[str, float]:
-    """Return response times under EASY by job id, in the workload without duplicated jobs."""
+    """Return response times (s) under EASY by job id, without the duplicated jobs."""
     if _was_expanded(workload.provenance):
         raise InputError(
             f"{workload.source}: was scaled by expansion, so that the unscaled workload is not "

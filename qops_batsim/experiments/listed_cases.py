@@ -41,7 +41,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Generated(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A workload that is generated: by which preset, how many jobs, which seed."""
+    """A synthetic workload: its preset, number of jobs and seed."""
 
     preset: str
     jobs: int
@@ -71,7 +71,7 @@ class StudyLog(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class ListedCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A case of a study that lists its cases.
+    """One case of a study that lists single cases in place of a grid.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class ListedCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogOfCases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A log's file or other editions of the log, and the preset used if no file is found.
+    """The files that may hold a log, and the preset of a synthetic one if none is found.
 
     ``unseen`` are the first and last job, in the order of submission, of the part from which
     windows are drawn.
@@ -112,7 +112,7 @@ class LogOfCases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     others: tuple[str, ...] = ()
 
     def found(self, directory: Path) -> str:
-        """Return the path of the log's first edition that exists, or ""."""
+        """Return the path of the log's first file that exists, "" if none does."""
         for place in (directory, *usual_places()):
             for file in (self.file, *self.others):
                 if (place / file).is_file():
@@ -148,7 +148,7 @@ class CaseList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def listed(
         self, directory: Path = Path(), *, seed: int | None = None, quick: bool = False
     ) -> tuple[tuple[StudyLog, ...], tuple[ListedCase, ...]]:
-        """Return the logs, and the fixed cases, followed by their twins in random windows.
+        """Return the logs and cases: the listed ones, then each on another, random window.
 
         The windows of the twins are drawn with a seed (None: the published one).
         """
@@ -189,7 +189,7 @@ class CaseList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return tuple(logs.values()), tuple(made)
 
     def _log(self, name: str, file: str, seed: int) -> StudyLog:
-        """Return a log, or a generated one with as many jobs as the window."""
+        """Return a case's log; if its file is missing, a synthetic one with as many jobs."""
         about = self.logs[name]
         if file:
             return StudyLog(name=name, file=file, processors=about.processors)
@@ -198,7 +198,7 @@ class CaseList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return StudyLog(name=made, file="", processors=about.processors, generated=generated)
 
     def _drawn(self, seed: int) -> list[int]:
-        """Draw for each listed case the first job of another window of its log, sharing no jobs."""
+        """Draw, for each listed case, the first job of another window that shares no job."""
         generator = random.Random(f"windows {seed}")
         left: dict[str, list[int]] = {}
         for name, log in self.logs.items():

@@ -26,7 +26,7 @@ def usual_places() -> list[Path]:
 
 
 def find_trace(file: str, directory: Path) -> Path:
-    """Return a log's path: in a directory, as given, in the usual places, or shipped."""
+    """Find a log's file: in ``directory``, as given, in the usual places, or a shipped one."""
     for path in (directory / file, Path(file), *(place / file for place in usual_places())):
         if path.is_file():
             return path
@@ -34,6 +34,6 @@ def find_trace(file: str, directory: Path) -> Path:
 
 
 def trace_digest(path: Path, processors: int | None) -> str:
-    """Return the digest of a log for a machine of a given size."""
+    """Return a digest of a log's file and of the size of its machine (processors)."""
     content = read_bytes(path, what="a log", max_bytes=MAX_INPUT_BYTES)
     return blake2b(content + f"\n{processors}".encode(), digest_size=16).hexdigest()

@@ -69,7 +69,7 @@ class PageHeading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Aliases(dict[str, str]):
-    """Numbers that replace names, in the order in which names appear; ``-`` stays ``-``.
+    """Maps names to 1, 2, ... in order of appearance, to make a page anonymous; ``-`` stays ``-``.
 
     >>> names = Aliases()
     >>> [names[each] for each in ("ann", "bob", "-", "ann")]
@@ -122,7 +122,7 @@ class PageTable(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "rows", rows)
 
     def cells(self) -> list[list[TableCell]]:
-        """Return the rows; the cells of a naming first column are aligned as text."""
+        """Return the cells of all rows; those of a first column of names are aligned as text."""
         named = not all(row and _is_number(row[0]) for row in self.rows)
         return [
             [
@@ -164,7 +164,7 @@ class PagePicture(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def file_name(self) -> str:
-        """Name of the picture's files without ending; the page's script derives the same name."""
+        """Name, without ending, under which the page's script saves the picture."""
         return re.sub("[^a-z0-9]+", "-", self.title.lower()).strip("-")
 
 
@@ -179,7 +179,7 @@ Block = PageText | PageAlert | PageHeading | PageTable | PagePicture | PageFacts
 
 
 def pictures_of(draw: Callable[[Path], Mapping[Path, str]]) -> list[PagePicture]:
-    """Return the SVG pictures, with titles, that a function draws into a directory."""
+    """Return the SVG pictures that ``draw`` makes: it returns each file with its title."""
     with TemporaryDirectory() as directory:
         return [
             PagePicture(title=title, svg=file.read_bytes())

@@ -28,7 +28,7 @@ RunT = TypeVar("RunT")
 
 
 class _File(msgspec.Struct, frozen=True):
-    """Content of a file of kept runs: a run, and everything that identifies the run."""
+    """Content of a file that keeps a run: the run, and the case and version that identify it."""
 
     package_version: str
     made_of: msgspec.Raw
@@ -75,12 +75,12 @@ class KeptRuns(Generic[RunT]):
             pending.publish()
 
     def those(self, cases: Iterable[CaseT]) -> set[CaseT]:
-        """Return the cases whose run is kept, without reading the runs."""
+        """Return those of the cases whose run is in the directory, without reading runs."""
         there = {path.name for path in self._directory.glob("*.json")}
         return {case for case in cases if self._path(_encoded(case)).name in there}
 
     def clear(self) -> None:
-        """Remove all kept runs, and the directory if it is empty then."""
+        """Remove all runs from the directory, and the directory if it is empty then."""
         for path in self._directory.glob("*.json"):
             path.unlink(missing_ok=True)
         with suppress(OSError):
@@ -170,7 +170,7 @@ def run_cases(
 
 @dataclass(frozen=True)
 class _Maker(Generic[CaseT, RunT]):
-    """Runs cases and keeps each run, or the reason why it failed."""
+    """Simulates cases, and stores each run or the reason why it failed."""
 
     work: Callable[[CaseT], RunT]
     kept: KeptRuns[RunT] | None
@@ -187,7 +187,7 @@ class _Maker(Generic[CaseT, RunT]):
             return Failure(_error_text(error))
 
     def made(self, cases: Iterable[CaseT]) -> Iterator[tuple[CaseT, RunT | Failure]]:
-        """Run cases; yield each with its run or failure, which is kept at once."""
+        """Simulate cases; store each run or failure at once, and yield it with its case."""
         for case in cases:
             run = self.make(case)
             self.keep(case, run)
@@ -216,7 +216,7 @@ def _error_text(error: Exception) -> str:
 def _runs(
     maker: _Maker[CaseT, RunT], groups: Sequence[Sequence[CaseT]], workers: Workers
 ) -> Generator[tuple[CaseT, RunT | Failure], None, None]:
-    """Yield cases with runs or failures; if closed early, end all running work."""
+    """Yield each case with its run or failure; if closed early, end the worker processes."""
     if isinstance(workers, str):
         for case, run in results_on_cluster(workers, maker, groups):
             # The machines of a cluster need not see our files.
@@ -262,7 +262,7 @@ def _make_and_keep(cases: Sequence[Any]) -> list[tuple[Any, Any]]:
 def make_group(
     maker: _Maker[CaseT, RunT], cases: Sequence[CaseT]
 ) -> list[tuple[CaseT, RunT | Failure]]:
-    """Run a group of cases; return their runs or failures, which the caller keeps."""
+    """Simulate a group of cases; return their runs or failures, which the caller stores."""
     return [(case, maker.make(case)) for case in cases]
 
 
@@ -316,5 +316,5 @@ def _check_versions(client: Any, address: str) -> None:
 
 
 def package_version() -> str:
-    """Return the package's version in the process that calls this."""
+    """Return the version of the package that this process has imported."""
     return __version__

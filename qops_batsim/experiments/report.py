@@ -86,7 +86,7 @@ class StudyReport(msgspec.Struct, kw_only=True):
     about: str = ""
 
     def document(self) -> dict[str, Any]:
-        """Return the report as plain values for JSON; the data's entries stand at the top level."""
+        """Return the report as values for JSON, with the entries of its data at the top level."""
         return {
             "name": self.study,
             "package_version": __version__,
@@ -127,7 +127,7 @@ class StudyReport(msgspec.Struct, kw_only=True):
         }
 
     def claims_frame(self) -> pd.DataFrame:
-        """Return the claims that are no part of another as a pandas table, indexed by id.
+        """Return the claims, without those that are parts of another, as a pandas table by id.
 
         ``low`` and ``high`` are the ends of the 95 % interval of what is ``measured``, in the unit
         that the text tells; ``paper`` is the paper's own number. Verdicts of the same outcome stand
@@ -145,7 +145,7 @@ class StudyReport(msgspec.Struct, kw_only=True):
         return pd.DataFrame(rows).set_index("id")
 
     def markdown(self, tables: Sequence[str] = ("",)) -> str:
-        """Return verdicts, choices and tables as Markdown; ``tables`` tells how titles begin."""
+        """Return verdicts, choices and those tables whose titles begin so, as Markdown."""
         lines = []
         if self.claims:
             lines += ["## Verdicts", "", METHOD, ""]

@@ -36,7 +36,7 @@ class ReportColumn(NamedTuple):
 def table_of(
     title: str, columns: Mapping[str, str | ReportColumn], rows: Sequence[Any], note: str = ""
 ) -> PageTable:
-    """Make a table; each of the rows is a mapping or a structure.
+    """Make a table of rows, each a mapping or a structure that has the columns as keys.
 
     Cells are texts, with numbers in a readable precision unless a column says how. A value that is
     missing or None is a dash.
@@ -83,7 +83,7 @@ class TableText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         further: Mapping[str, str | ReportColumn] | None = None,
         **names: object,
     ) -> PageTable:
-        """Make the declared table from rows.
+        """Make the table that the TOML file declares, of these rows.
 
         ``names`` are filled into title, headings and note; ``forms`` are functions by the names
         that columns have for them, and ``further`` columns go behind the others.

@@ -73,7 +73,7 @@ def mean_of(
 
 
 def score_tables(runs: StudyRuns) -> list[PageTable]:
-    """Return the tables of scores, halves, differences, other metrics, and cases."""
+    """Return the tables: scores in all and in half of the cases, differences, metrics, cases."""
     cases, base = cases_of(runs), runs.study.base
     ranked = _ranked(runs, cases)
     scores = [
@@ -153,13 +153,13 @@ def _verdicts(
 
 
 def _score(outcome: CellOutcome | None) -> Score | None:
-    """Return the score of a run without its computing time."""
+    """Return the score of a finished run, None if unfinished; its computing time is left out."""
     found = outcome and outcome.metrics
     return msgspec.structs.replace(found, cpu_per_job=0.0) if isinstance(found, Score) else None
 
 
 def score_method(runs: StudyRuns) -> str:
-    """Return sentences on what the cases are, and how the numbers are computed."""
+    """Return sentences for a report: what the cases are, how the numbers are computed."""
     study, cases = runs.study, cases_of(runs)
     stand_ins = {
         each.of: log.generated.preset

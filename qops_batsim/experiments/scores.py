@@ -41,7 +41,7 @@ LEAST_JOBS = 3
 
 
 class Shares(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scheduler reached, in % of an upper bound, by objective; None without a bound.
+    """A scheduler's results for each objective, in % of an upper bound; None without a bound.
 
     ``in_time`` are the jobs whose deadline was met, promised or not.
     """
@@ -53,7 +53,7 @@ class Shares(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(Shares, frozen=True, kw_only=True):
-    """What became of a run's jobs: of those with users' deadlines, and of the others.
+    """Outcome of a run (%): for jobs with users' deadlines, and for the others.
 
     Jobs, work (processor-seconds) and charges (QoS charges of the deadlines asked for) are in % of
     those of all jobs with a user's deadline. *Promised* are the deadlines that were, also later
@@ -90,7 +90,7 @@ class Score(Shares, frozen=True, kw_only=True):
         return 100 * (1 - self.kept_jobs / self.promised_jobs) if self.promised_jobs else None
 
     def beside(self, bound: ScoreBound | None) -> Score:
-        """Return the score together with its shares of a bound; unchanged without a bound."""
+        """Return the score with its shares of a bound filled in; unchanged without a bound."""
         if bound is None:
             return self
         reached = {each: getattr(self, f"reached_{each}") for each in OBJECTIVES}
@@ -108,18 +108,18 @@ class ScoreBound(msgspec.Struct, frozen=True, kw_only=True):
     best_known: dict[str, float]
 
     def shares(self) -> Shares:
-        """Return what the best known schedules reach, in % of the bound."""
+        """Return the results of the best known schedules, in % of the bound."""
         found = self.parts(self.best_known)
         return Shares(in_time=found.get("jobs"), **found)
 
     def parts(self, reached: Mapping[str, float]) -> dict[str, float]:
-        """Return what was reached in % of the bound, for each objective with a bound."""
+        """Return results in % of the bound, for each objective that has a bound."""
         known = {each: self.bound.get(each) for each in reached}
         return {each: 100 * reached[each] / most for each, most in known.items() if most}
 
 
 class ScoredRuns:
-    """Runs cases and scores the runs; keeps what runs on one workload have in common."""
+    """Simulates cases and scores the runs; data that runs on one workload share is kept."""
 
     def __init__(self, runs: DeadlineRuns) -> None:
         self._runs = runs
@@ -147,7 +147,7 @@ class ScoredRuns:
         return msgspec.structs.replace(score, cpu_per_job=1e3 * spent / len(outcomes.ids))
 
     def bound(self, scenario: Scenario) -> ScoreBound:
-        """Search a workload for bound and best known schedule."""
+        """Search a scenario's workload for an upper bound and the best known schedule."""
         workload = self._runs.workload(scenario)
         limits = Limits(seconds=len(OBJECTIVES) * UNITS, by_clock=False)
         bound, best = {}, {}
@@ -208,7 +208,10 @@ def score_of(outcomes: JobOutcomes, hosts: int, prices: Prices, gave_way: Boolea
 
 
 def fairness(outcomes: JobOutcomes, met: Booleans) -> tuple[float | None, float | None]:
-    """Return the Gini coefficient of users' percentages of met deadlines, and the worst decile."""
+    """Return the Gini coefficient of users' shares of met deadlines, and the worst tenth's mean.
+
+    The mean is in %; both are None if no user has at least ``LEAST_JOBS`` jobs with deadlines.
+    """
     by_user: dict[Any, list[bool]] = defaultdict(list)
     jobs = [job for workload in outcomes.workloads for job in workload.jobs]
     for job, of_user, in_time in zip(jobs, outcomes.of_user.tolist(), met.tolist(), strict=True):

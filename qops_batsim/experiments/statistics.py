@@ -86,7 +86,7 @@ def quantile(level: float, freedom: int) -> float:
 
 
 def _tail(ratio: float, freedom: int) -> float:
-    """Return P(T > ``ratio`` √ν) for a ratio of at least 0.
+    """Return P(T > ``ratio`` √ν) for Student's T with ν degrees of freedom and ratio ≥ 0.
 
     It is half the incomplete beta function of x = 1 / (1 + ratio²) with a = ν / 2 and b = 1/2.
     """
@@ -102,7 +102,10 @@ def _tail(ratio: float, freedom: int) -> float:
 
 
 def _beta_fraction(a: float, b: float, x: float) -> float:
-    """Return the continued fraction of the incomplete beta function, over a (Lentz's method)."""
+    """Return the continued fraction of the incomplete beta function I_x(a, b), divided by a.
+
+    Lentz's method.
+    """
     numerator, denominator, m = 1.0, 1.0 / (1.0 - (a + b) * x / (a + 1.0)), 0
     fraction, step = denominator / a, 0.0
     while abs(step - 1.0) > 1e-15:
@@ -242,7 +245,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return Interval(mean=mean, low=low, high=high, count=self.count, reach=reach, skew=skew)
 
     def within(self, limits: Limits) -> Interval:
-        """Return the interval cut at limits; verdicts still use the whole interval."""
+        """Return the interval cut at limits, for display; verdicts use the whole interval."""
         least, most = limits
         if self.known is None or least <= self.known[0] <= self.known[1] <= most:
             return self
@@ -252,7 +255,7 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, low=low, high=high, reach=self._half())
 
     def _half(self) -> float:
-        """Return half the length of the interval before it was cut."""
+        """Return half the length of the uncut interval."""
         if self.reach is not msgspec.UNSET:
             return self.reach
         low, high = self.ends
@@ -488,7 +491,7 @@ def holm(chances: Sequence[float | None]) -> list[float | None]:
 
 
 def significant(chance: float | None) -> bool:
-    """Return whether a corrected p-value is low enough."""
+    """Return whether a corrected p-value is at most 5 %."""
     return chance is not None and chance <= ERROR
 
 
@@ -497,7 +500,7 @@ Direction = tuple[str, float | None]
 
 
 def directions(found: Mapping[KeyT, Interval | None]) -> dict[KeyT, Direction]:
-    """Return the verdicts on differences that are tested together, by their keys."""
+    """Return the verdict on each difference (higher, lower, undecided), tested together."""
     judged = [None if each is None else judge(each, low=0.0) for each in found.values()]
     corrected = holm([None if each is None else each.chance for each in judged])
     result: dict[KeyT, Direction] = {}

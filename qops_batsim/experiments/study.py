@@ -167,7 +167,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """Key of the study, equal for equal studies in every process and version.
+        """Digest of the study, equal for equal studies in every process and version.
 
         What has its default is no part of it.
         """
@@ -349,7 +349,7 @@ class InputIdentities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def case_of(study: Study, cell: Cell, known: InputIdentities) -> DeadlineCase:
-    """Return the case of a cell; cells whose runs cannot differ have equal cases."""
+    """Return the case (one simulation) of a cell; cells with equal runs have equal cases."""
     scenario = _scenario(cell.point, cell.window, cell.seed, study)
     named = msgspec.structs.replace(scenario, log=known.logs[cell.point.log])
     each = next(each for each in study.schedulers if each.name == cell.contestant)
@@ -488,7 +488,7 @@ MONDAY = Calendar(4 * 86_400, "UTC")
 
 
 def with_need(study: Study, need: NeedChoices | None = None) -> Study:
-    """Return the study with deadlines from users' needs (None: default needs), and so named.
+    """Return the study with deadlines from users' needs, and "by need" added to its name.
 
     Logs without a calendar begin at midnight before a Monday, unless the need tells another one.
     """

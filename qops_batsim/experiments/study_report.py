@@ -70,7 +70,7 @@ def heading_of(metric: str) -> str:
 
 
 class StudySummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A scheduler at a point: means over its runs, and differences to the baseline's runs.
+    """Results of a scheduler at one point of the grid: means, and differences to the baseline.
 
     Repetitions are ``over`` windows of the log, each the mean of its seeds, or with a single
     window over seeds, or they are logs (:func:`over_logs`). ``verdict`` says of the study's first
@@ -267,7 +267,7 @@ def _means_over_logs(found: Sequence[Means], limits: Callable[[str], Limits]) ->
 def _pairs(
     own: Iterable[CellOutcome], base: Iterable[CellOutcome]
 ) -> list[tuple[CellOutcome, CellOutcome]]:
-    """Return each run paired with the baseline's run on the same workload."""
+    """Pair each run with the baseline's run on the same workload."""
     others = {(each.cell.window, each.cell.seed): each for each in base if each.metrics}
     keys = ((each, (each.cell.window, each.cell.seed)) for each in own)
     return [(each, others[key]) for each, key in keys if key in others]
@@ -364,7 +364,7 @@ def report_of(runs: StudyRuns) -> StudyReport:
 
 
 def tables_of(runs: StudyRuns) -> dict[str, str]:
-    """Return ``runs.csv`` (a row a run) and ``table.csv`` (the summaries) as texts by name."""
+    """Return the texts of ``runs.csv`` (one row for each run) and ``table.csv``, by name."""
     return {
         "runs.csv": csv_of(runs.records()),
         "table.csv": csv_of(summary_records(summaries(runs))),

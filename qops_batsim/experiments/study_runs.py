@@ -235,7 +235,7 @@ def run_study(
 
 
 def _bound_cases(study: Study, cases: Sequence[DeadlineCase]) -> list[Any]:
-    """Return the workloads to search for their best schedules, each once.
+    """Return the searches for best known schedules that a study requests, each once.
 
     Bounds of listed cases come with the package, as far as these are the published ones; others are
     searched if the solver is installed.
@@ -287,7 +287,7 @@ def _cases_of(description: Description) -> list[DeadlineCase]:
 def _inputs(
     study: Study, directory: Path, given: Mapping[str, Workload], platform: Platform | None
 ) -> tuple[Description, DeadlineRuns]:
-    """Return the description of a study with its inputs, and what runs its cases."""
+    """Return a study's description, with its inputs, and the object that simulates its cases."""
     names: dict[str, str] = {}
     traces: dict[str, Workload] = {}
     for log in study.logs:
@@ -346,7 +346,7 @@ def check_runnable(trace: Workload, source: str, windows: Sequence[Window]) -> N
 
 
 def study_inputs(study: Study) -> tuple[list[DeadlineCase], DeadlineRuns]:
-    """Return the cases of a study, and what makes their workloads and runs."""
+    """Return the cases of a study, and the object that makes their workloads and runs."""
     description, runs = _inputs(study, Path(), {}, None)
     return _cases_of(description), runs
 
@@ -409,7 +409,7 @@ def _outcomes(
 
 
 def with_others(runs: StudyRuns, directory: str | Path) -> StudyRuns:
-    """Return runs with other schedulers' runs on the same workloads, from another directory."""
+    """Add to runs those of other schedulers on the same workloads, from another directory."""
     other = read_study_runs(directory)
     places = {_workload_of(case): cell for cell, case in _cells_of(runs.description)}
     named = [each.name for each in runs.study.schedulers]

@@ -104,7 +104,7 @@ class _Person:
 
 
 class _Visit:
-    """A batch in a run: how many jobs are to be submitted, and how many are unfinished."""
+    """A batch of a user during the run: numbers of jobs to submit, and of unfinished ones."""
 
     __slots__ = ("batch", "last", "open", "person", "to_come")
 
@@ -247,7 +247,7 @@ class Reacting(Scheduler):
         self.inner.hosts_changed(announced)
 
     def all_submitted(self) -> None:
-        """Do nothing: the engine has submitted no jobs, and users continue."""
+        """Ignore the engine's news that all jobs are submitted: users submit further ones."""
 
     def called(self) -> None:
         """Pass a wake-up call on to the scheduler, unless it was requested for the users."""
@@ -315,7 +315,7 @@ class Reacting(Scheduler):
     # What users do
 
     def _at(self, date: float, kind: int, what: Any) -> None:
-        """Schedule what a user does at a date, rounded up to a whole second in the future."""
+        """Schedule a user's action at a date, rounded up to a whole second in the future."""
         self.serial += 1
         date = float(math.ceil(max(date, self.soonest) - _ROUNDING))
         heapq.heappush(self.heap, (date, self.serial, kind, what))
@@ -358,7 +358,7 @@ class Reacting(Scheduler):
             self._next_session(person, now + self.gap_limit, visit.batch.time)
 
     def _know_needs(self, wanted: _Wanted) -> None:
-        """Determine the response time that a wish needs, and the one that is requested."""
+        """Compute the response time that a wish needs, and the one that its user requests."""
         now, users, person = self.manager.now, self.users, wanted.visit.person
         self.wanted.append(wanted)
         wanted.first, wanted.submitted, wanted.since = str(self.count + 1), now, now
@@ -408,7 +408,7 @@ class Reacting(Scheduler):
         return {**msgspec.json.decode(line), "id": job_id}
 
     def _line(self, name: str) -> str:
-        """Return a job as workload JSON."""
+        """Return a submitted job as an entry of a Batsim workload (JSON)."""
         now, processors, walltime, user, qos, _ = self.rows[int(name) - 1]
         limit = "" if walltime is None else f', "walltime": {plain_number(walltime)}'
         asked = "" if qos is None else f', "qos": {msgspec.json.encode(qos).decode()}'
@@ -418,7 +418,7 @@ class Reacting(Scheduler):
         )
 
     def _over(self, wanted: _Wanted, outcome: str) -> None:
-        """End a wish; when all wishes of the batch have ended, the user continues."""
+        """End a wish with its outcome; after the last wish of a batch, the user continues."""
         visit, now = wanted.visit, self.manager.now
         wanted.outcome, self.waiting = outcome, self.waiting - 1
         if outcome in (DONE, ELSEWHERE):

@@ -142,7 +142,7 @@ def users_of(
 
 
 def _visits(rows: list[LoggedJob], limits: Sessions) -> list[_Visit]:
-    """Return the batches in which a user submitted jobs."""
+    """Group a user's jobs, in order of submission, into the batches of the log."""
     found: list[_Visit] = []
     for _, date, end, processors, run_time, walltime in rows:
         last = found[-1] if found else None
@@ -159,7 +159,7 @@ def _continues(visit: _Visit, following: _Visit, limits: Sessions) -> bool:
 
 
 def _breaks(visits: list[_Visit], limits: Sessions) -> list[tuple[float, float]]:
-    """Return each break of a user: when it could have ended at the earliest, and when it ended."""
+    """Return, for each break between sessions, its earliest possible end and its end (seconds)."""
     return [
         (_earliest_session(one, two, limits), two.since)
         for one, two in pairwise(visits)
@@ -187,7 +187,7 @@ def _monday(calendar: Calendar | None) -> float:
 
 
 def _week(breaks: list[tuple[float, float]], monday: float) -> tuple[float, ...]:
-    """Return the hours' relative rates at which users on a break begin a session; mean 1.
+    """Return, for each hour of the week, the relative rate at which breaks end; mean 1.
 
     Sessions alone would tell too few by day, when others are busy. Monday to Friday are alike, and
     so are Saturday and Sunday. O(breaks × hours of a week).
@@ -228,7 +228,7 @@ def _user(name: str, visits: list[_Visit], limits: Sessions, clock: WeekClock) -
 
 
 def _fit_behaviour(sessions: Sessions, users: Sequence[User]) -> Sessions:
-    """Return think times, breaks, and how likely users continue; last batches are left out."""
+    """Fit think times, breaks and the probability that a user continues, without last batches."""
     seen = [each for user in users for each in user.batches[:-1]]
     thinks = [math.log(max(each.time, SHORTEST)) for each in seen if each.then == "think"]
     breaks = sorted(each.time for each in seen if each.then != "think")
@@ -247,7 +247,7 @@ def _fit_behaviour(sessions: Sessions, users: Sequence[User]) -> Sessions:
 
 
 def _maximum_likelihood(responses: Any, went_on: Any) -> tuple[float, float]:
-    """Return the two parameters of continuing, by maximum likelihood on a grid; O(batches)."""
+    """Fit the probability of continuing by maximum likelihood on a grid; return its parameters."""
     bins = np.round(8 * np.log2(1 + responses)).astype(np.int64)
     count = np.bincount(bins).astype(float)
     yes = np.bincount(bins, went_on, len(count))
@@ -261,7 +261,7 @@ def _maximum_likelihood(responses: Any, went_on: Any) -> tuple[float, float]:
 
 
 class UsersSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a file of users contains; shares from 0 to 1, times in seconds.
+    """Summary of a file of users; shares from 0 to 1, times in seconds.
 
     Attributes
     ----------

@@ -70,9 +70,10 @@ class AskedJob(NamedTuple):
 class Batch(msgspec.Struct, frozen=True, array_like=True):
     """Jobs that a user submits together, and what the user did after them in the log.
 
-    ``response`` seconds after the last submission all had ended. ``then`` the user went on after a
-    ``think`` time of ``time`` seconds, took a ``break`` of these seconds of the week's profile
-    beyond the think limit, or did that at once, without waiting (``leave``), beyond the gap limit.
+    All jobs had ended ``response`` seconds after the last submission. ``then`` tells how the user
+    continued: with the next batch after ``time`` seconds of thinking (``think``); with another
+    session after a ``break``, beyond the think limit; or with another session without waiting for
+    the jobs (``leave``), beyond the gap limit. Breaks are in seconds of the week's profile.
     """
 
     jobs: Annotated[tuple[AskedJob, ...], msgspec.Meta(min_length=1)]
@@ -82,7 +83,7 @@ class Batch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A user, whose first session is at ``since`` and who begins none after ``until`` (seconds).
+    """A user, with batches of jobs; sessions begin from ``since`` to ``until`` (seconds).
 
     The ``batches`` are submitted in their order, from ``first`` on, and over again.
     """
@@ -95,7 +96,7 @@ class User(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Sessions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Parameters of sessions, equal for all users.
+    """Parameters of users' sessions (think times, breaks), equal for all users.
 
     Attributes
     ----------
@@ -142,7 +143,7 @@ class Sessions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         require(-WEEK <= self.monday <= 0, "sessions: monday", self.monday, "-604800 to 0")
 
     def continuation_probability(self, response: float) -> float:
-        """Return how likely a user goes on after a response time (seconds)."""
+        """Return the probability that a user continues after a response time (seconds)."""
         return self.stay / (1.0 + response / self.patience)
 
 
@@ -226,7 +227,7 @@ class Reactions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         require(0 <= self.promises <= 1000, "promises", self.promises, "0 to 1000 is accepted")
 
     def asked(self, needed: float, estimate: float) -> float:
-        """Return the response time that a liar requests, if ``needed`` is the honest one (s).
+        """Return the response time (s) requested by a user who lies; ``needed`` is the true need.
 
         Of all r it is the one of most worth × (1 - r / needed) - price × estimate / r, from the
         tightest one to what is needed. So a price of worth × needed / estimate makes honest.
@@ -241,7 +242,7 @@ class Reactions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class Users(
     msgspec.Struct, kw_only=True, forbid_unknown_fields=True, tag_field="type", tag="users"
 ):
-    """The users of a centre, as in a file.
+    """All users of a centre, as stored in a file of users.
 
     Attributes
     ----------
@@ -369,13 +370,13 @@ def write_users(users: Users, path: str | Path) -> None:
 
 
 def drawn(*what: object) -> float:
-    """Return a random number in [0, 1) that depends only on the seed and these keys."""
+    """Return a pseudo-random number in [0, 1) that depends only on the arguments."""
     digest = blake2b(" ".join(map(str, what)).encode(), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) / 2**53
 
 
 def more_users(users: Users, times: float, seed: int) -> Users:
-    """Return ``times`` as many users: a higher load without any job twice.
+    """Return ``times`` as many users, to raise the load without submitting a job twice.
 
     With one seed the users nest: those for 1.6 include those for 1.4. Each further user has the
     batches of one of these, from a random one on, and the same time at the centre; who was there
@@ -421,7 +422,7 @@ def _another(user: User, name: str, seed: int, begin: float, end: float) -> User
 
 
 def rotated(users: Users, seed: int) -> Users:
-    """Return users whose batches begin at a random one and go round: another sample."""
+    """Rotate each user's list of batches by a random number, which gives another sample."""
     chosen = random.Random(f"{seed} rotated")
     listed = tuple(
         msgspec.structs.replace(user, first=chosen.randrange(len(user.batches)))
