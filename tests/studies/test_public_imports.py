@@ -35,11 +35,11 @@ INTERNALS: dict[str, dict[str, dict[str, str]]] = {
             "engine.records": "JobRecord",
             "jobs": "REJECTED",
             "schedulers.aroma.application": "Application",
-            "schedulers.aroma.scheduler": "Aroma AromaOptions",
+            "schedulers.aroma.aroma_scheduler": "Aroma AromaOptions",
             "scheduling.registry": "make_scheduler read_options scheduler_class",
             "timing": "PLAN_TOLERANCE",
         },
-        "pascal2004/study.py": {"schedulers.aroma.scheduler": "AromaOptions"},
+        "pascal2004/study.py": {"schedulers.aroma.aroma_scheduler": "AromaOptions"},
         "talby1999/choices.py": {
             "engine.records": "JobRecord",
             "jobs": "COMPLETED_KILLED",
