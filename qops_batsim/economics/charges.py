@@ -30,9 +30,10 @@ PROCESSOR_EDGES = (1, 8, 32)
 
 
 class Categories(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of the classes of jobs, ascending: longest run times (seconds), most processors.
+    """Limits of the categories of jobs, ascending: longest run times (seconds) and most processors
+    of each class.
 
-    The last class of each has no end.
+    The last class of run times and that of processors have no limit.
     """
 
     run_times: tuple[float, float, float] = RUN_TIME_EDGES
@@ -40,8 +41,8 @@ class Categories(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise :class:`~qops_batsim.errors.InputError` unless limits are above 0 and ascend."""
-        _check_edges(self.run_times, "edges of run times")
-        _check_edges(self.processors, "edges of processors")
+        _check_edges(self.run_times, "run_times")
+        _check_edges(self.processors, "processors")
 
     def label(self, run_time: float, processors: float) -> str:
         """Return the category of a job, such as ``"short-narrow"`` (run time in seconds); O(1)."""
@@ -49,20 +50,25 @@ class Categories(msgspec.Struct, frozen=True, kw_only=True):
         return f"{of_time}-{PROCESSOR_CLASSES[bisect_left(self.processors, processors)]}"
 
     def labels(self) -> tuple[str, ...]:
-        """Return all sixteen labels, by run time and then by processors, ascending."""
+        """Return the labels of all sixteen categories, by run time and then by processors,
+        ascending.
+        """
         return tuple(
             f"{first}-{second}" for first in RUN_TIME_CLASSES for second in PROCESSOR_CLASSES
         )
 
 
-def _check_edges(edges: Sequence[float], what: str) -> None:
+def _check_edges(edges: Sequence[float], field: str) -> None:
     if not (0 < edges[0] < edges[1] < edges[2] < math.inf):
         found = ", ".join(f"{edge:g}" for edge in edges)
-        raise InputError(f"{what} are {found}; three ascending numbers above 0 are expected")
+        raise InputError(
+            f"categories.{field} is [{found}]; three ascending numbers above 0 are expected"
+        )
 
 
 class ReferenceJob(NamedTuple):
-    """A job of the reference run, whose jobs give each category its mean slowdown.
+    """A job as it ran in the reference run, from which the mean slowdown of each category is
+    computed.
 
     Times are in seconds; the response time is completion - submission.
     """
@@ -73,7 +79,9 @@ class ReferenceJob(NamedTuple):
 
 
 class CategorySlowdown(msgspec.Struct, frozen=True, kw_only=True):
-    """The mean slowdown of the jobs of one category; None without jobs."""
+    """The mean slowdown of the jobs of one category in the reference run; None if it has no such
+    job.
+    """
 
     category: str
     jobs: int
@@ -81,7 +89,8 @@ class CategorySlowdown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SlowdownTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Mean slowdown of each category, in the order of :meth:`Categories.labels`.
+    """Mean slowdown of each category in the reference run, in the order of
+    :meth:`Categories.labels`.
 
     Run times below ``bound`` (seconds) count as this much, in the table as well as in a
     job's own slowdown; None: they count as they are, as in the paper.
@@ -92,20 +101,22 @@ class SlowdownTable(msgspec.Struct, frozen=True, kw_only=True):
     slowdowns: tuple[CategorySlowdown, ...]
 
     def of(self, category: str) -> float:
-        """Return a category's mean slowdown; InputError if the reference run had no such job."""
+        """Return the mean slowdown of a category; InputError if the reference run had no job of
+        that category.
+        """
         for each in self.slowdowns:
             if each.category == category and each.mean is not None:
                 return each.mean
         known = ", ".join(each.category for each in self.slowdowns if each.mean is not None)
         raise InputError(
-            f"category {category!r} has no slowdown, since no job of the reference run was in it "
-            f"(categories with one: {known or 'none'}); a reference run of the same workload is "
+            f"category {category!r} has no mean slowdown, since the reference run has no job of it "
+            f"(it has jobs of: {known or 'no category'}); a reference run of the same workload is "
             "expected"
         )
 
 
 def slowdown(run_time: float, response_time: float, bound: float | None = None) -> float:
-    """Return response time / run time, infinite for a run time of 0.
+    """Return the slowdown, response time / run time, which is infinite for a run time of 0.
 
     With a ``bound``, all in seconds, it is the bounded slowdown
     max(1, response time / max(run time, bound)) (Feitelson and Rudolph, JSSPP 1998).
@@ -157,7 +168,8 @@ def category_slowdowns(
 
 
 class ServedJob(NamedTuple):
-    """What the price of a job depends on.
+    """What a price function is told of a job: its resources, its category, and the slowdown that
+    its deadline grants.
 
     Attributes
     ----------
@@ -196,7 +208,8 @@ PriceFunction = Callable[[ServedJob], Charge]
 
 
 def islam2004(job: ServedJob) -> Charge:
-    """Return the charge of a job as in Islam et al. (2004), section 3.
+    """Price function of Islam et al. (2004), section 3: return the resource and the QoS charge of a
+    job.
 
     ResourceCharge = processors × run time, times the price of the queue where there are priced
     ones, as in section 1 of the authors' report of 2003. QoSCharge = category slowdown / obtained
@@ -221,7 +234,7 @@ def served_job(
     deadline: float | None,
     queue_price: float = 1.0,
 ) -> ServedJob:
-    """Return what a job's price depends on; its deadline must be after its arrival.
+    """Return what a price function is told of a job; the job's deadline must be after its arrival.
 
     ``arrival`` is the first submission, which a job that was killed and run again keeps,
     and ``deadline`` what the scheduler promised to a user, or None (all in seconds).
@@ -230,8 +243,8 @@ def served_job(
         return ServedJob(processors, run_time, category, math.nan, None, queue_price)
     if deadline <= arrival and run_time > 0:
         raise InputError(
-            f"admitted deadline is {deadline:g} s, and the arrival {arrival:g} s; a later deadline "
-            "is expected"
+            f"admitted deadline is {deadline:g} s, but the job arrives at {arrival:g} s; "
+            "a deadline after the arrival is expected"
         )
     obtained = slowdown(run_time, deadline - arrival, table.bound)
     known = math.nan if obtained == math.inf else table.of(category)
@@ -248,7 +261,8 @@ def total(charges: Iterable[Charge]) -> Charge:
 
 
 class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
-    """The price ratio w_q / w_r (QoS, resources) at which two policies earn the same.
+    """The ratio of the prices of QoS and resources at which two policies earn the same, and which
+    one earns more on either side.
 
     The ratio is None if there is none above 0, or if they always earn the same; ``below`` and
     ``above`` are equal then.
@@ -260,7 +274,8 @@ class BreakEven(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def break_even(first: Charge, second: Charge) -> BreakEven:
-    """Return the price ratio w_q / w_r (QoS, resources) at which two policies earn the same.
+    """Return the ratio of the price of QoS, w_q, to that of resources, w_r, at which two policies
+    with these total charges earn the same.
 
     w_r R₁ + w_q Q₁ = w_r R₂ + w_q Q₂ gives w_q / w_r = (R₁ - R₂) / (Q₂ - Q₁), which
     only counts if it is above 0: otherwise one policy earns no less of both charges.
@@ -283,16 +298,16 @@ def load_price(name: str) -> PriceFunction:
 
     module_name, _, function = name.partition(":")
     if not module_name or not function or module_name.startswith("."):
-        raise InputError(f"price is {shown(name)}; MODULE:FUNCTION is expected")
+        raise InputError(f"price function is {shown(name)}; MODULE:FUNCTION is expected")
     try:
         found = getattr(import_module(module_name), function, None)
     except Exception as error:
         raise InputError(
-            f"price {shown(name)}: cannot be imported ({type(error).__name__}: {error})"
+            f"price function {shown(name)}: cannot be imported ({type(error).__name__}: {error})"
         ) from error
     if not callable(found):
         raise InputError(
-            f"price {shown(name)}: module {module_name} has no function {shown(function)}"
+            f"price function {shown(name)}: module {module_name} has no function {shown(function)}"
         )
     price: PriceFunction = found
     return price

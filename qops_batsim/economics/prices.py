@@ -30,25 +30,26 @@ HOUR = 3600.0
 
 
 class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Prices, with the categories of jobs and the price function that they are for.
+    """Prices of a computing centre, with the categories of jobs and the price function that they
+    are for.
 
     Attributes
     ----------
     currency, core_hour
-        Price of a core-hour; without one, what things cost is not known.
+        Price of a core-hour; without one, charges have no value in money.
     qos_charge
         Price of a QoS charge of 1.
     penalty
         How many times its QoS charge a missed deadline costs the centre.
     unused_promise
-        Share of the price of its work that promised work costs which is not used: all work of a
-        promise that is given back, and what an estimate is longer than the run.
+        Share of its price that promised but unused work costs: all work of a job whose user gave
+        the promise back (cancelled the job), and what an estimate is longer than the run.
     slowdown_bound
         Run times below it (seconds) count as this much in slowdowns; None: as they are.
     categories
         Edges of the classes of run time and processors.
     function
-        The charge of one job, in a file ``"MODULE:FUNCTION"``.
+        Price function, which returns the charge of one job; ``"MODULE:FUNCTION"`` in a file.
     """
 
     currency: str | None = None
@@ -72,14 +73,14 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         priced = [self.currency, self.core_hour]
         if None in priced and [*priced, self.qos_charge] != [None] * 3:
             raise InputError(
-                f"{where}: a price needs its currency and the price of a core-hour; "
-                "currency and core_hour are expected, also with qos_charge"
+                f"{where}: currency and core_hour, the price of a core-hour, are expected "
+                "together, also where qos_charge is set"
             )
         self.categories.check()
 
     @property
     def rate(self) -> float:
-        """Price of a core-hour, in the currency if there is one (:attr:`unit`)."""
+        """Price of a core-hour, in the unit that :attr:`unit` names; 1 if no price is given."""
         return 1.0 if self.core_hour is None else self.core_hour
 
     @property
@@ -95,13 +96,15 @@ class Prices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.core_hour / HOUR, self.qos_charge or 0.0
 
     def profit(self, charge: Charge) -> float:
-        """Return what charges are worth, in the unit of prices."""
+        """Return what a resource charge and a QoS charge are worth together at these prices
+        (:attr:`weights`).
+        """
         resource, qos = self.weights
         return resource * charge.resource + qos * charge.qos
 
 
 def place_of(function: Any) -> str:
-    """Return ``MODULE:FUNCTION`` of a price function."""
+    """Return the name ``MODULE:FUNCTION`` by which a price function can be imported."""
     return f"{function.__module__}:{function.__name__}"
 
 

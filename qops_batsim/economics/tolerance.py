@@ -15,14 +15,17 @@ from qops_batsim.jobs import Job, QosRequest
 
 
 class Tolerance(Protocol):
-    """Whether a user accepts a later deadline: any function of a job and an offered deadline."""
+    """Decides whether a user accepts a later deadline: any function of a job and an offered
+    deadline.
+    """
 
     def __call__(self, job: Job, offered: float) -> bool:
-        """Return whether the job's user accepts an offered deadline (seconds, absolute)."""
+        """Return whether the job's user accepts the offered deadline (a date in seconds)."""
 
 
 class FactorTolerance:
-    """Users who accept later deadlines up to a tolerance factor, which a subclass defines.
+    """Users who accept a later deadline if it grants at most ``factor`` times the response time
+    that they asked for.
 
     ``factor``, from 0 up, is that of users in general; the factor that a job brings along,
     ``qos.tolerance_factor``, goes before.
@@ -34,11 +37,15 @@ class FactorTolerance:
         self.factor = factor
 
     def factor_of(self, job: Job) -> float:
-        """Return the tolerance factor of a job's user."""
+        """Return the tolerance factor of a job's user: longest accepted response time / response
+        time asked for.
+        """
         return self.factor_for(job.id, job.qos)
 
     def factor_for(self, job_id: str, qos: QosRequest | None) -> float:
-        """Return the tolerance factor of a job's user, given the job's full id and request."""
+        """Return the tolerance factor of a job's user, given the job's full id and its QoS request
+        (None without one).
+        """
         own = None if qos is None else qos.tolerance_factor
         return self._general_factor(job_id) if own is None else own
 
@@ -46,7 +53,7 @@ class FactorTolerance:
         raise NotImplementedError
 
     def __call__(self, job: Job, offered: float) -> bool:
-        """Return whether the job's user accepts an offered deadline (seconds, absolute)."""
+        """Return whether the job's user accepts the offered deadline (a date in seconds)."""
         requested = None if job.qos is None else job.qos.deadline
         if requested is None:
             return True
@@ -55,14 +62,17 @@ class FactorTolerance:
 
 
 class FixedTolerance(FactorTolerance):
-    """Users who all have the same tolerance factor (section 6.1, "Fixed TF")."""
+    """Users who all have the same tolerance factor ("Fixed TF" in section 6.1 of Islam et al.
+    2004).
+    """
 
     def _general_factor(self, job_id: str) -> float:
         return self.factor
 
 
 class RandomTolerance(FactorTolerance):
-    """Users whose tolerance factors are drawn at random (section 6.1, "Random TF").
+    """Users whose tolerance factors are drawn at random ("Random TF" in section 6.1 of Islam et al.
+    2004).
 
     It is uniform between 0 and 2 × ``factor``, the mean, and follows from the seed and the
     job's identifier alone: equal in every run, whatever the order of the jobs, and growing
@@ -78,7 +88,8 @@ class RandomTolerance(FactorTolerance):
 
 
 def arrival_of(job: Job) -> float:
-    """Return the date from which a job's response time is counted (seconds).
+    """Return the date (seconds) from which a job's response time is counted: its submission, or 0
+    if that is negative.
 
     Engines submit a job with a negative submission time at 0.
     """

@@ -58,9 +58,9 @@ def test_more_is_never_a_lower_class(a: float, b: float, few: int, many: int) ->
 
 @pytest.mark.parametrize("edges", [(0, 1, 2), (1, 1, 2), (3, 2, 1), (1, 2, float("inf"))])
 def test_unusable_edges_are_refused(edges: tuple[float, float, float]) -> None:
-    with pytest.raises(InputError, match="edges of run times are .*three ascending"):
+    with pytest.raises(InputError, match="categories.run_times is .*three ascending"):
         Categories(run_times=edges).check()
-    with pytest.raises(InputError, match="edges of processors are .*three ascending"):
+    with pytest.raises(InputError, match="categories.processors is .*three ascending"):
         Categories(processors=edges).check()
 
 

@@ -65,14 +65,14 @@ def test_a_job_of_no_run_time_pays_nothing(table: SlowdownTable) -> None:
 
 
 def test_the_category_must_have_a_slowdown(table: SlowdownTable) -> None:
-    with pytest.raises(InputError, match="'long-wide' has no slowdown"):
+    with pytest.raises(InputError, match="'long-wide' has no mean slowdown"):
         served_job(
             table, category="long-wide", processors=1, run_time=1.0, arrival=0.0, deadline=9.0
         )
 
 
 def test_a_deadline_before_the_arrival_is_refused(table: SlowdownTable) -> None:
-    with pytest.raises(InputError, match="admitted deadline is 50 s, and the arrival 50 s"):
+    with pytest.raises(InputError, match="admitted deadline is 50 s, but the job arrives at 50 s"):
         served(table, 50.0)
 
 

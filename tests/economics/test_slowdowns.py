@@ -56,7 +56,7 @@ def test_jobs_that_run_no_time_have_no_plain_slowdown() -> None:
 
 def test_an_empty_category_is_an_error_that_names_the_others() -> None:
     table = category_slowdowns([ReferenceJob(2, 4, 1)])
-    with pytest.raises(InputError, match=f"'long-wide' has no slowdown.*{SEQUENTIAL}"):
+    with pytest.raises(InputError, match=f"'long-wide' has no mean slowdown.*{SEQUENTIAL}"):
         table.of("long-wide")
 
 

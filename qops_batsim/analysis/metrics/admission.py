@@ -30,7 +30,8 @@ from qops_batsim.workload.delay_jobs import run_times
 
 
 class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """Metrics of a run's admission control; a metric is None if it is about no job of the run.
+    """Metrics of a run's admission control: refusals, missed deadlines, utilization, response
+    times. A value is None where no job of the run counts for it.
 
     The *offered load* is Σ q p of all jobs / (hosts × time from first to last submission).
     *Unadmitted* jobs and work (processor-seconds) are in % of all jobs and of Σ q p, or of those of
@@ -74,7 +75,7 @@ class AdmissionMetrics(msgspec.Struct, frozen=True, kw_only=True):
     broken_promises: float | None = None
 
     def __post_init__(self) -> None:
-        """Count the deadlines that were met."""
+        """Set ``met_deadlines`` (%) to 100 minus the refused and the missed deadlines."""
         refused, missed = self.unadmitted_deadline_jobs, self.missed_deadlines
         met = None if refused is None or missed is None else 100.0 - refused - missed
         msgspec.structs.force_setattr(self, "met_deadlines", met)
@@ -123,10 +124,11 @@ def admission_metrics(outcomes: JobOutcomes, hosts: int) -> AdmissionMetrics:
 
 
 def promises(outcomes: JobOutcomes) -> tuple[Booleans, Booleans]:
-    """Return which jobs were promised an end or a start, and which promises were broken. O(jobs).
+    """Return two masks: the jobs that were promised a deadline or a latest start, and those whose
+    promise was broken. O(jobs).
 
-    The job ended later, was refused or killed, also by its walltime before its work was done; or it
-    started later.
+    A promise is broken if the job ended after the promised deadline, was refused or killed (also at
+    its walltime, before its work was done), or started after the promised latest start.
     """
     promised = np.isfinite(outcomes.promised)
     late = outcomes.is_late(outcomes.finish, outcomes.promised, 0.0)
@@ -147,12 +149,13 @@ def _cut_short(outcomes: JobOutcomes) -> Booleans:
 def broken_rule(
     outcomes: JobOutcomes, hosts: int, *, grace: float = 0.0, strict: bool = True
 ) -> str | None:
-    """Return a sentence on the first rule that a schedule breaks, None if none; O(n log n).
+    """Check a run's outcomes against the rules of a valid schedule; return a sentence on the first
+    rule that is broken, or None. O(n log n).
 
     The rules of ``qops-batsim verify`` that need no hosts by name: every job starts after its
     submission, runs for its run time and ends by its promised deadline, and starts by its promised
     latest start, or less than ``grace`` (seconds) later, unless jobs outlive their estimates; never
-    do more processors compute than there are. Promises are looked at only if ``strict``.
+    do more processors compute than there are (``hosts``). Promises are only checked if ``strict``.
     """
     o = outcomes
     ran = ~o.refused
@@ -196,7 +199,9 @@ def broken_rule(
 
 
 def _unexcused(outcomes: JobOutcomes, late: Booleans) -> Booleans:
-    """Return which late jobs break a rule: none if any job outlived its estimate or prediction."""
+    """Return ``late`` as it is, or all false if any job ran longer than its estimate (or predicted
+    run time): that excuses all late jobs.
+    """
     if late.any():
         estimates = np.concatenate([each.columns.estimates for each in outcomes.workloads])
         if outcomes.predicted is not None:
@@ -207,7 +212,9 @@ def _unexcused(outcomes: JobOutcomes, late: Booleans) -> Booleans:
 
 
 def utilization_to_the_end(outcomes: JobOutcomes, hosts: int) -> float | None:
-    """Return the utilization of :class:`AdmissionMetrics`, for jobs of any type; O(jobs)."""
+    """Return the share (%) of the hosts' time that ran jobs, from the first submission to the last
+    completion, for jobs of any type. O(jobs).
+    """
     begin = float(outcomes.submission.min())
     end = float(outcomes.finish[~outcomes.refused].max(initial=begin))
     return _utilization(outcomes, hosts, begin, end)
@@ -224,14 +231,15 @@ def _utilization(outcomes: JobOutcomes, hosts: int, begin: float, end: float) ->
 
 
 def _spans(outcomes: JobOutcomes) -> Floats:
-    """Return start, finish and processors of every run of a job: array of shape (runs, 3)."""
+    """Return start, finish and processors of every run, killed ones included: shape (runs, 3)."""
     ran = ~outcomes.refused
     last = np.column_stack([outcomes.start, outcomes.finish, outcomes.processors])[ran]
     return np.concatenate([last, outcomes.lost])
 
 
 class PromiseMetrics(AdmissionMetrics, frozen=True, kw_only=True):
-    """Admission metrics plus the outcome of promises; None where there are no promises.
+    """Admission metrics plus metrics of promised deadlines: lateness, charges and risk, which are
+    None if nothing was promised.
 
     The *lateness* is that of the promises whose jobs were too late: seconds, and in % of the time
     from submission to promise. *Killed* are jobs whose walltime ended them before their work was
@@ -259,14 +267,18 @@ class PromiseMetrics(AdmissionMetrics, frozen=True, kw_only=True):
 
     @property
     def income(self) -> float | None:
-        """Charges of kept promises minus charges of broken ones (%)."""
+        """QoS charges of kept promises minus those of broken ones, in % of the charges of all
+        requested deadlines.
+        """
         if self.kept_charge is None or self.broken_charge is None:
             return None
         return self.kept_charge - self.broken_charge
 
     @property
     def income_with_premium(self) -> float | None:
-        """Income plus the premiums, which pay for the penalties of broken promises (%)."""
+        """``income`` plus the premiums (risk × QoS charge) that pay for the penalties of broken
+        promises, in the same unit.
+        """
         if self.income is None or self.premium is None:
             return None
         return self.income + self.premium
@@ -277,7 +289,7 @@ PROMISE_METRICS = (
     "income",
     "income_with_premium",
 )
-"""Names of what it has more than the metrics of admission."""
+"""Names of the metrics that :class:`PromiseMetrics` has in addition to those of admission."""
 
 
 def promise_metrics(
@@ -286,9 +298,11 @@ def promise_metrics(
     references: References,
     table: SlowdownTable,
 ) -> PromiseMetrics:
-    """Compute the metrics of promises in a run of ``delay`` jobs; O(jobs × log(jobs)).
+    """Compute the metrics of promises in a run of one workload of ``delay`` jobs; charges are
+    relative to a reference run. O(jobs × log(jobs)).
 
-    For ``references`` and ``table`` see :func:`~.charges.charge_jobs`.
+    ``references`` are the jobs of the reference run and ``table`` its slowdowns, as for
+    :func:`~qops_batsim.analysis.metrics.charge_totals.charge_jobs`.
     """
     ran = ~outcomes.refused
     (workload,) = outcomes.workloads
@@ -324,7 +338,9 @@ def promise_metrics(
 
 
 def _useful(outcomes: JobOutcomes, useful: JobOutcomes, hosts: int) -> float | None:
-    """Return the utilization by jobs that completed, without killed jobs and lost runs (%)."""
+    """Return the utilization (%) by completed jobs only: lost runs do not count, nor do killed
+    jobs, which ``useful`` marks as refused.
+    """
     used = utilization_to_the_end(outcomes, hosts)
     ran, counts = ~outcomes.refused, ~useful.refused
     seconds = np.where(ran, outcomes.lasted * outcomes.processors, 0.0)
@@ -333,11 +349,11 @@ def _useful(outcomes: JobOutcomes, useful: JobOutcomes, hosts: int) -> float | N
 
 
 def _lateness(
-    outcomes: JobOutcomes, late: Booleans, came: Floats, promised: Floats
+    outcomes: JobOutcomes, late: Booleans, actual: Floats, promised: Floats
 ) -> dict[str, float]:
     if not late.any():
         return {}
-    seconds = (came - promised)[late]
+    seconds = (actual - promised)[late]
     relative = 100.0 * seconds / (promised - outcomes.submission)[late]
     found = {}
     for name, values in (("lateness", seconds), ("relative_lateness", relative)):
@@ -351,7 +367,9 @@ def _charges(
     references: References,
     table: SlowdownTable,
 ) -> Floats:
-    """Return the QoS charge of each promised job, whether its promise was kept or broken."""
+    """Return each job's QoS charge: what its kept promise brings, or what its broken promise would
+    have brought.
+    """
     unserved = replace(outcomes, charged_time=np.where(killed, np.nan, outcomes.charged_time))
     charged = charge_jobs(unserved, references, table)
     return np.array(
@@ -379,11 +397,13 @@ def _asked(outcomes: JobOutcomes, references: References, table: SlowdownTable) 
 def expected_risks(
     outcomes: JobOutcomes, promised: Booleans, broken: Booleans, classes: Sequence[str]
 ) -> Floats:
-    """Return each promise's risk of being broken, as it could be known at the job's submission.
+    """Estimate the risk (0 to 1) that each promise is broken from the earlier promises to jobs of
+    its class whose outcome was known at its submission.
 
-    It is the share of broken promises of its class whose fate was known, among them one more that
-    is broken with the probability of all classes. Fates are known at the end of a job, that of a
-    broken promise at its date. O(jobs × log(jobs)).
+    The risk is the share of broken ones among these promises and one more, which counts as broken
+    by the share of all classes. Whether a promise is broken is known at the end of its job, or at
+    the promised date once that has passed. ``classes`` has a label for each job.
+    O(jobs × log(jobs)).
     """
     known_at = np.where(broken, np.minimum(outcomes.finish, outcomes.promised), outcomes.finish)
     risks = np.zeros(len(promised))

@@ -45,13 +45,15 @@ References = Mapping[str, ReferenceJob]
 
 
 class JobCharge(msgspec.Struct, frozen=True, kw_only=True):
-    """Charge of one job; None if the job did not run to its end.
+    """What one job of a run costs its user; ``charge`` is None if the job did not run to its end.
 
-    ``work`` are the processor-seconds of that run, ``wasted`` those of the ``kills``. The
+    ``work`` are the processor-seconds of the run that is charged, ``kills`` is the number of the
+    job's runs that the scheduler killed, and ``wasted`` the processor-seconds lost in them. The
     ``penalty`` is the QoS charge of the deadline that the job has missed, None if it missed none.
-    The ``queue`` is that of a scheduler with priced queues, else ``""``, and its price the multiple
-    of the usual charge. ``unused`` are processor-seconds that its user was promised by a deadline
-    and did not use: all if the promise was given back, else what the estimate was too long.
+    The ``queue`` is that of a scheduler with priced queues, else ``""``, and its price a multiple
+    of the usual charge. ``unused`` are the processor-seconds that a promised deadline set aside for
+    the job and its user did not use: all of its estimate if the user gave the promise back
+    (cancelled the job), else what the estimate was longer than the run.
     """
 
     id: str
@@ -67,7 +69,7 @@ class JobCharge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
-    """The charges of one category or queue, or of all (``"total"``).
+    """The charges of the jobs of one category or of one queue, or of all jobs (``"total"``).
 
     ``slowdown`` is the mean in the reference run (None without jobs, and for the total). Jobs that
     ran to their end are charged; work is in processor-seconds, and that of the ``kills``, the runs
@@ -88,9 +90,10 @@ class CategoryCharges(msgspec.Struct, frozen=True, kw_only=True):
     unused_work: float = 0.0
 
     def income(self, penalty: float, unused_promise: float = 0.0) -> Charge:
-        """Return the charges minus ``penalty`` times the charges of missed deadlines.
+        """Return what the centre earns: the charges, minus ``penalty`` times the QoS charges of
+        missed deadlines, plus a share of the price of unused promised work.
 
-        Promised work that was not used costs such a share of its resource charge.
+        ``unused_promise`` is the share of its resource charge that unused promised work costs.
         """
         return Charge(
             resource=self.charge.resource + unused_promise * self.unused_work,
@@ -111,7 +114,7 @@ class ChargeReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def reference_of_run(result: RunResult) -> dict[str, ReferenceJob]:
-    """Return the executed jobs of a reference run by full identifier; O(jobs)."""
+    """Return the jobs that ran in a reference run, by full identifier (``"w0!15"``); O(jobs)."""
     columns = result.columns("execution_time", "turnaround_time", "requested_number_of_resources")
     ran = result.executed
     rows = zip(*(column[ran].tolist() for column in columns), strict=True)
@@ -122,7 +125,8 @@ def reference_of_run(result: RunResult) -> dict[str, ReferenceJob]:
 def reference_of_workload(
     workload: Workload, response_times: Mapping[str, float], prefix: str = ""
 ) -> dict[str, ReferenceJob]:
-    """Return a workload's jobs as a reference run, given their response times in it.
+    """Return the ``delay`` jobs of a workload as jobs of a reference run, given the response time
+    that each job had in that run.
 
     All jobs are of type ``delay``. ``response_times`` are completion - submission in the reference
     run (seconds) by job id; ``prefix`` goes in front of each id of the result (``"w0!"``).
@@ -142,7 +146,8 @@ def charge_jobs(
     *,
     grace: float = 0.0,
 ) -> list[JobCharge]:
-    """Return the charge of each job; O(jobs).
+    """Return each job's resource and QoS charge, and the penalty for its deadline if that was
+    missed; O(jobs).
 
     Only a promise that was kept brings a QoS charge. A deadline that was promised or, without a
     promise, only asked for, and is missed, has a penalty: the QoS charge for it.
@@ -158,9 +163,9 @@ def charge_jobs(
     table
         The slowdowns of the reference run, by category.
     price
-        Returns the QoS charge of a job.
+        Returns the resource and the QoS charge of a job.
     grace
-        A deadline missed by less counts as kept (seconds).
+        Lateness up to which a deadline counts as met (seconds).
 
     Returns
     -------
@@ -228,7 +233,9 @@ def charge_jobs(
 def _pay(
     price: PriceFunction, table: SlowdownTable, job_id: str, *, deadline: float, **job: Any
 ) -> Charge:
-    """Return the charge of a job with a deadline (seconds; NaN for none)."""
+    """Return the charge that a price function sets for a job; ``deadline`` (seconds) is NaN for a
+    job without one.
+    """
     served = served_job(table, **job, deadline=None if math.isnan(deadline) else deadline)
     return charge_of(price, served, job_id)
 
@@ -242,7 +249,7 @@ def _reference(references: References, job_id: str, processors: float) -> Refere
         )
     if found.processors != processors:
         raise InputError(
-            f"job {shown(job_id)} asks for {processors:.0f} processors, and for "
+            f"job {shown(job_id)} asks for {processors:.0f} processors, but for "
             f"{found.processors:g} in the reference run; a reference run of the same "
             "workload is expected"
         )
@@ -250,7 +257,9 @@ def _reference(references: References, job_id: str, processors: float) -> Refere
 
 
 def charge_of(price: PriceFunction, served: ServedJob, job_id: str) -> Charge:
-    """Return a price function's charge, checked to be finite."""
+    """Call a price function for a job and return its charge; InputError if the function fails or
+    the charge is not finite.
+    """
     try:
         charge: object = price(served)
     except QopsError:
@@ -261,13 +270,13 @@ def charge_of(price: PriceFunction, served: ServedJob, job_id: str) -> Charge:
         ) from error
     if not isinstance(charge, Charge):
         raise InputError(
-            f"the price of job {shown(job_id)} is of type {type(charge).__name__}; "
-            "a Charge is expected"
+            f"the price function returns a value of type {type(charge).__name__} for job "
+            f"{shown(job_id)}; a qops_batsim.economics.Charge is expected"
         )
     if not (is_number(charge.resource) and is_number(charge.qos)):
         raise InputError(
-            f"the price of job {shown(job_id)} is {shown(charge.resource)} for resources and "
-            f"{shown(charge.qos)} for QoS; finite numbers are expected"
+            f"the price function charges job {shown(job_id)} {shown(charge.resource)} for "
+            f"resources and {shown(charge.qos)} for QoS; two finite numbers are expected"
         )
     return charge
 
@@ -277,7 +286,9 @@ def charge_report(
     table: SlowdownTable,
     prices: Prices = Prices(),  # noqa: B008 - it is frozen
 ) -> ChargeReport:
-    """Return charges by category (in the order of their labels) and in total; O(jobs)."""
+    """Sum up the jobs' charges by category (in the order of their labels), by queue and in total,
+    and compute the profit at the given prices; O(jobs).
+    """
     prices.check()
     groups: dict[str, list[JobCharge]] = {label: [] for label in table.categories.labels()}
     for each in charged:
@@ -305,14 +316,17 @@ def fill_qos_file(files: RunFiles, charged: Iterable[JobCharge]) -> Path:
     known = {each.id: each for each in charged}
     path = files.qos
     if path is None:
-        raise InputError(f"{files.prefix}_qos.csv: no such file; a run with this file is expected")
+        raise InputError(
+            f"{files.prefix}_qos.csv: no such file; a run by qops-batsim, which writes this file, "
+            "is expected"
+        )
     text = read_text(path, what="a _qos.csv")
     reader = csv.DictReader(io.StringIO(text))
     columns = list(reader.fieldnames or [])
     needed = ("job_id", "category", "resource_charge", "qos_charge")
     missing = [name for name in needed if name not in columns]
     if missing:
-        raise InputError(f"{path}: column {missing[0]} missing; a _qos.csv is expected")
+        raise InputError(f"{path}: column {missing[0]} is missing; a _qos.csv needs it")
     written = io.StringIO()
     writer = csv.DictWriter(written, columns, lineterminator="\n")
     writer.writeheader()

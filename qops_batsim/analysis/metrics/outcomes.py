@@ -47,7 +47,8 @@ _ENDED_BY_ITSELF = [
 
 @dataclass(frozen=True)
 class JobOutcomes:
-    """What became of each job: arrays of shape (jobs,), in the order of the workloads.
+    """What became of each job of a run (dates, promise, kills): arrays with one element a job, in
+    the order of the workloads.
 
     Identifiers have the workload's name in front (``"w0!15"``) where they come from files. Dates
     are in seconds; start and finish are NaN for a job that was refused, ``charged_time`` are the
@@ -60,7 +61,7 @@ class JobOutcomes:
     were promised, as by slack-based backfilling, NaN for none; None where that was not asked.
     ``predicted`` are run times that were planned with in place of estimates, likewise.
     ``queues`` and ``prices`` are those of a scheduler with priced queues, each price a multiple of
-    the usual charge (1 for a job in no queue); without, there are none.
+    the usual charge (1 for a job in no queue); other schedulers have neither.
     ``given_back`` tells which promises of deadlines their users gave back: they cancelled the job.
     ``drift`` is what the delays of messages added up to while a job waited whose promise would be
     broken without (seconds; see :mod:`~qops_batsim.analysis.results.message_drift`).
@@ -89,9 +90,11 @@ class JobOutcomes:
     drift: Floats | float = 0.0
     given_back: Booleans | bool = False
 
-    def is_late(self, came: Floats, promised: Floats, grace: float) -> Booleans:
-        """Return which dates are later than promised by more than the grace and drift."""
-        late: Booleans = is_late(came, promised, grace + self.drift)
+    def is_late(self, actual: Floats, promised: Floats, grace: float) -> Booleans:
+        """Return which ``actual`` dates are later than the ``promised`` ones by more than the grace
+        plus the job's ``drift`` (message delays), all in seconds.
+        """
+        late: Booleans = is_late(actual, promised, grace + self.drift)
         return late
 
     def with_deadlines_of(self, workload: Workload) -> JobOutcomes:
@@ -101,7 +104,9 @@ class JobOutcomes:
 
     @property
     def lasted(self) -> Floats:
-        """Length of each job's last run, plus the work that earlier runs saved (seconds)."""
+        """Time that each job ran (seconds): its last run, plus what checkpoints saved of earlier,
+        killed runs.
+        """
         return self.finish - self.start + self.saved
 
     @property
@@ -112,20 +117,23 @@ class JobOutcomes:
 
     @cached_property
     def run_time(self) -> Floats:
-        """Seconds for which each job runs, or would have run, until its end or walltime.
+        """Run time of each job (seconds), up to its walltime, by its ``delay`` profile; refused
+        jobs have one, too.
 
         Only for jobs of type ``delay``; others are an :class:`~qops_batsim.errors.InputError`.
         """
         return np.concatenate([run_times_until_killed(each) for each in self.workloads])
 
 
-def is_late(came: Any, promised: Any, grace: Any) -> Any:
-    """Return whether a date is later than promised by more than the grace (seconds; arrays too)."""
-    return came > promised + np.maximum(grace, PLAN_TOLERANCE)
+def is_late(actual: Any, promised: Any, grace: Any) -> Any:
+    """Return whether the date ``actual`` is later than ``promised`` by more than ``grace``
+    (seconds; numbers or arrays).
+    """
+    return actual > promised + np.maximum(grace, PLAN_TOLERANCE)
 
 
 class EndedColumns(Protocol):
-    """Protocol of ended runs of jobs as columns, one element a run, as the engine has them."""
+    """Protocol for the ended runs of a simulation's jobs: columns with one element a run."""
 
     @property
     def ids(self) -> list[str]:
@@ -145,7 +153,9 @@ class EndedColumns(Protocol):
 
 
 class _Runs(NamedTuple):
-    """Runs of jobs in columns: final state's position, dates, and length (s; NaN if rejected)."""
+    """Runs of jobs as columns; ``states`` are positions in ``FINAL_STATES``, ``seconds`` run times
+    (NaN if rejected).
+    """
 
     ids: Sequence[str]
     states: np.ndarray
@@ -189,20 +199,22 @@ def outcomes_of_simulation(
 
 
 def outcomes_of_run(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
-    """Return what became of each job, from a run's files; O(n log n).
+    """Return what became of each job of a run, from its files, ``_qos.csv`` included; O(n log n).
 
     The run needs its ``_qos.csv``; ``workloads`` are all that was run, by name (``"w0"``, …).
     """
     if result.decisions is None:
         raise InputError(
-            f"{result.source}: the run has no _qos.csv, which says what was promised; "
-            "a run with one is expected"
+            f"{result.source}: the run has no _qos.csv, the file with the scheduler's promises; "
+            "a run by qops-batsim, which writes this file, is expected"
         )
     return outcomes_with_deadlines(result, workloads)
 
 
 def outcomes_with_deadlines(result: RunResult, workloads: Mapping[str, Workload]) -> JobOutcomes:
-    """Return what became of each job, also for schedulers that write no ``_qos.csv``."""
+    """Return what became of each job of a run, from its files; without a ``_qos.csv``, no job has a
+    promise.
+    """
     columns = result.columns("starting_time", "finish_time", "execution_time")
     promised: list[tuple[str, float]] = []
     if result.decisions is not None:
@@ -241,15 +253,17 @@ def _outcomes(
     *,
     only_known: bool,
 ) -> JobOutcomes:
-    """Return what became of each job, from its runs and promises; keys are prefixes of ids."""
+    """Combine the runs and the promise of each job to its outcome; ``workloads`` are given by the
+    prefix of their job ids (``"w0!"``).
+    """
     columns = {prefix: each.columns for prefix, each in workloads.items()}
     ids = [prefix + job_id for prefix, each in columns.items() for job_id in each.ids]
     places = {job_id: place for place, job_id in enumerate(ids)}
     origins = [original_id(job_id, places) for job_id in runs.ids]
     if only_known and None in origins:
         raise InputError(
-            f"{source}: job {shown(runs.ids[origins.index(None)])} is in no workload given; the "
-            "workloads that were run are expected"
+            f"{source}: job {shown(runs.ids[origins.index(None)])} is in none of the given "
+            "workloads; all workloads of the run are expected"
         )
     of_job = np.array([-1 if each is None else places[each] for each in origins], np.int64)
     # The runs of each job, in the order of their starts.
@@ -262,7 +276,7 @@ def _outcomes(
             if missing[places[prefix + job_id]]:
                 raise InputError(
                     f"{source}: job {shown(job_id)} of {workload.source} is not in the run; "
-                    "the workload that was run is expected"
+                    "the workload with which the run was made is expected"
                 )
     promises = np.full(len(ids), math.nan)
     for job_id, deadline in promised:
@@ -313,14 +327,17 @@ def _deadlines(columns: JobColumns) -> tuple[Floats, Booleans]:
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """A number of jobs, and their work (processor-seconds), None unless all are of type delay."""
+    """A number of jobs and the sum of their work (processor-seconds), which is None unless all jobs
+    are of type ``delay``.
+    """
 
     jobs: int
     work: float | None
 
 
 class DeadlineMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """The deadlines that users set in one run: how many were met, missed, refused, …
+    """How many of the deadlines that users set in one run were met, missed, refused or promised,
+    and how many promises were kept.
 
     ``asked`` is the sum of ``refused``, ``met`` and ``missed``: the jobs that were rejected, that
     ended by the deadline asked for, and that did not. The scheduler ``promised`` a deadline, the
@@ -339,7 +356,9 @@ class DeadlineMetrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fates(NamedTuple):
-    """Which jobs' deadlines were refused, met, missed or promised, and which promises kept."""
+    """Masks over the jobs: those whose user's deadline was refused, met, missed or promised, and
+    those whose promise was kept.
+    """
 
     refused: Booleans
     met: Booleans
@@ -349,7 +368,9 @@ class Fates(NamedTuple):
 
 
 def fates(outcomes: JobOutcomes, grace: float = 0.0) -> Fates:
-    """Return which jobs' deadlines were refused, met, …; ``grace`` in seconds. O(jobs)."""
+    """Return, as masks over the jobs, what became of the deadlines that users set; lateness up to
+    ``grace`` (seconds) does not count. O(jobs).
+    """
     ended = ~outcomes.refused & ~np.isnan(outcomes.charged_time)
     met = outcomes.of_user & ended & ~outcomes.is_late(outcomes.finish, outcomes.deadline, grace)
     promised = outcomes.of_user & ~outcomes.refused & np.isfinite(outcomes.promised)
@@ -365,7 +386,11 @@ def fates(outcomes: JobOutcomes, grace: float = 0.0) -> Fates:
 def deadline_metrics(
     outcomes: JobOutcomes, *, grace: float = 0.0, renewed: int = 0
 ) -> DeadlineMetrics:
-    """Count the deadlines that users set, by what became of them; O(jobs)."""
+    """Count the deadlines that users set, by what became of them; O(jobs).
+
+    Lateness up to ``grace`` (seconds) does not count; ``renewed`` is the number of jobs that were
+    promised another deadline when hosts had left.
+    """
     work, found = job_work(outcomes), fates(outcomes, grace)
 
     def tally(which: Booleans) -> Tally:
@@ -386,7 +411,9 @@ def deadline_metrics(
 def deadlines_of_run(
     result: RunResult, workloads: Mapping[str, Workload]
 ) -> DeadlineMetrics | None:
-    """Count what became of users' deadlines in a run; None if no user set any."""
+    """Count the deadlines that users set in a run, by what became of them (met, missed, refused …);
+    None if no user set any.
+    """
     if not any(map(has_user_deadlines, workloads.values())):
         return None
     renewed = (
@@ -404,7 +431,9 @@ def has_user_deadlines(workload: Workload) -> bool:
 
 
 def _with_drift(outcomes: JobOutcomes, result: RunResult) -> JobOutcomes:
-    """Return outcomes with the drift of each job that is later than promised by over the grace."""
+    """Return the outcomes with the ``drift`` (summed message delays, seconds) of each job that
+    ended later than promised plus grace.
+    """
     late = np.flatnonzero(outcomes.is_late(outcomes.finish, outcomes.promised, result.grace))
     if not (len(late) and result.grace) or (result.info and result.info.compute_sharing):
         return outcomes
@@ -421,10 +450,11 @@ def with_drift(
     runs: Integers,
     drift_of: Callable[[Integers], Floats],
 ) -> JobOutcomes:
-    """Return outcomes with the drift (message delays that add up) of the late jobs.
+    """Return the outcomes with the ``drift`` of the late jobs filled in: the message delays
+    (seconds) that added up before their start.
 
-    Of a job's ``runs``, which are places in ``ids``, the last one counts; ``drift_of`` tells that
-    of some (seconds).
+    ``late`` are positions of jobs in the outcomes, ``runs`` positions of runs in ``ids``; the last
+    run of a job counts. ``drift_of`` returns the drift of the runs at some positions (seconds).
     """
     places = {outcomes.ids[place]: place for place in late.tolist()}
     last = {
@@ -438,7 +468,9 @@ def with_drift(
 
 
 def _with_queues(outcomes: JobOutcomes, decisions: Decisions) -> JobOutcomes:
-    """Return outcomes with the queue that each job was sent to, and the queue's price."""
+    """Return the outcomes with the priced queue of each job (``""`` for none) and that queue's
+    price filled in.
+    """
     columns = decisions.ids, decisions.columns["queue"], decisions.numbers("price").tolist()
     told = {job_id: (queue, price) for job_id, queue, price in zip(*columns, strict=True) if queue}
     found = [told.get(job_id, ("", 1.0)) for job_id in outcomes.ids]
@@ -447,7 +479,9 @@ def _with_queues(outcomes: JobOutcomes, decisions: Decisions) -> JobOutcomes:
 
 
 def job_work(outcomes: JobOutcomes) -> Floats | None:
-    """Return each job's work (processor-seconds), None unless all are delays. O(jobs)."""
+    """Return each job's work, processors × run time (processor-seconds), or None unless all jobs
+    are of type ``delay``. O(jobs).
+    """
     work: Floats = outcomes.processors * np.concatenate(
         [np.minimum(each.delays, each.columns.walltimes) for each in outcomes.workloads]
     )

@@ -39,7 +39,7 @@ BOUNDED_SLOWDOWN_THRESHOLD = 10.0
 
 
 class SampleSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Mean, median, 95th percentile and maximum of a sample; None if empty."""
+    """Mean, median, 95th percentile and maximum of a sample, all None if the sample is empty."""
 
     mean: float | None
     median: float | None
@@ -140,7 +140,8 @@ def compute_metrics(
 ) -> Metrics:
     """Compute the metrics of a run; O(n log n) in its jobs and their hosts.
 
-    The workloads that were run, by name, tell of deadlines.
+    ``workloads`` are those that were run, by name (``"w0"``); without them, no deadlines are
+    counted. Run times below the threshold (seconds) count as this in the bounded slowdown.
     """
     if not 0 < bounded_slowdown_threshold < float("inf"):
         raise InputError(
@@ -191,7 +192,8 @@ def compute_metrics(
 
 
 def _times(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return waiting, turnaround and run time (s) and slowdown of each job, all runs together.
+    """Return waiting, turnaround and run time (seconds) and slowdown of each row of ``_jobs.csv``;
+    the runs of a job that was stopped and continued count together.
 
     A job that goes on where it was stopped waited only for its first run, and ran as
     long as all its runs together; one that was killed, for its last one, and ran as long as that
@@ -224,7 +226,7 @@ def _times(result: RunResult) -> tuple[Floats, Floats, Floats, Floats]:
 
 
 def summarize(values: Floats) -> SampleSummary:
-    """Return mean, median, 95th percentile (linear interpolation) and maximum."""
+    """Return mean, median, 95th percentile (linear interpolation) and maximum of the values."""
     if not len(values):
         return SampleSummary(mean=None, median=None, p95=None, max=None)
     median, p95 = np.percentile(values, (50, 95))

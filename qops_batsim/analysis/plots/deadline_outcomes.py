@@ -52,7 +52,9 @@ def draw_deadlines(
     with picture(path, _WIDTH, height) as figure:
 
         def place(column: int, columns: int, bottom: float, high: float, **options: Any) -> Any:
-            """Add axes at a height (inches from the bottom), the columns equally wide."""
+            """Add axes in one of ``columns`` equally wide columns; ``bottom`` and ``high`` (height)
+            are in inches.
+            """
             wide = (_WIDTH - _LEFT - _GAP * (columns - 1) - 0.3) / columns
             left = _LEFT + column * (wide + _GAP)
             sides = left / _WIDTH, bottom / height, wide / _WIDTH, high / height
@@ -89,7 +91,9 @@ def draw_deadlines(
 
 
 def _shares(found: Fates, work: Floats | None) -> dict[str, float]:
-    """Return the percentages of jobs, or of their work, with deadlines met, missed, refused, …"""
+    """Return the percentages of deadlines that were met, kept at a later promise, missed and
+    refused, weighted by the jobs' ``work`` if given.
+    """
     later = found.kept & ~found.met
     groups = (found.met, later, found.missed & ~later, found.refused)
     weights = np.ones(len(later)) if work is None else work
@@ -126,14 +130,18 @@ def _bars(
 
 
 def _unit(outcomes: Sequence[JobOutcomes]) -> tuple[str, float]:
-    """Return name and length (s) of the unit that suits the times left at deadlines."""
+    """Choose hours, minutes or seconds for the axis of the time left at deadlines; return the
+    unit's name and length (seconds).
+    """
     spare = np.concatenate([each.deadline - each.finish for each in outcomes])
     most = float(np.nanmax(np.abs(spare), initial=0.0))
     return next(unit for unit in _UNITS if most >= 2 * unit[1] or unit[1] == 1)
 
 
 def _spare(axes: Any, outcomes: JobOutcomes, found: Fates, unit: tuple[str, float]) -> None:
-    """Draw each job's time left at its deadline against its submission."""
+    """Draw a point for each job: its submission to the right, the time left at its deadline
+    upwards.
+    """
     spare = (outcomes.deadline - outcomes.finish) / unit[1]
     few = int(outcomes.of_user.sum()) < 3000
     small = {"linewidth": 0, "alpha": 0.55 if few else 0.3}
@@ -154,7 +162,7 @@ def _spare(axes: Any, outcomes: JobOutcomes, found: Fates, unit: tuple[str, floa
 
 
 def _refused(axes: Any, submitted: Floats) -> None:
-    """Mark the submissions of refused jobs in a row above the others."""
+    """Mark the submission dates of refused jobs by lines in a row of their own."""
     axes.vlines(submitted, 0, 1, color="#333333", linewidth=0.8 if len(submitted) < 500 else 0.3)
     axes.set_ylim(0, 1)
     axes.set_yticks([0.5], ["refused" if len(submitted) else ""], size=9)
@@ -164,7 +172,9 @@ def _refused(axes: Any, submitted: Floats) -> None:
 
 
 def _window(outcomes: Sequence[JobOutcomes]) -> tuple[float, float]:
-    """Return the first and last submission of jobs with deadlines (seconds)."""
+    """Return the limits of the time axis (seconds): first and last submission of a job with a
+    user's deadline, and some room.
+    """
     dates = outcomes[0].submission[outcomes[0].of_user]
     begin, end = float(dates.min()), float(dates.max())
     room = 0.01 * (end - begin) or 1.0

@@ -86,14 +86,14 @@ def output_format(path: str | Path) -> str:
     if ending not in FORMATS:
         accepted = ", ".join(f".{name}" for name in FORMATS)
         raise InputError(
-            f"{path}: ends in {'.' + ending if ending else 'no file type'}; "
-            f"a picture's name ends in one of {accepted}"
+            f"{path}: the name {'ends in .' + ending if ending else 'has no ending'}; "
+            f"a picture's name must end in one of {accepted}"
         )
     return ending
 
 
 class _NotebookFigure(Figure):
-    """A figure that notebooks display although pyplot is not used."""
+    """A Matplotlib figure that Jupyter notebooks display although pyplot is not used."""
 
     def _repr_png_(self) -> bytes:
         content = io.BytesIO()
@@ -103,7 +103,8 @@ class _NotebookFigure(Figure):
 
 @contextmanager
 def picture(path: str | Path | None, width: float, height: float) -> Iterator[Figure]:
-    """Yield a figure (size in inches) to draw on, then write it to ``path``, whole or not at all.
+    """Context manager: yield a Matplotlib figure (size in inches) to draw on, then write it to
+    ``path``, completely or not at all.
 
     The ending of the path chooses the format; None writes nothing. The user's own matplotlib
     settings do not matter, so that a picture looks the same everywhere.
@@ -146,7 +147,8 @@ def set_time_axis(
     calendar: Calendar | None = None,
     most_ticks: int = _MOST_TICKS,
 ) -> None:
-    """Label a horizontal axis in seconds with dates or with readable units of time.
+    """Label a horizontal axis whose values are seconds: with dates if a calendar is given, else in
+    a readable unit of time.
 
     Without a calendar, ticks within a few days far from date 0 read like ``100 d 06:00``.
     """
@@ -173,7 +175,9 @@ def set_time_axis(
 
 
 def _set_dates(axes: Any, begin: float, end: float, calendar: Calendar, most: int) -> None:
-    """Label an axis with dates at the site; the axis title tells what the labels leave out."""
+    """Label a time axis with calendar dates at the site; the axis title names the day or year that
+    the tick labels leave out.
+    """
     zone = ZoneInfo(calendar.time_zone)
     locator = AutoDateLocator(tz=zone, minticks=min(5, most // 2), maxticks=most)
     formatter = ConciseDateFormatter(locator, tz=zone)
@@ -197,7 +201,9 @@ def _clock(date: float, *, seconds: bool) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration in the largest unit that divides it, such as ``"6 hours"``."""
+    """Return a duration as text in the largest unit of which it is a whole multiple, such as ``"6
+    hours"``.
+    """
     for name, length in (("day", _DAY), ("hour", _HOUR), ("minute", _MINUTE)):
         if seconds >= length and seconds % length == 0:
             count = seconds / length

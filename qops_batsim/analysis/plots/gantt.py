@@ -68,7 +68,9 @@ def to_jobset(result: RunResult, keep: Booleans | None = None) -> Any:
 
 
 class JobGroup(NamedTuple):
-    """Jobs of a run that are drawn in one colour, for one meaning in the legend."""
+    """Jobs that a Gantt chart draws in one colour (mask ``rows``), and the text for them in the
+    legend.
+    """
 
     text: str
     color: str
@@ -101,7 +103,8 @@ def by_state(result: RunResult) -> list[JobGroup]:
 def by_deadline(
     result: RunResult, workloads: Mapping[str, Workload]
 ) -> tuple[list[JobGroup], Booleans]:
-    """Return the executed jobs grouped by deadline met, missed, …, and the rows refused.
+    """Group a run's jobs by what became of their deadlines (met, missed …); also return a mask of
+    the rows that were refused.
 
     What a job that met its deadline had to spare is counted in the time from its submission to
     the deadline.
@@ -172,7 +175,7 @@ def gantt(
     color: str = "auto",
     workloads: Mapping[str, Workload] | None = None,
 ) -> Figure:
-    """Draw which host ran which job, when.
+    """Draw a Gantt chart of a run: which host ran which job, when.
 
     Parameters
     ----------
@@ -229,15 +232,17 @@ def gantt(
 def _groups(
     result: RunResult, color: str, workloads: Mapping[str, Workload] | None
 ) -> tuple[list[JobGroup], Booleans]:
-    """Return the jobs grouped by colour, and the rows to mark as refused."""
+    """Return the jobs grouped by what ``color`` says (deadline or final state), and a mask of the
+    refused rows.
+    """
     if color != "state":
         known, why_not = (workloads, None) if workloads else workloads_with_deadlines(result)
         if any(map(has_user_deadlines, known.values())):
             return by_deadline(result, known)
         if color == "deadline":
             raise InputError(
-                f"{result.source}: {why_not or 'no job has a deadline of its user'}; "
-                "a run with such deadlines and its workload are expected to colour by them"
+                f"{result.source}: {why_not or 'no user set a deadline in this run'}; "
+                "colours by deadline need a run with users' deadlines, and its workload"
             )
     return by_state(result), ~result.executed
 
@@ -245,7 +250,9 @@ def _groups(
 def _mark_refused(
     result: RunResult, axes: Any, refused: Booleans, begin: float, end: float
 ) -> Booleans:
-    """Mark refused jobs' submissions above the hosts; return which are in the picture."""
+    """Mark the submissions of refused jobs above the hosts of a Gantt chart; return a mask of the
+    jobs marked.
+    """
     dates = np.maximum(result.column("submission_time"), 0.0)
     inside: Booleans = refused & (dates >= begin) & (dates <= end)
     if inside.any():
@@ -261,7 +268,7 @@ def _mark_refused(
 
 
 def _set_head(axes: Any, title: str, legend: Sequence[Any]) -> None:
-    """Put title and legend above the hosts; the legend has as many rows as it needs."""
+    """Put the title and the legend above a Gantt chart; the legend gets the rows that it needs."""
     longest = max(len(each.get_label()) for each in legend)
     columns = max(1, min(len(legend), _LEGEND_WIDTH // (longest + 5)))
     rows = -(-len(legend) // columns)
@@ -278,15 +285,15 @@ def _part(result: RunResult, begin: float | None, end: float | None) -> tuple[fl
     end = last if end is None else end
     if not end > begin:
         raise InputError(
-            f"{result.source}: the part to show begins at {_told(result, begin)} and ends at "
-            f"{_told(result, end)}; an end after the begin is expected (the run lasts from "
-            f"{_told(result, first)} to {_told(result, last)})"
+            f"{result.source}: the part to show begins at {_date_text(result, begin)} and ends at "
+            f"{_date_text(result, end)}; an end after the begin is expected (the run lasts from "
+            f"{_date_text(result, first)} to {_date_text(result, last)})"
         )
     return begin, end
 
 
-def _told(result: RunResult, seconds: float) -> str:
-    """Return a date of a run as text: a calendar date if the run has them, else seconds."""
+def _date_text(result: RunResult, seconds: float) -> str:
+    """Return a date of a run (seconds) as text: a calendar date if the run has a calendar."""
     return f"{seconds:g} s" if result.calendar is None else result.calendar.text(seconds)
 
 
@@ -296,14 +303,15 @@ def _visible(result: RunResult, begin: float, end: float) -> Booleans:
     if not shown.any():
         first, last = window(result)
         raise InputError(
-            f"{result.source}: no job runs from {_told(result, begin)} to {_told(result, end)} "
-            f"(the run lasts from {_told(result, first)} to {_told(result, last)})"
+            f"{result.source}: no job runs from {_date_text(result, begin)} to "
+            f"{_date_text(result, end)} (the run lasts from {_date_text(result, first)} to "
+            f"{_date_text(result, last)})"
         )
     return shown
 
 
 def _share_hosts(result: RunResult) -> bool:
-    """Return whether jobs share hosts, so that their rectangles would overlap."""
+    """Return whether jobs of the run share hosts, so that their rectangles would overlap."""
     lasted = (
         result.column("execution_time")[result.executed] @ result.allocation_sizes[result.executed]
     )
@@ -333,7 +341,9 @@ def _draw(
 
 
 def _outline(result: RunResult, axes: Any, shown: Booleans, part: tuple[float, float]) -> None:
-    """Outline the jobs that are large enough, and label those with room."""
+    """Outline the jobs whose rectangles are large enough, and write the job's id into those with
+    room for it.
+    """
     (rows, low, high), (begin, end) = result.allocations, part
     start, finish = (
         np.clip(result.column(name)[rows], begin, end) for name in ("starting_time", "finish_time")
@@ -365,7 +375,8 @@ def occupation_image(
     part: tuple[float, float],
     size: tuple[int, int],
 ) -> Floats:
-    """Return the mean colour of each cell of the picture's grid of hosts × time.
+    """Return the image of a Gantt chart: the mean colour of the jobs in each cell of a grid of
+    hosts × time.
 
     ``colors`` are those of the jobs, the ``part`` dates of the left and right edge (seconds), the
     ``size`` numbers of cells of time and of hosts (at most their number; the first has host 0).
@@ -402,7 +413,9 @@ def occupation_image(
 
 
 def _accumulated(dates: Floats, paint: Floats, edges: Floats) -> Floats:
-    """Return Σ paint × (edge − date) over the dates before each edge: the integral of the paint."""
+    """Return how much colour has been laid on by each edge if ``paint`` is laid on from each date
+    on: Σ paint × (edge − date) over earlier dates.
+    """
     order = np.argsort(dates, kind="stable")
     dates, paint = dates[order], paint[order]
     zero = np.zeros((1, paint.shape[1]))

@@ -53,7 +53,8 @@ def draw(
     begin: float | None = None,
     end: float | None = None,
 ) -> None:
-    """Draw the tasks on each host, and the number of running tasks by class.
+    """Draw the tasks (a job on one host) that each shared host runs over time, and how many tasks
+    of each class of service run.
 
     The ending of the path chooses png, pdf or svg. The ``workloads`` by name (``w0`` …) tell the
     classes (``qos.class``); without them all tasks have one colour. The part from ``begin`` to
@@ -101,8 +102,8 @@ def _tasks_between(result: RunResult, begin: float, end: float) -> Stays:
         )
     if len(tasks.rows) > MOST_TASKS:
         raise InputError(
-            f"{result.source}: {len(tasks.rows)} tasks to draw; at most {MOST_TASKS} are accepted "
-            "(show a part)"
+            f"{result.source}: {len(tasks.rows)} tasks to draw; at most "
+            f"{MOST_TASKS} are accepted: show a shorter part of the run"
         )
     return tasks
 
@@ -112,7 +113,8 @@ def _count(count: int) -> str:
 
 
 def class_names(result: RunResult, workloads: Mapping[str, Workload]) -> list[str]:
-    """Return each job's class of service, :data:`UNKNOWN` if no workload file names it.
+    """Return each job's class of service (``qos.class``), or :data:`UNKNOWN` if no workload gives
+    one.
 
     The rest of a stopped job (``15#2``) has the class of the job (``15``).
     """
@@ -126,7 +128,8 @@ def class_names(result: RunResult, workloads: Mapping[str, Workload]) -> list[st
 
 
 def lanes_of(hosts: Integers, start: Floats, finish: Floats) -> Integers:
-    """Return each task's lane on its host: the lowest one that is free when the task starts.
+    """Assign each task a lane (a row of its host in the picture): the lowest lane that is free when
+    the task starts.
 
     A task that ends when another starts (dates in seconds) leaves its lane.
     """
@@ -150,7 +153,8 @@ def lanes_of(hosts: Integers, start: Floats, finish: Floats) -> Integers:
 
 
 def _edges(count: int, hosts: Integers, lanes: Integers) -> Floats:
-    """Return the lower edge of each host's lanes, and the upper edge of the last host's.
+    """Return the vertical position of the lower edge of each host in the picture, and of the upper
+    edge of the last host.
 
     A host has as many lanes as it needs, an idle one has one, and a gap above them.
     """
@@ -183,7 +187,7 @@ def _draw_lanes(axes: Any, edges: Floats, low: Floats, tasks: Stays, classes: li
 
 
 def _draw_totals(axes: Any, tasks: Stays, classes: Any) -> None:
-    """Draw the stacked numbers of running tasks by class."""
+    """Draw the numbers of running tasks over time, stacked by class of service."""
     _, _, start, finish = tasks
     present = [name for name in _COLOR_OF if (classes == name).any()]
     dates = np.unique(np.concatenate([start, finish]))

@@ -35,7 +35,7 @@ _LEGEND_WIDTH = 160
 
 
 def draw(results: Sequence[RunResult], path: str | Path) -> None:
-    """Draw utilization and queue length over time to a file (png, pdf or svg).
+    """Draw utilization and queue length of one or more runs over time to a file (png, pdf or svg).
 
     Long runs show means over equal intervals, whose length the axis tells; short
     ones show every change.
@@ -106,14 +106,17 @@ def _window(result: RunResult) -> tuple[float, float]:
 
 
 def _interval(span: float) -> float:
-    """Return the shortest readable interval that divides a span into not too many parts."""
+    """Return the shortest readable interval (seconds) that divides ``span`` into at most
+    :data:`_MOST_INTERVALS` parts.
+    """
     return next((d for d in READABLE_DURATIONS if span / d <= _MOST_INTERVALS), span / 100)
 
 
 def _stairs(
     values: StepSeries, begin: float, end: float, origin: float, interval: float | None
 ) -> tuple[Floats, Floats]:
-    """Return the edges and heights of a series' steps between two dates, for drawing.
+    """Return the edges and heights of the steps to draw between two dates; with an ``interval``
+    (seconds), each step is a mean over that long.
 
     Intervals count from ``origin``, so those of several runs coincide.
     """

@@ -16,7 +16,9 @@ from qops_batsim.tables import Texts
 
 
 class Allocations(NamedTuple):
-    """The hosts of jobs as longest possible intervals, ascending by job and host."""
+    """Hosts of the jobs as intervals of host ids, ``first`` to ``last``: one element per interval,
+    ascending by row of the job and host.
+    """
 
     rows: Integers  # of the job
     first: Integers
@@ -24,7 +26,7 @@ class Allocations(NamedTuple):
 
 
 class AllocationError(InputError):
-    """The text in a row's column of allocated hosts is not a set of hosts."""
+    """A row of ``_jobs.csv`` has a text in ``allocated_resources`` that is not a set of hosts."""
 
     def __init__(self, row: int, problem: InputError) -> None:
         super().__init__(str(problem))
@@ -32,7 +34,9 @@ class AllocationError(InputError):
 
 
 class Stays(NamedTuple):
-    """Stays of jobs on hosts: arrays with one element per host of each executed job."""
+    """All pairs of an executed job and one of its hosts, with the job's start and finish: arrays
+    with one element per pair.
+    """
 
     rows: Integers  # of the job
     hosts: Integers
@@ -40,19 +44,19 @@ class Stays(NamedTuple):
     finish: Floats
 
     def where(self, chosen: Booleans | Integers | slice) -> Stays:
-        """Return the stays at these places, or where a mask is true."""
+        """Return only the pairs of job and host that a mask, indices or a slice select."""
         rows, hosts, start, finish = self
         return Stays(rows[chosen], hosts[chosen], start[chosen], finish[chosen])
 
     def of_each_host(self) -> Iterator[Stays]:
-        """Yield each host's stays, if they are sorted by host."""
+        """Yield the jobs of one host after the other; the pairs must be sorted by host."""
         bounds = np.flatnonzero(np.diff(self.hosts, prepend=-1, append=-1)).tolist()
         for first, last in pairwise(bounds):
             yield self.where(slice(first, last))
 
 
 def read_allocations(texts: Sequence[str]) -> Allocations:
-    """Parse the allocations of jobs (``"0-3 5"``, "" for none); O(text).
+    """Parse the allocated hosts of jobs, one text a job (``"0-3 5"``, ``""`` for none); O(text).
 
     Raises :class:`AllocationError`.
     """
@@ -66,7 +70,9 @@ _DIGITS = len(str(MAX_HOST_ID))
 
 
 def _as_batsim_writes(texts: Texts) -> Allocations | None:
-    """Parse all texts at once; None unless each has ascending intervals that do not touch."""
+    """Parse all texts at once, or return None if not every text has ascending intervals that do not
+    touch, as Batsim writes them.
+    """
     content = f"{texts.joined(chr(_END))}\n".encode() if len(texts) else b""
     if content.translate(None, _NUMBERS + b" -\n"):
         return None
@@ -91,12 +97,16 @@ def _as_batsim_writes(texts: Texts) -> Allocations | None:
 
 
 def on_all_hosts(allocations: Allocations) -> tuple[Integers, Integers]:
-    """Return every pair (row, host) of a job and a host that it ran on; O(pairs)."""
+    """Return two arrays, row of the job and host, with an element for each host that a job ran on;
+    O(pairs).
+    """
     return on_hosts(allocations, np.arange(int(allocations.last.max(initial=-1)) + 1))
 
 
 def on_hosts(allocations: Allocations, hosts: Integers) -> tuple[Integers, Integers]:
-    """Return the pairs (row, host) on the given ascending hosts; O(intervals + pairs)."""
+    """Return two arrays, row of the job and host, for jobs that ran on one of the given hosts
+    (ascending); O(intervals + pairs).
+    """
     low = np.searchsorted(hosts, allocations.first)
     sizes = np.searchsorted(hosts, allocations.last, side="right") - low
     offsets = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -22,7 +22,7 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class Value(msgspec.Struct, frozen=True):
-    """One value in which a job differs between the runs A and B.
+    """One value of a job that differs between two compared runs, A and B.
 
     ``field`` is one of :data:`~qops_batsim.analysis.results.difference.FIELDS`, or ``job``
     when only one run has the job. Values are seconds, processors or text; None for a job that
@@ -35,7 +35,7 @@ class Value(msgspec.Struct, frozen=True):
 
 
 class JobDifference(msgspec.Struct, frozen=True):
-    """A job that differs in at least one value.
+    """A job that differs between two compared runs, with the values that differ.
 
     ``date`` orders differences: the earlier start of the two, else the submission (seconds).
     """
@@ -46,7 +46,8 @@ class JobDifference(msgspec.Struct, frozen=True):
 
 
 class DateDifference(msgspec.Struct, frozen=True):
-    """How many jobs differ in a date by more than the tolerance, of those in both runs.
+    """How much one date (start or finish) differs between two runs: number of jobs that differ by
+    more than the tolerance, largest and mean difference.
 
     ``largest`` and ``mean`` are of the absolute differences over all jobs that ran in both
     (seconds); None when there is none.
@@ -58,7 +59,8 @@ class DateDifference(msgspec.Struct, frozen=True):
 
 
 class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """Differences of runs A and B for the jobs in both; ``only_a``, ``only_b`` are other jobs.
+    """Result of comparing runs A and B: how many jobs that both have differ, and in what;
+    ``only_a`` and ``only_b`` count the jobs of only one run.
 
     Dates closer than the ``tolerance`` (seconds), plus rounding, are equal. ``requests`` are
     processors and walltime; allocations are compared for jobs that ran in both. Mean waits are of
@@ -91,21 +93,22 @@ def compare_runs(
     ignore_hosts: bool = False,
     first: int = 10,
 ) -> RunDifference:
-    """Compare two runs job by job; jobs are matched by full identifier.
+    """Compare two runs job by job; jobs are matched by full identifier (``"w0!15"``).
 
     O(n log n) in the number of jobs.
 
     Dates and walltimes closer than the ``tolerance`` (seconds) are equal; the rounding of the files
-    comes on top. At most ``first`` jobs are described one by one.
+    comes on top. With ``ignore_hosts``, the allocated hosts are not compared. At most ``first``
+    jobs are described one by one.
     """
     if not tolerance >= 0:
         raise InputError(f"tolerance is {tolerance:g}; a number of seconds from 0 up is expected")
     pair = PairedJobs(a, b)
     differs = pair.differences(tolerance, hosts=not ignore_hosts)
     different: Booleans = np.logical_or.reduce(list(differs.values()))
-    refused = different | ~pair.both
+    unequal = different | ~pair.both
     return RunDifference(
-        equal=not refused.any(),
+        equal=not unequal.any(),
         tolerance=tolerance,
         hosts_compared=not ignore_hosts,
         jobs_compared=int(pair.both.sum()),
@@ -120,7 +123,7 @@ def compare_runs(
         finishes=_date_difference(pair, "finish", differs["finish"]),
         mean_wait_a=mean(a.column("waiting_time")[a.executed]),
         mean_wait_b=mean(b.column("waiting_time")[b.executed]),
-        first=_first(pair, refused, differs, first),
+        first=_first(pair, unequal, differs, first),
     )
 
 
@@ -132,10 +135,12 @@ def _date_difference(pair: PairedJobs, field: str, differs: Booleans) -> DateDif
 
 
 def _first(
-    pair: PairedJobs, refused: Booleans, differs: dict[str, Booleans], count: int
+    pair: PairedJobs, unequal: Booleans, differs: dict[str, Booleans], count: int
 ) -> list[JobDifference]:
-    """Describe the first ``count`` differing jobs by date, then identifier."""
-    rows = np.flatnonzero(refused)
+    """Describe the earliest ``count`` of the jobs that the mask ``unequal`` selects, in order of
+    date, then identifier.
+    """
+    rows = np.flatnonzero(unequal)
     chosen = rows[np.argsort(pair.dates[rows], kind="stable")][:count]
     return [
         JobDifference(pair.job(row), float(pair.dates[row]), _values(pair, row, differs))
@@ -168,7 +173,8 @@ FIELDS = {
 
 
 class PairedJobs:
-    """The jobs of two runs, one row for each job in either, sorted by identifier.
+    """The jobs of two runs A and B side by side: one row for each job that either run has, sorted
+    by identifier.
 
     ``both``, ``only_a`` and ``only_b`` tell which of the runs has each job, ``ran`` whether it
     ran in both; ``dates`` are the earlier start of the two, else the submission (seconds).
@@ -192,7 +198,9 @@ class PairedJobs:
         return str(self._jobs["id"].iat[row])
 
     def value(self, field: str, run: int, row: int) -> float | str | None:
-        """Return a value of a job in run 0 or 1; None for a walltime that was not requested."""
+        """Return a field of the job in a row, in run A (``run`` 0) or B (1); None for a walltime
+        that was not requested.
+        """
         value: Any = self._jobs[f"{field}_{'ab'[run]}"].iat[row]
         if isinstance(value, str):
             return value
@@ -200,7 +208,9 @@ class PairedJobs:
         return None if field == "walltime" and number == -1 else number
 
     def numbers(self, field: str) -> tuple[Floats, Floats]:
-        """Return a column of both runs, NaN where a run lacks job or value."""
+        """Return a field's numbers in run A and in run B; NaN where that run lacks the job or the
+        value.
+        """
         left: Floats = self._jobs[f"{field}_a"].to_numpy(dtype=np.float64)
         right: Floats = self._jobs[f"{field}_b"].to_numpy(dtype=np.float64)
         return left, right
@@ -227,14 +237,16 @@ class PairedJobs:
         return unequal & self.both
 
     def number_differs(self, field: str, tolerance: float) -> Booleans:
-        """Return which jobs' numbers differ by more than the tolerance and rounding explain."""
+        """Return which jobs in both runs have numbers in a field that differ by more than the
+        tolerance and the files' rounding.
+        """
         return differ(*self.numbers(field), planning=tolerance) & self.both
 
     def hosts_differ(self) -> Booleans:
-        """Return which jobs that ran in both have different sets of hosts."""
+        """Return which jobs that ran in both runs have different sets of hosts."""
         unequal = self.text_differs("hosts") & self.ran
         if unequal.any():
-            # What is no set of hosts is told with its row.
+            # Raises an error that names the row if a text is not a set of hosts.
             _ = [each.allocations for each in self._runs]
         sets = cache(HostSet.parse)
         for row in np.flatnonzero(unequal).tolist():
@@ -247,6 +259,8 @@ def _selected(run: RunResult) -> pd.DataFrame:
     again = run.jobs["id"].duplicated().to_numpy()
     if again.any():
         job = run.jobs["id"].iloc[int(np.argmax(again))]
-        raise InputError(f"{run.source}: job {job!r} has more than one row; one is expected")
+        raise InputError(
+            f"{run.source}: job {job!r} has more than one row; one row a job is expected"
+        )
     names = {column: field for field, column in FIELDS.items()}
     return run.jobs[["id", *FIELDS.values()]].rename(columns=names)

@@ -15,7 +15,8 @@ from qops_batsim.timing import ROUND_TRIPS
 
 
 def message_drift(result: RunResult, rows: Integers) -> Floats:
-    """Return the sum of message delays that held each of some jobs up (seconds).
+    """Return the drift of the jobs in ``rows``: the sum of message delays (seconds) along the chain
+    of jobs that each one waited for.
 
     The platform's messages explain a time between the end of a job and the start of the next one
     on the same host up to :data:`~qops_batsim.timing.ROUND_TRIPS` round trips; hosts are not
@@ -31,7 +32,9 @@ def message_drift(result: RunResult, rows: Integers) -> Floats:
 def drift_behind(
     rows: Integers, stays: Stays, submitted: Floats, start: Floats, ends: Floats, round_trip: float
 ) -> Floats:
-    """Return each job's drift, from stays on hosts, dates, and the longest delay of messages."""
+    """Return the drift of the jobs in ``rows`` (seconds), given stays on hosts and dates of all
+    jobs, and the longest ``round_trip`` of a message.
+    """
     most = ROUND_TRIPS * round_trip + DATE_TOLERANCE
     return chain_gaps(
         np.ascontiguousarray(rows, np.int64),
@@ -44,7 +47,9 @@ def drift_behind(
 
 
 def _rows_before(stays: Stays, ends: Floats) -> Integers:
-    """Return, for each job, the row of the last job that ended on its hosts before, -1 if none."""
+    """Return each job's predecessor: of the jobs just before it on its hosts, the row of the one
+    that ended last; -1 if none.
+    """
     before: Integers = np.full(len(ends), -1)
     stays = stays.where(np.lexsort((stays.finish, stays.start, stays.hosts)))
     last = max(len(stays.hosts), 1) - 1
@@ -59,10 +64,12 @@ def _rows_before(stays: Stays, ends: Floats) -> Integers:
 def chain_gaps(
     rows: Integers, before: Integers, submitted: Floats, start: Floats, end: Floats, most: float
 ) -> Floats:
-    """Return the summed gaps in the chain of waiting jobs that ends at each row (seconds).
+    """Follow each job back along the chain of jobs that it waited for; return the sum of the gaps
+    (seconds) between an end and the next start.
 
-    The chain is of jobs one ``before`` the other, no longer than ``most`` apart, back to the
-    submission of the last one. O(rows × chain).
+    The chain goes from each job to its predecessor (``before``; -1: none), as long as the two are
+    at most ``most`` seconds apart, and no further back than the submission of the job itself.
+    O(rows × chain).
     """
     found = np.zeros(len(rows))
     sums = found

@@ -27,7 +27,8 @@ _SPLITTER = 2.0**27 + 1
 
 
 class Occupancy(NamedTuple):
-    """When the hosts of a run become busy and idle, as its jobs start and end.
+    """How many hosts become busy at each start and idle at each end of a run's jobs, and how long
+    hosts were busy.
 
     Attributes
     ----------
@@ -52,7 +53,8 @@ class Occupancy(NamedTuple):
 
 
 def occupancy(allocations: Allocations, start: Floats, finish: Floats, rows: Integers) -> Occupancy:
-    """Compute from some jobs' rows when their hosts are busy; O(n log n) in the rows' intervals.
+    """Compute when hosts are busy with the jobs in ``rows``; O(n log n) in the number of these
+    jobs' intervals of hosts.
 
     ``start`` and ``finish`` are of all rows (seconds).
     """
@@ -75,7 +77,8 @@ def occupancy(allocations: Allocations, start: Floats, finish: Floats, rows: Int
 
 
 class _Hosts:
-    """Hosts in segments: neighbours that have run the same jobs so far.
+    """State of the hosts while jobs are replayed, kept by segments: neighbouring hosts that have
+    run the same jobs so far.
 
     Of a segment, what is known stands at its first host: where it ends, since when and until when
     it is busy, and with which row last. ``starts`` are those first hosts as bits, 32 a word.
@@ -103,7 +106,7 @@ class _Hosts:
         last: Integers,
         tolerance: float,
     ) -> None:
-        """Let jobs (rows) start and end on their hosts, in the order of their starts."""
+        """Replay the jobs in ``order`` (of their starts) on their hosts, then end busy periods."""
         for place in range(len(order)):
             row = order[place]
             for interval in range(offsets[row], offsets[row + 1]):
@@ -117,7 +120,7 @@ class _Hosts:
     def use(
         self, row: int, start: float, finish: float, host: int, last: int, tolerance: float
     ) -> None:
-        """Let a job (row) use one interval of hosts."""
+        """Replay a job (row) on one interval of its hosts, ``host`` to ``last``."""
         segment = self.segment_of(host)
         if segment < host:
             self.split(segment, host)
@@ -137,7 +140,7 @@ class _Hosts:
             host = end
 
     def segment_of(self, host: int) -> int:
-        """Return the first host of the segment that contains a host."""
+        """Return the first host of the segment that contains ``host``."""
         word = host >> _WORD
         bits = self.starts[word] & ((_ONE << (host & _BIT) + 1) - 1)
         while bits == 0:
@@ -152,14 +155,17 @@ class _Hosts:
         return (word << _WORD) + highest
 
     def split(self, segment: int, host: int) -> None:
-        """Split a segment in two, so that the second one begins at a host."""
+        """Split the segment whose first host is ``segment`` in two, so that the second one begins
+        at ``host``.
+        """
         self.starts[host >> _WORD] |= _ONE << (host & _BIT)
         self.ends[host], self.ends[segment] = self.ends[segment], host
         self.since[host], self.until[host] = self.since[segment], self.until[segment]
         self.holder[host] = self.holder[segment]
 
     def end_of_alike(self, host: int, behind: int) -> int:
-        """Join equal segments from ``host`` up to ``behind``; return where the joined one ends.
+        """Join segments with the same history from ``host`` on, up to ``behind`` (exclusive);
+        return where the joined segment ends.
 
         A segment that goes on behind is split there.
         """
@@ -174,7 +180,9 @@ class _Hosts:
         return min(end, behind)
 
     def close(self, host: int, end: int) -> None:
-        """Record that the busy period of hosts with the same history has ended."""
+        """Count hosts ``host`` to ``end`` (exclusive), which have the same history, as idle again,
+        and add their busy period to the sum.
+        """
         row = self.holder[host]
         if row >= 0:
             self.closed[row] += end - host
@@ -185,7 +193,9 @@ class _Hosts:
             self.add((end - host) * (period - upper))
 
     def add(self, value: float) -> None:
-        """Add a value to the sum of busy times, keeping what rounding loses."""
+        """Add a value to the sum of busy times ``busy``, and what the addition lost by rounding to
+        ``lost``.
+        """
         before = self.busy
         after = before + value
         if abs(before) >= abs(value):

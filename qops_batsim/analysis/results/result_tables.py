@@ -122,7 +122,9 @@ def _check_numbers(
     limit: float = MAX_SPAN,
     exempt: Booleans | None = None,
 ) -> Floats:
-    """Return a column; InputError unless its cells are numbers, apart from the exempt ones."""
+    """Return a column of a table; InputError if a cell is no number or beyond ``limit``, except in
+    the ``exempt`` rows.
+    """
     values = table.numbers[column]
     wrong = ~(np.abs(values) <= limit)
     if exempt is not None:
@@ -173,7 +175,7 @@ def _jobs_of(table: Table) -> JobsFile:
 
 
 def _local_names(profiles: Sequence[str], workloads: Sequence[str]) -> Sequence[str]:
-    """Return profile names without Batsim 5's workload prefix."""
+    """Return profile names without the workload's name that Batsim 5 puts in front (``w0!``)."""
     if not (len(profiles) and profiles[0].startswith(f"{workloads[0]}!")):
         return profiles
     pairs = zip(profiles, workloads, strict=True)
@@ -185,7 +187,7 @@ TOTALS = ("nb_jobs", "nb_jobs_finished", "nb_computing_machines", "makespan")
 
 
 def read_schedule(path: Path) -> dict[str, float]:
-    """Read a ``_schedule.csv``: values by column, NaN if not a number."""
+    """Read a run's totals from a ``_schedule.csv``: values by column, NaN for what is no number."""
     form = Form(what="a _schedule.csv of Batsim", needed=TOTALS, numbers=TOTALS, others=True)
 
     def values_of(table: Table) -> dict[str, float]:
@@ -212,7 +214,8 @@ _UNDEFINED = re.compile(rb"(:\s*)-?nan\b")
 
 
 def read_totals(path: Path) -> dict[str, float]:
-    """Read a ``schedule.json``: values by name, NaN if not a number.
+    """Read the totals of a Batsim 5 run from ``schedule.json``: values by name, NaN for what is no
+    number.
 
     The time that hosts compute or idle is left out, since it is wrong there.
     """
@@ -322,17 +325,22 @@ Its hosts are free again at the real end, up to this much before the written one
 
 
 def lasting(run_time: Floats) -> Booleans:
-    """Return which jobs ran for some time; a tiny run time stands for 0 (:data:`NULL_RUN_TIME`)."""
+    """Return which run times (seconds) are really above 0; Batsim writes a tiny one
+    (:data:`NULL_RUN_TIME`) instead of 0.
+    """
     return run_time > NULL_RUN_TIME + DATE_TOLERANCE
 
 
 def real_ends(start: Floats, finish: Floats) -> Floats:
-    """Return the earliest possible end of each job (seconds), given :data:`NULL_RUN_TIME`."""
+    """Return the earliest possible end of each job (seconds): its start if the job may have run for
+    0 s, else its written finish.
+    """
     return np.where(lasting(finish - start - np.spacing(np.abs(finish))), finish, start)
 
 
 def tolerance(*dates: Floats, planning: float = PLAN_TOLERANCE) -> Floats:
-    """Return by how much two equal dates may differ in files (seconds), for each element.
+    """Return, for each element, by how much two dates in a run's files may differ and still be
+    equal (seconds).
 
     The tolerance of planning and two roundings, plus a few units in the last place for
     dates so late that floats are coarse.
@@ -345,7 +353,8 @@ def tolerance(*dates: Floats, planning: float = PLAN_TOLERANCE) -> Floats:
 def differ(
     found: Floats, expected: Floats, *dates: Floats, planning: float = PLAN_TOLERANCE
 ) -> Booleans:
-    """Return where two columns of dates or durations differ by more than :func:`tolerance`.
+    """Return where ``found`` and ``expected``, dates or durations, differ by more than
+    :func:`tolerance`.
 
     ``dates`` are further columns that ``expected`` was computed from.
     """
@@ -354,21 +363,26 @@ def differ(
 
 
 def first_run_id(job_id: str) -> str | None:
-    """Return the ``15`` of ``15#1``; None for the id of a first run."""
+    """Return the id of a job's first run, given the id of a later run: ``15`` for ``15#1``; None
+    for the id of a first run.
+    """
     origin, mark, number = job_id.rpartition("#")
     return origin if mark and number.isdecimal() else None
 
 
 def is_continuation(profile: str) -> bool:
-    """Return whether a run goes on where the last one stopped (its profile is ``work#15#1``)."""
+    """Return whether a run continues a stopped run of its job instead of starting anew; its profile
+    is then named like ``work#15#1``.
+    """
     name, _, number = profile.rpartition("#")
     return number.isdecimal() and "#" in name
 
 
 def saved_times(run_times: Floats, checkpoints: Floats | float) -> Floats:
-    """Return how many seconds of each killed run its checkpoints saved, given their intervals.
+    """Return how many seconds of each killed run its checkpoints saved, given the intervals between
+    checkpoints (seconds).
 
-    Nothing where that is no finite number.
+    0 for a run without checkpoints, whose interval is not finite.
     """
     saves = np.isfinite(checkpoints)
     intervals = np.where(saves, checkpoints, 1.0)
@@ -377,7 +391,9 @@ def saved_times(run_times: Floats, checkpoints: Floats | float) -> Floats:
 
 
 def rows_before(job_ids: Sequence[str]) -> dict[int, int]:
-    """Return, for each row of a job's later run, the row of the run before it; O(rows)."""
+    """Return, by the row of each later run of a job (``15#1``), the row of the run before it
+    (``15``); O(rows).
+    """
     if not any("#" in name for name in job_ids):
         return {}
     row_of = {name: row for row, name in enumerate(job_ids)}
@@ -394,7 +410,9 @@ def rows_before(job_ids: Sequence[str]) -> dict[int, int]:
 
 
 def original_id(job_id: str, known: Container[str]) -> str | None:
-    """Return the known id of which ``15#1`` or ``15`` is a run; None if unknown."""
+    """Return the id in ``known`` of the job that ``job_id`` is a run of: ``15`` for ``15`` or
+    ``15#1``; None if there is none.
+    """
     if job_id in known:
         return job_id
     origin = first_run_id(job_id)

@@ -47,7 +47,8 @@ _WHAT = "the description of a run (JSON)"
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """The description of a run of ours (``PREFIX_run.json``); other fields are ignored.
+    """The description of a run that qops-batsim made (``PREFIX_run.json``); other fields of the
+    file are ignored.
 
     ``files`` are the SHA-256 of its other files by the ends of their names; ``replaced`` those of
     files that were filled in later: until that is done, these are of the run as well.
@@ -81,7 +82,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def grace(self) -> float:
-        """The allowed lateness of promises (seconds).
+        """Lateness (seconds) up to which a promise counts as kept.
 
         0 unless the scheduler has a grace and Batsim's messages took their time; no more than their
         round trips on that platform give reason for, whatever the scheduler's option.
@@ -112,12 +113,19 @@ class RunFiles(msgspec.Struct, frozen=True, kw_only=True):
     info: RunInfo | None = None
 
     def check_unchanged(self) -> None:
-        """Raise an InputError if another run's files have replaced the ones that were found."""
+        """Raise an InputError if files of another run have replaced the run's files since they were
+        found.
+        """
         if self.description is not None and _content(self.description) != self.described:
-            raise InputError(f"{self.description}: was replaced as the run was read; read it again")
+            raise InputError(
+                f"{self.description}: another run replaced this file while the run was read; "
+                "read the run again"
+            )
 
     def replace(self, name: str, path: Path, text: str) -> None:
-        """Replace a file, such as ``_qos.csv``, so that the run is consistent at all times."""
+        """Write ``text`` to one of the run's files, such as ``_qos.csv``, and the file's new digest
+        to ``_run.json``; the two agree at all times.
+        """
         self.check_unchanged()
         with PendingFile(path) as pending, errors_of_writing(path):
             pending.stream.write(as_stored(path, text))
@@ -147,7 +155,7 @@ def find_run(name: Name) -> RunFiles:
             if path.name.endswith(ending):
                 return _siblings(str(path).removesuffix(ending), path)
         raise InputError(
-            f"{name}: not the file of a run; a prefix PREFIX of files PREFIX_jobs.csv …, "
+            f"{name}: not the _jobs.csv of a run; a prefix PREFIX of files PREFIX_jobs.csv …, "
             "a directory with one run or the path of a _jobs.csv is expected"
         )
     prefix = name.rstrip("/") or name
@@ -168,7 +176,7 @@ def find_run(name: Name) -> RunFiles:
             return _of_batsim5(path)
         raise InputError(f"{name}: this directory holds no run (no file *_jobs.csv)")
     if _existing(prefix, DESCRIPTION) is not None:
-        raise InputError(f"{prefix}_jobs.csv: missing, though {_mixed(prefix)}")
+        raise InputError(f"{prefix}_jobs.csv: missing, though {_described(prefix, ' it')}")
     raise InputError(
         f"{name}: no such run; {prefix}_jobs.csv (or .csv.gz), a directory with one run "
         "or the path of a _jobs.csv is expected"
@@ -186,9 +194,9 @@ def _of_batsim5(directory: Path) -> RunFiles:
 
 
 def find_written(prefix: str, description: bytes) -> RunFiles:
-    """Return the files of a run just written by this process with a description.
+    """Return the files of a run that this process has just written; digests are checked only if
+    ``_run.json`` is no longer ``description``.
 
-    Their digests are known: they are computed again only if the description is another one.
     """
     return _siblings(prefix, Path(f"{prefix}_jobs.csv"), description)
 
@@ -196,7 +204,7 @@ def find_written(prefix: str, description: bytes) -> RunFiles:
 def _existing(prefix: str, ending: str) -> Path | None:
     plain, compressed = Path(f"{prefix}{ending}"), Path(f"{prefix}{ending}.gz")
     if plain.is_file() and compressed.is_file():
-        raise InputError(f"{plain}: exists also as {compressed.name}; one of the two is expected")
+        raise InputError(f"{plain}: exists also as {compressed.name}; remove one of the two")
     return plain if plain.is_file() else compressed if compressed.is_file() else None
 
 
@@ -248,16 +256,16 @@ def _check_files(prefix: str, info: RunInfo, digests: dict[str, str]) -> None:
         path = _existing(prefix, name)
         if path is None:
             if name in digests:
-                raise InputError(f"{prefix}{name}: missing, though {_mixed(prefix)}")
+                raise InputError(f"{prefix}{name}: missing, though {_described(prefix, ' it')}")
         elif name not in digests or _digest(path) not in (digests[name], info.replaced.get(name)):
-            raise InputError(f"{path}: is of another run than {_mixed(prefix)}")
+            raise InputError(f"{path}: is not the file that {_described(prefix)}")
 
 
-def _mixed(prefix: str) -> str:
+def _described(prefix: str, object_: str = "") -> str:
     return (
-        f"{prefix}{DESCRIPTION} describes: a run was interrupted as it wrote its files, or they "
-        f"were changed; run it again, or remove {Path(prefix).name}{DESCRIPTION} to have the "
-        "others read as they are"
+        f"{prefix}{DESCRIPTION} describes{object_}: the run was interrupted while it wrote "
+        "its files, or they were changed since; run it again, or remove "
+        f"{Path(prefix).name}{DESCRIPTION} to have the other files read as they are"
     )
 
 

@@ -68,7 +68,8 @@ _Content = TypeVar("_Content")
 
 @dataclass(frozen=True, repr=False)
 class RunResult:
-    """The results of a run.
+    """A run as read from its files: jobs, totals, the scheduler's decisions and the run's
+    description.
 
     ``source`` is the ``_jobs.csv`` read, ``hosts_source`` tells in words where the number of
     hosts comes from, and what has no file is None.
@@ -93,22 +94,26 @@ class RunResult:
 
     @property
     def hosts_are_assumed(self) -> bool:
-        """Whether the number of hosts is only the largest allocated id + 1."""
+        """Whether the number of hosts is nowhere recorded, so that the largest allocated host id +
+        1 stands for it.
+        """
         return self.hosts_source == _ASSUMED
 
     @property
     def outages(self) -> list[Outage]:
-        """The known outages of hosts."""
+        """Outages of hosts that the run's description (``_run.json``) records."""
         return [] if self.info is None else self.info.outages
 
     @property
     def cancellations(self) -> dict[str, float]:
-        """Known dates at which users cancelled jobs (seconds), by full id."""
+        """Dates (seconds) at which users cancelled jobs, by full job id, as ``_run.json`` records
+        them.
+        """
         return {} if self.info is None else self.info.cancellations
 
     @cached_property
     def cancelled(self) -> frozenset[str]:
-        """Full ids of jobs that their users cancelled while they waited."""
+        """Full ids (``"w0!15"``) of the jobs that their users cancelled while they waited."""
         qos = self.decisions
         if qos is None or not qos.cancelled.any():
             return frozenset()
@@ -116,17 +121,19 @@ class RunResult:
 
     @property
     def grace(self) -> float:
-        """The allowed lateness of promises (seconds), if known."""
+        """Lateness (seconds) up to which a promise counts as kept; 0 if the run's files do not
+        tell.
+        """
         return 0.0 if self.info is None else self.info.grace
 
     @property
     def calendar(self) -> Calendar | None:
-        """The calendar of the run, if its workload had one."""
+        """Calendar that gives dates to the run's seconds; None if its workload had no calendar."""
         return None if self.info is None else self.info.calendar
 
     @cached_property
     def jobs(self) -> pd.DataFrame:
-        """One row a job, in the order of the file.
+        """The jobs as a table: one row for each run of a job, in the order of ``_jobs.csv``.
 
         Batsim's columns with numbers as floats (seconds, processors) and NaN where a rejected
         job has none, plus ``id``, the full identifier ``workload_name!job_id``.
@@ -143,7 +150,8 @@ class RunResult:
 
     @cached_property
     def qos(self) -> pd.DataFrame | None:
-        """The decisions of ``_qos.csv``, one row a job.
+        """The scheduler's decisions (``_qos.csv``) as a table with one row a job; None without this
+        file.
 
         All columns of the file with numbers as floats (NaN for an empty cell), ``kills`` and
         ``new_promises`` as whole numbers, plus ``id``, the full identifier as in :attr:`jobs`.
@@ -164,7 +172,8 @@ class RunResult:
 
     @cached_property
     def joined(self) -> pd.DataFrame:
-        """The rows of :attr:`jobs` with the columns of :attr:`qos` added.
+        """The table :attr:`jobs` with the scheduler's decisions on each job (:attr:`qos`) as
+        further columns.
 
         A later run, ``15#1``, has the decisions of its job, ``15``.
         """
@@ -177,12 +186,12 @@ class RunResult:
         return jobs.assign(origin=origin).merge(told, how="left").drop(columns="origin")
 
     def column(self, name: str) -> Floats:
-        """Return a column of numbers, one value for each row of a job."""
+        """Return a column of numbers of ``_jobs.csv``, one value a row."""
         found = self.table.numbers.get(name)
         return self.jobs[name].to_numpy(dtype=np.float64) if found is None else found
 
     def text(self, name: str) -> Sequence[str]:
-        """Return a column of texts, one value for each row of a job."""
+        """Return a column of texts of ``_jobs.csv``, one value a row."""
         return self._final_states if name == "final_state" else self.table.texts[name]
 
     @cached_property
@@ -191,7 +200,7 @@ class RunResult:
 
     @property
     def ids(self) -> list[str]:
-        """The full identifiers of all rows."""
+        """Full identifiers (``"w0!15"``) of the jobs of all rows."""
         names = map(self.text, ("workload_name", "job_id"))
         return [f"{workload}!{job_id}" for workload, job_id in zip(*names, strict=True)]
 
@@ -213,7 +222,9 @@ class RunResult:
 
     @cached_property
     def earlier_runs(self) -> dict[int, int]:
-        """Row of the previous, killed run, for each row of a job that was run again."""
+        """The row of the previous, killed run, by the row of each later run of a job that was run
+        again.
+        """
         ids = self.text("job_id")
         if isinstance(ids, Texts) and not ids.mention("#"):
             return {}
@@ -262,15 +273,16 @@ class RunResult:
 
     @cached_property
     def occupancy(self) -> Occupancy:
-        """The busy times of hosts, from jobs with a run time above 0."""
+        """When hosts were busy, computed from the jobs with a run time above 0."""
         start, finish = self.columns("starting_time", "finish_time")
         rows = np.flatnonzero(self.executed & (finish > start))
         return occupancy(self.allocations, start, finish, rows)
 
     def stays(self, hosts: Integers | None = None) -> Stays:
-        """Return the executed jobs' stays on hosts, in the order of the jobs; O(pairs).
+        """Return all pairs of an executed job and one of its hosts, with the job's start and
+        finish, in the order of the jobs; O(pairs).
 
-        On all hosts, or on some of them in ascending order.
+        With ``hosts`` (ascending ids), only pairs on these hosts are returned.
         """
         rows, hosts = self.occupations if hosts is None else on_hosts(self.allocations, hosts)
         real = self.executed[rows]
@@ -286,19 +298,21 @@ Run = Name | RunResult
 
 
 def load_run(run: Run, *, hosts: int | None = None) -> RunResult:
-    """Return a run; if a name is given, the run is read. ``hosts`` as for :func:`read_run`."""
+    """Return ``run`` as it is if it has been read already, else read the run of this name.
+    ``hosts`` as for :func:`read_run`.
+    """
     if isinstance(run, RunResult):
         return run
     if not isinstance(run, (str, os.PathLike)):
         raise InputError(
-            f"a {type(run).__name__} is no written run; the prefix of a run's files, or what run() "
-            "returns, is expected (simulate() writes no files)"
+            f"a {type(run).__name__} is not a run with files; the prefix of a run's files, or what "
+            "run() returns, is expected (simulate() writes no files)"
         )
     return read_run(run, hosts=hosts)
 
 
 def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
-    """Read a run from all its files that exist.
+    """Read a run from its files: ``_jobs.csv``, and those of the others that exist.
 
     Parameters
     ----------
@@ -329,7 +343,7 @@ def read_run(name: Name, *, hosts: int | None = None) -> RunResult:
 
 
 def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
-    """Read a run from files found before; ``hosts`` as for :func:`read_run`."""
+    """Read a run from files that :func:`find_run` has found; ``hosts`` as for :func:`read_run`."""
     of_batsim5 = files.schedule is not None and files.schedule.suffix == ".json"
     schedule = _read_if_any(read_totals if of_batsim5 else read_schedule, files.schedule)
     machine_states = _read_if_any(read_machine_states, files.machine_states)
@@ -354,7 +368,8 @@ def read_files(files: RunFiles, *, hosts: int | None = None) -> RunResult:
 
 
 def submitted_once(result: RunResult) -> RunResult:
-    """Return a Batsim 5 result in which job reruns keep the original submission. O(jobs).
+    """Return a run of Batsim 5 in which a job that was killed and run again keeps its original
+    submission. O(jobs).
 
     Batsim 5 writes when ``15#1`` was registered, so its waiting time would leave out what its user
     had waited before.
@@ -383,12 +398,15 @@ def _read_if_any(read: Callable[[Path], _Content], path: Path | None) -> _Conten
 
 
 def read_workloads(paths: Sequence[Path]) -> dict[str, Workload]:
-    """Read workloads and name them as Batsim does: ``w0``, ``w1``, …"""
+    """Read workload files; return the workloads by the names that Batsim gives them: ``w0``,
+    ``w1``, …
+    """
     return {f"w{index}": read_workload(path) for index, path in enumerate(paths)}
 
 
 def recorded_workloads(result: RunResult) -> list[Path]:
-    """Return the workloads that ``_run.json`` names, if all still exist.
+    """Return the paths of the workloads that the run's ``_run.json`` names; none if any of them no
+    longer exists.
 
     A name may be a path or that of a workload that comes with the package. That of an object of a
     program is only where it once came from, which says nothing of its jobs.
@@ -407,16 +425,20 @@ def recorded_workloads(result: RunResult) -> list[Path]:
 
 
 def of_program(result: RunResult) -> bool:
-    """Return whether a program made the run's workload, so that no file holds it."""
+    """Return whether a Python program made the run's workload as an object, so that no file holds
+    it.
+    """
     return result.info is not None and "workload" in result.info.python_objects
 
 
 def workloads_of_run(
     result: RunResult, given: Sequence[Path] | None = None
 ) -> tuple[dict[str, Workload], str | None]:
-    """Return the given workloads, else those named in ``_run.json``, and a warning if unsure.
+    """Read the workloads of a run from the ``given`` files, else from those that ``_run.json``
+    names; also return a warning if they may be others than were run.
 
-    A file by that name with other content than the run had is not taken: only a given one is.
+    A file that ``_run.json`` names is not read if its content has changed since the run; a given
+    one is, with a warning.
     """
     paths = given or recorded_workloads(result)
     found = read_workloads(paths)
@@ -429,10 +451,11 @@ def workloads_of_run(
 
 
 def workloads_with_deadlines(result: RunResult) -> tuple[dict[str, Workload], str | None]:
-    """Return the workloads of a run, from which its jobs' deadlines are read.
+    """Return the workloads of a run, which hold its jobs' deadlines, and None; or no workloads, and
+    why they cannot be had.
 
-    None of them where ``_qos.csv`` says that there is no deadline; else, if they are not to be had
-    as they were, why.
+    Nothing is read if ``_qos.csv`` has no requested deadline, or is missing. Workloads cannot be
+    had if the files have moved or changed since the run, or if a program made them.
     """
     qos = result.decisions
     if qos is None or np.isnan(qos.numbers("requested_deadline")).all():

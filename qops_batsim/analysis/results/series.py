@@ -58,7 +58,8 @@ class StepSeries:
 
 
 def step_series(begins: Floats, ends: Floats, weights: Floats) -> StepSeries:
-    """Return the sum over intervals ``[begin, end)`` of their weights.
+    """Return a step function of time: the sum of the weights of the intervals ``[begin, end)`` that
+    contain each date.
 
     O(n log n). Empty and reversed intervals count for nothing.
     """
@@ -68,7 +69,9 @@ def step_series(begins: Floats, ends: Floats, weights: Floats) -> StepSeries:
 
 
 def _summed(dates: Floats, changes: Floats) -> StepSeries:
-    """Return the running sum of changes at dates; several changes may share a date."""
+    """Return the step function that changes by ``changes`` at ``dates``; several changes may share
+    a date.
+    """
     order = np.argsort(dates, kind="stable")  # of dates that ascend in parts, it is fast
     dates = dates[order]
     last = np.flatnonzero(np.append(np.diff(dates) > 0, True)[: len(dates)])
@@ -84,7 +87,8 @@ def busy_hosts(result: RunResult) -> StepSeries:
 
 
 def busy_hosts_between(result: RunResult, slack: float, dates: Floats) -> tuple[Floats, Floats]:
-    """Return the least and most busy hosts at ascending dates, as rounded dates allow.
+    """Return the least and the greatest number of hosts that can have been busy at each of the
+    ascending ``dates``, as dates are only known to ``slack`` seconds.
 
     Starts and ends may be so much earlier or later (seconds), and jobs that are written to have
     run for next to no time may have run for none.
@@ -109,7 +113,8 @@ def _busy(hosts: Occupancy, start: Floats, finish: Floats) -> StepSeries:
 
 
 def computing_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
-    """Return (host, begin, end) of each longest period in which a present host is busy (s).
+    """Return (host, begin, end) of every period in which a host computes without a break, outages
+    left out; seconds, an array each.
 
     A job that ran when its hosts went away goes on there, but Batsim does not count them
     as computing.
@@ -135,7 +140,8 @@ def computing_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
 
 
 def running_latest(hosts: Integers, finish: Floats) -> Integers:
-    """Return, for each stay, the index of the latest finish so far on its host.
+    """Return, for each stay of a job on a host, the index of the stay on this host that ends last
+    so far.
 
     ``hosts`` ascend.
     """
@@ -150,7 +156,7 @@ def running_latest(hosts: Integers, finish: Floats) -> Integers:
 
 
 def queue_length(result: RunResult) -> StepSeries:
-    """Return the number of waiting jobs over time.
+    """Return the number of waiting jobs as a step function of time.
 
     A job waits from its submission (a date before 0 counts as 0, when Batsim
     submits it) to its start, and from the end of a run that is killed to the start of
@@ -165,7 +171,8 @@ def queue_length(result: RunResult) -> StepSeries:
 
 
 def window(result: RunResult) -> tuple[float, float]:
-    """Return the default window: first submission to last completion (seconds).
+    """Return the run's first submission and last completion (seconds), the window of time over
+    which metrics are computed.
 
     The first submission is that of any job, rejected ones included, and not
     before 0; without an executed job, the window is empty.

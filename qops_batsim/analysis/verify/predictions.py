@@ -16,7 +16,8 @@ from qops_batsim.timing import PLAN_TOLERANCE
 
 
 class EndedRun(NamedTuple):
-    """A run of a job that has ended: its end and its length (seconds).
+    """A run of a job: its end and length (seconds). It is not ``certain`` that the scheduler has
+    learned from the run if the scheduler killed it.
 
     Not ``certain`` is whether the scheduler learned from it: it does not from those it has killed.
     """
@@ -27,7 +28,7 @@ class EndedRun(NamedTuple):
 
 
 class PastRuns:
-    """The ended runs of one user's jobs, sorted by end.
+    """The ended runs of one user's jobs, sorted by end, from which a scheduler predicts run times.
 
     News takes up to ``delay`` (seconds). Among the last ``needed`` runs whose news has arrived for
     certain are the last two from which the scheduler has learned.
@@ -40,7 +41,8 @@ class PastRuns:
         self._needed = needed
 
     def can_predict(self, prediction: float, arrival: float, tolerance: float) -> bool:
-        """Return whether a job arriving then can have had this predicted run time (seconds).
+        """Return whether a job that arrived at ``arrival`` can have got the predicted run time
+        ``prediction`` from these runs (seconds).
 
         O(log runs), plus those that end together or are not certain.
         """

@@ -14,7 +14,9 @@ from qops_batsim.analysis.verify.subject import Subject
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
-    """A violation of a rule: the jobs (full identifiers), host and date (seconds)."""
+    """A violation of a rule in a run: a message, the jobs (full identifiers), host and date
+    (seconds).
+    """
 
     rule: str = ""
     """Name of the rule, which the rule itself fills in."""
@@ -26,9 +28,10 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Need:
-    """A condition for a rule to apply, in words and as a test.
+    """A condition that a run must meet for a rule to be checked: in words, and as a test.
 
-    No words: without it there is nothing to check. What is ``usual`` is told only where it lacks.
+    A condition without words is not reported if unmet: there is nothing to check then. A ``usual``
+    condition is named only for runs that do not meet it.
     """
 
     words: str
@@ -61,7 +64,9 @@ Check = Callable[[Subject], Iterable[Violation]]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule, made by :func:`rule` from a function whose docstring states it."""
+    """A rule of the schedule verifier, made by :func:`rule` from a function whose docstring states
+    it.
+    """
 
     name: str
     module: str
@@ -69,21 +74,23 @@ class Rule:
     needed: tuple[Need, ...] = ()
 
     def check(self, subject: Subject) -> Iterator[Violation]:
-        """Yield the rule's violations in the order of the jobs."""
+        """Check a run (``subject``) and yield the rule's violations in the order of the jobs."""
         for violation in self.find(subject):
             yield msgspec.structs.replace(violation, rule=self.name)
 
     def applies(self, subject: Subject) -> bool:
-        """Return whether the rule can be checked."""
+        """Return whether a run (``subject``) meets all conditions for the rule to be checked."""
         return all(need.met(subject) for need in self.needed)
 
     @property
     def needs(self) -> str:
-        """Conditions for the rule to apply, in words."""
+        """What the rule needs to be checked, in words, such as "the workload and a _qos.csv"."""
         return _in_words(self.needed)
 
     def lacks(self, subject: Subject) -> str:
-        """Return, in words, the conditions that are not met; empty if the rule can be checked."""
+        """Return, in words, what the rule needs to be checked if the run lacks some of it; else an
+        empty text.
+        """
         unmet = [need for need in self.needed if not need.met(subject)]
         if not (unmet and all(need.words for need in unmet)):
             return ""
@@ -95,7 +102,9 @@ def _in_words(needs: Iterable[Need]) -> str:
 
 
 def rule(*needed: Need) -> Callable[[Check], Rule]:
-    """Make a rule of a function; the name of ``final_state`` becomes ``final-state``."""
+    """Return a decorator that makes a rule of a check function; the rule of ``final_state`` is
+    named ``final-state``.
+    """
 
     def make(check: Check) -> Rule:
         return Rule(check.__name__.replace("_", "-"), check.__module__, check, needed)
@@ -106,7 +115,7 @@ def rule(*needed: Need) -> Callable[[Check], Rule]:
 def violations(
     subject: Subject, wrong: Booleans, message: str, *, at: str | None = None, **columns: Any
 ) -> Iterator[Violation]:
-    """Yield a violation for each row of a job at which ``wrong`` is true.
+    """Yield a violation for each row of ``_jobs.csv`` at which the mask ``wrong`` is true.
 
     ``message`` is a template (``"runs {run_time:.6f} s"``) for the row's values in
     ``columns``, arrays with one value a job; ``at`` is the column of ``_jobs.csv`` with the date.

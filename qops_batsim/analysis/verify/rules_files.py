@@ -38,7 +38,7 @@ More where the run's description tells of longer round trips, since messages wai
 
 @rule(SCHEDULE)
 def schedule_counts(subject: Subject) -> Iterator[Violation]:
-    """The numbers of jobs in ``_schedule.csv`` are those of ``_jobs.csv``."""
+    """The numbers of jobs in ``_schedule.csv`` agree with ``_jobs.csv``."""
     result = subject.result
     jobs, ran = len(result.executed), int(result.executed.sum())
     success = int(result.ended_as(COMPLETED_SUCCESSFULLY).sum())
@@ -55,7 +55,7 @@ def schedule_counts(subject: Subject) -> Iterator[Violation]:
 
 @rule(SCHEDULE)
 def schedule_times(subject: Subject) -> Iterator[Violation]:
-    """Makespan, means and maxima in ``_schedule.csv`` follow from ``_jobs.csv``."""
+    """Makespan, and means and maxima of times, in ``_schedule.csv`` agree with ``_jobs.csv``."""
     result = subject.result
     jobs, ran = len(result.executed), result.executed
     finish = result.column("finish_time")[ran]
@@ -72,7 +72,7 @@ def schedule_times(subject: Subject) -> Iterator[Violation]:
 
 @rule(SCHEDULE)
 def schedule_host_time(subject: Subject) -> Iterator[Violation]:
-    """The time that hosts compute in ``_schedule.csv`` follows from ``_jobs.csv``."""
+    """The time for which hosts compute, as ``_schedule.csv`` says, agrees with ``_jobs.csv``."""
     result = subject.result
     if result.outages:
         _, begins, ends = computing_periods(result)
@@ -109,7 +109,7 @@ def _compare(
 
 @rule(MACHINE_STATES, NO_OUTAGES)
 def machine_states(subject: Subject) -> Iterator[Violation]:
-    """The numbers of computing hosts in ``_machine_states.csv`` follow from ``_jobs.csv``.
+    """The numbers of computing hosts in ``_machine_states.csv`` agree with ``_jobs.csv``.
 
     Compared is the state after all that happened at each date of the file. The
     file has six significant digits only, so real dates lie anywhere up to the
@@ -168,7 +168,7 @@ def workload_jobs(subject: Subject) -> Iterator[Violation]:
 
 @rule(WORKLOAD)
 def workload_fields(subject: Subject) -> Iterator[Violation]:
-    """Submission time, processors and walltime are those of the workload."""
+    """Each job in ``_jobs.csv`` has the workload's submission time, processors and walltime."""
     for column, name in _ASKED.items():
         expected, found = _column(subject, subject.asked(name)), subject.result.column(column)
         if column == "requested_time":
@@ -191,7 +191,9 @@ _ASKED = {
 
 @rule(WORKLOAD)
 def workload_run_time(subject: Subject) -> Iterator[Violation]:
-    """A job with a delay profile runs that long, unless it was killed: then not longer."""
+    """A job with a ``delay`` profile runs for as long as the profile says; a killed job runs no
+    longer than that.
+    """
     result = subject.result
     delay = _column(subject, subject.delays)
     run_time, finish = result.columns("execution_time", "finish_time")
@@ -211,7 +213,9 @@ def workload_run_time(subject: Subject) -> Iterator[Violation]:
 
 
 def _column(subject: Subject, values: Floats) -> Floats:
-    """Return values by job number as one value a row; NaN for all but the last run of a job."""
+    """Return values given by job number as one value for each row of ``_jobs.csv``; NaN unless the
+    row is the last with its identifier.
+    """
     job_numbers = subject.job_numbers
     return np.where(job_numbers.latest, values[job_numbers.rows], np.nan)
 

@@ -37,7 +37,7 @@ _HOSTS = "allocated_resources"
 
 @rule()
 def unique_jobs(subject: Subject) -> Iterator[Violation]:
-    """A job appears once."""
+    """Each job identifier appears in only one row of ``_jobs.csv``."""
     return violations(subject, ~subject.job_numbers.first, "has more than one row")
 
 
@@ -59,7 +59,9 @@ def rejected_empty(subject: Subject) -> Iterator[Violation]:
 
 @rule()
 def final_state(subject: Subject) -> Iterator[Violation]:
-    """A job has success 1 if and only if it completed successfully."""
+    """The column ``success`` is 1 for jobs in final state ``COMPLETED_SUCCESSFULLY``, and 0 for all
+    others.
+    """
     success = subject.result.column("success")
     return violations(
         subject,
@@ -154,7 +156,7 @@ def walltime(subject: Subject) -> Iterator[Violation]:
 
 @rule()
 def walltime_reached(subject: Subject) -> Iterator[Violation]:
-    """A job that was killed at its walltime ran that long."""
+    """A job that was killed at its walltime ran no shorter than its walltime."""
     run_time, limit, finish = subject.result.columns(*_WALLTIME)
     early = (limit < 0) | (run_time < limit - tolerance(run_time, limit, finish))
     wrong = early & subject.result.ended_as(COMPLETED_WALLTIME_REACHED)
@@ -168,7 +170,7 @@ def walltime_reached(subject: Subject) -> Iterator[Violation]:
 
 @rule()
 def allocation_size(subject: Subject) -> Iterator[Violation]:
-    """A job gets exactly the processors that it requests."""
+    """A job gets exactly as many hosts as it requests processors."""
     requested = subject.result.column("requested_number_of_resources")
     sizes = subject.result.allocation_sizes
     wrong = np.where(_any_size(subject), sizes < 1, sizes != requested) & subject.executed
@@ -192,7 +194,9 @@ def _any_size(subject: Subject) -> Booleans:
 
 
 def _runs_on_any_size(profile: Mapping[str, Any], workload: Workload) -> bool:
-    """Return whether a profile runs on any number of hosts: totals, or sequences of totals."""
+    """Return whether a profile can run on any number of hosts, since it (or each step of its
+    sequence) gives the total amount of work.
+    """
     kinds = [profile["type"]]
     if kinds == ["composed"]:
         kinds = [workload.profiles[step]["type"] for step in profile["seq"]]
@@ -214,7 +218,9 @@ def host_range(subject: Subject) -> Iterator[Violation]:
 
 @rule(OUTAGES)
 def hosts_present(subject: Subject) -> Iterator[Violation]:
-    """No job starts on a host that is away; jobs that run when their hosts leave go on."""
+    """No job starts on a host during an outage of the host; jobs that already run when their hosts
+    leave may go on.
+    """
     result = subject.result
     rows, first, last = result.allocations
     start = result.column("starting_time")[rows]
@@ -236,7 +242,8 @@ def hosts_present(subject: Subject) -> Iterator[Violation]:
 
 @rule(CANCELLATIONS)
 def cancelled_jobs(subject: Subject) -> Iterator[Violation]:
-    """No job starts after its user cancelled it, and none counts as cancelled that was not.
+    """No job starts after its user cancelled it, and no job is recorded as cancelled that its user
+    did not cancel.
 
     What runs when it is cancelled goes on, and a job may start at the very date.
     """
@@ -270,7 +277,9 @@ def exclusive_hosts(subject: Subject) -> Iterator[Violation]:
 
 
 def _shared_hosts(subject: Subject) -> Integers:
-    """Return the hosts on which a job starts before another ends, even by rounding only."""
+    """Return the hosts on which a job starts before another one ends, even if only because dates
+    are rounded.
+    """
     result, executed = subject.result, subject.executed
     start, finish = result.columns("starting_time", "finish_time")
     real = lasting(finish - start)
@@ -282,7 +291,9 @@ def _shared_hosts(subject: Subject) -> Integers:
 def _overlaps(
     subject: Subject, chosen: Integers, seen: set[tuple[int, int]]
 ) -> Iterator[Violation]:
-    """Yield pairs of jobs (rows) that overlap on some hosts, except pairs ``seen`` before."""
+    """Yield a violation for each two jobs that overlap in time on one of the ``chosen`` hosts,
+    except pairs of rows ``seen`` before.
+    """
     rows, hosts, start, finish = stays_by_host(subject.result, chosen)
     # On each host, a job must start after the latest finish among the earlier ones.
     before = running_latest(hosts, finish)[:-1]

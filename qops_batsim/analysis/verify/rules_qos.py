@@ -51,9 +51,9 @@ PROMISE_RULES = ("admitted-deadline", "latest-start")
 
 @rule(QOS_FILE)
 def rejected_never_runs(subject: Subject) -> Iterator[Violation]:
-    """A job whose decision is rejected does not run, and one that is accepted does.
+    """A job that is rejected in ``_qos.csv`` does not run, and a job that is accepted there does.
 
-    Its last run, if several: one that was killed may be given up.
+    Of a job that was run again, the last run counts: a job that was killed may be given up.
     """
     qos, job_numbers, ran = subject.result.decisions, subject.job_numbers, subject.executed
     assert qos is not None
@@ -75,7 +75,7 @@ def rejected_never_runs(subject: Subject) -> Iterator[Violation]:
 
 @rule(QOS_FILE, WORKLOAD)
 def admitted_deadline(subject: Subject) -> Iterator[Violation]:
-    """An accepted job finishes by the deadline it was admitted with: its last run, if several.
+    """The last run of an accepted job finishes by the deadline that the job was promised.
 
     Where Batsim's messages take their time, it may be late by the scheduler's grace, and by what
     they added up to along the chain of jobs, one right after the other on the same hosts, behind
@@ -92,7 +92,7 @@ def admitted_deadline(subject: Subject) -> Iterator[Violation]:
 
 @rule(QOS_FILE, WORKLOAD)
 def latest_start(subject: Subject) -> Iterator[Violation]:
-    """An accepted job starts by the latest start it was promised.
+    """An accepted job starts no later than it was promised.
 
     As with deadlines, no promise beyond the date when the first job outlives its
     estimate is checked; nor is one for that date, when its processors were to be free.
@@ -103,7 +103,9 @@ def latest_start(subject: Subject) -> Iterator[Violation]:
 
 @rule(WORKLOAD)
 def fixed_start(subject: Subject) -> Iterator[Violation]:
-    """A job with a fixed start does not start before; that it is not late is another rule."""
+    """A job that asks for a fixed start does not start before that date; a late start is a matter
+    of other rules.
+    """
     starts, due = subject.result.column("starting_time"), _fixed_starts(subject)
     early = subject.executed & (starts < due - tolerance(starts, np.nan_to_num(due)))
     said = "starts at {start:.6f} s, but is to start at {due:.6f} s"
@@ -119,9 +121,10 @@ def _fixed_starts(subject: Subject) -> Floats:
 
 @rule(WORKLOAD, PREDICTIONS)
 def predicted_run_time(subject: Subject) -> Iterator[Violation]:
-    """A run time is predicted where that was asked for, from what its user's last two jobs took.
+    """A job was planned with a predicted run time only if predictions were asked for, and the
+    prediction follows from the last two runs of its user.
 
-    What others were planned with excuses nothing.
+    A prediction that breaks this rule excuses no late promise.
     """
     told, owners = subject.told_predictions, subject.job_numbers.owners
     wrong = ~np.isnan(told) & np.isnan(subject.predictions)
@@ -135,9 +138,10 @@ def predicted_run_time(subject: Subject) -> Iterator[Violation]:
 
 @rule(MAINTENANCE)
 def maintenance(subject: Subject) -> Iterator[Violation]:
-    """No job that starts after the notice of maintenance is expected to be on its hosts then.
+    """A job that starts after maintenance was announced is expected, by its estimate, to end before
+    its hosts are maintained.
 
-    One that outlives its estimate may be.
+    A job that outlives its estimate may run into the maintenance.
     """
     result = subject.result
     assert result.info is not None
@@ -160,7 +164,8 @@ def maintenance(subject: Subject) -> Iterator[Violation]:
 
 
 class Lateness(msgspec.Struct, frozen=True, kw_only=True):
-    """The greatest lateness of a run's promised deadlines, and that of its latest starts.
+    """By how much the worst promise of a run, a deadline or a latest start, was missed, and how
+    many promises were checked.
 
     It is about the ``checked`` promises; the rules say why those of other jobs that ran are
     ``unchecked``. ``seconds`` is 0 if nothing is late, else ``job`` is the one that is so late. Up
@@ -178,7 +183,9 @@ class Lateness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def greatest_lateness(subject: Subject) -> Lateness | None:
-    """Return by how much the worst promises were late; None if nothing was promised."""
+    """Return by how much the worst of a run's promises (deadlines and latest starts) was missed;
+    None if nothing was promised.
+    """
     qos = subject.result.decisions
     if qos is None or np.isnan([*map(qos.numbers, ("admitted_deadline", "latest_start"))]).all():
         return None
@@ -205,7 +212,9 @@ def greatest_lateness(subject: Subject) -> Lateness | None:
 
 @dataclass(frozen=True)
 class _Promises:
-    """Promised dates and when the jobs really ended or started, by row of ``_jobs.csv`` (s)."""
+    """Promised dates, and dates on which the jobs really ended or started, for each row of
+    ``_jobs.csv`` (seconds).
+    """
 
     column: str
     promised: Floats
@@ -231,7 +240,9 @@ def _latest_starts(subject: Subject) -> _Promises:
 
 
 def _promised_by_number(subject: Subject, dates: Floats) -> Floats:
-    """Return the promised dates of accepted jobs by job number; NaN without."""
+    """Return the promised dates (seconds) of accepted jobs by job number (:class:`JobNumbers`); NaN
+    for all others.
+    """
     qos = subject.result.decisions
     assert qos is not None
     given = np.full(len(subject.job_numbers), np.nan)
@@ -246,11 +257,13 @@ def _broken(subject: Subject, promises: _Promises, message: str) -> Iterator[Vio
     return violations(subject, wrong, message, at=promises.column, real=real, promised=promised)
 
 
-def _promises(subject: Subject, kept: str, promised: Floats) -> _Promises:
-    """Return promised dates by row, with the real dates from a column."""
-    real = subject.ends if kept == "finish_time" else subject.result.column(kept)
+def _promises(subject: Subject, column: str, promised: Floats) -> _Promises:
+    """Combine the promised dates of the rows with the real dates in a column of ``_jobs.csv``, and
+    tell which promises are checked.
+    """
+    real = subject.ends if column == "finish_time" else subject.result.column(column)
     if np.isnan(promised).all():
-        return _Promises(kept, promised, real, np.zeros(len(real), np.bool_), 0 * promised)
+        return _Promises(column, promised, real, np.zeros(len(real), np.bool_), 0 * promised)
     planned_end, outlived, moments = _outlived(subject)
     # Starts that are late by less than the grace do not move what was planned.
     exact_until = planned_end[outlived].min(initial=np.inf) - subject.grace
@@ -258,18 +271,20 @@ def _promises(subject: Subject, kept: str, promised: Floats) -> _Promises:
     excused = outlived & (planned_end <= promised + tolerance(promised) + subject.grace)
     margin = tolerance(real, np.nan_to_num(promised)) + moments + subject.grace
     known = promised <= exact_until
-    if kept == "starting_time":
+    if column == "starting_time":
         # A start takes what others leave at that very date.
         known &= promised < exact_until - margin
     checked = subject.executed & known & ~excused
     late = np.flatnonzero(checked & (real > promised + margin))
     if subject.grace and not subject.compute_sharing:
         margin[late] += message_drift(subject.result, late)
-    return _Promises(kept, promised, real, checked, margin)
+    return _Promises(column, promised, real, checked, margin)
 
 
 def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
-    """Return planned ends (s), which jobs ended after them, and the sum of slight excesses."""
+    """Return the planned end of each row's run (seconds), which runs ended later, and the sum of
+    the excesses that are slight enough to ignore.
+    """
     start, finish = subject.result.column("starting_time"), subject.ends
     estimates = _estimates(subject)
     crowds = np.ones(len(estimates))
@@ -307,7 +322,9 @@ def _outlived(subject: Subject) -> tuple[Floats, Booleans, float]:
 
 
 def _used_estimate(subject: Subject) -> Floats:
-    """Return how much of its estimate a job had used before each continued run (s)."""
+    """Return for each row how much of the job's estimate earlier runs had used (seconds) if the run
+    continues them, else 0.
+    """
     result, job_numbers = subject.result, subject.job_numbers
     done = np.zeros(len(subject.executed))
     if result.earlier_runs:
@@ -321,7 +338,9 @@ def _used_estimate(subject: Subject) -> Floats:
 
 
 def _estimates(subject: Subject) -> Floats:
-    """Return each job's estimate as the scheduler's plan knew it (seconds)."""
+    """Return for each row the run time that the scheduler planned with: the estimate, or a shorter
+    prediction (seconds).
+    """
     walltimes = subject.result.column("requested_time")
     estimates: Floats = np.where(walltimes > 0, walltimes, np.inf)
     owners = subject.job_numbers.owners
@@ -336,7 +355,9 @@ def _estimates(subject: Subject) -> Floats:
 
 @rule()
 def restart_identity(subject: Subject) -> Iterator[Violation]:
-    """A job that is run again is the same job, and the run before it was killed earlier."""
+    """All runs of a job that was killed and run again have the same requests, and each starts after
+    the run before it was killed.
+    """
     result, job_numbers = subject.result, subject.job_numbers
     start, finish = result.columns("starting_time", "finish_time")
     for rows in job_numbers.runs(job_numbers.several):
@@ -367,7 +388,7 @@ def restart_identity(subject: Subject) -> Iterator[Violation]:
 
 @rule()
 def restart_complete(subject: Subject) -> Iterator[Violation]:
-    """A job that was killed and run again, or promised a deadline, is run to its end.
+    """A job that was killed and run again, or promised a deadline, is run to its end at last.
 
     With a delay profile, for as long as that takes; runs that go on with the work of
     those before them take that long together, but for what the last decimal of the progress
@@ -420,7 +441,9 @@ def restart_complete(subject: Subject) -> Iterator[Violation]:
 
 
 def _differing(subject: Subject, before: int, row: int) -> list[str]:
-    """Return the columns in which two runs of a job differ, of those that must be equal."""
+    """Return the names of the columns in which two rows, runs of the same job, differ although they
+    must be equal.
+    """
     result = subject.result
     continued = is_continuation(result.text("profile")[row])
     texts = ["workload_name", "profile"][: 1 if continued else 2]
@@ -432,7 +455,9 @@ def _differing(subject: Subject, before: int, row: int) -> list[str]:
 
 
 def _promised_and_rejected(subject: Subject) -> tuple[Booleans, Booleans]:
-    """Return which jobs have a promised deadline in ``_qos.csv``, and which are rejected."""
+    """Return two masks by job number: the jobs with a promised deadline in ``_qos.csv``, and the
+    rejected jobs.
+    """
     promised, rejected = np.zeros((2, len(subject.job_numbers)), np.bool_)
     qos = subject.result.decisions
     if qos is not None:
@@ -448,7 +473,7 @@ DEDICATED = "dedicated"
 
 @rule(WORKLOAD)
 def dedicated_alone(subject: Subject) -> Iterator[Violation]:
-    """A job of class dedicated shares no host while it runs."""
+    """A job of class ``dedicated`` (``qos.class``) shares no host with another one."""
     dedicated = _dedicated(subject)
     if not dedicated.any():
         return
@@ -470,7 +495,9 @@ def dedicated_alone(subject: Subject) -> Iterator[Violation]:
 
 
 def _overlapping(stays: Stays, place: int) -> list[int]:
-    """Return the stays on the same host that overlap with the stay at ``place``."""
+    """Return the indices of the stays, all on one host, that overlap in time with the stay at index
+    ``place``.
+    """
     _, _, start, finish = stays
     begin, end = np.full_like(start, start[place]), np.full_like(finish, finish[place])
     together: Booleans = (start < end - tolerance(start, end)) & (
@@ -481,7 +508,7 @@ def _overlapping(stays: Stays, place: int) -> list[int]:
 
 
 def _dedicated(subject: Subject) -> Booleans:
-    """Return which jobs of the run, continuations included, are of class dedicated."""
+    """Return which rows of ``_jobs.csv`` are runs of jobs of class ``dedicated``."""
     job_numbers = subject.job_numbers
     dedicated = np.zeros(len(job_numbers), np.bool_)
     begin = 0

@@ -28,7 +28,8 @@ from qops_batsim.workload.workload_model import JobColumns, Workload
 
 
 class JobNumbers:
-    """Consecutive numbers for all jobs that occur in the files.
+    """Consecutive numbers for all jobs that occur in a run's files, so that arrays can be indexed
+    by job.
 
     Every full identifier has a number: jobs of the workloads from 0 on, in their order, what else
     the files name after them.
@@ -59,13 +60,15 @@ class JobNumbers:
         return self.known + len(self._others)
 
     def number(self, full_id: str) -> int | None:
-        """Return the number of an identifier; None if neither files nor workload have it."""
+        """Return the number of the job with this full identifier; None if neither files nor
+        workloads have the job.
+        """
         found = self._numbers.get(full_id)
         return self._others.get(full_id) if found is None else found
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
-        """The number of each job of the workloads by full identifier."""
+        """Number of each job of the workloads, by full identifier."""
         each = (f"{name}!{local_id}" for name, ids in self._ids.items() for local_id in ids)
         return {full_id: number for number, full_id in enumerate(each)}
 
@@ -88,7 +91,8 @@ class JobNumbers:
         return self._completed(self._in_bulk(ids, f"{next(iter(self._ids), '')}!"), ids)
 
     def _in_bulk(self, texts: Sequence[str], prefix: str = "") -> Integers:
-        """Return the numbers of prefixed identifiers, all at once; -1 for those not found.
+        """Return the numbers of many jobs at once, given their identifiers with a ``prefix``; -1
+        for those not found.
 
         Found are those of a long table, where there is one workload.
         """
@@ -101,7 +105,9 @@ class JobNumbers:
         return np.full(rows, -1)
 
     def _completed(self, found: Integers, full_ids: Sequence[str]) -> Integers:
-        """Look up identifiers not found in bulk; jobs that no workload has get new numbers."""
+        """Replace each -1 in ``found`` by the number of the job in that row; jobs that no workload
+        has get new numbers.
+        """
         for row in np.flatnonzero(found < 0).tolist():
             full_id = full_ids[row]
             number = self._numbers.get(full_id)
@@ -124,7 +130,9 @@ class JobNumbers:
         return owners
 
     def _origin(self, full_id: str) -> int | None:
-        """Return the number of the job that was run again as ``15#1``."""
+        """Return the number of the job that an identifier like ``15#1`` is a later run of; None if
+        there is none.
+        """
         origin = first_run_id(full_id)
         if origin is None:
             return None
@@ -137,20 +145,20 @@ class JobNumbers:
 
     @cached_property
     def first(self) -> Booleans:
-        """Whether each row is the first with its identifier."""
+        """Whether each row of ``_jobs.csv`` is the first row with its identifier."""
         first: Booleans = self._named[self.rows] == np.arange(len(self.rows))
         return first
 
     @cached_property
     def _named(self) -> Integers:
-        """The first row of each identifier by number; arbitrary for those without one."""
+        """First row of each identifier, by number; arbitrary for identifiers without a row."""
         named = np.zeros(len(self), np.int64)
         named[self.rows[::-1]] = np.arange(len(self.rows))[::-1]
         return named
 
     @cached_property
     def latest(self) -> Booleans:
-        """Whether each row is the last with its identifier."""
+        """Whether each row of ``_jobs.csv`` is the last row with its identifier."""
         place = np.empty(len(self), np.int64)
         rows = np.arange(len(self.rows))
         place[self.rows] = rows
@@ -159,20 +167,21 @@ class JobNumbers:
 
     @cached_property
     def several(self) -> Booleans:
-        """Which jobs, by number, have several runs."""
+        """Whether each job, by number, has several runs in ``_jobs.csv``."""
         several: Booleans = np.bincount(self.owners[self.latest], minlength=len(self)) > 1
         return several
 
     @cached_property
     def last_runs(self) -> Booleans:
-        """Whether each row is the last run of its job."""
+        """Whether each row of ``_jobs.csv`` is the last run of its job."""
         last = self.latest & ~self.several[self.owners]
         for rows in self.runs(self.several):
             last[rows[-1]] = True
         return last
 
     def runs(self, wanted: Booleans) -> Iterator[list[int]]:
-        """Yield the rows of each of some jobs (by number), sorted by start.
+        """Yield, for each of the ``wanted`` jobs (a mask by number), the rows of its runs, sorted
+        by start.
 
         Jobs in the order in which the file first names one of their runs.
         """
@@ -188,9 +197,10 @@ class JobNumbers:
 
 
 def stays_by_host(result: RunResult, hosts: Integers | None = None) -> Stays:
-    """Return stays sorted by host, start and finish; empty ones end at once.
+    """Return all pairs of an executed job and one of its hosts, sorted by host, start and finish; a
+    job that ran for 0 s ends at its start.
 
-    On all hosts, or on some of them.
+    With ``hosts``, only pairs on these hosts are returned.
     """
     stays = result.stays(hosts)
     stays = stays._replace(finish=real_ends(stays.start, stays.finish))
@@ -198,11 +208,12 @@ def stays_by_host(result: RunResult, hosts: Integers | None = None) -> Stays:
 
 
 def most_at_once(result: RunResult) -> Integers:
-    """Return the most jobs that any of a job's hosts ran at once while it ran, for each job.
+    """Return for each job the greatest number of jobs, itself included, that ran at the same time
+    on one of its hosts.
 
     1 for a job that was alone all the time, 0 for one that never ran. A job that
-    starts when another one ends does not meet it. O(n log n) in the number of (job,
-    host) pairs, plus the meetings.
+    starts when another one ends does not meet it. O(n log n) in the number of pairs of
+    job and host, plus the pairs of jobs that meet.
     """
     stays = result.stays()
     most: Integers = np.zeros(len(result.executed), np.int64)
@@ -234,7 +245,7 @@ SAME_SPEED = 1e-6
 
 @dataclass(frozen=True)
 class Subject:
-    """A run with its workloads and options, as the verifier's rules need them."""
+    """A run with its workloads and options, as the verifier's rules check it."""
 
     result: RunResult
     workloads: dict[str, Workload]
@@ -247,12 +258,12 @@ class Subject:
 
     @cached_property
     def grace(self) -> float:
-        """The allowed lateness of promises (seconds), from ``_run.json``."""
+        """Lateness (seconds) up to which a promise counts as kept, from ``_run.json``."""
         return self.result.grace
 
     @cached_property
     def ends(self) -> Floats:
-        """Earliest possible end of each job (seconds): :func:`real_ends`."""
+        """Earliest possible end of each job (seconds), as :func:`real_ends` computes it."""
         return real_ends(*self.result.columns("starting_time", "finish_time"))
 
     @cached_property
@@ -274,7 +285,9 @@ class Subject:
         return most_at_once(self.result)
 
     def asked(self, name: str) -> Floats:
-        """Return a column of the workloads by job number; NaN for jobs that no workload has."""
+        """Return what the jobs of the workloads ask for in one column, by job number; NaN for jobs
+        that no workload has.
+        """
         return self.by_number(getattr(columns, name) for columns in self.columns)
 
     @cached_property
@@ -289,11 +302,11 @@ class Subject:
 
     @cached_property
     def understated(self) -> Booleans:
-        """Whether each job's ``qos.estimated_runtime`` may be too short, by number.
+        """Whether each job, by number, may run longer than its ``qos.estimated_runtime``.
 
-        A sleep is longer, or a computation more for each second of its estimate than another
-        one of the run: no file tells the speed that estimates are about. Of other profiles,
-        nothing is known.
+        A ``delay`` job may if the delay is longer. A computation may if it has more operations for
+        each second of its estimate than another one of the run, since no file tells for which speed
+        users estimate. Of other profiles nothing is known, so they may.
         """
         found = []
         for workload, columns in zip(self.workloads.values(), self.columns, strict=True):
@@ -314,15 +327,17 @@ class Subject:
 
     @cached_property
     def rated_by_speed(self) -> bool:
-        """Whether estimates are seconds on a host of reference speed, as with shared hosts."""
+        """Whether estimates are seconds on a host of reference speed rather than on the job's own
+        hosts, as with shared hosts.
+        """
         info = self.result.info
         return self.compute_sharing or (info is not None and info.scheduler == "aroma")
 
     @cached_property
     def told_predictions(self) -> Floats:
-        """Run times that the scheduler says it predicted (seconds), by number.
+        """Predicted run times (seconds) that the scheduler recorded in ``_qos.csv``, by job number.
 
-        NaN for what is no shorter than the estimate.
+        NaN if nothing was recorded, or nothing shorter than the estimate.
         """
         told, qos = np.full(len(self.job_numbers), np.nan), self.result.decisions
         if qos is not None:
@@ -333,9 +348,10 @@ class Subject:
 
     @cached_property
     def predictions(self) -> Floats:
-        """Predicted run times that the options and users' earlier runs confirm (s), by number.
+        """Those of the recorded predictions of run times (seconds, by job number) that the run's
+        options and the users' earlier runs confirm; else NaN.
 
-        What no file tells, the options or who the users are, contradicts none.
+        Where no file has the options or the users, all recorded predictions are kept.
         """
         told, info = self.told_predictions, self.result.info
         options = None if info is None else info.options
@@ -379,6 +395,8 @@ class Subject:
         return {user: PastRuns(each, delay, needed) for user, each in runs.items()}
 
     def by_number(self, columns: Iterable[Numbers]) -> Floats:
-        """Return columns of the workloads by job number; NaN for jobs that no workload has."""
+        """Return columns of the workloads joined to one array by job number; NaN for jobs that no
+        workload has.
+        """
         further = np.full(len(self.job_numbers) - self.job_numbers.known, np.nan)
         return np.concatenate([*columns, further])

@@ -38,7 +38,8 @@ def verify(
     any_allocation_size: bool = False,
     on_rule: Callable[[Rule], None] | None = None,
 ) -> list[Violation]:
-    """Return the violations of all applicable rules in a run's output, in their order.
+    """Check a run's output against all rules that apply to it; return the violations, in the order
+    of the rules.
 
     O(n log n) in the number of jobs, plus the hosts of each; with sharing or outages, in the number
     of (job, host) pairs.
@@ -88,7 +89,8 @@ def verify(
 
 
 class Verification:
-    """The check of a run that has been read; parameters as for :func:`verify`.
+    """A check of one run against the rules of the schedule verifier; parameters as for
+    :func:`verify`.
 
     What several rules need is computed once.
     """
@@ -107,11 +109,13 @@ class Verification:
 
     @cached_property
     def rules(self) -> list[Rule]:
-        """The applicable rules, in their order."""
+        """The rules that apply to the run, in the order in which they are checked."""
         return [rule for rule in RULES if rule.applies(self._subject)]
 
     def violations(self, on_rule: Callable[[Rule], None] | None = None) -> list[Violation]:
-        """Return all violations; ``on_rule`` is called with each rule before its check."""
+        """Check all rules and return their violations; ``on_rule`` is called with each rule before
+        its check.
+        """
         found: list[Violation] = []
         for rule in self.rules:
             if on_rule is not None:
@@ -120,7 +124,9 @@ class Verification:
         return found
 
     def rules_left_out(self) -> dict[str, list[str]]:
-        """Return the names of rules that cannot be checked, by the condition that is not met."""
+        """Return the names of the rules that cannot be checked, by what the run would have to have
+        for that.
+        """
         missing: dict[str, list[str]] = {}
         for rule in RULES:
             lack = rule.lacks(self._subject)
@@ -129,7 +135,8 @@ class Verification:
         return missing
 
     def lateness(self) -> Lateness | None:
-        """Return by how much the run's worst promises were late; None without promises.
+        """Return by how much the worst of the run's promises was missed; None if nothing was
+        promised.
 
         The rules tell whether that is too late.
         """

@@ -205,9 +205,9 @@ def test_another_price(write_run, workload: Workload) -> None:
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (Charge(resource=float("nan")), "price of job 'w0!1' is NaN.*finite"),
+        (Charge(resource=float("nan")), "charges job 'w0!1' NaN.*finite"),
         (Charge(qos=float("inf")), "finite numbers"),
-        (3.0, "price of job 'w0!1' is of type float; a Charge is expected"),
+        (3.0, "returns a value of type float for job 'w0!1'; a qops_batsim.economics.Charge"),
     ],
 )
 def test_prices_that_are_none(write_run, workload, answer: object, message: str) -> None:
@@ -224,7 +224,7 @@ def test_a_job_must_be_in_the_reference_run(write_run, workload: Workload) -> No
 
 def test_a_run_of_another_workload_is_refused(write_run, workload: Workload) -> None:
     run = read_run(make_run(write_run))
-    with pytest.raises(InputError, match="job 'w0!2' is in no workload given"):
+    with pytest.raises(InputError, match="job 'w0!2' is in none of the given workloads"):
         outcomes_of_run(run, {"w0": workload_of(workload.jobs[0])})
 
 
@@ -272,7 +272,7 @@ def test_a_table_without_the_columns_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x_qos.csv"
     path.write_text("job_id,decision\n")
     files = RunFiles(name="x", prefix="x", jobs=tmp_path / "x_jobs.csv", qos=path)
-    with pytest.raises(InputError, match="column category missing"):
+    with pytest.raises(InputError, match="column category is missing"):
         fill_qos_file(files, [])
     with pytest.raises(InputError, match="x_qos.csv: no such file"):
         fill_qos_file(RunFiles(name="x", prefix="x", jobs=files.jobs), [])

@@ -147,7 +147,7 @@ def test_a_name_that_is_no_run_is_refused(write_run, mixed_run, tmp_path):
     write_run(mixed_run(), name="b", hosts=4, totals=True)
     with pytest.raises(InputError, match=r"holds 2 runs \(a_jobs.csv, b_jobs.csv\); name one"):
         read_run(tmp_path)
-    with pytest.raises(InputError, match=r"b_schedule.csv: not the file of a run"):
+    with pytest.raises(InputError, match=r"b_schedule.csv: not the _jobs.csv of a run"):
         read_run(tmp_path / "b_schedule.csv")
     (tmp_path / "a_jobs.csv.gz").write_bytes(gzip.compress(b""))
     with pytest.raises(InputError, match=r"exists also as a_jobs.csv.gz"):
