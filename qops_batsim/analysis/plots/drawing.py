@@ -86,7 +86,7 @@ def output_format(path: str | Path) -> str:
     if ending not in FORMATS:
         accepted = ", ".join(f".{name}" for name in FORMATS)
         raise InputError(
-            f"{path}: the name {'ends in .' + ending if ending else 'has no ending'}; "
+            f"{path}: {'ends in .' + ending if ending else 'has no ending'}; "
             f"a picture's name must end in one of {accepted}"
         )
     return ending
