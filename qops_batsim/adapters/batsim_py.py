@@ -35,7 +35,7 @@ UNKNOWN_RETURN_CODE = -1
 
 
 class ModuleAgent:
-    """An agent that lets a scheduler of ours decide in a batsim-py simulation.
+    """Makes the decisions of a batsim-py simulation with a scheduler of this package.
 
     Make it before the simulation starts, and let it act whenever the simulation
     has stopped at an event::
@@ -68,7 +68,9 @@ class ModuleAgent:
         from batsim_py import HostEvent, JobEvent, SimulatorEvent
 
         if simulator.is_running:
-            raise InputError("the simulation is running; an agent must be made before its start")
+            raise InputError(
+                "the simulation is running; make the ModuleAgent before simulator.start()"
+            )
         self.module = make_scheduler(scheduler, settings)
         self._simulator = simulator
         self._driver = ModuleDriver(self.module, any_engine=True)
@@ -83,11 +85,12 @@ class ModuleAgent:
         simulator.subscribe(HostEvent.STATE_CHANGED, self._host_changed)
 
     def act(self) -> None:
-        """Give the scheduler all events since the last call, and execute its decisions.
+        """Pass all events since the last call to the scheduler, and carry out its decisions in the
+        batsim-py simulation.
 
-        A kill is carried out at once, and the module is asked again about what
-        came of it. Everything else reaches the engine with the next
-        ``proceed_time``. What batsim-py refuses or has nothing for is a SimulationError.
+        A kill is carried out at once, and the scheduler then decides again, knowing which jobs
+        were killed. Everything else reaches the engine with the next ``proceed_time``. A decision
+        that batsim-py refuses or does not know is a SimulationError.
         """
         if self._simulator.is_submitter_finished and not self._submitter_was_finished:
             self._submitter_was_finished = True
@@ -200,7 +203,8 @@ class ModuleAgent:
 
 @contextmanager
 def engine_watched(simulator: Any) -> Iterator[None]:
-    """Raise a SimulationError inside this block when the Batsim of batsim-py dies.
+    """Context manager: raise a SimulationError inside the block when the Batsim process that
+    batsim-py has started fails.
 
     batsim-py itself would wait for ever for the next message, also when the engine has
     refused its input or a decision and is gone. Works in the main thread only, as

@@ -51,11 +51,13 @@ ENVIRONMENT = "qops_batsim/Deadlines-v0"
 
 
 class Abandoned(Exception):
-    """The episode was abandoned before its end."""
+    """Raised in the thread of an episode's simulation if the episode is abandoned unfinished."""
 
 
 class _Episode:
-    """Policy that hands observations to another thread and takes actions from it."""
+    """Scheduling policy of one episode: it hands each observation to the environment's thread and
+    waits for the action.
+    """
 
     def __init__(self, worth: dict[str, float], penalty: float) -> None:
         self.questions: SimpleQueue[Observation | BaseException | None] = SimpleQueue()
@@ -94,13 +96,14 @@ class _Episode:
             self._promises[job.id] = admitted, part * self._worth[job.id.partition("!")[2]]
 
     def take_reward(self) -> float:
-        """Return the reward for promises since the last call."""
+        """Return the reward for promises that were kept or broken since the last call."""
         reward, self._reward = self._reward, 0.0
         return reward
 
 
 class DeadlinesEnv(gymnasium.Env[Observation, Any]):
-    """Environment of admission: each step answers one job that requests a deadline.
+    """Gymnasium environment of admission control: each step answers one job that requests a
+    deadline.
 
     The observation is of ten numbers, :data:`~qops_batsim.adapters.steered.FEATURES`; the action
     of two: the answer (refuse, admit, offer) and the order in which waiting jobs are placed again
@@ -173,7 +176,8 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin an episode; return its first request, and which window of the log it simulates.
+        """Begin an episode; return the observation of its first request, and which window of the
+        log it simulates.
 
         ``options`` may fix ``skip``, the jobs before the stretch, and ``seed``, that of duplicates
         and outages.
@@ -206,7 +210,8 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         return self._next(), {**chosen, "requests": len(worth)}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Answer a request; return the next request and the reward for promises in between.
+        """Answer the current request; return the observation of the next one, and the reward for
+        promises kept or broken in between.
 
         A wrong action is an :class:`~qops_batsim.errors.InputError`, and the request still waits.
         At the end ``info`` has the numbers of promises ``kept`` and ``broken``, and of requests
@@ -222,17 +227,18 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         return observation, episode.take_reward(), over, False, told if over else {}
 
     def close(self) -> None:
-        """End the episode if it is unfinished."""
+        """End the current episode and its simulation, if it is unfinished."""
         if self._thread is not None:
             self._leave()
             self._thread.join()
             self._thread = None
 
     def bound(self, units: float = 0.5) -> float:
-        """Return the most reward that a schedule with knowledge of the future could earn.
+        """Return an upper bound of the episode's total reward, which no schedule exceeds even if it
+        knows the future.
 
-        It is searched for ``units`` of deterministic time, about seconds; needs the extra
-        ``bound``. Outages are not known to it.
+        In % of what all requests are worth, as the reward. The search takes ``units`` of
+        deterministic time, about seconds, and needs the extra ``bound``. Outages are left out.
         """
         if self._workload is None:
             raise gymnasium.error.ResetNeeded("no episode has begun; call reset() first")
@@ -243,7 +249,9 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         return 100.0 * float((found.bound - free) / (found.total - free))
 
     def _worth(self, workload: Workload) -> dict[str, float]:
-        """Return what each requested deadline is worth by job, in % of the worth of all."""
+        """Return, by job id, what each requested deadline is worth, in % of what all requests of
+        the episode are worth.
+        """
         worth = worth_of(workload, self._objective).tolist()
         asked = {
             job.id: value
@@ -260,7 +268,7 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
         return {job_id: 100.0 * value / total for job_id, value in asked.items()}
 
     def _next(self) -> Observation:
-        """Return the next request; zeros after the last request."""
+        """Wait for the next request and return its observation; zeros if the episode is over."""
         question = self._episode.questions.get()
         if isinstance(question, np.ndarray):
             return question
@@ -276,7 +284,9 @@ class DeadlinesEnv(gymnasium.Env[Observation, Any]):
 def _simulate(
     options: SteeredOptions, episode: _Episode, workload: Workload, events: AnyEvents | None
 ) -> None:
-    """Run an episode and report its end, or why it failed."""
+    """Simulate an episode, then report to the environment that it has ended, or the error with
+    which it failed.
+    """
     try:
         simulate(Steered(options, episode), workload, events=events)
         episode.questions.put(None)

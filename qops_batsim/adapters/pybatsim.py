@@ -37,7 +37,8 @@ _CONSUMED_ENERGY: dict[str, Any] = {"requests": {"consumed_energy": {}}}
 
 
 class ModuleScheduler:
-    """A scheduler for pybatsim that passes each callback on to one of our schedulers.
+    """A scheduler for pybatsim that passes each of pybatsim's callbacks on to a scheduler of this
+    package.
 
     :func:`scheduler_with` combines this class with pybatsim's ``BatsimScheduler``. The names of the
     methods are pybatsim's.
@@ -63,8 +64,9 @@ class ModuleScheduler:
             scheduler = settings.pop("scheduler", None)
             if not isinstance(scheduler, str):
                 raise InputError(
-                    """-o '{"scheduler": "easy"}' is expected, or another of """
-                    f"{', '.join(scheduler_names())}, or FILE.py:CLASS; its options next to it"
+                    """no scheduler is given; -o '{"scheduler": "easy"}' is expected, or """
+                    f"another of {', '.join(scheduler_names())}, or FILE.py:CLASS; its options "
+                    "stand next to it"
                 )
             self.module = make_scheduler(scheduler, settings)
         self._driver = ModuleDriver(self.module, any_engine=True)
@@ -131,13 +133,13 @@ class ModuleScheduler:
         self._events.append(e.SimulationEnds())
 
     def onMachinePStateChanged(self, nodeid: Any, pstate: Any) -> None:  # noqa: N802
-        """Do nothing: no scheduler of ours uses power states."""
+        """Do nothing: no scheduler of this package uses power states."""
 
     def onReportEnergyConsumed(self, consumed_energy: Any) -> None:  # noqa: N802
-        """Do nothing: no scheduler of ours asks for consumed energy."""
+        """Do nothing: no scheduler of this package asks for consumed energy."""
 
     def onJobMessage(self, timestamp: Any, job: Any, message: Any) -> None:  # noqa: N802
-        """Do nothing: no scheduler of ours reads messages of jobs."""
+        """Do nothing: no scheduler of this package reads messages of jobs."""
 
     # What the module decides, after the last event of a message
 
@@ -197,7 +199,9 @@ class ModuleScheduler:
 
 
 def scheduler_with(base: type) -> type[ModuleScheduler]:
-    """Return the class ``Qops`` for pybatsim, derived from its ``BatsimScheduler``."""
+    """Return the class ``Qops`` that pybatsim loads: :class:`ModuleScheduler` derived from
+    ``base``, pybatsim's ``BatsimScheduler``.
+    """
     return type("Qops", (ModuleScheduler, base), {"__module__": __name__})
 
 
@@ -224,7 +228,9 @@ def _installed_base() -> type:
 
 @contextmanager
 def _errors_on_one_line() -> Iterator[None]:
-    """Print an error of the user as one line; pybatsim itself would print a traceback."""
+    """Context manager: end the program with an error message of one line where pybatsim would print
+    a traceback.
+    """
     try:
         yield
     except QopsError as error:

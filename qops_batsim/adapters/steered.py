@@ -72,23 +72,30 @@ HIGHEST = 64.0
 
 
 class SteeredOptions(QopsOptions, frozen=True, kw_only=True):
-    """Options of :class:`Steered`: those of QoPS except ``order``, which actions set."""
+    """Options of the scheduler :class:`Steered`: those of QoPS except ``order``, which the policy
+    chooses for each job.
+    """
 
     tolerance_factor: ToleranceFactor = 1.0
 
 
 class Steering(Protocol):
-    """A policy that answers requests for deadlines, and learns what became of the jobs."""
+    """Protocol of a policy that answers requests for deadlines and learns what became of jobs."""
 
     def act(self, observation: Observation) -> Action:
-        """Return the action for a request: the answer, and the order of the queue."""
+        """Return the policy's action for a job: the answer, and the order in which waiting jobs are
+        placed again for it.
+        """
 
     def decided(self, now: float, new: Sequence[Job], ended: Sequence[str], log: QosLog) -> None:
-        """Observe the new jobs, the ids of ended jobs, and what was promised."""
+        """Called after each decision: learn which jobs are new, the ids of ended jobs, and what was
+        promised (``log``).
+        """
 
 
 class Steered(Fqops):
-    """Deadline scheduler that calls :meth:`act` to answer every job with a deadline.
+    """QoPS scheduler that calls :meth:`act`, a policy, to answer every job that requests a
+    deadline.
 
     A subclass overrides :meth:`act`, or there is a ``steering`` policy; else every job that cannot
     be kept in time gets an offer, which is ``fqops``.
@@ -118,27 +125,35 @@ class Steered(Fqops):
         self._steering = steering
 
     def act(self, observation: Observation) -> Action:
-        """Return the answer to a job with these :data:`FEATURES`, and the order of the queue."""
+        """Return the answer to a job with these :data:`FEATURES`, and the order in which waiting
+        jobs are placed again for it.
+        """
         return (OFFER, LEAST_LAXITY) if self._steering is None else self._steering.act(observation)
 
     def begin(self, manager: ResourceManager) -> None:
-        """Start with an empty plan and no unanswered requests."""
+        """Called at the start of the simulation: start with an empty plan and no unanswered
+        requests.
+        """
         super().begin(manager)
         self._new: list[Job] = []
         self._ended: list[str] = []
         self._actions: dict[str, Action] = {}
 
     def submitted(self, job: Job) -> None:
-        """Keep a job until all events of the same message are known."""
+        """Called when a job is submitted: keep the job until all events of the same message are
+        known.
+        """
         self._new.append(job)
 
     def ended(self, job: Job) -> None:
-        """Remove an ended job from the plan."""
+        """Called when a job ends: remove it from the plan."""
         super().ended(job)
         self._ended.append(job.id)
 
     def decide(self) -> None:
-        """Let the policy answer the new jobs, then decide."""
+        """Called after all events of a message: let the policy answer the new jobs, then plan and
+        start jobs.
+        """
         new, self._new = self._new, []
         for job in new:
             action = OFFER, LEAST_LAXITY
@@ -156,7 +171,7 @@ class Steered(Fqops):
         self._ended.clear()
 
     def answer(self, job: Job) -> None:
-        """Answer a new job as the policy's action says."""
+        """Admit, refuse or make an offer to a new job, as the policy's action for it says."""
         answer, order = self._actions.pop(job.id)
         self.by_laxity = order == LEAST_LAXITY
         if answer == OFFER:
@@ -167,7 +182,9 @@ class Steered(Fqops):
             self.refused(job, refusal)
 
     def observe(self, job: Job) -> Observation:
-        """Return a job's current :data:`FEATURES`. O(steps + waiting jobs)."""
+        """Return the current :data:`FEATURES` of a job, which its policy sees. O(steps + waiting
+        jobs).
+        """
         plan, now, size = self.plan, self.manager.now, self.manager.machine_size
         estimate, processors = job.estimate, job.processors
         left = max(job.deadline - now, 0.0)
@@ -192,7 +209,9 @@ class Steered(Fqops):
 
 
 def checked_action(action: Any) -> Action:
-    """Return an action as two whole numbers; InputError if it has another form."""
+    """Return a policy's action as two whole numbers, answer and order; InputError if it has another
+    form.
+    """
     numbers: list[int] = []
     with suppress(TypeError, ValueError, OverflowError):
         numbers = [int(each) for each in action if int(each) == each]

@@ -37,10 +37,11 @@ class PendingHostLink(msgspec.Struct, kw_only=True):
 
 
 class PlatformParts:
-    """The declared parts of a platform; :meth:`platform` assembles them.
+    """Collects the parts of a platform as they are declared; :meth:`platform` checks and assembles
+    them.
 
-    Hosts and ``zone_of`` come with where or in which zone they were declared (empty for zones and
-    clusters themselves); zones come after the one around them.
+    ``hosts`` are pairs of the place of the declaration (for messages) and the host, ``zone_of`` is
+    the zone of each name (empty for zones and clusters); zones come after the one around them.
     """
 
     def __init__(self, source: str, master_host: str = "master_host") -> None:
@@ -55,7 +56,9 @@ class PlatformParts:
         self._master_host = master_host
 
     def claim(self, name: str, zone: str, where: object) -> str:
-        """Register the name of a host, router, zone or cluster (the last two without ``zone``)."""
+        """Register the name of a host, router, zone or cluster, and return it; InputError if it is
+        in use. ``zone`` is empty for zones and clusters.
+        """
         if name in self.zone_of:
             raise InputError(
                 f"{where}: the name {shown(name)} is given twice; hosts, routers, zones and "
@@ -146,15 +149,17 @@ class PlatformParts:
         if len(masters) > 1:
             raise InputError(
                 f"{self._source}: hosts {masters[0].name!r} and {masters[1].name!r} are both "
-                f"master (the host named {self._master_host!r} is without saying so); one is "
-                "accepted"
+                f"master (the host named {self._master_host!r} is it without a property role); "
+                "one master is accepted"
             )
         if not by_role["compute_node"]:
             raise InputError(f"{self._source}: no compute host; at least one is expected")
         return by_role
 
     def _add_route(self, pending: PendingRoute, table: dict[tuple[str, str], Route]) -> None:
-        """Add a route to its zone, after checking its names and the zone's routing."""
+        """Check the names of a declared route and the routing of its zone, then add it to
+        ``table``, the zone's routes by their ends.
+        """
         route, where = pending.route, pending.where
         ends = source, destination = route.source, route.destination
         routing = self.zones[pending.zone].routing
@@ -212,7 +217,9 @@ class PlatformParts:
     def _check_gateway(
         self, pending: PendingRoute, attribute: str, zone: str, gateway: str
     ) -> None:
-        """Check one end of a route between zones: a zone, and a node somewhere inside it."""
+        """Check one end of a route between zones: ``zone`` lies in the route's zone, and the host
+        or router ``gateway`` inside ``zone``.
+        """
         if self._parents.get(zone, "") != pending.zone:
             raise InputError(
                 f"{pending.where}: {attribute.removeprefix('gw_')} is {shown(zone)}; a zone or "
@@ -246,7 +253,8 @@ class PlatformParts:
 
 
 def _role(host: Host, master_host: str, where: object) -> str:
-    """Return the role of a host.
+    """Return the role of a host: by its property ``role``, or ``master`` by its name, else
+    ``compute_node``.
 
     The text may be a list: Batsim itself adds roles given on its command line
     after a comma. A host can only have one role, though, so all must agree.

@@ -100,6 +100,6 @@ def _check(
             raise InputError(f"{name} is {number}; a number above 0 is expected")
     if not 0 <= latency < float("inf") or (latency and bandwidth is None):
         raise InputError(
-            f"latency is {latency} and bandwidth is {bandwidth}; a latency above 0 needs a "
-            "bandwidth, for the links that it belongs to"
+            f"latency is {latency} and bandwidth is {bandwidth}; a latency from 0 up is expected, "
+            "and a latency above 0 needs a bandwidth"
         )

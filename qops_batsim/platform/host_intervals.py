@@ -25,7 +25,7 @@ class HostIntervals(Intervals):
         return cls(offsets, pairs[:, 0].copy(), pairs[:, 1].copy())
 
     def sets(self) -> list[HostSet]:
-        """Return the sets. O(intervals)."""
+        """Return the stored sets of hosts in order. O(intervals)."""
         lengths = (self.last - self.first + 1).tolist()
         masks = [((1 << n) - 1) << low for n, low in zip(lengths, self.first.tolist(), strict=True)]
         # The intervals of a set are apart: their sum is their union.

@@ -137,7 +137,7 @@ class WrittenHosts(HostSet):
 
 
 def _intervals_in(text: str) -> list[tuple[int, int]]:
-    """Return the intervals written in a text."""
+    """Return the intervals (first and last host) that a text such as ``"0-3 5"`` names."""
     if len(text) > _LONGEST:
         raise InputError(
             f"host set {shown(text)}: has {len(text)} letters; no set of hosts needs more "
@@ -154,7 +154,9 @@ def _intervals_in(text: str) -> list[tuple[int, int]]:
         if high < low:
             raise InputError(f"host set {shown(text)}: {shown(part)} ends before it starts")
         if high > MAX_HOST_ID:
-            raise InputError(f"host set {shown(text)}: {high} is above {MAX_HOST_ID}")
+            raise InputError(
+                f"host set {shown(text)}: {high} is above {MAX_HOST_ID}, the largest host id"
+            )
         intervals.append((low, high))
     return intervals
 
@@ -171,7 +173,7 @@ _FEW, _WIDE = 64, 1 << 14
 
 @lru_cache(maxsize=1024)
 def _parsed_before(text: str) -> HostSet:
-    """Parse a set, with a cache: allocations of the lowest free hosts repeat."""
+    """Parse a set of hosts with a cache, since allocations of the lowest free hosts repeat."""
     return HostSet._parsed(text)
 
 
@@ -192,7 +194,9 @@ def lowest_bits(mask: int, count: int) -> int:
 
 
 def _mask_of(intervals: list[tuple[int, int]]) -> int:
-    """Return the mask of the hosts in these intervals (both ends included)."""
+    """Return the integer whose bit *i* is set for each host *i* in these intervals (both ends
+    included).
+    """
     mask = 0
     if len(intervals) <= _FEW:
         for low, high in intervals:

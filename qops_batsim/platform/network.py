@@ -43,9 +43,9 @@ class NetworkPath(msgspec.Struct, frozen=True):
 
 
 class _Segment(msgspec.Struct):
-    """A path inside one zone: link names, latency (s), gateways at its ends.
+    """A path between two members of one zone: link names, latency (seconds), gateways at its ends.
 
-    The latency is that besides the links, or all of it if it is ``complete``.
+    The latency is that of all links if ``complete``, else only what comes on top of the links.
     """
 
     links: list[str]
@@ -56,7 +56,7 @@ class _Segment(msgspec.Struct):
 
 
 class Network:
-    """Routing on the network of a platform.
+    """Finds the paths between the hosts of a platform as SimGrid does.
 
     ``Network(platform).path("host0", "host1")`` gives links, latency (s) and
     bandwidth (bytes/s). Making it costs O(hosts + links + routes). A path costs
@@ -98,12 +98,14 @@ class Network:
     def path(self, source: str, destination: str, *, message: bool = False) -> NetworkPath:
         """Return the path between two hosts or routers, by name.
 
-        That of a ``message`` of Batsim's own has no links where a Full zone names no route: Batsim
-        lets it pass at once.
+        The path of a ``message`` (one of Batsim's own, not a job's traffic) has no links where a
+        Full zone names no route: Batsim lets it pass at once.
         """
         for name in (source, destination):
             if name not in self._zone_of:
-                raise InputError(f"{self._source}: {name!r} is not a host or router of it")
+                raise InputError(
+                    f"{self._source}: {name!r} is not a host or router of this platform"
+                )
         names: list[str] = []
         latency = self._walk(source, destination, names, 0.0, to_gateway=message)
         return NetworkPath(tuple(self._link(name) for name in names), latency)
@@ -117,7 +119,8 @@ class Network:
         *,
         to_gateway: bool = False,
     ) -> float:
-        """Append the links between two nodes to ``names``; return the total latency.
+        """Append the names of the links between two hosts or routers to ``names``; return
+        ``latency`` plus that of the way (seconds).
 
         One of them may be the gateway of a longer way. The latency is summed in SimGrid's order, to
         the last bit: the route between two zones comes before the ways to its gateways.
@@ -148,7 +151,7 @@ class Network:
         return latency
 
     def _ancestors(self, node: str) -> list[str]:
-        """Return the zones around a node, the outermost first."""
+        """Return the names of the zones around a host or router, the outermost first."""
         chain = []
         zone = self._zone_of[node]
         while zone:
@@ -159,7 +162,7 @@ class Network:
     def _local(
         self, zone_name: str, source: str, destination: str, *, to_gateway: bool = False
     ) -> _Segment:
-        """Return the path between two members of one zone: nodes, or zones inside it."""
+        """Return the path between two members of a zone: hosts and routers, or zones inside it."""
         if zone_name in self._clusters:
             return _Segment(_cluster_links(self._clusters[zone_name], source, destination))
         zone = self._zones.get(zone_name)
@@ -182,13 +185,17 @@ class Network:
         return self._shortest(zone_name, source, destination)
 
     def _distance(self, source: str, destination: str) -> float:
-        """Return the Vivaldi latency: distance in the plane plus both heights (ms to s)."""
+        """Return the latency (seconds) between two nodes of a Vivaldi zone: their distance in the
+        plane plus both heights.
+        """
         ends = [self._coordinates.get(name) or (0.0, 0.0, 0.0) for name in (source, destination)]
         (x, y, height), (x2, y2, height2) = ends
         return (math.hypot(x - x2, y - y2) + abs(height) + abs(height2)) / 1000.0
 
     def _shortest(self, zone_name: str, source: str, destination: str) -> _Segment:
-        """Join declared routes into the path with the fewest links; ties by name."""
+        """Return the path with the fewest links between two members of a zone, joined from its
+        declared routes; ties by name.
+        """
         neighbours: dict[str, list[tuple[str, _Segment]]] = {}
         for (start, end), step in self._tables[zone_name].items():
             neighbours.setdefault(start, []).append((end, step))
@@ -235,7 +242,9 @@ class Network:
         owner, _, rest = name.rpartition("_link_")
         cluster = self._clusters.get(owner)
         if cluster is None:
-            raise InputError(f"{self._source}: a route names link {name!r}, which it does not have")
+            raise InputError(
+                f"{self._source}: a route uses link {name!r}, which is not in the platform"
+            )
         # SimGrid shares them even where the cluster says FATPIPE.
         bandwidth, latency, policy = cluster.bandwidth, cluster.latency, "SHARED"
         if rest.endswith("_limiter"):
@@ -289,7 +298,8 @@ def unlinked_hosts(platform: Platform) -> tuple[str, str] | None:
 
 
 def linked_names(platform: Platform) -> dict[str, Link]:
-    """Return the link names that routes may use; each direction of a split-duplex link has its own.
+    """Return the links that routes may use, by name; each direction of a split-duplex link has its
+    own name.
 
     The links of clusters' hosts are left out, their backbones are in.
     """
@@ -315,7 +325,9 @@ def linked_names(platform: Platform) -> dict[str, Link]:
 
 
 def _table(routes: tuple[Route, ...], duplex: set[str]) -> dict[tuple[str, str], _Segment]:
-    """Return the routes by their ends, symmetrical ones in both directions."""
+    """Return the paths of a zone's routes by their ends (source, destination); symmetrical routes
+    in both directions.
+    """
     table = {}
     for route in routes:
         table[route.source, route.destination] = _Segment(

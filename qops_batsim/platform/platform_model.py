@@ -118,7 +118,7 @@ Coordinates = tuple[float, float, float]
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine.
+    """A host (machine) of a platform, with its speeds, cores, role and properties.
 
     Speeds are of one core in each power state (flop/s); ``power_state`` is the index of the one at
     the start. The role is one of :data:`ROLES`. Properties are every ``<prop>`` as text: of the
@@ -301,7 +301,9 @@ class Maintenance(Outage, frozen=True, kw_only=True):
 
 
 class HostGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """Consecutive hosts that differ only in their names, and their ids (the master has none)."""
+    """Hosts with consecutive ids that are equal but for their names; the group of the master has no
+    ids.
+    """
 
     first_id: int | None
     last_id: int | None
@@ -309,7 +311,8 @@ class HostGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def host_groups(platform: Platform) -> list[HostGroup]:
-    """Return the hosts in groups of equal ones: compute, storage, master. O(hosts).
+    """Return the platform's hosts in groups of equal ones, in the order compute, storage, master.
+    O(hosts).
 
     >>> from qops_batsim.platform.equal_hosts import make_cluster
     >>> [(group.first_id, group.last_id) for group in host_groups(make_cluster(9))]

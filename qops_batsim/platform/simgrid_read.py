@@ -38,7 +38,7 @@ _UNKNOWN_ENTITY = re.compile(b"&(?!(?:amp|lt|gt|quot|apos|#[0-9]+|#x[0-9a-fA-F]+
 
 
 class Element(NamedTuple):
-    """The attributes and children that an element may have."""
+    """The attributes and child elements that an XML element of a platform file may have."""
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
@@ -125,7 +125,9 @@ _HARMLESS_CONFIG = (
 
 
 def check_element(tag: str, parent: str, where: str) -> str:
-    """Check that an element may be a child of ``parent`` ("": none); return its current name."""
+    """Check that an XML element may stand inside ``parent`` (``""``: outermost); return its name,
+    the current one for an older synonym.
+    """
     name = SYNONYMS.get(tag, tag)
     if not parent:
         if name != "platform":
@@ -171,11 +173,11 @@ def check_attributes(name: str, attributes: dict[str, str], where: object) -> No
 
 
 def check_config(name: str, where: str) -> None:
-    """Refuse ``<config>`` properties that change SimGrid's results."""
+    """Raise an InputError for a ``<config>`` property that would change SimGrid's results."""
     if not name.startswith(_HARMLESS_CONFIG):
         raise InputError(
             f"{where}: configuration {shown(name)} would change the simulation and is not "
-            f"supported; only {', '.join(_HARMLESS_CONFIG)} are passed over"
+            f"supported; only {', '.join(_HARMLESS_CONFIG)} are accepted, without effect"
         )
 
 
@@ -208,7 +210,7 @@ def _short(text: str) -> str:
 
 
 class OpenElement:
-    """An element whose end tag has not been read yet.
+    """An XML element whose end tag has not been read yet.
 
     ``tag`` is its name as written, ``place`` file and line for messages. ``properties`` and
     ``links`` are the ``<prop>`` and ``<link_ctn>`` seen inside (names and directions), ``inner``
@@ -241,15 +243,15 @@ class OpenElement:
         return InputError(f"{self.where}: {attribute} is {value}; {accepted} is expected")
 
     def bandwidth(self, attribute: str) -> float:
-        """Return a bandwidth (bytes/s)."""
+        """Return the bandwidth (bytes/s) that an attribute gives."""
         return parse_bandwidth(self.attributes[attribute], where=f"{self.where}: {attribute}")
 
     def optional_bandwidth(self, attribute: str) -> float:
-        """Return a bandwidth (bytes/s), 0 if the attribute is missing or empty."""
+        """Return the bandwidth (bytes/s) that an attribute gives, 0 if it is missing or empty."""
         return self.bandwidth(attribute) if self.attributes.get(attribute) else 0.0
 
     def time(self, attribute: str) -> float:
-        """Return a duration (s), 0 if the attribute is missing or empty."""
+        """Return the duration (seconds) that an attribute gives, 0 if it is missing or empty."""
         text = self.attributes.get(attribute) or "0"
         return parse_time(text, where=f"{self.where}: {attribute}")
 
@@ -279,7 +281,9 @@ class OpenElement:
         return self.whole_number(attribute, default="1", low=1, high=10**6)
 
     def whole_number(self, attribute: str, *, default: str, low: int, high: int) -> int:
-        """Return a whole number within bounds (both included)."""
+        """Return an attribute's value as a whole number from ``low`` to ``high``; InputError if it
+        is none.
+        """
         text = self.attributes.get(attribute, default)
         if not (text.isascii() and text.isdigit() and len(text) < 10 and low <= int(text) <= high):
             raise self.wrong(attribute, f"a whole number from {low} to {high}")
@@ -313,12 +317,14 @@ def read_cluster(element: OpenElement, zone: str) -> Cluster:
     given = element.attributes
     if (topology := given.get("topology", "FLAT")) != "FLAT":
         raise InputError(
-            f"{element.where}: topology is {shown(topology)}; FLAT is expected, since routes of no "
-            "other one are modelled (a Full zone with routes is accepted, too)"
+            f"{element.where}: topology is {shown(topology)}; FLAT is expected, since no other "
+            "topology is supported (a zone with routing Full and its routes is accepted, too)"
         )
     for part in ("bb", "loopback"):
         if element.time(f"{part}_lat") and not element.optional_bandwidth(f"{part}_bw"):
-            raise InputError(f"{element.where}: {part}_lat is given without {part}_bw")
+            raise InputError(
+                f"{element.where}: {part}_lat is given without {part}_bw; both are expected"
+            )
     return Cluster(
         name=given["id"],
         prefix=given["prefix"],
@@ -612,7 +618,7 @@ class _Builder:
             )
 
     def _parent_zone(self, element: OpenElement) -> str:
-        """Return the zone around a zone or cluster; empty for the outermost."""
+        """Return the name of the zone around a zone or cluster; empty for the outermost."""
         if not self._zone_path:
             return ""
         parent = self._zone()

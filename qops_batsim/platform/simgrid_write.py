@@ -84,7 +84,7 @@ _IN_A_LINE, _OPEN = ("route", "zoneRoute"), ("platform", "zone")
 
 
 def _lines(element: Element, indent: str) -> Iterator[str]:
-    """Yield the lines of an element."""
+    """Yield the lines of an XML element with all that it holds."""
     name, attributes, inner = element
     begin = f"{indent}<{name}"
     for attribute, value in attributes.items():
@@ -108,7 +108,7 @@ _Part = TypeVar("_Part", Zone, Cluster, Host)
 
 
 def _by(parts: Iterable[_Part], attribute: str) -> dict[str, list[_Part]]:
-    """Group parts of a platform by zone."""
+    """Group zones, clusters or hosts by an attribute with the name of the zone around them."""
     found: dict[str, list[_Part]] = {}
     for each in parts:
         found.setdefault(getattr(each, attribute), []).append(each)
@@ -124,12 +124,15 @@ class _Writer:
         self._declared = self._links_by_zone()
 
     def inside(self, name: str) -> list[Element]:
-        """Return the zones and clusters inside a zone ("" for the outermost)."""
+        """Return the XML elements of the zones and clusters inside a zone (``""``: the outermost
+        ones).
+        """
         zones = map(self._zone, self._zones.get(name, ()))
         return [*zones, *map(_cluster, self._clusters.get(name, ()))]
 
     def _links_by_zone(self) -> dict[str, list[Link]]:
-        """Return the links to declare in each zone: those that no earlier zone uses.
+        """Return the links to declare in each zone: a link is declared in the first zone that uses
+        it.
 
         SimGrid's parser wants a link before its first use, and takes a link ahead of
         inner zones for the sign that there are none.
@@ -155,14 +158,16 @@ class _Writer:
         return by_zone
 
     def _declared_name(self, name: str) -> tuple[str, str | None]:
-        """Return a link's declared name, and the direction of a split-duplex link."""
+        """Return the name under which a link is declared, and the direction (``UP`` or ``DOWN``) if
+        it is split-duplex.
+        """
         base, _, way = name.rpartition("_")
         link = self._links.get(base)
         is_duplex = link is not None and link.sharing_policy == "SPLITDUPLEX"
         return (base, way) if is_duplex else (name, None)
 
     def _zone(self, zone: Zone) -> Element:
-        """Return a zone with its children in the order of SimGrid's grammar."""
+        """Return the XML element of a zone, with its children in the order of SimGrid's grammar."""
         # The master first, as a reader expects it.
         hosts = sorted(self._hosts.get(zone.name, ()), key=lambda host: host.role != "master")
         backbone = [self._links[zone.backbone]] if zone.backbone else []
@@ -272,7 +277,7 @@ def _comment(text: str) -> str:
 
 
 def _with_one_zone(platform: Platform) -> Platform:
-    """Put hosts without a zone into a zone without delays."""
+    """Return a platform that has no zones with all its hosts in one zone without delays."""
 
     def placed(host: Host) -> Host:
         return msgspec.structs.replace(host, zone="AS0", coordinates=(0.0, 0.0, 0.0))

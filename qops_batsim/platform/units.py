@@ -77,18 +77,18 @@ def format_speed(speed: float) -> str:
 
 
 def format_bandwidth(bandwidth: float) -> str:
-    """Return a text that reads as exactly ``bandwidth`` (bytes/s)."""
+    """Return a text that :func:`parse_bandwidth` reads as exactly ``bandwidth`` (bytes/s)."""
     names = ("Bps", "kBps", "MBps", "GBps", "TBps")
     return _format(bandwidth, {unit: _BANDWIDTH[unit] for unit in names})
 
 
 def format_time(seconds: float) -> str:
-    """Return a text that reads as exactly ``seconds``."""
+    """Return a text that :func:`parse_time` reads as exactly ``seconds``."""
     return _format(seconds, {unit: _TIME[unit] for unit in ("s", "ms", "us", "ns")})
 
 
 def format_size(size: int) -> str:
-    """Return a text that reads as exactly ``size`` bytes."""
+    """Return a text that :func:`parse_size` reads as exactly ``size`` (bytes)."""
     names = ("B", "KiB", "MiB", "GiB", "TiB")
     return _format(float(size), {unit: _SIZE[unit] for unit in names})
 

@@ -258,7 +258,7 @@ def test_an_agent_must_come_first(simulator: FakeSimulator, module: Spy) -> None
     from qops_batsim.adapters.batsim_py import ModuleAgent
 
     simulator.is_running = True
-    with pytest.raises(InputError, match="before its start"):
+    with pytest.raises(InputError, match="before simulator.start"):
         ModuleAgent(simulator, module)
 
 

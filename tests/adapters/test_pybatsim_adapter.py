@@ -259,7 +259,7 @@ def test_options_reach_module_and_base_class() -> None:
     [
         ({"scheduler": f"{__file__}:Mine", "x": 1}, "has no option 'x'"),
         ({"scheduler": "easi"}, "unknown scheduler 'easi'; did you mean 'easy'?"),
-        ({"order": "fcfs"}, """-o '{"scheduler": "easy"}' is expected, or another of aroma, """),
+        ({"order": "fcfs"}, """-o '{"scheduler": "easy"}' is expected, or another of aroma,"""),
     ],
 )
 def test_mistakes_in_options_end_it_with_one_line(options: dict[str, Any], message: str) -> None:

@@ -82,7 +82,7 @@ def test_no_route(tree: Network) -> None:
     assert str(caught.value) == (
         "a.xml: no route from 'star' to 'left' in zone 'root' (routing Full)"
     )
-    with pytest.raises(InputError, match="a.xml: 'l9' is not a host or router of it"):
+    with pytest.raises(InputError, match="a.xml: 'l9' is not a host or router of this platform"):
         tree.path("l1", "l9")
 
 

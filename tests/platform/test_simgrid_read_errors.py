@@ -139,7 +139,7 @@ def error_in_zone(content: str, routing: str = "Full") -> str:
         (cluster(speed="0f"), "<cluster id='c'>: speed is 0; more than 0 is expected"),
         (cluster(bw="1GB"), "<cluster id='c'>: bw is '1GB'; a bandwidth"),
         (cluster(bb_lat="1us"), "<cluster id='c'>: bb_lat is given without bb_bw"),
-        (cluster(topology="TORUS"), "topology is 'TORUS'; FLAT is expected, since routes of no"),
+        (cluster(topology="TORUS"), "topology is 'TORUS'; FLAT is expected, since no other"),
         (
             cluster(topology="FAT_TREE", topo_parameters="1;4;1;1"),
             "topology is 'FAT_TREE'; FLAT is expected",
