@@ -234,7 +234,7 @@ def served_job(
     deadline: float | None,
     queue_price: float = 1.0,
 ) -> ServedJob:
-    """Return what a price function is told of a job; the job's deadline must be after its arrival.
+    """Return the input of a price function for a job; the job's deadline must be after its arrival.
 
     ``arrival`` is the first submission, which a job that was killed and run again keeps,
     and ``deadline`` what the scheduler promised to a user, or None (all in seconds).

@@ -397,13 +397,13 @@ def _asked(outcomes: JobOutcomes, references: References, table: SlowdownTable) 
 def expected_risks(
     outcomes: JobOutcomes, promised: Booleans, broken: Booleans, classes: Sequence[str]
 ) -> Floats:
-    """Estimate the risk (0 to 1) that each promise is broken from the earlier promises to jobs of
-    its class whose outcome was known at its submission.
+    """Estimate the risk (0 to 1) that each promise is broken, from the promises known to be kept or
+    broken when its job was submitted.
 
-    The risk is the share of broken ones among these promises and one more, which counts as broken
-    by the share of all classes. Whether a promise is broken is known at the end of its job, or at
-    the promised date once that has passed. ``classes`` has a label for each job.
-    O(jobs × log(jobs)).
+    The risk is the share of broken ones among these promises to jobs of the same class, and one
+    more, which counts as broken by the share of all classes. Whether a promise is broken is known
+    at the end of its job, or at the promised date once that has passed. ``classes`` has a label for
+    each job. O(jobs × log(jobs)).
     """
     known_at = np.where(broken, np.minimum(outcomes.finish, outcomes.promised), outcomes.finish)
     risks = np.zeros(len(promised))

@@ -139,8 +139,8 @@ def _unit(outcomes: Sequence[JobOutcomes]) -> tuple[str, float]:
 
 
 def _spare(axes: Any, outcomes: JobOutcomes, found: Fates, unit: tuple[str, float]) -> None:
-    """Draw a point for each job: its submission to the right, the time left at its deadline
-    upwards.
+    """Draw a point for each job: its submission on the horizontal axis, the time left at its
+    deadline on the vertical one.
     """
     spare = (outcomes.deadline - outcomes.finish) / unit[1]
     few = int(outcomes.of_user.sum()) < 3000

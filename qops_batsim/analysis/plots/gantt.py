@@ -94,7 +94,7 @@ _SLACK = (
 
 
 def by_state(result: RunResult) -> list[JobGroup]:
-    """Return the executed jobs grouped by final state."""
+    """Group the jobs of a run that ran by final state, one colour each."""
     return [
         JobGroup(text, color, result.ended_as(state)) for state, (text, color) in _STATES.items()
     ]
@@ -293,7 +293,7 @@ def _part(result: RunResult, begin: float | None, end: float | None) -> tuple[fl
 
 
 def _date_text(result: RunResult, seconds: float) -> str:
-    """Return a date of a run (seconds) as text: a calendar date if the run has a calendar."""
+    """Return a date (seconds) as text: a calendar date if the run has a calendar, else seconds."""
     return f"{seconds:g} s" if result.calendar is None else result.calendar.text(seconds)
 
 

@@ -97,7 +97,7 @@ def _tasks_between(result: RunResult, begin: float, end: float) -> Stays:
     if not len(tasks.rows):
         first, last = window(result)
         raise InputError(
-            f"{result.source}: no task runs from {begin:g} to {end:g} s "
+            f"{result.source}: no job runs from {begin:g} to {end:g} s "
             f"(the run lasts from {first:g} to {last:g} s)"
         )
     if len(tasks.rows) > MOST_TASKS:

@@ -49,7 +49,7 @@ class Stays(NamedTuple):
         return Stays(rows[chosen], hosts[chosen], start[chosen], finish[chosen])
 
     def of_each_host(self) -> Iterator[Stays]:
-        """Yield the jobs of one host after the other; the pairs must be sorted by host."""
+        """Yield the pairs of one host after the other; all pairs must be sorted by host."""
         bounds = np.flatnonzero(np.diff(self.hosts, prepend=-1, append=-1)).tolist()
         for first, last in pairwise(bounds):
             yield self.where(slice(first, last))

@@ -110,7 +110,7 @@ class Decisions(NamedTuple):
     columns: dict[str, Any]
 
     def numbers(self, name: str) -> Floats:
-        """Return a column of numbers; NaN if the run lacks it."""
+        """Return a column of numbers of the ``_qos.csv``; all NaN if the file lacks it."""
         found: Floats = self.columns.get(name, np.full(len(self.ids), np.nan))
         return found
 
@@ -281,7 +281,9 @@ _QOS = Form(
 
 
 def read_qos(path: Path) -> Decisions:
-    """Read a ``_qos.csv``; the column of new promises is optional."""
+    """Read a ``_qos.csv``; ``latest_start`` and ``new_promises`` are filled in if the file lacks
+    them.
+    """
     return read_table(path, _QOS, _decisions_of)
 
 
@@ -391,8 +393,8 @@ def saved_times(run_times: Floats, checkpoints: Floats | float) -> Floats:
 
 
 def rows_before(job_ids: Sequence[str]) -> dict[int, int]:
-    """Return, by the row of each later run of a job (``15#1``), the row of the run before it
-    (``15``); O(rows).
+    """Return a dict from the row of each later run of a job (``15#1``) to the row of the run before
+    it (``15``); O(rows).
     """
     if not any("#" in name for name in job_ids):
         return {}

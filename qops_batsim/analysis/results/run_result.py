@@ -222,8 +222,8 @@ class RunResult:
 
     @cached_property
     def earlier_runs(self) -> dict[int, int]:
-        """The row of the previous, killed run, by the row of each later run of a job that was run
-        again.
+        """Dict from the row of each later run of a job to the row of the run before it, which was
+        killed.
         """
         ids = self.text("job_id")
         if isinstance(ids, Texts) and not ids.mention("#"):
@@ -298,8 +298,8 @@ Run = Name | RunResult
 
 
 def load_run(run: Run, *, hosts: int | None = None) -> RunResult:
-    """Return ``run`` as it is if it has been read already, else read the run of this name.
-    ``hosts`` as for :func:`read_run`.
+    """Return ``run`` as it is if it has been read, else read the run with this name. ``hosts`` as
+    for :func:`read_run`.
     """
     if isinstance(run, RunResult):
         return run

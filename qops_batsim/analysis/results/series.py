@@ -47,7 +47,9 @@ class StepSeries:
         return float(last - first)
 
     def maximum(self, begin: float, end: float) -> float:
-        """Return the maximum in ``[begin, end)``, or the value at ``begin`` if they are equal."""
+        """Return the maximum in ``[begin, end)``, or the value at ``begin`` if both dates are
+        equal.
+        """
         inside = (self.dates > begin) & (self.dates < end)
         start = float(self.at(np.array([begin]))[0])
         return max(start, float(self.values[inside].max(initial=start)))
@@ -113,8 +115,8 @@ def _busy(hosts: Occupancy, start: Floats, finish: Floats) -> StepSeries:
 
 
 def computing_periods(result: RunResult) -> tuple[Floats, Floats, Floats]:
-    """Return (host, begin, end) of every period in which a host computes without a break, outages
-    left out; seconds, an array each.
+    """Return every period in which a host computes without a break, outages cut out, as three
+    arrays: host, begin and end (seconds).
 
     A job that ran when its hosts went away goes on there, but Batsim does not count them
     as computing.

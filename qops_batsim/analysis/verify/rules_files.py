@@ -213,8 +213,8 @@ def workload_run_time(subject: Subject) -> Iterator[Violation]:
 
 
 def _column(subject: Subject, values: Floats) -> Floats:
-    """Return values given by job number as one value for each row of ``_jobs.csv``; NaN unless the
-    row is the last with its identifier.
+    """Spread values given by job number over the rows of ``_jobs.csv``; NaN unless a row is the
+    last one with its identifier.
     """
     job_numbers = subject.job_numbers
     return np.where(job_numbers.latest, values[job_numbers.rows], np.nan)

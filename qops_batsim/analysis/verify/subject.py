@@ -348,8 +348,8 @@ class Subject:
 
     @cached_property
     def predictions(self) -> Floats:
-        """Those of the recorded predictions of run times (seconds, by job number) that the run's
-        options and the users' earlier runs confirm; else NaN.
+        """Recorded predictions of run times (seconds), by job number, that the run's options and
+        users' earlier runs confirm; NaN for all others.
 
         Where no file has the options or the users, all recorded predictions are kept.
         """
